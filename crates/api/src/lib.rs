@@ -1,0 +1,51 @@
+//! What the objects of `hnc.x-k8s.io/v1alpha2` look like, and the exact spelling of every label,
+//! annotation, finalizer, condition, event and object name that users and other programs compare against.
+//!
+//! It never decides anything: there are types, constants and plain accessors, and no client, no clock and
+//! no rule.
+//!
+//! The Rust types are **lenient** where the API server is strict: an object without `spec` or `metadata`
+//! parses, and so does one whose mode is a word that the schema would not let in. What was read and not
+//! changed is written back with the same meaning; an explicit `allowCascadingDeletion: false` or an empty
+//! list stays where it was.
+
+#![warn(missing_docs)]
+
+pub mod anchor_states;
+pub mod annotations;
+pub mod conditions;
+pub mod crd;
+pub mod events;
+pub mod finalizers;
+pub mod labels;
+pub mod names;
+
+mod hierarchical_resource_quota;
+mod hierarchy_configuration;
+mod hnc_configuration;
+mod key_value;
+mod schema;
+mod subnamespace_anchor;
+
+pub use hierarchical_resource_quota::{
+    HierarchicalResourceQuota, HierarchicalResourceQuotaSpec, HierarchicalResourceQuotaStatus,
+};
+pub use hierarchy_configuration::{
+    HierarchyConfiguration, HierarchyConfigurationSpec, HierarchyConfigurationStatus,
+};
+pub use hnc_configuration::{
+    HNCConfiguration, HNCConfigurationSpec, HNCConfigurationStatus, ResourceSpec, ResourceStatus,
+    SynchronizationMode,
+};
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+pub use key_value::KeyValue;
+pub use subnamespace_anchor::{SubnamespaceAnchor, SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
+
+/// The API group of all four kinds, and the prefix of every label and annotation of ours.
+pub const GROUP: &str = "hnc.x-k8s.io";
+
+/// The only version that is served and stored.
+pub const VERSION: &str = "v1alpha2";
+
+/// Group and version as an object's `apiVersion` says them.
+pub const API_VERSION: &str = "hnc.x-k8s.io/v1alpha2";

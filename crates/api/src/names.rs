@@ -1,0 +1,113 @@
+//! The names of objects, webhooks and paths that manifests, certificates and users agree on. Those that
+//! depend on the namespace of the installation take it as an argument. It never says that an object exists.
+
+/// The namespace of the installation unless a flag says otherwise.
+pub const DEFAULT_NAMESPACE: &str = "hnc-system";
+
+/// The only name that a `HierarchyConfiguration` may have.
+pub const HIERARCHY_CONFIGURATION: &str = "hierarchy";
+
+/// The only name that an `HNCConfiguration` may have.
+pub const HNC_CONFIGURATION: &str = "config";
+
+/// The `ValidatingWebhookConfiguration`.
+pub const VALIDATING_WEBHOOK_CONFIGURATION: &str = "hnc-validating-webhook-configuration";
+
+/// The `MutatingWebhookConfiguration`.
+pub const MUTATING_WEBHOOK_CONFIGURATION: &str = "hnc-mutating-webhook-configuration";
+
+/// The Service in front of the webhook.
+pub const WEBHOOK_SERVICE: &str = "hnc-webhook-service";
+
+/// The port of [`WEBHOOK_SERVICE`].
+pub const WEBHOOK_SERVICE_PORT: i32 = 443;
+
+/// The Secret with the serving certificate: `tls.crt`, `tls.key` and `ca.crt`.
+pub const WEBHOOK_CERTIFICATE_SECRET: &str = "hnc-webhook-server-cert";
+
+/// The Deployment of the controller, by HNC's name, so that an upgrade replaces HNC.
+pub const CONTROLLER_DEPLOYMENT: &str = "hnc-controller-manager";
+
+/// The Deployment of the webhook.
+pub const WEBHOOK_DEPLOYMENT: &str = "hnc-webhook";
+
+/// The service account of the controller. Webhook registrations exempt exactly this account.
+pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
+
+/// The service account of the webhook.
+pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
+
+/// The Lease that the leading controller holds.
+pub const CONTROLLER_LEASE: &str = "hns-controller";
+
+/// The resource quota that is derived from hierarchical ones, in every namespace that they reach.
+pub const DERIVED_RESOURCE_QUOTA: &str = "hrq.hnc.x-k8s.io";
+
+/// The names of the webhooks within their configurations, as they stand in every denial that a user reads.
+pub mod webhooks {
+    /// Judges namespaces.
+    pub const NAMESPACES: &str = "namespaces.hnc.x-k8s.io";
+    /// Judges hierarchy configurations.
+    pub const HIERARCHY_CONFIGURATIONS: &str = "hierarchyconfigurations.hnc.x-k8s.io";
+    /// Judges anchors.
+    pub const SUBNAMESPACE_ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
+    /// Judges the cluster's configuration.
+    pub const HNC_CONFIGURATIONS: &str = "hncconfigurations.hnc.x-k8s.io";
+    /// Judges objects of propagated kinds.
+    pub const OBJECTS: &str = "objects.hnc.x-k8s.io";
+    /// Judges hierarchical quotas.
+    pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "hrq.hnc.x-k8s.io";
+    /// Judges usage recorded in resource quotas. The spelling is HNC's.
+    pub const RESOURCE_QUOTAS_STATUS: &str = "resourcesquotasstatus.hnc.x-k8s.io";
+    /// Labels managed namespaces.
+    pub const NAMESPACE_LABEL: &str = "namespacelabel.hnc.x-k8s.io";
+}
+
+/// The HTTP paths that the webhooks are served under.
+pub mod paths {
+    /// Judges namespaces.
+    pub const NAMESPACES: &str = "/validate-v1-namespace";
+    /// Judges hierarchy configurations.
+    pub const HIERARCHY_CONFIGURATIONS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations";
+    /// Judges anchors.
+    pub const SUBNAMESPACE_ANCHORS: &str = "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors";
+    /// Judges the cluster's configuration.
+    pub const HNC_CONFIGURATIONS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations";
+    /// Judges objects of propagated kinds.
+    pub const OBJECTS: &str = "/validate-objects";
+    /// Judges hierarchical quotas.
+    pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hrq";
+    /// Judges usage recorded in resource quotas.
+    pub const RESOURCE_QUOTAS_STATUS: &str = "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus";
+    /// Labels managed namespaces.
+    pub const NAMESPACE_LABEL: &str = "/mutate-namespace";
+}
+
+/// Identities other than our own that rules refer to, as user names in admission requests.
+pub mod users {
+    /// The namespace controller, where each controller has an account of its own.
+    pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
+    /// The namespace controller, where all controllers share the controller manager's identity.
+    pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+    /// The API server itself, which the quota admission plugin acts as.
+    pub const API_SERVER: &str = "system:apiserver";
+}
+
+/// The user name of a service account, as admission requests and access reviews carry it.
+///
+/// ```
+/// use hns_api::names::service_account_user;
+/// assert_eq!(service_account_user("hnc-system", "hns-webhook"), "system:serviceaccount:hnc-system:hns-webhook");
+/// ```
+pub fn service_account_user(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
+}
+
+/// The host name of the webhook, which its certificate must be valid for.
+///
+/// ```
+/// assert_eq!(hns_api::names::webhook_host("hnc-system"), "hnc-webhook-service.hnc-system.svc");
+/// ```
+pub fn webhook_host(namespace: &str) -> String {
+    format!("{WEBHOOK_SERVICE}.{namespace}.svc")
+}

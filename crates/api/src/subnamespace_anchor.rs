@@ -1,0 +1,64 @@
+//! What a `SubnamespaceAnchor` looks like: its name is the child, its namespace the parent. It never says
+//! whether the child may or does exist; the states it reports are in [`crate::anchor_states`].
+
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::KeyValue;
+
+/// What the subnamespace is to be given.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[kube(
+    group = "hnc.x-k8s.io",
+    version = "v1alpha2",
+    kind = "SubnamespaceAnchor",
+    plural = "subnamespaceanchors",
+    singular = "subnamespaceanchor",
+    shortname = "subns",
+    namespaced,
+    status = "SubnamespaceAnchorStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    doc = "Asks for a subnamespace: a namespace with the name of this object, as a child of the namespace this object is in. Deleting the anchor deletes the subnamespace.",
+    attr = "cfg_attr(all(), serde(default))"
+)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubnamespaceAnchorSpec {
+    /// Managed labels for the subnamespace; they replace those in its hierarchy configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Vec<KeyValue>>,
+
+    /// Managed annotations for the subnamespace; they replace those in its hierarchy configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Vec<KeyValue>>,
+}
+
+/// What has become of the subnamespace.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(default, rename_all = "camelCase")]
+pub struct SubnamespaceAnchorStatus {
+    /// The state of the subnamespace: Missing (it does not exist), Ok (it exists and belongs to this
+    /// anchor), Conflict (a namespace of that name exists but does not belong to this anchor) or Forbidden
+    /// (no subnamespace may have that name).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+}
+
+impl SubnamespaceAnchor {
+    /// The recorded state, one of [`crate::anchor_states`] unless someone else wrote it; `None` before the
+    /// first reconcile.
+    pub fn state(&self) -> Option<&str> {
+        self.status.as_ref().and_then(|status| status.status.as_deref())
+    }
+
+    /// The managed labels that the anchor hands to its subnamespace.
+    pub fn managed_labels(&self) -> &[KeyValue] {
+        self.spec.labels.as_deref().unwrap_or_default()
+    }
+
+    /// The managed annotations that the anchor hands to its subnamespace.
+    pub fn managed_annotations(&self) -> &[KeyValue] {
+        self.spec.annotations.as_deref().unwrap_or_default()
+    }
+}

@@ -1,0 +1,318 @@
+//! Whether the generated definitions are, field by field, those that HNC's clients were written against.
+
+use hns_api::{Condition, crd};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde_json::{Value, json};
+
+const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
+
+/// Compares the definition with a table of JSON pointers and what stands there; `null` means that nothing
+/// does. A pointer that starts with `~` is relative to the schema.
+fn check(definition: &CustomResourceDefinition, table: &[(&str, Value)]) {
+    let name = definition.metadata.name.clone().unwrap_or_default();
+    let value = serde_json::to_value(definition).expect("definitions are plain data");
+    for (pointer, expected) in table {
+        let pointer = pointer.replacen('~', SCHEMA, 1);
+        let found = value.pointer(&pointer).unwrap_or(&Value::Null);
+        assert_eq!(found, expected, "{name} at {pointer}");
+    }
+}
+
+/// What holds for all four: one version, no conversion, no status subresource, nothing required at the top.
+fn check_common(definition: &CustomResourceDefinition, names: Value, scope: &str) {
+    check(
+        definition,
+        &[
+            ("/apiVersion", json!("apiextensions.k8s.io/v1")),
+            ("/kind", json!("CustomResourceDefinition")),
+            ("/spec/group", json!("hnc.x-k8s.io")),
+            ("/spec/names", names),
+            ("/spec/scope", json!(scope)),
+            ("/spec/conversion", Value::Null),
+            ("/spec/preserveUnknownFields", Value::Null),
+            ("/spec/versions/1", Value::Null),
+            ("/spec/versions/0/name", json!("v1alpha2")),
+            ("/spec/versions/0/served", json!(true)),
+            ("/spec/versions/0/storage", json!(true)),
+            ("/spec/versions/0/subresources/status", Value::Null),
+            ("~/type", json!("object")),
+            ("~/required", Value::Null),
+            ("~/properties/apiVersion/type", json!("string")),
+            ("~/properties/kind/type", json!("string")),
+            ("~/properties/metadata/type", json!("object")),
+            ("~/properties/spec/type", json!("object")),
+            ("~/properties/spec/required", Value::Null),
+            ("~/properties/status/type", json!("object")),
+            ("~/properties/status/required", Value::Null),
+        ],
+    );
+}
+
+/// The properties of the schema at `pointer`, by name.
+fn properties(definition: &CustomResourceDefinition, pointer: &str) -> Vec<String> {
+    let value = serde_json::to_value(definition).expect("definitions are plain data");
+    value
+        .pointer(&format!("{SCHEMA}{pointer}/properties"))
+        .and_then(Value::as_object)
+        .map(|properties| properties.keys().cloned().collect())
+        .unwrap_or_default()
+}
+
+fn check_key_values(definition: &CustomResourceDefinition) {
+    for field in ["labels", "annotations"] {
+        let at = |rest: &str| format!("~/properties/spec/properties/{field}{rest}");
+        check(
+            definition,
+            &[
+                (at("/type").as_str(), json!("array")),
+                (at("/items/type").as_str(), json!("object")),
+                (at("/items/required").as_str(), json!(["key", "value"])),
+                (at("/items/properties/key/type").as_str(), json!("string")),
+                (at("/items/properties/value/type").as_str(), json!("string")),
+            ],
+        );
+    }
+}
+
+fn check_conditions(definition: &CustomResourceDefinition) {
+    let at = |rest: &str| format!("~/properties/status/properties/conditions{rest}");
+    let property = |rest: &str| at(&format!("/items/properties/{rest}"));
+    let required = json!(["lastTransitionTime", "message", "reason", "status", "type"]);
+    let type_pattern = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+    check(
+        definition,
+        &[
+            (at("/type").as_str(), json!("array")),
+            (at("/items/type").as_str(), json!("object")),
+            (at("/items/required").as_str(), required),
+            (property("lastTransitionTime/type").as_str(), json!("string")),
+            (property("lastTransitionTime/format").as_str(), json!("date-time")),
+            (property("message/type").as_str(), json!("string")),
+            (property("message/maxLength").as_str(), json!(32768)),
+            (property("message/minLength").as_str(), Value::Null),
+            (property("observedGeneration/type").as_str(), json!("integer")),
+            (property("observedGeneration/format").as_str(), json!("int64")),
+            (property("observedGeneration/minimum").as_str(), json!(0.0)),
+            (property("reason/type").as_str(), json!("string")),
+            (property("reason/minLength").as_str(), json!(1)),
+            (property("reason/maxLength").as_str(), json!(1024)),
+            (property("reason/pattern").as_str(), json!("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")),
+            (property("status/type").as_str(), json!("string")),
+            (property("status/enum").as_str(), json!(["True", "False", "Unknown"])),
+            (property("type/type").as_str(), json!("string")),
+            (property("type/maxLength").as_str(), json!(316)),
+            (property("type/pattern").as_str(), json!(type_pattern)),
+        ],
+    );
+}
+
+#[test]
+fn hierarchy_configurations() {
+    let definition = crd::hierarchy_configurations();
+    check_common(
+        &definition,
+        json!({
+            "kind": "HierarchyConfiguration",
+            "listKind": "HierarchyConfigurationList",
+            "plural": "hierarchyconfigurations",
+            "singular": "hierarchyconfiguration",
+        }),
+        "Namespaced",
+    );
+    check(
+        &definition,
+        &[
+            ("/metadata", json!({ "name": "hierarchyconfigurations.hnc.x-k8s.io" })),
+            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
+            ("/spec/versions/0/subresources", Value::Null),
+            ("~/properties/metadata/properties/name", json!({ "type": "string", "enum": ["hierarchy"] })),
+            ("~/properties/spec/properties/parent/type", json!("string")),
+            ("~/properties/spec/properties/allowCascadingDeletion/type", json!("boolean")),
+            ("~/properties/status/properties/children/type", json!("array")),
+            ("~/properties/status/properties/children/items/type", json!("string")),
+        ],
+    );
+    assert_eq!(
+        properties(&definition, "/properties/spec"),
+        ["allowCascadingDeletion", "annotations", "labels", "parent"]
+    );
+    assert_eq!(properties(&definition, "/properties/status"), ["children", "conditions"]);
+    check_key_values(&definition);
+    check_conditions(&definition);
+}
+
+#[test]
+fn subnamespace_anchors() {
+    let definition = crd::subnamespace_anchors();
+    check_common(
+        &definition,
+        json!({
+            "kind": "SubnamespaceAnchor",
+            "listKind": "SubnamespaceAnchorList",
+            "plural": "subnamespaceanchors",
+            "shortNames": ["subns"],
+            "singular": "subnamespaceanchor",
+        }),
+        "Namespaced",
+    );
+    check(
+        &definition,
+        &[
+            ("/metadata", json!({ "name": "subnamespaceanchors.hnc.x-k8s.io" })),
+            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
+            ("/spec/versions/0/subresources", Value::Null),
+            ("~/properties/metadata/properties", Value::Null),
+            ("~/properties/status/properties/status/type", json!("string")),
+            ("~/properties/status/properties/status/enum", Value::Null),
+        ],
+    );
+    assert_eq!(properties(&definition, "/properties/spec"), ["annotations", "labels"]);
+    assert_eq!(properties(&definition, "/properties/status"), ["status"]);
+    check_key_values(&definition);
+}
+
+#[test]
+fn hnc_configurations() {
+    let definition = crd::hnc_configurations();
+    check_common(
+        &definition,
+        json!({
+            "kind": "HNCConfiguration",
+            "listKind": "HNCConfigurationList",
+            "plural": "hncconfigurations",
+            "singular": "hncconfiguration",
+        }),
+        "Cluster",
+    );
+    let entry = "~/properties/spec/properties/resources/items";
+    let status = "~/properties/status/properties/resources/items";
+    let at = |base: &str, rest: &str| format!("{base}{rest}");
+    check(
+        &definition,
+        &[
+            ("/metadata", json!({ "name": "hncconfigurations.hnc.x-k8s.io" })),
+            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
+            ("/spec/versions/0/subresources", Value::Null),
+            ("~/properties/metadata/properties/name", json!({ "type": "string", "enum": ["config"] })),
+            (at(entry, "/required").as_str(), json!(["resource"])),
+            (at(entry, "/properties/group/type").as_str(), json!("string")),
+            (at(entry, "/properties/resource/type").as_str(), json!("string")),
+            (at(entry, "/properties/mode/type").as_str(), json!("string")),
+            (
+                at(entry, "/properties/mode/enum").as_str(),
+                json!(["Propagate", "Ignore", "Remove", "AllowPropagate"]),
+            ),
+            (at(status, "/required").as_str(), json!(["group", "resource", "version"])),
+            (at(status, "/properties/mode/type").as_str(), json!("string")),
+            (at(status, "/properties/mode/enum").as_str(), Value::Null),
+        ],
+    );
+    for counter in ["numPropagatedObjects", "numSourceObjects"] {
+        let at = |rest: &str| format!("{status}/properties/{counter}/{rest}");
+        check(&definition, &[(at("type").as_str(), json!("integer")), (at("minimum").as_str(), json!(0.0))]);
+    }
+    assert_eq!(properties(&definition, "/properties/spec"), ["resources"]);
+    assert_eq!(properties(&definition, "/properties/status"), ["conditions", "resources"]);
+    check_conditions(&definition);
+}
+
+#[test]
+fn hierarchical_resource_quotas() {
+    let definition = crd::hierarchical_resource_quotas();
+    check_common(
+        &definition,
+        json!({
+            "kind": "HierarchicalResourceQuota",
+            "listKind": "HierarchicalResourceQuotaList",
+            "plural": "hierarchicalresourcequotas",
+            "shortNames": ["hrq"],
+            "singular": "hierarchicalresourcequota",
+        }),
+        "Namespaced",
+    );
+    let quantities = json!({
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        "x-kubernetes-int-or-string": true,
+    });
+    check(
+        &definition,
+        &[
+            ("/metadata", json!({ "name": "hierarchicalresourcequotas.hnc.x-k8s.io" })),
+            (
+                "/spec/versions/0/additionalPrinterColumns",
+                json!([
+                    { "name": "Request", "type": "string", "jsonPath": ".status.requestsSummary" },
+                    { "name": "Limit", "type": "string", "jsonPath": ".status.limitsSummary" },
+                ]),
+            ),
+            ("/spec/versions/0/subresources", json!({})),
+            ("~/properties/metadata/properties", Value::Null),
+            ("~/properties/spec/properties/hard/additionalProperties", quantities.clone()),
+            ("~/properties/status/properties/hard/additionalProperties", quantities.clone()),
+            ("~/properties/status/properties/used/additionalProperties", quantities),
+            ("~/properties/status/properties/requestsSummary/type", json!("string")),
+            ("~/properties/status/properties/limitsSummary/type", json!("string")),
+        ],
+    );
+    assert_eq!(properties(&definition, "/properties/spec"), ["hard"]);
+    assert_eq!(
+        properties(&definition, "/properties/status"),
+        ["hard", "limitsSummary", "requestsSummary", "used"]
+    );
+}
+
+/// Walks the whole schema: nothing may let a value in, or invent one, that HNC's schema did not.
+#[test]
+fn no_defaults_no_nulls_and_a_description_on_every_field() {
+    fn walk(path: &str, schema: &Value, seen: &mut usize) {
+        for key in ["default", "nullable", "title", "x-kubernetes-preserve-unknown-fields"] {
+            assert_eq!(schema.get(key), None, "{path}: {key}");
+        }
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            if let Some(items) = schema.get("items") {
+                walk(path, items, seen);
+            }
+            return;
+        };
+        for (name, property) in properties {
+            let path = format!("{path}.{name}");
+            if !path.contains(".metadata") {
+                let description = property.get("description").and_then(Value::as_str);
+                assert!(description.is_some_and(|text| !text.is_empty()), "{path}");
+            }
+            *seen += 1;
+            walk(&path, property, seen);
+        }
+    }
+    for definition in crd::all() {
+        let name = definition.metadata.name.clone().unwrap();
+        let value = serde_json::to_value(definition).unwrap();
+        let mut seen = 0;
+        walk(&name, value.pointer(SCHEMA).unwrap(), &mut seen);
+        assert!(seen >= 10, "{name}: only {seen} fields were looked at");
+    }
+}
+
+/// The constants of conditions pass the checks of the schema they are written under.
+#[test]
+fn a_condition_fits_its_schema() {
+    let condition: Condition = serde_json::from_value(json!({
+        "lastTransitionTime": "2024-05-06T07:08:09Z",
+        "message": "",
+        "reason": hns_api::conditions::activities_halted::IN_CYCLE,
+        "status": hns_api::conditions::STATUS_TRUE,
+        "type": hns_api::conditions::ACTIVITIES_HALTED,
+    }))
+    .unwrap();
+    let written = serde_json::to_value(condition).unwrap();
+    let definition = serde_json::to_value(crd::hierarchy_configurations()).unwrap();
+    let items =
+        definition.pointer(&format!("{SCHEMA}/properties/status/properties/conditions/items")).unwrap();
+    for field in items["required"].as_array().unwrap() {
+        assert!(written.get(field.as_str().unwrap()).is_some(), "{field}");
+    }
+    for field in written.as_object().unwrap().keys() {
+        assert!(items["properties"].get(field).is_some(), "{field}");
+    }
+}

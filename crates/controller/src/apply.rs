@@ -1,0 +1,272 @@
+//! One write: an action becomes a request, and the answer becomes facts.
+//!
+//! Whatever exists is changed or deleted only in the state that the plan saw, by uid and resource version. Never retries
+//! and never decides what to write.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use forest::plan::{Action, Content};
+use forest::{Fact, HierarchyStatus, Kind, KindId, Name, ObjectKey, Version};
+use hns_api::names::HIERARCHY_CONFIGURATION;
+use hns_api::{API_VERSION, HierarchyConfiguration};
+use hns_runtime::{feed, ingest};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::{Api, Client, CustomResourceExt};
+use serde_json::{Value, json};
+
+/// Under which name the fields that are written are managed.
+const FIELD_MANAGER: &str = "hns-controller";
+
+/// What became of a write.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It was made; the facts say what is there now.
+    Done(Vec<Fact>),
+    /// There was nothing left to write to.
+    Vacant,
+    /// The object is not in the state that was planned for.
+    Conflict,
+    /// The API server could not; it may be able to later, and said how long to wait if it did.
+    Transient(String, Option<Duration>),
+    /// The API server would not.
+    Refused(String),
+}
+
+impl Outcome {
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Done(_) => "done",
+            Self::Vacant => "vacant",
+            Self::Conflict => "conflict",
+            Self::Transient(..) => "transient",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
+/// Makes writes in one namespace.
+pub(crate) struct Applier<'a> {
+    pub(crate) client: &'a Client,
+    pub(crate) namespace: &'a Name,
+    pub(crate) kind: &'a (dyn Fn(KindId) -> Kind + Sync),
+}
+
+/// The name of an action, for counting.
+pub(crate) fn action_label(action: &Action) -> &'static str {
+    match action {
+        Action::Label { .. } => "label-namespace",
+        Action::CreateHierarchy(_) => "create-hierarchy",
+        Action::ReportStatus { .. } => "report-status",
+        Action::Create { .. } => "create-copy",
+        Action::Replace { .. } => "replace-copy",
+        Action::Delete { .. } => "delete-copy",
+    }
+}
+
+impl Applier<'_> {
+    pub(crate) async fn apply(&self, action: &Action) -> Outcome {
+        let written = match action {
+            Action::Label { version, set, remove } => self.label(version, json!(set), remove).await,
+            Action::CreateHierarchy(status) => self.create_hierarchy(status).await,
+            Action::ReportStatus { version, status } => self.report(version, status).await,
+            Action::Create { key, source, content } => self.create(key, source, content).await,
+            Action::Replace { key, version, source, content } => {
+                return self.replace(key, version, source, content).await;
+            }
+            Action::Delete { key, version } => self.delete(key, version).await,
+        };
+        conclude(written)
+    }
+
+    async fn label(
+        &self,
+        version: &Version,
+        mut labels: Value,
+        remove: &BTreeSet<String>,
+    ) -> Result<Fact, kube::Error> {
+        for key in remove {
+            labels[key] = Value::Null;
+        }
+        let mut metadata = precondition(version);
+        metadata["labels"] = labels;
+        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let patched = api.patch_metadata(self.namespace, &patch_params(), &patch).await?;
+        Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
+    }
+
+    async fn create_hierarchy(&self, status: &HierarchyStatus) -> Result<Fact, kube::Error> {
+        let object = json!({
+            "apiVersion": API_VERSION,
+            "kind": "HierarchyConfiguration",
+            "metadata": { "name": HIERARCHY_CONFIGURATION, "namespace": &**self.namespace },
+            "status": shown(status),
+        });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let created = self.hierarchies().create(&post_params(false), &object).await?;
+        Ok(hierarchy_fact(created))
+    }
+
+    /// The status is all that is written: the object is the user's.
+    async fn report(&self, version: &Version, status: &HierarchyStatus) -> Result<Fact, kube::Error> {
+        let patch = json!({ "metadata": precondition(version), "status": shown(status) });
+        let patched =
+            self.hierarchies().patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(patch)).await?;
+        Ok(hierarchy_fact(patched))
+    }
+
+    async fn create(&self, key: &ObjectKey, source: &Name, content: &Content) -> Result<Fact, kube::Error> {
+        let kind = (self.kind)(key.kind);
+        let manifest = content.0.manifest(&kind, self.namespace, &key.name, source, None);
+        let object = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
+        let created = self.objects(&kind).create(&post_params(false), &object).await?;
+        Ok(object_fact(key.kind, created))
+    }
+
+    /// Replaces the object whole. What cannot be changed in place (a binding's roleRef) is created anew, if the API server
+    /// says beforehand that it would accept it.
+    async fn replace(&self, key: &ObjectKey, version: &Version, source: &Name, content: &Content) -> Outcome {
+        let kind = (self.kind)(key.kind);
+        let manifest = content.0.manifest(&kind, self.namespace, &key.name, source, Some(version));
+        let replaced = match serde_json::from_value(manifest) {
+            Ok(object) => {
+                let object: DynamicObject = object;
+                self.objects(&kind).replace(&key.name, &post_params(false), &object).await
+            }
+            Err(error) => Err(kube::Error::SerdeError(error)),
+        };
+        match replaced {
+            Err(kube::Error::Api(status)) if status.code == 422 && kind.binds_subjects() => {
+                self.recreate(&kind, key, version, source, content).await
+            }
+            replaced => conclude(replaced.map(|object| object_fact(key.kind, object))),
+        }
+    }
+
+    async fn recreate(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        version: &Version,
+        source: &Name,
+        content: &Content,
+    ) -> Outcome {
+        if let Err(error) = self.rehearse(kind, source, content).await {
+            return conclude(Err(error));
+        }
+        let deleted = match conclude(self.delete(key, version).await) {
+            Outcome::Done(facts) => facts,
+            Outcome::Vacant => vec![],
+            other => return other,
+        };
+        match conclude(self.create(key, source, content).await) {
+            Outcome::Done(created) => Outcome::Done(deleted.into_iter().chain(created).collect()),
+            other => other,
+        }
+    }
+
+    /// Asks whether the object could be created, under a name that is not taken.
+    async fn rehearse(&self, kind: &Kind, source: &Name, content: &Content) -> Result<(), kube::Error> {
+        let mut manifest = content.0.manifest(kind, self.namespace, "", source, None);
+        if let Some(metadata) = manifest["metadata"].as_object_mut() {
+            metadata.remove("name");
+            metadata.insert("generateName".into(), json!("hns-rehearsal-"));
+        }
+        let object: DynamicObject = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
+        self.objects(kind).create(&post_params(true), &object).await.map(|_| ())
+    }
+
+    async fn delete(&self, key: &ObjectKey, version: &Version) -> Result<Fact, kube::Error> {
+        let kind = (self.kind)(key.kind);
+        let preconditions = Preconditions {
+            uid: Some(version.uid.to_string()),
+            resource_version: Some(version.resource_version.to_string()),
+        };
+        let params = DeleteParams::background().preconditions(preconditions);
+        let gone =
+            || Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid.clone());
+        match self.objects(&kind).delete(&key.name, &params).await {
+            Ok(deleted) => Ok(deleted.left().map_or_else(gone, |object| object_fact(key.kind, object))),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn hierarchies(&self) -> Api<DynamicObject> {
+        let resource = HierarchyConfiguration::api_resource();
+        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+    }
+
+    fn objects(&self, kind: &Kind) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(kind))
+    }
+}
+
+fn precondition(version: &Version) -> Value {
+    json!({ "uid": version.uid, "resourceVersion": version.resource_version })
+}
+
+fn post_params(dry_run: bool) -> PostParams {
+    PostParams { dry_run, field_manager: Some(FIELD_MANAGER.into()) }
+}
+
+fn patch_params() -> PatchParams {
+    PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+fn hierarchy_fact(object: DynamicObject) -> Fact {
+    let (namespace, fact) = ingest::hierarchy(object);
+    Fact::Hierarchy(namespace, fact)
+}
+
+fn object_fact(kind: KindId, object: DynamicObject) -> Fact {
+    let content = match object.data {
+        Value::Object(fields) => Some(fields),
+        _ => None,
+    };
+    Fact::Object(kind, ingest::object(object.metadata, content))
+}
+
+/// The status as the object shows it. A condition that is new begins now.
+fn shown(status: &HierarchyStatus) -> Value {
+    let now = Timestamp::now();
+    let conditions: Vec<Value> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            json!({
+                "type": condition.type_,
+                "status": "True",
+                "reason": condition.reason,
+                "message": condition.message,
+                "lastTransitionTime": condition.since.as_deref().map_or_else(|| format!("{now:.0}"), str::to_owned),
+            })
+        })
+        .collect();
+    let unless_empty = |list: Value| if list == json!([]) { Value::Null } else { list };
+    let children: Vec<&str> = status.children.iter().map(|child| &**child).collect();
+    json!({ "children": unless_empty(json!(children)), "conditions": unless_empty(json!(conditions)) })
+}
+
+fn conclude(written: Result<Fact, kube::Error>) -> Outcome {
+    let status = match written {
+        Ok(fact) => return Outcome::Done(vec![fact]),
+        Err(kube::Error::Api(status)) => status,
+        Err(error) => return Outcome::Transient(error.to_string(), None),
+    };
+    let details = status.details.as_ref();
+    let terminating = details
+        .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+    let wait = details.map(|details| Duration::from_secs(details.retry_after_seconds.into()));
+    match status.code {
+        404 => Outcome::Vacant,
+        403 if terminating => Outcome::Vacant,
+        409 => Outcome::Conflict,
+        401 | 408 | 429 | 500.. => Outcome::Transient(status.message, wait.filter(|wait| !wait.is_zero())),
+        _ => Outcome::Refused(status.message),
+    }
+}

@@ -1,0 +1,174 @@
+//! Carrying out a plan: the steps in their order, the writes of a step at once, and what is to be said of failures.
+//!
+//! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forest::plan::{Action, Plan, Step};
+use forest::{Fact, KindId, Name, Version};
+use futures::future::join_all;
+use hns_runtime::handle::{ForestHandle, ForestWriter};
+use kube::Client;
+use tokio::sync::Semaphore;
+
+use crate::apply::{Applier, Outcome, action_label};
+use crate::metrics::WriteMetrics;
+
+/// The longest time that the API server's wish to be left alone is followed.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How a plan went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Progress {
+    /// Every write was made.
+    Complete,
+    /// Something was not in the state planned for: plan again at once.
+    Conflict,
+    /// The API server could not.
+    Transient,
+    /// The API server would not.
+    Refused,
+    /// Writing is not allowed any more.
+    Stopped,
+}
+
+impl Progress {
+    /// How long to wait before trying again: after the first failure, and at most.
+    pub(crate) fn delays(self) -> Option<(Duration, Duration)> {
+        let (first, longest) = match self {
+            Self::Complete | Self::Stopped => return None,
+            Self::Conflict => (50, 2_000),
+            Self::Transient => (250, 10_000),
+            Self::Refused => (1_000, 300_000),
+        };
+        Some((Duration::from_millis(first), Duration::from_millis(longest)))
+    }
+}
+
+/// What writes are made with.
+#[derive(Clone)]
+pub(crate) struct Executor {
+    pub(crate) client: Client,
+    pub(crate) forest: ForestHandle,
+    pub(crate) writer: ForestWriter,
+    pub(crate) metrics: WriteMetrics,
+    /// How many writes may be in flight.
+    pub(crate) places: Arc<Semaphore>,
+    /// Whether writing is still allowed. Asked before each write.
+    pub(crate) may_write: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Executor {
+    /// Makes the writes of `plan`. What they change is in the forest when this returns.
+    pub(crate) async fn execute(&self, namespace: &Name, plan: Plan) -> Progress {
+        let settled = plan.settled.into_iter().map(|key| Fact::WriteSettled(namespace.clone(), key));
+        self.writer.tell(settled);
+        let report = async {
+            match plan.report {
+                Some(action) => self.write(namespace, &action).await.progress,
+                None => Progress::Complete,
+            }
+        };
+        let (reported, made) = tokio::join!(report, self.steps(namespace, plan.steps));
+        reported.max(made)
+    }
+
+    async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {
+        let mut worst = Progress::Complete;
+        let mut removed_all = true;
+        let mut labelled = None;
+        for step in steps {
+            if !step.takes_away && !removed_all {
+                tracing::warn!(%namespace, "a removal failed, so nothing that gives access is written here");
+                break;
+            }
+            let actions = step.actions.into_iter().map(|action| after_label(action, labelled.as_ref()));
+            let written = join_all(actions.map(|action| self.write_to(namespace, action))).await;
+            let progress = written.iter().map(|it| it.progress).max().unwrap_or(Progress::Complete);
+            removed_all &= !step.takes_away || progress == Progress::Complete;
+            labelled = written.into_iter().find_map(|it| it.namespace).or(labelled);
+            worst = worst.max(progress);
+        }
+        worst
+    }
+
+    async fn write_to(&self, namespace: &Name, action: Action) -> Written {
+        self.write(namespace, &action).await
+    }
+
+    async fn write(&self, namespace: &Name, action: &Action) -> Written {
+        let Ok(_place) = self.places.acquire().await else { return Progress::Stopped.into() };
+        if !(self.may_write)() {
+            return Progress::Stopped.into();
+        }
+        let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
+        let applier = Applier { client: &self.client, namespace, kind: &kind };
+        let outcome = applier.apply(action).await;
+        self.metrics.wrote(action_label(action), &outcome);
+        if let Outcome::Transient(_, Some(wait)) = &outcome {
+            // Keeping the place meanwhile is the point: the API server has asked for less at a time.
+            tokio::time::sleep((*wait).min(LONGEST_WAIT)).await;
+        }
+        self.conclude(namespace, action, outcome)
+    }
+
+    fn conclude(&self, namespace: &Name, action: &Action, outcome: Outcome) -> Written {
+        let name = action.key().map(|key| &*key.name);
+        let what = action_label(action);
+        match outcome {
+            Outcome::Done(facts) => {
+                tracing::debug!(%namespace, name, what, "written");
+                let version = facts.iter().find_map(namespace_version);
+                let settled = action.key().map(|key| Fact::WriteSettled(namespace.clone(), key.clone()));
+                self.writer.tell(facts.into_iter().chain(settled));
+                return Written { progress: Progress::Complete, namespace: version };
+            }
+            Outcome::Vacant => Progress::Complete,
+            Outcome::Conflict => {
+                tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
+                Progress::Conflict
+            }
+            Outcome::Transient(why, _) => {
+                tracing::warn!(%namespace, name, what, why, "could not be written; trying again");
+                Progress::Transient
+            }
+            Outcome::Refused(why) => {
+                tracing::warn!(%namespace, name, what, why, "was refused");
+                let failed =
+                    action.key().map(|key| Fact::WriteFailed(namespace.clone(), key.clone(), why.into()));
+                self.writer.tell(failed);
+                Progress::Refused
+            }
+        }
+        .into()
+    }
+}
+
+/// How a write went, and in which state it left the namespace if it changed that.
+struct Written {
+    progress: Progress,
+    namespace: Option<Version>,
+}
+
+impl From<Progress> for Written {
+    fn from(progress: Progress) -> Self {
+        Self { progress, namespace: None }
+    }
+}
+
+/// A plan that labels a namespace twice was made before the first label changed its version: the second is of the state
+/// that the first one left.
+fn after_label(mut action: Action, left: Option<&Version>) -> Action {
+    if let (Action::Label { version, .. }, Some(left)) = (&mut action, left) {
+        *version = left.clone();
+    }
+    action
+}
+
+fn namespace_version(fact: &Fact) -> Option<Version> {
+    match fact {
+        Fact::Namespace(seen) => Some(seen.version.clone()),
+        _ => None,
+    }
+}

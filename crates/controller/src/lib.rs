@@ -1,0 +1,13 @@
+//! `hns-controller`: what should exist, and making it so.
+//!
+//! Watches the cluster into a forest, has it planned namespace by namespace, and carries the plans out. Judges no request
+//! and holds no rule of its own.
+
+pub mod args;
+pub mod registrations;
+pub mod run;
+
+mod apply;
+mod execute;
+mod metrics;
+mod queue;

@@ -1,0 +1,137 @@
+//! How `hns-controller` starts, works and ends.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forest::plan::plan;
+use hns_runtime::client;
+use hns_runtime::feed::{self, Detail};
+use hns_runtime::handle::{ForestHandle, ForestWriter};
+use hns_runtime::lease::{self, Leadership};
+use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
+use hns_runtime::shutdown::Shutdown;
+use hns_runtime::start::Process;
+use kube::Client;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::args::Args;
+use crate::execute::Executor;
+use crate::metrics::{QueueMetrics, WriteMetrics};
+use crate::queue::Queue;
+
+/// How many writes may be in flight at a time. The API server governs itself beyond that.
+const WRITES_IN_FLIGHT: usize = 32;
+
+/// How many namespaces are worked on at a time.
+const WORKERS: usize = 32;
+
+/// How long the end may take. Below the pod's termination grace period.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// Runs until the process is told to end, or loses the lease.
+///
+/// # Errors
+/// When the lease is lost: what was planned may be another replica's business by now. And when something that cannot be
+/// waited for is wrong: a flag's value, an address, a kubeconfig.
+pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
+    let client = client::connect(&args.common, process.program).await?;
+    let queue = Queue::default();
+    let (writer, forest) = watch(&args, &process, &client, &queue)?;
+    let metrics = WriteMetrics::register(&process.registry)?;
+    QueueMetrics::register(&process.registry, queue.clone())?;
+    process.serve_admin(&args.common).await?;
+
+    let leadership = seek(&args, &process).await?;
+    tokio::select! {
+        () = leadership.acquired() => {}
+        () = process.shutdown.begun() => return leave(&leadership).await,
+    }
+    tracing::info!("leading: everything is planned from now on");
+    queue.open();
+    let executor = Executor {
+        client,
+        forest,
+        writer,
+        metrics,
+        places: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
+        may_write: may_write(&leadership, &process),
+    };
+    let workers = start_workers(&executor, &queue, &process.shutdown);
+    tokio::select! {
+        () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
+        () = process.shutdown.begun() => {}
+    }
+    finish(workers).await;
+    leave(&leadership).await
+}
+
+fn watch(
+    args: &Args,
+    process: &Process,
+    client: &Client,
+    queue: &Queue,
+) -> anyhow::Result<(ForestWriter, ForestHandle)> {
+    let listener = {
+        let queue = queue.clone();
+        Box::new(move |change| queue.mark(change))
+    };
+    let (writer, forest) = ForestWriter::new(feed::forest(&args.common), listener);
+    ForestMetrics::register(&process.registry, forest.clone())?;
+    let metrics = StreamMetrics::register(&process.registry)?;
+    let mut streams = forest.read(|it| feed::start(client, it, &writer, Detail::Content, &metrics));
+    streams.detach_all();
+    tokio::spawn(feed::show(process.readiness.clone(), forest.clone()));
+    Ok((writer, forest))
+}
+
+async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
+    let client = client::connect_unthrottled(&args.common, process.program).await?;
+    let identity = lease::identity()?;
+    tracing::info!(identity, lease = args.election.leader_election_id, "seeking the lease");
+    Ok(Leadership::seek(client, &args.common.namespace, &args.election.leader_election_id, identity))
+}
+
+fn may_write(leadership: &Leadership, process: &Process) -> Arc<dyn Fn() -> bool + Send + Sync> {
+    let (leadership, shutdown) = (leadership.clone(), process.shutdown.clone());
+    Arc::new(move || leadership.is_leader() && !shutdown.has_begun())
+}
+
+fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> JoinSet<()> {
+    let mut workers = JoinSet::new();
+    for _ in 0..WORKERS {
+        workers.spawn(work(executor.clone(), queue.clone(), shutdown.clone()));
+    }
+    workers
+}
+
+/// Takes one namespace after the other: plan, write, and say how it went.
+async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
+    loop {
+        let (namespace, scope) = tokio::select! {
+            next = queue.next(&executor.forest) => next,
+            () = shutdown.begun() => return,
+        };
+        let planned = executor.forest.read(|forest| plan(forest, &namespace, &scope));
+        let progress = executor.execute(&namespace, planned).await;
+        match progress.delays() {
+            None => queue.done(&namespace),
+            Some(delays) => queue.failed(namespace, scope, delays),
+        }
+    }
+}
+
+/// Lets the writes under way end; no new ones begin.
+async fn finish(mut workers: JoinSet<()>) {
+    let ended =
+        tokio::time::timeout(LAST_WRITES, async { while workers.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!("writes were still under way at the end");
+    }
+}
+
+/// Gives the lease back, so that another replica goes on at once.
+async fn leave(leadership: &Leadership) -> anyhow::Result<()> {
+    leadership.release().await;
+    Ok(())
+}

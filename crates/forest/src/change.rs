@@ -1,0 +1,89 @@
+//! What an applied fact touched, so that only that is planned again.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::{Name, ObjectKey};
+
+/// The namespaces whose plan may have changed, and in which respect.
+///
+/// Guarantee: a namespace that is not named here has the plan it had before. The reverse does not hold: planning a
+/// touched namespace may find nothing to do.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// Every namespace is touched in every respect.
+    pub everything: bool,
+    /// The touched namespaces.
+    pub namespaces: HashMap<Name, Scope>,
+}
+
+impl Change {
+    /// Whether nothing was touched.
+    pub fn is_empty(&self) -> bool {
+        !self.everything && self.namespaces.is_empty()
+    }
+
+    /// Adds what `other` touched.
+    pub fn merge(&mut self, other: Self) {
+        self.everything |= other.everything;
+        for (name, scope) in other.namespaces {
+            self.namespaces.entry(name).or_default().merge(scope);
+        }
+    }
+
+    pub(crate) fn structure(&mut self, name: Name) {
+        self.namespaces.entry(name).or_default().structure = true;
+    }
+
+    pub(crate) fn whole(&mut self, name: Name) {
+        *self.namespaces.entry(name).or_default() = Scope::whole();
+    }
+
+    pub(crate) fn object(&mut self, name: Name, key: ObjectKey) {
+        let scope = self.namespaces.entry(name).or_default();
+        scope.objects.merge(ObjectScope::Some(BTreeSet::from([key])));
+    }
+}
+
+/// In which respect one namespace is touched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// Its labels and its `HierarchyConfiguration`.
+    pub structure: bool,
+    /// The objects in it.
+    pub objects: ObjectScope,
+}
+
+impl Scope {
+    /// Every respect.
+    pub fn whole() -> Self {
+        Self { structure: true, objects: ObjectScope::All }
+    }
+
+    /// Adds what `other` touches.
+    pub fn merge(&mut self, other: Self) {
+        self.structure |= other.structure;
+        self.objects.merge(other.objects);
+    }
+}
+
+/// Which objects of a namespace are touched.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ObjectScope {
+    /// None.
+    #[default]
+    None,
+    /// Just these.
+    Some(BTreeSet<ObjectKey>),
+    /// All, of every kind.
+    All,
+}
+
+impl ObjectScope {
+    fn merge(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::All, _) | (_, Self::None) => {}
+            (Self::Some(mine), Self::Some(theirs)) => mine.extend(theirs),
+            (mine, theirs) => *mine = theirs,
+        }
+    }
+}

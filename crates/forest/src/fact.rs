@@ -1,0 +1,146 @@
+//! What can be told to a forest: observed objects, their disappearance, complete lists, and the fate of writes.
+//!
+//! Facts carry no decisions. Ingest (in the runtime crate) makes them from API objects; the model in the property tests
+//! makes them from nothing.
+
+use std::sync::Arc;
+
+use crate::content::Canonical;
+use crate::{Condition, KindId, Name, ObjectKey, Stream};
+
+/// Which state of which object was observed; the precondition of every later write to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Version {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+}
+
+impl Version {
+    /// Whether `self` is an earlier state of the same object than `other`. Resource versions of one resource compare as
+    /// integers; where one is no integer, nothing is known to be older.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        let number = |version: &Self| version.resource_version.parse::<u64>().ok();
+        self.uid == other.uid
+            && matches!((number(self), number(other)), (Some(mine), Some(theirs)) if mine < theirs)
+    }
+}
+
+/// Labels or annotations, sorted by key, in as little memory as they fit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels(Box<[(Box<str>, Box<str>)]>);
+
+impl Labels {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// All pairs, ordered by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut pairs: Vec<(Box<str>, Box<str>)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        pairs.sort_unstable();
+        pairs.dedup_by(|later, earlier| later.0 == earlier.0);
+        Self(pairs.into_boxed_slice())
+    }
+}
+
+/// A namespace as the API server shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceFact {
+    /// Its name.
+    pub name: Name,
+    /// The state seen.
+    pub version: Version,
+    /// All its labels.
+    pub labels: Labels,
+    /// It has a `deletionTimestamp`.
+    pub terminating: bool,
+}
+
+/// The `HierarchyConfiguration` of a namespace as the API server shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HierarchyFact {
+    /// The state seen.
+    pub version: Version,
+    /// `spec.parent`; absent and empty both mean a root.
+    pub parent: Option<Name>,
+    /// `status`, as last written.
+    pub status: HierarchyStatus,
+    /// The object exists but its content could not be understood; the text says why. Its namespace is frozen: what is
+    /// not understood is not acted upon.
+    pub unreadable: Option<Box<str>>,
+}
+
+/// The status of a `HierarchyConfiguration`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HierarchyStatus {
+    /// Direct children, sorted.
+    pub children: Vec<Name>,
+    /// The conditions, in the order in which they are shown.
+    pub conditions: Vec<Condition>,
+}
+
+impl HierarchyStatus {
+    /// Whether there is nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.children.is_empty() && self.conditions.is_empty()
+    }
+}
+
+/// An object of a propagated kind as the API server shows it.
+#[derive(Debug, Clone)]
+pub struct ObjectFact {
+    /// Where it is.
+    pub namespace: Name,
+    /// Its name.
+    pub name: Name,
+    /// The state seen.
+    pub version: Version,
+    /// The label `hnc.x-k8s.io/inherited-from`: its presence alone makes the object a copy.
+    pub inherited_from: Option<Name>,
+    /// It has a `deletionTimestamp`.
+    pub terminating: bool,
+    /// Why it does not propagate whatever the hierarchy says, if so.
+    pub excluded: Option<Box<str>>,
+    /// What is copied and compared; `None` from streams that carry metadata only.
+    pub content: Option<Arc<Canonical>>,
+}
+
+/// Something to tell a forest.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// A namespace was seen.
+    Namespace(NamespaceFact),
+    /// A namespace is gone; of an object with another uid nothing is said.
+    NamespaceGone(Name, Box<str>),
+    /// These are all the namespaces there are.
+    Namespaces(Vec<NamespaceFact>),
+    /// The `HierarchyConfiguration` of a namespace was seen.
+    Hierarchy(Name, HierarchyFact),
+    /// The `HierarchyConfiguration` of a namespace is gone; of one with another uid nothing is said.
+    HierarchyGone(Name, Box<str>),
+    /// These are all the `HierarchyConfigurations` there are.
+    Hierarchies(Vec<(Name, HierarchyFact)>),
+    /// An object was seen.
+    Object(KindId, ObjectFact),
+    /// An object is gone: namespace, name, uid. Of one with another uid nothing is said.
+    ObjectGone(KindId, Name, Name, Box<str>),
+    /// These are all the objects of the kind there are.
+    Objects(KindId, Vec<ObjectFact>),
+    /// A list cannot be had.
+    StreamLost(Stream, Box<str>),
+    /// A copy in this namespace could not be written or removed; the text is the API server's.
+    WriteFailed(Name, ObjectKey, Box<str>),
+    /// A copy in this namespace was written or removed, or need not be any more.
+    WriteSettled(Name, ObjectKey),
+}

@@ -1,0 +1,38 @@
+//! The hierarchy of namespaces as a value: facts go in, answers come out.
+//!
+//! Two questions are asked of a [`Forest`]. Admission asks *may this happen?* and gets a [`rules::Verdict`];
+//! reconciliation asks *what should exist?* and gets a [`plan::Plan`]. Both rest on the same few predicates (who is
+//! whose ancestor, what is halted, what propagates where), so what is refused at the door and what is reported when it
+//! slipped through cannot differ.
+//!
+//! The crate never does I/O, never reads a clock, and knows neither Kubernetes clients nor async runtimes. Looking
+//! something up never changes the forest, and the order in which facts arrive does not matter: what counts is the last
+//! fact told of each object.
+#![warn(missing_docs)]
+
+mod change;
+mod condition;
+mod content;
+mod fact;
+mod kind;
+mod object;
+mod settings;
+mod store;
+mod stream;
+mod tree;
+
+pub mod plan;
+pub mod rules;
+
+pub use change::{Change, ObjectScope, Scope};
+pub use condition::{Condition, Reason};
+pub use content::{Canonical, Digest};
+pub use fact::{Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact, Version};
+pub use kind::{Kind, KindId, ObjectKey};
+pub use settings::{Settings, Unmanaged};
+pub use store::{Forest, Sizes};
+pub use stream::{Stream, StreamState};
+pub use tree::Illegal;
+
+/// The name of a namespace or an object, shared between everything that mentions it.
+pub type Name = std::sync::Arc<str>;

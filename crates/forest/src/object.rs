@@ -1,0 +1,152 @@
+//! The objects of propagated kinds: sources, copies, and the index by name.
+//!
+//! Sources are kept with their content where the stream carries it; copies are remembered as a digest. Never decides
+//! where an object belongs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::tree::Id;
+use crate::{Canonical, Digest, KindId, Name, ObjectFact, ObjectKey, Version};
+
+/// An object that was not propagated.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) version: Version,
+    /// Why it does not propagate, whatever the hierarchy says.
+    pub(crate) excluded: Option<Box<str>>,
+    /// What its copies look like; `None` from metadata-only streams.
+    pub(crate) content: Option<Arc<Canonical>>,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) terminating: bool,
+}
+
+impl Source {
+    /// The one predicate of propagation, for rules and plans: whether this is copied to the namespaces below.
+    pub(crate) fn propagates(&self) -> bool {
+        self.excluded.is_none()
+    }
+}
+
+/// An object with the label `hnc.x-k8s.io/inherited-from`.
+#[derive(Debug, Clone)]
+pub(crate) struct Copy {
+    pub(crate) version: Version,
+    pub(crate) inherited_from: Name,
+    pub(crate) digest: Option<Digest>,
+    pub(crate) terminating: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Object {
+    Source(Source),
+    Copy(Copy),
+}
+
+impl Object {
+    pub(crate) fn from_fact(fact: ObjectFact) -> Self {
+        let ObjectFact { version, inherited_from, terminating, excluded, content, .. } = fact;
+        let digest = content.as_ref().map(|content| content.digest());
+        if let Some(inherited_from) = inherited_from {
+            Self::Copy(Copy { version, inherited_from, digest, terminating })
+        } else {
+            Self::Source(Source { version, excluded, content, digest, terminating })
+        }
+    }
+
+    pub(crate) fn version(&self) -> &Version {
+        match self {
+            Self::Source(source) => &source.version,
+            Self::Copy(copy) => &copy.version,
+        }
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        match self {
+            Self::Source(source) => source.terminating,
+            Self::Copy(copy) => copy.terminating,
+        }
+    }
+
+    pub(crate) fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Source(source) => Some(source),
+            Self::Copy(_) => None,
+        }
+    }
+
+    /// Whether a reader of this object would see what propagation is about the same in both.
+    pub(crate) fn propagates_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Source(one), Self::Source(other)) => {
+                one.excluded == other.excluded && one.digest == other.digest
+            }
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    by_namespace: HashMap<Id, BTreeMap<ObjectKey, Object>>,
+    /// Where sources of a name are.
+    sources: HashMap<ObjectKey, BTreeSet<Id>>,
+}
+
+impl Objects {
+    pub(crate) fn get(&self, namespace: Id, key: &ObjectKey) -> Option<&Object> {
+        self.by_namespace.get(&namespace)?.get(key)
+    }
+
+    pub(crate) fn source(&self, namespace: Id, key: &ObjectKey) -> Option<&Source> {
+        self.get(namespace, key)?.source()
+    }
+
+    /// The objects in a namespace, by kind and name.
+    pub(crate) fn within(&self, namespace: Id) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        self.by_namespace.get(&namespace).into_iter().flatten()
+    }
+
+    /// The namespaces that have a source of this kind and name.
+    pub(crate) fn holders(&self, key: &ObjectKey) -> Option<&BTreeSet<Id>> {
+        self.sources.get(key)
+    }
+
+    /// All places of objects of a kind, for telling what a complete list no longer holds.
+    pub(crate) fn places(&self, kind: KindId) -> Vec<(Id, ObjectKey)> {
+        let of_kind = |key: &&ObjectKey| key.kind == kind;
+        self.by_namespace
+            .iter()
+            .flat_map(|(id, objects)| objects.keys().filter(of_kind).map(|key| (*id, key.clone())))
+            .collect()
+    }
+
+    /// Puts the object in its place and gives back what was there.
+    pub(crate) fn insert(&mut self, namespace: Id, key: ObjectKey, object: Object) -> Option<Object> {
+        if object.source().is_some() {
+            self.sources.entry(key.clone()).or_default().insert(namespace);
+        } else {
+            self.unindex(namespace, &key);
+        }
+        self.by_namespace.entry(namespace).or_default().insert(key, object)
+    }
+
+    pub(crate) fn remove(&mut self, namespace: Id, key: &ObjectKey) -> Option<Object> {
+        self.unindex(namespace, key);
+        let objects = self.by_namespace.get_mut(&namespace)?;
+        let removed = objects.remove(key);
+        if objects.is_empty() {
+            self.by_namespace.remove(&namespace);
+        }
+        removed
+    }
+
+    fn unindex(&mut self, namespace: Id, key: &ObjectKey) {
+        if let Some(holders) = self.sources.get_mut(key) {
+            holders.remove(&namespace);
+            if holders.is_empty() {
+                self.sources.remove(key);
+            }
+        }
+    }
+}

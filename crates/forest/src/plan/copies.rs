@@ -1,0 +1,151 @@
+//! Which copies a namespace should hold, and what must be written for it (section 6.4 of HNC's contract).
+
+use std::collections::BTreeSet;
+
+use super::{Action, Content};
+use crate::object::{Copy, Object, Source};
+use crate::tree::Id;
+use crate::{Forest, Name, ObjectKey, ObjectScope, Stream};
+
+/// The writes about objects, by what they do to access.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) lost_bindings: Vec<Action>,
+    pub(super) lost: Vec<Action>,
+    pub(super) gained: Vec<Action>,
+    pub(super) gained_bindings: Vec<Action>,
+    pub(super) settled: Vec<ObjectKey>,
+}
+
+/// What must be written so that the objects in `scope` are right. A namespace that is halted, unmanaged, unknown or going
+/// away is left as it is, and so are the kinds whose objects are not all known.
+pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
+    let node = forest.tree.node(id);
+    let going = node.namespace.as_ref().is_none_or(|seen| seen.terminating);
+    if *scope == ObjectScope::None || going || !node.managed || forest.tree.halted_root(id).is_some() {
+        return Changes::default();
+    }
+    let synced: Vec<bool> =
+        forest.kinds().map(|(kind, _)| forest.stream(Stream::Kind(kind)).is_synced()).collect();
+    let mut above = forest.tree.ancestry(id).path;
+    above.remove(0);
+    above.reverse();
+    let place = Place { forest, id, above };
+    let mut changes = Changes::default();
+    for key in place.keys(scope) {
+        if synced[usize::from(key.kind.0)] {
+            changes.add(&place, key);
+        }
+    }
+    changes.separate_changed_bindings(&place);
+    changes
+}
+
+/// A namespace and what is above it, the root first.
+struct Place<'a> {
+    forest: &'a Forest,
+    id: Id,
+    above: Vec<Id>,
+}
+
+impl<'a> Place<'a> {
+    /// Every object that is here or could come from above.
+    fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
+        match scope {
+            ObjectScope::None => BTreeSet::new(),
+            ObjectScope::Some(keys) => keys.clone(),
+            ObjectScope::All => {
+                let here = self.forest.objects.within(self.id).map(|(key, _)| key);
+                let above = self.above.iter().flat_map(|id| self.forest.objects.within(*id));
+                let sources = above.filter(|(_, object)| object.source().is_some()).map(|(key, _)| key);
+                here.chain(sources).cloned().collect()
+            }
+        }
+    }
+
+    /// The source that this object should be a copy of: the top-most eligible one.
+    fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
+        self.above.iter().find_map(|id| {
+            let source = self.forest.objects.source(*id, key)?;
+            source.propagates().then(|| (self.forest.tree.name(*id), source))
+        })
+    }
+
+    fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
+        self.forest.objects.get(self.id, key)
+    }
+}
+
+impl Changes {
+    fn add(&mut self, place: &Place<'_>, key: ObjectKey) {
+        let action = match (place.source(&key), place.object(&key)) {
+            (_, Some(object)) if object.is_terminating() => None,
+            (None, Some(Object::Copy(copy))) => {
+                Some(Action::Delete { key: key.clone(), version: copy.version.clone() })
+            }
+            (None, _) => None,
+            (Some(wanted), Some(Object::Copy(copy))) if is_copy_of(copy, wanted) => None,
+            (Some(wanted), existing) => write(key.clone(), wanted, existing),
+        };
+        match action {
+            Some(action) => self.file(place.forest, action),
+            None if place.forest.has_failed(place.id, &key) => self.settled.push(key),
+            None => {}
+        }
+    }
+
+    fn file(&mut self, forest: &Forest, action: Action) {
+        let binds = action.key().is_some_and(|key| forest.kind(key.kind).binds_subjects());
+        let list = match (&action, binds) {
+            (Action::Delete { .. }, true) => &mut self.lost_bindings,
+            (Action::Delete { .. }, false) => &mut self.lost,
+            (_, true) => &mut self.gained_bindings,
+            (_, false) => &mut self.gained,
+        };
+        list.push(action);
+    }
+
+    /// A binding from another source than before, replaced together with a role from another source, would for a moment
+    /// give the old subjects the new rules. Such a binding goes first and comes again last.
+    fn separate_changed_bindings(&mut self, place: &Place<'_>) {
+        let comes_from_elsewhere = |action: &Action| match action {
+            Action::Replace { key, source, .. } => {
+                matches!(place.object(key), Some(Object::Copy(copy)) if copy.inherited_from != *source)
+            }
+            _ => false,
+        };
+        let holds_rules =
+            |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
+        if !self.gained.iter().any(|action| holds_rules(action) && comes_from_elsewhere(action)) {
+            return;
+        }
+        for action in &mut self.gained_bindings {
+            if comes_from_elsewhere(action)
+                && let Action::Replace { key, version, source, content } = action.clone()
+            {
+                self.lost_bindings.push(Action::Delete { key: key.clone(), version });
+                *action = Action::Create { key, source, content };
+            }
+        }
+    }
+}
+
+fn is_copy_of(copy: &Copy, (namespace, source): (&Name, &Source)) -> bool {
+    copy.inherited_from == *namespace && copy.digest == source.digest
+}
+
+/// A source without content (from a metadata-only stream) cannot be copied.
+fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
+    let content = Content(source.content.clone()?, source.digest?);
+    let source = namespace.clone();
+    Some(match existing {
+        None => Action::Create { key, source, content },
+        Some(object) => Action::Replace { key, version: object.version().clone(), source, content },
+    })
+}
+
+impl Forest {
+    fn has_failed(&self, id: Id, key: &ObjectKey) -> bool {
+        self.failures.get(self.tree.name(id)).is_some_and(|failed| failed.contains_key(key))
+    }
+}

@@ -1,0 +1,55 @@
+//! Admission: may this happen?
+//!
+//! One file per webhook. A rule is a function of a forest, a request and the answers that are known so far; it allows,
+//! denies, or says what it must ask the API server first. It is called again with the answers, on the forest as it is
+//! by then, until it decides. A rule never waits, never asks itself, and what it does not understand it denies.
+
+pub mod hierarchy;
+pub mod namespace;
+
+mod denial;
+mod question;
+
+pub use denial::{Cause, Denial, DenialKind};
+pub use question::{Answer, Answers, Awaited, Question};
+
+/// What a rule says of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It may happen; the warnings are shown to the user.
+    Allow {
+        /// One sentence each.
+        warnings: Vec<String>,
+    },
+    /// It may not happen.
+    Deny(Denial),
+    /// It cannot be decided before these are answered. Never empty, and never a question that was answered already.
+    Ask(Vec<Question>),
+}
+
+impl Verdict {
+    /// Allowed, with nothing more to say.
+    pub fn allow() -> Self {
+        Self::Allow { warnings: Vec::new() }
+    }
+}
+
+impl From<Denial> for Verdict {
+    fn from(denial: Denial) -> Self {
+        Self::Deny(denial)
+    }
+}
+
+/// How a rule that is a sequence of checks leaves early: with a verdict that is not "go on".
+pub(crate) type Check<T = ()> = Result<T, Verdict>;
+
+/// What operation a request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// A new object.
+    Create,
+    /// A changed object.
+    Update,
+    /// A removed object, alone or as one of a collection.
+    Delete,
+}

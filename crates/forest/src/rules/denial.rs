@@ -1,0 +1,81 @@
+//! Why something may not happen: what a user is told, and how a program tells the cases apart.
+
+use std::fmt;
+
+/// A refusal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denial {
+    /// Which of the HTTP answers it is.
+    pub kind: DenialKind,
+    /// One or two sentences: what is wrong, and what to do.
+    pub message: String,
+    /// The fields at fault; only with [`DenialKind::Invalid`].
+    pub causes: Vec<Cause>,
+}
+
+/// A field at fault.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// The path of the field, `spec.labels[a/b]`.
+    pub field: String,
+    /// What is wrong with it.
+    pub message: String,
+}
+
+/// The HTTP answers of section 7.2 of HNC's contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DenialKind {
+    /// 400: the request makes no sense.
+    BadRequest,
+    /// 401: the user lacks authority in the hierarchy. HNC answers so where RBAC would say 403.
+    Unauthorized,
+    /// 403: not allowed to anybody, as things are.
+    Forbidden,
+    /// 409: contradicts the hierarchy as it is.
+    Conflict,
+    /// 422: a field is wrong.
+    Invalid,
+    /// 500: could not be judged.
+    Internal,
+    /// 503: cannot be judged yet; try again.
+    Unavailable,
+}
+
+impl Denial {
+    /// A denial without causes.
+    pub fn new(kind: DenialKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), causes: Vec::new() }
+    }
+
+    /// 422 with the fields at fault.
+    pub fn invalid(causes: Vec<Cause>) -> Self {
+        let message = causes.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ");
+        Self { kind: DenialKind::Invalid, message, causes }
+    }
+
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(DenialKind::Unauthorized, message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(DenialKind::Forbidden, message)
+    }
+
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(DenialKind::Conflict, message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(DenialKind::Internal, message)
+    }
+
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(DenialKind::Unavailable, message)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}

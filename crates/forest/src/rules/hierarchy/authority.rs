@@ -1,0 +1,91 @@
+//! Row 12: whose consent a change of parent needs.
+//!
+//! Authority comes from above: whoever administers a namespace administers what is below it, and joining a tree needs its
+//! consent. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
+
+use super::super::question::{Answer, Question};
+use super::{Asked, Presence};
+use crate::rules::{Check, Denial, Verdict};
+use crate::{Forest, Name};
+
+/// A namespace whose admin the user must be, and what it is in the change.
+struct Consent {
+    namespace: Name,
+    role: &'static str,
+}
+
+impl Asked<'_> {
+    pub(super) fn user_has_authority(&self) -> Check {
+        let needed = self.consents()?;
+        let questions: Vec<Question> =
+            needed.iter().map(|consent| Question::IsAdmin(consent.namespace.clone())).collect();
+        let open: Vec<Question> =
+            questions.iter().filter(|it| !self.answers.contains_key(it)).cloned().collect();
+        if !open.is_empty() {
+            return Err(Verdict::Ask(open));
+        }
+        needed
+            .iter()
+            .zip(&questions)
+            .try_for_each(|(consent, question)| self.conclude(consent, &self.answers[question]))
+    }
+
+    fn conclude(&self, Consent { namespace, role }: &Consent, answer: &Answer) -> Check {
+        match answer {
+            Answer::Yes => Ok(()),
+            Answer::Failed(why) => Err(Denial::internal(format!(
+                "it could not be found out whether you are an admin of {namespace:?}: {why}"
+            ))
+            .into()),
+            Answer::No | Answer::Terminating => Err(Denial::unauthorized(format!(
+                "user {:?} is not authorized to change the parent of {:?}: admin rights (update on \
+                 hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {namespace:?}, which is {role}",
+                self.request.user, self.request.namespace
+            ))
+            .into()),
+        }
+    }
+
+    /// The table of section 7.3. Where the present parent is gone nobody is left to ask for the old tree, but the new
+    /// parent's consent is needed all the same: HNC lets an orphan in anywhere.
+    fn consents(&self) -> Check<Vec<Consent>> {
+        let Some(current) = self.managed_current_parent() else {
+            return Ok(self.joining());
+        };
+        if matches!(self.presence(current)?, Presence::Absent) {
+            return Ok(self.joining());
+        }
+        Ok(match &self.request.new.parent {
+            None => vec![leaving(self.forest, current)],
+            Some(parent) => between(self.forest, current, parent),
+        })
+    }
+
+    fn managed_current_parent(&self) -> Option<&Name> {
+        let parent = self.request.old.parent.as_ref()?;
+        self.forest.settings().is_managed(parent).then_some(parent)
+    }
+
+    fn joining(&self) -> Vec<Consent> {
+        let parent = self.request.new.parent.iter().cloned();
+        parent.map(|namespace| Consent { namespace, role: "the new parent" }).collect()
+    }
+}
+
+fn leaving(forest: &Forest, current: &Name) -> Consent {
+    let root = forest.tree.id(current).map(|id| forest.tree.name(forest.tree.root(id)));
+    Consent { namespace: root.unwrap_or(current).clone(), role: "the root of the tree that it would leave" }
+}
+
+fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
+    let tree = &forest.tree;
+    let common =
+        tree.id(current).zip(tree.id(parent)).and_then(|(one, other)| tree.common_ancestor(one, other));
+    match common {
+        Some(id) => vec![Consent {
+            namespace: tree.name(id).clone(),
+            role: "the nearest common ancestor of its present and its new parent",
+        }],
+        None => vec![leaving(forest, current), Consent { namespace: parent.clone(), role: "the new parent" }],
+    }
+}

@@ -1,0 +1,55 @@
+//! What a rule has to know from elsewhere before it can decide.
+
+use std::collections::HashMap;
+
+use crate::{Forest, Name};
+
+/// A question to the API server, or to time.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// Is the requesting user admin of this namespace, that is: may they `update` `hierarchyconfigurations` of
+    /// `hnc.x-k8s.io` in it? A `SubjectAccessReview`.
+    IsAdmin(Name),
+    /// Does this namespace exist now, and is it going away? A read past every cache.
+    Namespace(Name),
+    /// Will the forest come to know this within the time that a request can wait?
+    Await(Awaited),
+}
+
+/// What a forest may come to know, as its streams deliver what has already happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Awaited {
+    /// The namespace exists.
+    Namespace(Name),
+    /// The namespace does not exist.
+    NoNamespace(Name),
+    /// The namespace's configured parent is this one (`None`: it has none).
+    Parent(Name, Option<Name>),
+}
+
+impl Awaited {
+    /// Whether `forest` knows it by now.
+    pub fn is_known(&self, forest: &Forest) -> bool {
+        match self {
+            Self::Namespace(name) => forest.exists(name),
+            Self::NoNamespace(name) => !forest.exists(name),
+            Self::Parent(name, parent) => forest.parent(name) == parent.as_ref(),
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes; of a namespace: it exists and stays.
+    Yes,
+    /// No; of a namespace: there is none.
+    No,
+    /// The namespace exists and is being deleted.
+    Terminating,
+    /// The question could not be answered; the text says why.
+    Failed(String),
+}
+
+/// The answers so far.
+pub type Answers = HashMap<Question, Answer>;

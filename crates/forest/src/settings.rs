@@ -1,0 +1,119 @@
+//! Which namespaces are managed at all.
+//!
+//! Follows section 5 of HNC's contract, with the include pattern anchored as a whole (`^(?:PATTERN)$`). Never looks at
+//! the state of a namespace: being managed is a property of a name.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use regex::Regex;
+
+/// What the operator has decided by flags, as far as rules and plans depend on it.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    excluded: BTreeSet<Box<str>>,
+    included: Regex,
+}
+
+impl Settings {
+    /// The settings of an installation living in `own_namespace`, which is always excluded.
+    ///
+    /// # Errors
+    /// When `included_pattern` is not a regular expression.
+    pub fn new<I, S>(own_namespace: &str, excluded: I, included_pattern: &str) -> Result<Self, regex::Error>
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        let included = Regex::new(&format!("^(?:{included_pattern})$"))?;
+        Ok(Self::anchored(own_namespace, excluded, included))
+    }
+
+    /// The same, with a pattern that is anchored already.
+    pub fn anchored<I, S>(own_namespace: &str, excluded: I, included: Regex) -> Self
+    where
+        I: IntoIterator<Item = S>,
+        S: AsRef<str>,
+    {
+        let excluded = excluded
+            .into_iter()
+            .map(|name| Box::from(name.as_ref()))
+            .chain([Box::from(own_namespace)])
+            .collect();
+        Self { excluded, included }
+    }
+
+    /// Why `namespace` is not managed, or `None` when it is. The empty name ("no parent") counts as managed.
+    pub fn unmanaged(&self, namespace: &str) -> Option<Unmanaged> {
+        if namespace.is_empty() {
+            None
+        } else if self.excluded.contains(namespace) {
+            Some(Unmanaged::Excluded)
+        } else if self.included.is_match(namespace) {
+            None
+        } else {
+            Some(Unmanaged::NotIncluded(self.included.as_str().into()))
+        }
+    }
+
+    /// Whether hierarchy applies to `namespace`.
+    pub fn is_managed(&self, namespace: &str) -> bool {
+        self.unmanaged(namespace).is_none()
+    }
+}
+
+/// Why a namespace is left alone. Its text completes the sentence "the namespace …".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unmanaged {
+    /// It is listed by `--excluded-namespace`, or is the installation's own.
+    Excluded,
+    /// It does not match `--included-namespace-regex`; the pattern is given.
+    NotIncluded(Box<str>),
+}
+
+impl fmt::Display for Unmanaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Excluded => f.write_str("is excluded by the administrator (--excluded-namespace)"),
+            Self::NotIncluded(pattern) => write!(
+                f,
+                "does not match the administrator's pattern of included namespaces \
+                 (--included-namespace-regex={pattern})"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_anchored_as_a_whole() {
+        let settings = Settings::new("hnc-system", ["kube-system"], "foo|bar").unwrap();
+        let cases = [
+            ("", true),
+            ("foo", true),
+            ("bar", true),
+            ("foobaz", false),
+            ("xbar", false),
+            ("kube-system", false),
+            ("hnc-system", false),
+        ];
+        for (name, managed) in cases {
+            assert_eq!(settings.is_managed(name), managed, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn exclusion_wins_over_inclusion() {
+        let settings = Settings::new("hnc-system", ["team"], ".*").unwrap();
+        assert_eq!(settings.unmanaged("team"), Some(Unmanaged::Excluded));
+        assert_eq!(settings.unmanaged("hnc-system"), Some(Unmanaged::Excluded));
+    }
+
+    #[test]
+    fn a_broken_pattern_is_an_error() {
+        assert!(Settings::new("hnc-system", ["team"], "(").is_err());
+    }
+}

@@ -1,0 +1,310 @@
+//! The forest itself: everything observed, kept so that rules and plans can ask.
+//!
+//! [`Forest::apply`] is the only way in. It decides nothing; it says what was touched.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::object::{Object, Objects};
+use crate::tree::{Id, Tree};
+use crate::{
+    Change, Fact, HierarchyFact, Kind, KindId, Name, NamespaceFact, ObjectFact, ObjectKey, Settings, Stream,
+    StreamState,
+};
+
+/// All that is known of the hierarchy.
+///
+/// Guarantee: the answers depend on the last fact told of each object, not on the order in which the facts came. A fact
+/// about an older state of an object than the one known is ignored.
+#[derive(Debug)]
+pub struct Forest {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) tree: Tree,
+    pub(crate) objects: Objects,
+    pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Box<str>>>,
+    streams: HashMap<Stream, StreamState>,
+}
+
+impl Forest {
+    /// An empty forest that propagates `kinds`.
+    pub fn new(settings: Arc<Settings>, kinds: Vec<Kind>) -> Self {
+        Self {
+            settings,
+            kinds,
+            tree: Tree::default(),
+            objects: Objects::default(),
+            failures: HashMap::new(),
+            streams: HashMap::new(),
+        }
+    }
+
+    /// What the operator has decided.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The propagated kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &Kind)> {
+        (0u16..).map(KindId).zip(&self.kinds)
+    }
+
+    /// The kind behind an id that this forest gave.
+    pub fn kind(&self, id: KindId) -> &Kind {
+        &self.kinds[usize::from(id.0)]
+    }
+
+    /// How far a stream is.
+    pub fn stream(&self, stream: Stream) -> StreamState {
+        self.streams.get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// The first of the streams telling of the structure that cannot be relied on, if any.
+    pub fn structure_gap(&self) -> Option<(Stream, StreamState)> {
+        Stream::STRUCTURE
+            .into_iter()
+            .map(|stream| (stream, self.stream(stream)))
+            .find(|(_, state)| !state.is_synced())
+    }
+
+    /// The first kind whose objects cannot be relied on, if any.
+    pub fn kind_gap(&self) -> Option<(&Kind, StreamState)> {
+        self.kinds()
+            .map(|(id, kind)| (kind, self.stream(Stream::Kind(id))))
+            .find(|(_, state)| !state.is_synced())
+    }
+
+    /// Every name that something is known of, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.tree.ids().map(|id| self.tree.name(id))
+    }
+
+    /// Whether `name` is an existing managed namespace.
+    pub fn exists(&self, name: &str) -> bool {
+        self.tree.existing(name).is_some()
+    }
+
+    /// The parent in force, whether or not it exists.
+    pub fn parent(&self, name: &str) -> Option<&Name> {
+        Some(self.tree.name(self.tree.parent(self.tree.id(name)?)?))
+    }
+
+    /// The direct children, sorted.
+    pub fn children(&self, name: &str) -> Vec<Name> {
+        let Some(id) = self.tree.id(name) else { return Vec::new() };
+        self.tree.children(id).iter().map(|child| self.tree.name(*child).clone()).collect()
+    }
+
+    /// The namespace itself, its parent, and so on to the top or until the walk comes round.
+    pub fn ancestry(&self, name: &str) -> Vec<Name> {
+        let Some(id) = self.tree.id(name) else { return Vec::new() };
+        self.tree.ancestry(id).path.iter().map(|id| self.tree.name(*id).clone()).collect()
+    }
+
+    /// The nearest halted namespace from this one upwards, itself included.
+    pub fn halted_root(&self, name: &str) -> Option<&Name> {
+        Some(self.tree.name(self.tree.halted_root(self.tree.id(name)?)?))
+    }
+
+    /// The cycle that the namespace is a member of: the smallest name first and last, each the parent of the next.
+    pub fn cycle(&self, name: &str) -> Option<Vec<Name>> {
+        self.tree.cycle(self.tree.id(name)?)
+    }
+
+    /// How much there is.
+    pub fn sizes(&self) -> Sizes {
+        let mut sizes = Sizes::default();
+        for id in self.tree.ids() {
+            let node = self.tree.node(id);
+            sizes.namespaces += usize::from(node.exists());
+            sizes.halted += usize::from(self.tree.own_halt(id).is_some());
+            for (_, object) in self.objects.within(id) {
+                match object {
+                    Object::Source(_) => sizes.sources += 1,
+                    Object::Copy(_) => sizes.copies += 1,
+                }
+            }
+        }
+        sizes
+    }
+
+    /// Takes a fact in and says what it touched.
+    pub fn apply(&mut self, fact: Fact) -> Change {
+        let mut change = Change::default();
+        match fact {
+            Fact::Namespace(seen) => self.namespace(seen, &mut change),
+            Fact::NamespaceGone(name, uid) => self.namespace_gone(&name, &uid, &mut change),
+            Fact::Namespaces(all) => self.namespaces(all, &mut change),
+            Fact::Hierarchy(name, seen) => self.hierarchy(&name, seen, &mut change),
+            Fact::HierarchyGone(name, uid) => {
+                self.tree.forget_hierarchy(&name, &uid, &self.settings, &mut change);
+            }
+            Fact::Hierarchies(all) => self.hierarchies(all, &mut change),
+            Fact::Object(kind, seen) => self.object(kind, seen, &mut change),
+            Fact::ObjectGone(kind, namespace, name, uid) => {
+                self.object_gone(&namespace, &ObjectKey { kind, name }, &uid, &mut change);
+            }
+            Fact::Objects(kind, all) => self.all_objects(kind, all, &mut change),
+            Fact::StreamLost(stream, why) => {
+                self.streams.insert(stream, StreamState::Lost(why));
+            }
+            Fact::WriteFailed(namespace, key, why) => {
+                let failed = self.failures.entry(namespace.clone()).or_default();
+                if failed.insert(key, why.clone()) != Some(why) {
+                    change.structure(namespace);
+                }
+            }
+            Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
+        }
+        change
+    }
+
+    fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
+        self.tree.observe_namespace(seen, &self.settings, change);
+    }
+
+    fn namespace_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        self.tree.forget_namespace(name, uid, &self.settings, change);
+        if !self.exists(name) {
+            self.failures.remove(name);
+        }
+    }
+
+    fn namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
+        self.synced(Stream::Namespaces, change);
+        let listed: HashSet<Name> = all.iter().map(|seen| seen.name.clone()).collect();
+        for (name, uid) in self.unlisted(&listed, |node| Some(&node.namespace.as_ref()?.version.uid)) {
+            self.namespace_gone(&name, &uid, change);
+        }
+        for seen in all {
+            self.namespace(seen, change);
+        }
+    }
+
+    fn hierarchy(&mut self, name: &Name, seen: HierarchyFact, change: &mut Change) {
+        self.tree.observe_hierarchy(name, seen, &self.settings, change);
+    }
+
+    fn hierarchies(&mut self, all: Vec<(Name, HierarchyFact)>, change: &mut Change) {
+        self.synced(Stream::Hierarchies, change);
+        let listed: HashSet<Name> = all.iter().map(|(name, _)| name.clone()).collect();
+        for (name, uid) in self.unlisted(&listed, |node| Some(&node.hierarchy.as_ref()?.version.uid)) {
+            self.tree.forget_hierarchy(&name, &uid, &self.settings, change);
+        }
+        for (name, seen) in all {
+            self.hierarchy(&name, seen, change);
+        }
+    }
+
+    /// What is known but no longer listed.
+    fn unlisted(
+        &self,
+        listed: &HashSet<Name>,
+        uid: impl Fn(&crate::tree::Node) -> Option<&Box<str>>,
+    ) -> Vec<(Name, Box<str>)> {
+        self.tree
+            .ids()
+            .map(|id| self.tree.node(id))
+            .filter(|node| !listed.contains(&node.name))
+            .filter_map(|node| Some((node.name.clone(), uid(node)?.clone())))
+            .collect()
+    }
+
+    fn object(&mut self, kind: KindId, seen: ObjectFact, change: &mut Change) {
+        let key = ObjectKey { kind, name: seen.name.clone() };
+        let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
+        if known.is_some_and(|known| seen.version.is_older_than(known.version())) {
+            return;
+        }
+        let is_new = known.is_none();
+        let namespace = seen.namespace.clone();
+        let id = if is_new {
+            self.tree.pin(&namespace, &self.settings)
+        } else {
+            self.tree.id(&namespace).expect("an object keeps its namespace's node")
+        };
+        let object = Object::from_fact(seen);
+        let old = self.objects.insert(id, key.clone(), object.clone());
+        self.touch_object(id, &key, old.as_ref(), Some(&object), change);
+    }
+
+    fn object_gone(&mut self, namespace: &str, key: &ObjectKey, uid: &str, change: &mut Change) {
+        let Some(id) = self.tree.id(namespace) else { return };
+        if self.objects.get(id, key).is_none_or(|known| *known.version().uid != *uid) {
+            return;
+        }
+        let old = self.objects.remove(id, key);
+        self.touch_object(id, key, old.as_ref(), None, change);
+        self.tree.unpin(id);
+    }
+
+    fn all_objects(&mut self, kind: KindId, all: Vec<ObjectFact>, change: &mut Change) {
+        self.synced(Stream::Kind(kind), change);
+        let listed: HashSet<(&str, &str)> = all.iter().map(|seen| (&*seen.namespace, &*seen.name)).collect();
+        let gone: Vec<(Id, ObjectKey)> = self
+            .objects
+            .places(kind)
+            .into_iter()
+            .filter(|(id, key)| !listed.contains(&(&**self.tree.name(*id), &*key.name)))
+            .collect();
+        for (id, key) in gone {
+            let old = self.objects.remove(id, &key);
+            self.touch_object(id, &key, old.as_ref(), None, change);
+            self.tree.unpin(id);
+        }
+        for seen in all {
+            self.object(kind, seen, change);
+        }
+    }
+
+    /// A source concerns all that is below it; anything else only its own namespace.
+    fn touch_object(
+        &self,
+        id: Id,
+        key: &ObjectKey,
+        old: Option<&Object>,
+        new: Option<&Object>,
+        change: &mut Change,
+    ) {
+        if change.everything {
+            return;
+        }
+        change.object(self.tree.name(id).clone(), key.clone());
+        let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());
+        let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));
+        if (is_source(old) || is_source(new)) && !unchanged {
+            for below in self.tree.descendants(id) {
+                change.object(self.tree.name(below).clone(), key.clone());
+            }
+        }
+    }
+
+    fn settled(&mut self, namespace: &Name, key: &ObjectKey, change: &mut Change) {
+        if let Some(failed) = self.failures.get_mut(namespace)
+            && failed.remove(key).is_some()
+        {
+            if failed.is_empty() {
+                self.failures.remove(namespace);
+            }
+            change.structure(namespace.clone());
+        }
+    }
+
+    fn synced(&mut self, stream: Stream, change: &mut Change) {
+        let before = self.streams.insert(stream, StreamState::Synced);
+        change.everything |= before != Some(StreamState::Synced);
+    }
+}
+
+/// How much a forest holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Existing managed namespaces.
+    pub namespaces: usize,
+    /// Namespaces that are halted for a reason of their own.
+    pub halted: usize,
+    /// Objects of propagated kinds that were not propagated.
+    pub sources: usize,
+    /// Objects that were propagated.
+    pub copies: usize,
+}

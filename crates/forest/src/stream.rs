@@ -1,0 +1,63 @@
+//! What the forest knows of its own completeness: which lists have arrived.
+//!
+//! Nothing may be deleted, and nothing that depends on absence may be allowed, before the streams that tell of it have
+//! delivered a complete list.
+
+use std::fmt;
+
+use crate::KindId;
+
+/// A source of facts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stream {
+    /// All namespaces.
+    Namespaces,
+    /// All `HierarchyConfigurations`.
+    Hierarchies,
+    /// All objects of one propagated kind.
+    Kind(KindId),
+}
+
+impl Stream {
+    /// The streams without which nothing at all can be judged or planned.
+    pub const STRUCTURE: [Self; 2] = [Self::Namespaces, Self::Hierarchies];
+}
+
+impl fmt::Display for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Namespaces => "namespaces",
+            Self::Hierarchies => "hierarchyconfigurations.hnc.x-k8s.io",
+            Self::Kind(_) => "objects of a propagated kind",
+        })
+    }
+}
+
+/// How far a stream is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum StreamState {
+    /// The first complete list has not arrived.
+    #[default]
+    Waiting,
+    /// A complete list has arrived and changes follow.
+    Synced,
+    /// The list cannot be had; the text says why.
+    Lost(Box<str>),
+}
+
+impl StreamState {
+    /// Whether answers may rest on this stream.
+    pub fn is_synced(&self) -> bool {
+        *self == Self::Synced
+    }
+}
+
+impl fmt::Display for StreamState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting => f.write_str("its first complete list has not arrived yet"),
+            Self::Synced => f.write_str("synced"),
+            Self::Lost(why) => f.write_str(why),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Who is whose parent: the namespaces, the links between them, and what follows from the links alone.
+//!
+//! A node stands for a name that something mentions: a namespace, a `HierarchyConfiguration`, a child's parent, an
+//! object. Names are interned to small ids; a node that nothing mentions any more is dropped. Lookups take `&self` and
+//! create nothing. Nothing here knows of objects, rules or plans.
+
+mod walk;
+
+use std::collections::HashMap;
+
+use crate::condition::Halt;
+use crate::fact::{HierarchyFact, NamespaceFact};
+use crate::{Change, Labels, Name, Settings, Version};
+
+pub use walk::Illegal;
+
+/// A node's place. Valid as long as something mentions the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(u32);
+
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) version: Version,
+    pub(crate) labels: Labels,
+    pub(crate) terminating: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) name: Name,
+    pub(crate) managed: bool,
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) hierarchy: Option<Box<HierarchyFact>>,
+    /// The link in force: the configured parent of an existing managed namespace.
+    parent: Option<Id>,
+    /// Ordered by name.
+    children: Vec<Id>,
+    /// How many objects in this namespace are known.
+    objects: u32,
+}
+
+impl Node {
+    /// Whether this is a namespace that hierarchy applies to.
+    pub(crate) fn exists(&self) -> bool {
+        self.managed && self.namespace.is_some()
+    }
+
+    fn configured_parent(&self) -> Option<&Name> {
+        self.hierarchy.as_ref()?.parent.as_ref().filter(|parent| self.exists() && !parent.is_empty())
+    }
+
+    fn is_mentioned(&self) -> bool {
+        self.namespace.is_some() || self.hierarchy.is_some() || !self.children.is_empty() || self.objects > 0
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tree {
+    ids: HashMap<Name, Id>,
+    nodes: Vec<Option<Node>>,
+    free: Vec<Id>,
+}
+
+impl Tree {
+    pub(crate) fn id(&self, name: &str) -> Option<Id> {
+        self.ids.get(name).copied()
+    }
+
+    pub(crate) fn node(&self, id: Id) -> &Node {
+        self.nodes[id.0 as usize].as_ref().expect("an id is used only while its node is mentioned")
+    }
+
+    pub(crate) fn name(&self, id: Id) -> &Name {
+        &self.node(id).name
+    }
+
+    /// The id of an existing managed namespace.
+    pub(crate) fn existing(&self, name: &str) -> Option<Id> {
+        self.id(name).filter(|id| self.node(*id).exists())
+    }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
+        (0u32..).map(Id).zip(&self.nodes).filter(|(_, node)| node.is_some()).map(|(id, _)| id)
+    }
+
+    pub(crate) fn observe_namespace(
+        &mut self,
+        fact: NamespaceFact,
+        settings: &Settings,
+        change: &mut Change,
+    ) {
+        let id = self.ensure(&fact.name, settings);
+        let NamespaceFact { version, labels, terminating, .. } = fact;
+        let stale = |seen: &Namespace| version.is_older_than(&seen.version);
+        if self.node(id).namespace.as_ref().is_some_and(stale) {
+            return;
+        }
+        self.restructure(id, settings, change, |node| {
+            node.namespace = Some(Namespace { version, labels, terminating });
+        });
+    }
+
+    pub(crate) fn forget_namespace(
+        &mut self,
+        name: &str,
+        uid: &str,
+        settings: &Settings,
+        change: &mut Change,
+    ) {
+        let Some(id) = self.id(name) else { return };
+        if self.node(id).namespace.as_ref().is_some_and(|seen| *seen.version.uid == *uid) {
+            self.restructure(id, settings, change, |node| node.namespace = None);
+        }
+    }
+
+    pub(crate) fn observe_hierarchy(
+        &mut self,
+        name: &Name,
+        fact: HierarchyFact,
+        settings: &Settings,
+        change: &mut Change,
+    ) {
+        let id = self.ensure(name, settings);
+        let stale = |seen: &HierarchyFact| fact.version.is_older_than(&seen.version);
+        if self.node(id).hierarchy.as_deref().is_some_and(stale) {
+            return;
+        }
+        self.restructure(id, settings, change, |node| node.hierarchy = Some(Box::new(fact)));
+    }
+
+    pub(crate) fn forget_hierarchy(
+        &mut self,
+        name: &str,
+        uid: &str,
+        settings: &Settings,
+        change: &mut Change,
+    ) {
+        let Some(id) = self.id(name) else { return };
+        if self.node(id).hierarchy.as_ref().is_some_and(|seen| *seen.version.uid == *uid) {
+            self.restructure(id, settings, change, |node| node.hierarchy = None);
+        }
+    }
+
+    /// Keeps the node of `name` while objects in it are known.
+    pub(crate) fn pin(&mut self, name: &Name, settings: &Settings) -> Id {
+        let id = self.ensure(name, settings);
+        self.node_mut(id).objects += 1;
+        id
+    }
+
+    pub(crate) fn unpin(&mut self, id: Id) {
+        self.node_mut(id).objects -= 1;
+        self.release(id);
+    }
+
+    /// Changes what is known of a node and everything that follows for the links. Touches the node itself, and when a
+    /// link, its existence or its freezing changes, all that is below it before or after, and the parents concerned.
+    fn restructure(
+        &mut self,
+        id: Id,
+        settings: &Settings,
+        change: &mut Change,
+        edit: impl FnOnce(&mut Node),
+    ) {
+        let standing = |node: &Node| {
+            (node.exists(), node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some()))
+        };
+        let before = (standing(self.node(id)), self.node(id).parent);
+        edit(self.node_mut(id));
+        let parent = self.node(id).configured_parent().cloned();
+        let parent = parent.map(|name| self.ensure(&name, settings));
+        if change.everything {
+            self.link(id, parent);
+        } else if before == (standing(self.node(id)), parent) {
+            change.structure(self.name(id).clone());
+        } else {
+            self.touch_around(id, change);
+            self.link(id, parent);
+            self.touch_around(id, change);
+        }
+        if let Some(old) = before.1 {
+            self.release(old);
+        }
+        self.release(id);
+    }
+
+    fn touch_around(&self, id: Id, change: &mut Change) {
+        if let Some(parent) = self.node(id).parent {
+            change.structure(self.name(parent).clone());
+        }
+        change.whole(self.name(id).clone());
+        for below in self.descendants(id) {
+            change.whole(self.name(below).clone());
+        }
+    }
+
+    fn link(&mut self, id: Id, parent: Option<Id>) {
+        let old = std::mem::replace(&mut self.node_mut(id).parent, parent);
+        if old == parent {
+            return;
+        }
+        if let Some(old) = old {
+            let at = self.child_position(old, id).expect("a link is kept on both sides");
+            self.node_mut(old).children.remove(at);
+        }
+        if let Some(parent) = parent {
+            let at = self.child_position(parent, id).expect_err("a link is made once");
+            self.node_mut(parent).children.insert(at, id);
+        }
+    }
+
+    fn child_position(&self, parent: Id, child: Id) -> Result<usize, usize> {
+        let name = self.name(child);
+        self.node(parent).children.binary_search_by(|other| self.name(*other).cmp(name))
+    }
+
+    fn ensure(&mut self, name: &Name, settings: &Settings) -> Id {
+        if let Some(id) = self.id(name) {
+            return id;
+        }
+        let node = Node {
+            name: name.clone(),
+            managed: settings.is_managed(name),
+            namespace: None,
+            hierarchy: None,
+            parent: None,
+            children: Vec::new(),
+            objects: 0,
+        };
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.nodes.push(None);
+            Id(u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 namespaces"))
+        });
+        self.nodes[id.0 as usize] = Some(node);
+        self.ids.insert(name.clone(), id);
+        id
+    }
+
+    fn node_mut(&mut self, id: Id) -> &mut Node {
+        self.nodes[id.0 as usize].as_mut().expect("an id is used only while its node is mentioned")
+    }
+
+    fn release(&mut self, id: Id) {
+        if self.nodes[id.0 as usize].as_ref().is_some_and(|node| !node.is_mentioned()) {
+            let node = self.nodes[id.0 as usize].take().expect("it was just there");
+            self.ids.remove(&node.name);
+            self.free.push(id);
+        }
+    }
+
+    /// Why nothing is propagated into this namespace for a reason of its own.
+    pub(crate) fn own_halt(&self, id: Id) -> Option<Halt> {
+        let node = self.node(id);
+        if !node.exists() {
+            return None;
+        }
+        if let Some(why) = node.hierarchy.as_ref().and_then(|seen| seen.unreadable.clone()) {
+            return Some(Halt::Unreadable(why));
+        }
+        let parent = self.node(node.parent?);
+        if !parent.managed {
+            return Some(Halt::IllegalParent(parent.name.clone()));
+        }
+        if !parent.exists() {
+            return Some(Halt::ParentMissing(parent.name.clone()));
+        }
+        self.cycle(id).map(Halt::InCycle)
+    }
+}

@@ -1,0 +1,158 @@
+//! Walking the links: up to ancestors, down to descendants, round cycles.
+//!
+//! Every walk ends, whatever the links are.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::{Id, Tree};
+use crate::Name;
+
+/// A namespace and what is above it.
+#[derive(Debug)]
+pub(crate) struct Ancestry {
+    /// The namespace itself first, then its parent, and so on. No member twice.
+    pub(crate) path: Vec<Id>,
+    /// Where in `path` the parent of its last member stands, if the walk came round.
+    pub(crate) repeats_at: Option<usize>,
+}
+
+/// Why a namespace cannot have a parent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Illegal {
+    /// It would be its own parent.
+    Itself,
+    /// The parent is below it: the names from the parent up to it.
+    Below(Vec<Name>),
+}
+
+impl fmt::Display for Illegal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Itself => f.write_str("a namespace cannot be its own parent"),
+            Self::Below(path) => {
+                write!(
+                    f,
+                    "this would make a cycle, for the parent is already below it: {}",
+                    path.join(" -> ")
+                )
+            }
+        }
+    }
+}
+
+impl Tree {
+    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
+        self.node(id).parent
+    }
+
+    /// Ordered by name.
+    pub(crate) fn children(&self, id: Id) -> &[Id] {
+        &self.node(id).children
+    }
+
+    pub(crate) fn ancestry(&self, id: Id) -> Ancestry {
+        /// From this length on a set is cheaper than looking through the path.
+        const LONG: usize = 32;
+        let mut path = vec![id];
+        let mut seen = HashSet::new();
+        let mut current = id;
+        while let Some(parent) = self.parent(current) {
+            let repeated = if path.len() < LONG {
+                path.contains(&parent)
+            } else {
+                if path.len() == LONG {
+                    seen.extend(path.iter().copied());
+                }
+                !seen.insert(parent)
+            };
+            if repeated {
+                let repeats_at = path.iter().position(|member| *member == parent);
+                return Ancestry { path, repeats_at };
+            }
+            path.push(parent);
+            current = parent;
+        }
+        Ancestry { path, repeats_at: None }
+    }
+
+    /// What is below, without the namespace itself unless it is in a cycle. No order.
+    pub(crate) fn descendants(&self, id: Id) -> Vec<Id> {
+        let mut found: Vec<Id> = self.children(id).to_vec();
+        let mut seen: HashSet<Id> = found.iter().copied().collect();
+        let mut next = 0;
+        while next < found.len() {
+            let current = found[next];
+            found.extend(self.children(current).iter().filter(|child| seen.insert(**child)));
+            next += 1;
+        }
+        found
+    }
+
+    /// The cycle that this namespace is a member of: the smallest name first and last, each the parent of the next. All
+    /// members give the same list. A namespace that hangs below a cycle is not in it.
+    pub(crate) fn cycle(&self, id: Id) -> Option<Vec<Name>> {
+        let Ancestry { path, repeats_at } = self.ancestry(id);
+        if repeats_at != Some(0) {
+            return None;
+        }
+        let mut names: Vec<Name> = path.iter().rev().map(|member| self.name(*member).clone()).collect();
+        let smallest = (0..names.len()).min_by_key(|at| &names[*at])?;
+        names.rotate_left(smallest);
+        names.push(names[0].clone());
+        Some(names)
+    }
+
+    /// The nearest halted namespace from this one upwards, itself included.
+    pub(crate) fn halted_root(&self, id: Id) -> Option<Id> {
+        let Ancestry { path, repeats_at } = self.ancestry(id);
+        let unreadable = path.iter().position(|member| {
+            self.node(*member).hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some())
+        });
+        let at_the_top = || {
+            let (last, below) = path.split_last()?;
+            (!below.is_empty() && !self.node(*last).exists()).then(|| below.len() - 1)
+        };
+        let by_links = repeats_at.or_else(at_the_top);
+        let nearest = match (unreadable, by_links) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        nearest.map(|at| path[at])
+    }
+
+    /// The namespaces whose tree labels this one bears, itself first: all above it, up to and including the nearest
+    /// halted one.
+    pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
+        let halted = self.halted_root(id);
+        let mut path = self.ancestry(id).path;
+        if let Some(end) = halted.and_then(|root| path.iter().position(|member| *member == root)) {
+            path.truncate(end + 1);
+        }
+        path
+    }
+
+    /// The top of the tree that `id` is in; where its ancestry comes round, the member at which it does.
+    pub(crate) fn root(&self, id: Id) -> Id {
+        let Ancestry { path, repeats_at } = self.ancestry(id);
+        path[repeats_at.unwrap_or(path.len() - 1)]
+    }
+
+    /// The nearest namespace that is above both or one of them.
+    pub(crate) fn common_ancestor(&self, one: Id, other: Id) -> Option<Id> {
+        let above_other: HashSet<Id> = self.ancestry(other).path.into_iter().collect();
+        self.ancestry(one).path.into_iter().find(|id| above_other.contains(id))
+    }
+
+    /// Whether `child` may hang below `parent`, as far as the links say.
+    pub(crate) fn may_adopt(&self, parent: Id, child: Id) -> Result<(), Illegal> {
+        if parent == child {
+            return Err(Illegal::Itself);
+        }
+        let above = self.ancestry(parent).path;
+        match above.iter().position(|id| *id == child) {
+            None => Ok(()),
+            Some(at) => Err(Illegal::Below(above[..=at].iter().map(|id| self.name(*id).clone()).collect())),
+        }
+    }
+}

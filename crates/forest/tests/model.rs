@@ -1,0 +1,323 @@
+//! The forest against a naive model: whatever facts came in whatever order, its answers are those that follow from the
+//! last fact of each object, and it says truly what a fact touched.
+
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "support/cluster.rs"]
+mod cluster;
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "support/naive.rs"]
+mod naive;
+#[allow(dead_code, reason = "each of the tests that share it uses a part")]
+#[path = "support/op.rs"]
+mod op;
+
+use std::collections::{BTreeSet, VecDeque};
+
+use forest::plan::{Action, Plan, plan};
+use forest::{Change, Fact, Forest, HierarchyStatus, Name, ObjectKey, ObjectScope, Scope, Stream, Version};
+use proptest::prelude::*;
+
+use crate::cluster::{Cluster, binding_key, empty_forest, role_key};
+use crate::naive::{Writes, keeps_times};
+use crate::op::{NAMES, Op, any_op, config, list, stream, streams};
+
+#[derive(Debug, Clone)]
+enum Event {
+    /// Something happens, and a watch tells of it.
+    Seen(Op),
+    /// Something happens while the watch is interrupted; a list will have to tell.
+    Missed(Op),
+    Relist(usize),
+}
+
+fn history() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        12 => any_op().prop_map(Event::Seen),
+        2 => any_op().prop_map(Event::Missed),
+        1 => (0..streams().len()).prop_map(Event::Relist),
+    ];
+    prop::collection::vec(event, 0..50)
+}
+
+/// Lets it all happen and collects what is told, beginning and ending with complete lists where they are needed.
+fn tell(events: &[Event]) -> (Cluster, Vec<Fact>) {
+    let mut cluster = Cluster::default();
+    let mut facts: Vec<Fact> = streams().map(|stream| list(&cluster, stream)).into();
+    let mut interrupted = BTreeSet::new();
+    for event in events {
+        match event {
+            Event::Seen(op) => facts.extend(op.perform(&mut cluster)),
+            Event::Missed(op) => interrupted.extend(op.perform(&mut cluster).and_then(|fact| stream(&fact))),
+            Event::Relist(at) => {
+                interrupted.remove(&streams()[*at]);
+                facts.push(list(&cluster, streams()[*at]));
+            }
+        }
+    }
+    facts.extend(interrupted.into_iter().map(|stream| list(&cluster, stream)));
+    (cluster, facts)
+}
+
+/// Another order in which the same could have been told: the streams interleaved otherwise, and within a stream facts
+/// about different objects exchanged, though never across a complete list.
+fn reorder(facts: &[Fact], dice: &[u8]) -> Vec<Fact> {
+    let mut dice = dice.iter().copied().cycle().map(usize::from);
+    let mut roll = || dice.next().unwrap_or_default();
+    let mut lanes = streams().map(|lane| {
+        let told = facts.iter().filter(|fact| stream(fact) == Some(lane));
+        told.cloned().collect::<Vec<_>>()
+    });
+    for lane in &mut lanes {
+        for _ in 0..3 {
+            for at in 1..lane.len() {
+                if roll() % 2 == 0 && may_swap(&lane[at - 1], &lane[at]) {
+                    lane.swap(at - 1, at);
+                }
+            }
+        }
+    }
+    let mut lanes = lanes.map(VecDeque::from);
+    let mut told = Vec::new();
+    while told.len() < facts.len() {
+        let first = roll() % lanes.len();
+        lanes.rotate_left(first);
+        told.extend(lanes.iter_mut().find_map(VecDeque::pop_front));
+    }
+    told
+}
+
+fn may_swap(one: &Fact, other: &Fact) -> bool {
+    match (subject(one), subject(other)) {
+        (Some(one), Some(other)) => one != other,
+        _ => false,
+    }
+}
+
+fn subject(fact: &Fact) -> Option<(Name, Option<Name>)> {
+    match fact {
+        Fact::Namespace(seen) => Some((seen.name.clone(), None)),
+        Fact::NamespaceGone(name, _) | Fact::Hierarchy(name, _) | Fact::HierarchyGone(name, _) => {
+            Some((name.clone(), None))
+        }
+        Fact::Object(_, seen) => Some((seen.namespace.clone(), Some(seen.name.clone()))),
+        Fact::ObjectGone(_, namespace, name, _) => Some((namespace.clone(), Some(name.clone()))),
+        _ => None,
+    }
+}
+
+fn grow(facts: impl IntoIterator<Item = Fact>) -> Forest {
+    let mut forest = empty_forest();
+    for fact in facts {
+        forest.apply(fact);
+    }
+    forest
+}
+
+/// All that a forest says of a name.
+#[derive(Debug, PartialEq)]
+struct Answers {
+    exists: bool,
+    parent: Option<Name>,
+    children: Vec<Name>,
+    ancestry: Vec<Name>,
+    halted_root: Option<Name>,
+    cycle: Option<Vec<Name>>,
+    plan: Plan,
+}
+
+fn answers(forest: &Forest) -> Vec<Answers> {
+    let about = |name: &str| Answers {
+        exists: forest.exists(name),
+        parent: forest.parent(name).cloned(),
+        children: forest.children(name),
+        ancestry: forest.ancestry(name),
+        halted_root: forest.halted_root(name).cloned(),
+        cycle: forest.cycle(name),
+        plan: plan(forest, name, &Scope::whole()),
+    };
+    NAMES.into_iter().map(about).collect()
+}
+
+fn check_against(cluster: &Cluster, forest: &Forest) {
+    let mentioned = cluster.mentioned();
+    assert_eq!(forest.names().cloned().collect::<BTreeSet<_>>(), mentioned, "the names");
+    for (name, said) in NAMES.into_iter().zip(answers(forest)) {
+        let name = Name::from(name);
+        let ancestry = if mentioned.contains(&name) { cluster.ancestry(&name) } else { Vec::new() };
+        assert_eq!(said.exists, cluster.exists(&name), "{name} exists");
+        assert_eq!(said.parent, cluster.parent(&name), "the parent of {name}");
+        assert_eq!(said.children, cluster.children(&name), "the children of {name}");
+        assert_eq!(said.ancestry, ancestry, "the ancestry of {name}");
+        assert_eq!(said.halted_root, cluster.halted_root(&name), "the halted root of {name}");
+        assert_eq!(said.cycle, cluster.cycle(&name), "the cycle of {name}");
+        assert_eq!(Writes::of(&said.plan), Writes::wanted(cluster, &name), "the writes in {name}");
+        check_report(cluster, &name, said.plan.report.as_ref());
+    }
+    let copies = cluster.objects.values().filter(|object| object.inherited_from.is_some()).count();
+    let sizes = forest.sizes();
+    assert_eq!(sizes.namespaces, NAMES.iter().filter(|name| cluster.exists(name)).count());
+    assert_eq!((sizes.copies, sizes.sources), (copies, cluster.objects.len() - copies));
+}
+
+fn check_report(cluster: &Cluster, name: &Name, report: Option<&Action>) {
+    let shown = cluster.hierarchies.get(name);
+    let nothing = HierarchyStatus::default();
+    let before = shown.map_or(&nothing, |shown| &shown.status);
+    match report {
+        None => {
+            let nobody_to_tell =
+                cluster.namespaces.get(name).is_none_or(|seen| seen.terminating && shown.is_none());
+            assert!(nobody_to_tell || cluster.is_right(name, before), "{name} lacks a report");
+        }
+        Some(Action::CreateHierarchy(after)) => {
+            assert!(shown.is_none() && !cluster.namespaces[name].terminating, "{name}: {report:?}");
+            assert!(cluster.is_right(name, after) && !after.is_empty(), "{name}: {report:?}");
+        }
+        Some(Action::ReportStatus { version, status: after }) => {
+            assert_eq!(Some(version), shown.map(|shown| &shown.version), "{name}");
+            assert!(cluster.is_right(name, after) && before != after, "{name}: {report:?}");
+            assert!(keeps_times(&before.conditions, &after.conditions), "{name}: {report:?}");
+        }
+        Some(other) => panic!("{name}: {other:?} is no report"),
+    }
+}
+
+proptest! {
+    #![proptest_config(config(192))]
+
+    #[test]
+    fn answers_follow_from_the_last_fact_of_each_object(
+        events in history(),
+        dice in prop::collection::vec(any::<u8>(), 64),
+    ) {
+        let (cluster, facts) = tell(&events);
+        let told = reorder(&facts, &dice);
+        prop_assert_eq!(told.len(), facts.len());
+        let forest = grow(facts);
+        check_against(&cluster, &forest);
+        let other = grow(told);
+        prop_assert_eq!(answers(&forest), answers(&other));
+        prop_assert_eq!(forest.sizes(), other.sizes());
+        prop_assert_eq!(answers(&forest), answers(&cluster.forest()));
+    }
+
+    #[test]
+    fn a_fact_about_an_older_state_is_ignored(events in history(), scribbles in prop::collection::vec(any_op(), 1..12)) {
+        let (mut cluster, facts) = tell(&events);
+        let mut forest = grow(facts);
+        // What is seen late is a state that differs from the present one, of the same object, under an older version.
+        let late: Vec<Fact> = scribbles.iter().filter_map(|op| late_fact(&mut cluster.clone(), op)).collect();
+        let before = answers(&forest);
+        for fact in late {
+            let change = forest.apply(fact.clone());
+            prop_assert!(change.is_empty(), "{:?} touched {:?}", fact, change);
+        }
+        prop_assert_eq!(before, answers(&forest));
+        // The same scribbles under their own, newer versions do count.
+        for op in &scribbles {
+            if let Some(fact) = op.perform(&mut cluster) {
+                forest.apply(fact);
+            }
+        }
+        check_against(&cluster, &forest);
+    }
+
+    #[test]
+    fn what_a_change_does_not_name_keeps_its_plan(events in history(), asides in prop::collection::vec(aside(), 0..20)) {
+        let mut facts = tell(&events).1;
+        for (at, fact) in asides {
+            facts.insert(at.index(facts.len() + 1), fact);
+        }
+        let mut forest = empty_forest();
+        let mut before = plans(&forest);
+        for fact in facts {
+            let change = forest.apply(fact.clone());
+            let after = plans(&forest);
+            for ((name, before), after) in NAMES.iter().zip(&before).zip(&after) {
+                if let Fact::StreamLost(lost, _) = &fact {
+                    check_nothing_is_added(*lost, name, before, after);
+                } else {
+                    let untouched = |plan| outside(&change, name, plan);
+                    prop_assert_eq!(untouched(before), untouched(after), "{} after {:?}, which touched {:?}", name, fact, change);
+                }
+            }
+            before = after;
+        }
+    }
+}
+
+fn late_fact(cluster: &mut Cluster, op: &Op) -> Option<Fact> {
+    let older = |version: &Version| Version { uid: version.uid.clone(), resource_version: "0".into() };
+    let known = cluster.clone();
+    let mut fact = op.perform(cluster)?;
+    let is_known = match &mut fact {
+        Fact::Namespace(seen) => {
+            let present = &known.namespaces.get(&seen.name)?.version;
+            std::mem::replace(&mut seen.version, older(present)).uid == present.uid
+        }
+        Fact::Hierarchy(name, seen) => {
+            let present = &known.hierarchies.get(name)?.version;
+            std::mem::replace(&mut seen.version, older(present)).uid == present.uid
+        }
+        Fact::Object(kind, seen) => {
+            let key = ObjectKey { kind: *kind, name: seen.name.clone() };
+            let present = &known.objects.get(&(seen.namespace.clone(), key))?.version;
+            std::mem::replace(&mut seen.version, older(present)).uid == present.uid
+        }
+        _ => return None,
+    };
+    is_known.then_some(fact)
+}
+
+/// Facts that are told of no object.
+fn aside() -> impl Strategy<Value = (prop::sample::Index, Fact)> {
+    let name = || prop::sample::select(NAMES.to_vec()).prop_map(Name::from);
+    let key =
+        || prop::sample::select(vec![role_key("r0"), role_key("r1"), binding_key("b0"), binding_key("b1")]);
+    let fact = prop_oneof![
+        6 => (name(), key()).prop_map(|(name, key)| Fact::WriteFailed(name, key, "no".into())),
+        4 => (name(), key()).prop_map(|(name, key)| Fact::WriteSettled(name, key)),
+        1 => prop::sample::select(streams().to_vec()).prop_map(|lost| Fact::StreamLost(lost, "gone".into())),
+    ];
+    (any::<prop::sample::Index>(), fact)
+}
+
+fn plans(forest: &Forest) -> Vec<Plan> {
+    NAMES.iter().map(|name| plan(forest, name, &Scope::whole())).collect()
+}
+
+/// What `plan` holds beyond what `change` says was touched.
+fn outside(change: &Change, name: &str, plan: &Plan) -> (Option<Action>, Writes, Vec<ObjectKey>) {
+    let mut rest = (plan.report.clone(), Writes::of(plan), plan.settled.clone());
+    let whole = Scope::whole();
+    let nothing = Scope::default();
+    let scope = if change.everything { &whole } else { change.namespaces.get(name).unwrap_or(&nothing) };
+    if scope.structure {
+        rest.0 = None;
+        rest.1.labels.clear();
+    }
+    let touched = |key: &ObjectKey| match &scope.objects {
+        ObjectScope::None => false,
+        ObjectScope::Some(keys) => keys.contains(key),
+        ObjectScope::All => true,
+    };
+    rest.1.objects.retain(|key, _| !touched(key));
+    rest.2.retain(|key| !touched(key));
+    rest
+}
+
+/// A lost stream takes what rests on it out of the plans, and touches nothing else.
+fn check_nothing_is_added(lost: Stream, name: &str, before: &Plan, after: &Plan) {
+    if Stream::STRUCTURE.contains(&lost) {
+        assert!(after.is_empty(), "{name} has a plan without {lost:?}: {after:?}");
+        return;
+    }
+    let mut rest = (before.report.clone(), Writes::of(before), before.settled.clone());
+    rest.1.objects.retain(|key, _| Stream::Kind(key.kind) != lost);
+    rest.2.retain(|key| Stream::Kind(key.kind) != lost);
+    assert_eq!(
+        rest,
+        (after.report.clone(), Writes::of(after), after.settled.clone()),
+        "{name} without {lost:?}"
+    );
+}

@@ -1,0 +1,165 @@
+//! Things that happen to a cluster, for property tests: few names, so that everything meets everything.
+
+use forest::{Condition, Fact, KindId, ObjectKey, Reason, Stream};
+use proptest::prelude::*;
+
+use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
+
+/// All namespaces that there ever are; the last is not managed.
+pub const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", EXCLUDED];
+
+/// The configuration of a property test: the same cases each time, `cases` of them unless the environment asks for
+/// more (`PROPTEST_CASES`, of which the default is 256) or for others (`PROPTEST_RNG_SEED`).
+pub fn config(cases: u32) -> ProptestConfig {
+    let default = ProptestConfig::default();
+    let seed = match default.rng_seed {
+        proptest::test_runner::RngSeed::Random => proptest::test_runner::RngSeed::Fixed(3),
+        given @ proptest::test_runner::RngSeed::Fixed(_) => given,
+    };
+    let cases = u32::try_from(u64::from(default.cases) * u64::from(cases) / 256).unwrap_or(u32::MAX);
+    ProptestConfig { cases, rng_seed: seed, failure_persistence: None, ..default }
+}
+
+type At = usize;
+
+#[derive(Debug, Clone)]
+pub enum Op {
+    Create(At),
+    /// By hand: labels of ours, right and wrong.
+    Relabel(At, u8),
+    Terminate(At),
+    Remove(At),
+    SetParent(At, Option<At>),
+    Garble(At),
+    /// By hand: a status that is not so.
+    Scribble(At, u8),
+    RemoveHierarchy(At),
+    Source(At, u8, u8),
+    Copy(At, u8, u8, At),
+    Exclude(At, u8, bool),
+    TerminateObject(At, u8),
+    RemoveObject(At, u8),
+}
+
+fn at() -> impl Strategy<Value = At> {
+    0..NAMES.len()
+}
+
+/// Anything at all.
+pub fn any_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => at().prop_map(Op::Create),
+        2 => (at(), any::<u8>()).prop_map(|(at, labels)| Op::Relabel(at, labels)),
+        1 => at().prop_map(Op::Terminate),
+        2 => at().prop_map(Op::Remove),
+        8 => (at(), prop::option::weighted(0.9, at())).prop_map(|(at, parent)| Op::SetParent(at, parent)),
+        1 => at().prop_map(Op::Garble),
+        1 => (at(), any::<u8>()).prop_map(|(at, status)| Op::Scribble(at, status)),
+        1 => at().prop_map(Op::RemoveHierarchy),
+        1 => (at(), any::<u8>(), any::<bool>()).prop_map(|(at, key, it)| Op::Exclude(at, key, it)),
+        1 => (at(), any::<u8>()).prop_map(|(at, key)| Op::TerminateObject(at, key)),
+        10 => object_op(),
+    ]
+}
+
+/// Something about sources and copies.
+pub fn object_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (at(), any::<u8>(), any::<u8>()).prop_map(|(at, key, body)| Op::Source(at, key, body)),
+        3 => (at(), any::<u8>(), any::<u8>(), at())
+            .prop_map(|(at, key, body, from)| Op::Copy(at, key, body, from)),
+        2 => (at(), any::<u8>()).prop_map(|(at, key)| Op::RemoveObject(at, key)),
+    ]
+}
+
+fn key(at: u8) -> ObjectKey {
+    match at % 4 {
+        0 => role_key("r0"),
+        1 => role_key("r1"),
+        2 => binding_key("b0"),
+        _ => binding_key("b1"),
+    }
+}
+
+fn body(key: &ObjectKey, at: u8) -> serde_json::Value {
+    let pick = |bits: u8| ["", "x", "y", "xy"][usize::from(bits % 4)];
+    if key.kind == roles() { rules(pick(at)) } else { binds(if at & 4 == 0 { "r0" } else { "r1" }, pick(at)) }
+}
+
+impl Op {
+    /// Makes it happen, and says what a watch would tell of it, if it can happen at all.
+    pub fn perform(&self, cluster: &mut Cluster) -> Option<Fact> {
+        match *self {
+            Self::Create(at) => Some(cluster.namespace(NAMES[at])),
+            Self::Relabel(at, bits) => cluster.label(NAMES[at], &labels(bits)),
+            Self::Terminate(at) => cluster.terminate(NAMES[at]),
+            Self::Remove(at) => cluster.remove_namespace(NAMES[at]),
+            Self::SetParent(at, parent) => Some(cluster.set_parent(NAMES[at], parent.map(|at| NAMES[at]))),
+            Self::Garble(at) => Some(cluster.garble(NAMES[at])),
+            Self::Scribble(at, bits) => {
+                Some(cluster.change_hierarchy(NAMES[at], |seen| seen.status = status(bits)))
+            }
+            Self::RemoveHierarchy(at) => cluster.remove_hierarchy(NAMES[at]),
+            Self::Source(at, object, bits) => {
+                Some(cluster.put(NAMES[at], &key(object), None, body(&key(object), bits)))
+            }
+            Self::Copy(at, object, bits, from) => {
+                Some(cluster.put(NAMES[at], &key(object), Some(NAMES[from]), body(&key(object), bits)))
+            }
+            Self::Exclude(at, object, excluded) => {
+                cluster.change_object(NAMES[at], &key(object), |it| it.excluded = excluded)
+            }
+            Self::TerminateObject(at, object) => {
+                cluster.change_object(NAMES[at], &key(object), |it| it.terminating = true)
+            }
+            Self::RemoveObject(at, object) => cluster.remove_object(NAMES[at], &key(object)),
+        }
+    }
+}
+
+fn labels(bits: u8) -> Vec<(&'static str, &'static str)> {
+    let all = [
+        ("team", "blue"),
+        ("hnc.x-k8s.io/included-namespace", "false"),
+        ("hnc.x-k8s.io/included-namespace", "true"),
+        ("a.tree.hnc.x-k8s.io/depth", "1"),
+        ("z.tree.hnc.x-k8s.io/depth", "7"),
+    ];
+    all.into_iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, pair)| pair).collect()
+}
+
+fn status(bits: u8) -> forest::HierarchyStatus {
+    let reason =
+        [Reason::ParentMissing, Reason::InCycle, Reason::AncestorHaltActivities][usize::from(bits % 3)];
+    let mut condition = Condition::new(reason, "not so");
+    condition.since = Some("T0".into());
+    forest::HierarchyStatus {
+        children: if bits & 64 == 0 { Vec::new() } else { vec!["a".into()] },
+        conditions: if bits & 128 == 0 { Vec::new() } else { vec![condition] },
+    }
+}
+
+/// The stream that a fact comes by.
+pub fn stream(fact: &Fact) -> Option<Stream> {
+    match fact {
+        Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::Namespaces),
+        Fact::Hierarchy(..) | Fact::HierarchyGone(..) | Fact::Hierarchies(_) => Some(Stream::Hierarchies),
+        Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
+            Some(Stream::Kind(*kind))
+        }
+        Fact::StreamLost(..) | Fact::WriteFailed(..) | Fact::WriteSettled(..) => None,
+    }
+}
+
+pub fn streams() -> [Stream; 4] {
+    let kinds: [KindId; 2] = [roles(), bindings()];
+    [Stream::Namespaces, Stream::Hierarchies, Stream::Kind(kinds[0]), Stream::Kind(kinds[1])]
+}
+
+pub fn list(cluster: &Cluster, stream: Stream) -> Fact {
+    match stream {
+        Stream::Namespaces => cluster.list_namespaces(),
+        Stream::Hierarchies => cluster.list_hierarchies(),
+        Stream::Kind(kind) => cluster.list_objects(kind),
+    }
+}

@@ -1,0 +1,182 @@
+//! Which flags a binary understands, and what they say.
+//!
+//! Names and defaults are HNC's where both have a flag; every spelling that Go's `flag` package
+//! accepts is accepted here. Nothing in this module starts anything or talks to anyone.
+
+mod go;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use clap::{Args, Parser, ValueEnum};
+use regex::Regex;
+
+pub use self::go::IgnoredFlags;
+use crate::listen::ListenAddress;
+
+/// Flags that both binaries have.
+#[derive(Clone, Debug, Args)]
+pub struct CommonArgs {
+    /// Kubeconfig file of the cluster; without it `$KUBECONFIG`, then the pod's own service
+    /// account, then `~/.kube/config`
+    #[arg(long, value_name = "FILE", value_parser = values::path)]
+    kubeconfig: Option<PathBuf>,
+
+    /// Namespace that this program runs in; it is always excluded from every hierarchy
+    #[arg(long, value_name = "NAMESPACE", default_value = "hnc-system", value_parser = values::namespace)]
+    pub namespace: String,
+
+    /// Namespace that never takes part in a hierarchy; may be given several times
+    #[arg(long = "excluded-namespace", value_name = "NAMESPACE", value_parser = values::namespace)]
+    excluded_namespaces: Vec<String>,
+
+    /// Regular expression that the whole name of a namespace must match to take part in a hierarchy
+    #[arg(long, value_name = "PATTERN", default_value = ".*", value_parser = values::anchored_regex)]
+    pub included_namespace_regex: Regex,
+
+    /// Where to serve Prometheus metrics over plain HTTP; `:8080` means all interfaces, `0` or
+    /// nothing turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8080", value_parser = ListenAddress::parse)]
+    pub metrics_addr: ListenAddress,
+
+    /// Where to serve /healthz and /readyz over plain HTTP; `0` or nothing turns them off
+    #[arg(long, value_name = "ADDRESS", default_value = ":8081", value_parser = ListenAddress::parse)]
+    pub health_probe_bind_address: ListenAddress,
+
+    /// Log at debug level; the environment variable `RUST_LOG`, if set, decides instead
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
+    pub debug_logs: bool,
+
+    /// Requests to the API server per second, at most; 0 leaves the limit to the API server's own
+    /// priority and fairness
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = values::requests_per_second)]
+    pub apiserver_qps_throttle: u32,
+
+    /// How log lines are written to standard error
+    #[arg(long, value_name = "FORMAT", default_value = "json", value_enum)]
+    pub log_format: LogFormat,
+}
+
+impl CommonArgs {
+    /// The kubeconfig file that was asked for. An empty value counts as none, as in HNC.
+    pub fn kubeconfig(&self) -> Option<&Path> {
+        self.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty())
+    }
+
+    /// The namespaces excluded from every hierarchy by name: those of the flags and the program's
+    /// own, which nobody can include.
+    pub fn excluded_namespaces(&self) -> BTreeSet<String> {
+        self.excluded_namespaces.iter().chain(std::iter::once(&self.namespace)).cloned().collect()
+    }
+}
+
+/// How log lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object per line, with HNC's field names.
+    Json,
+    /// One line of text per event, for people.
+    Text,
+}
+
+/// Flags of a binary that serves webhooks.
+#[derive(Clone, Debug, Args)]
+pub struct WebhookServerArgs {
+    /// Port of the webhook server (HTTPS)
+    #[arg(long, value_name = "PORT", default_value = "443", value_parser = clap::value_parser!(u16).range(1..))]
+    pub webhook_server_port: u16,
+
+    /// Address of the webhook server, without port; all interfaces if empty
+    #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = values::host)]
+    webhook_server_bind_address: String,
+
+    /// Directory with the serving certificate: tls.crt (a chain is fine), tls.key and ca.crt
+    #[arg(long, value_name = "DIRECTORY", default_value = "/tmp/k8s-webhook-server/serving-certs")]
+    pub cert_dir: PathBuf,
+
+    /// After SIGTERM: how long to go on accepting connections while already unready, so that load
+    /// balancers notice first
+    #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = values::duration)]
+    pub shutdown_delay: Duration,
+
+    /// After SIGTERM: when everything has ended at the latest, the delay included; keep it below
+    /// the pod's termination grace period
+    #[arg(long, value_name = "DURATION", default_value = "8s", value_parser = values::duration)]
+    pub shutdown_timeout: Duration,
+}
+
+impl WebhookServerArgs {
+    /// Where the webhook server listens.
+    pub fn listen_address(&self) -> ListenAddress {
+        ListenAddress::new(&self.webhook_server_bind_address, self.webhook_server_port)
+    }
+}
+
+/// Flags of a binary of which one replica at a time acts.
+#[derive(Clone, Debug, Args)]
+pub struct LeaderElectionArgs {
+    /// Name of the Lease, in the program's own namespace, whose holder acts
+    #[arg(long, value_name = "NAME", default_value = "hns-controller", value_parser = values::object_name)]
+    pub leader_election_id: String,
+}
+
+/// What a command line said.
+#[derive(Clone, Debug)]
+pub struct Parsed<T> {
+    /// The values, checked.
+    pub args: T,
+    /// Every setting in effect, defaults included, as a command line: for the log.
+    pub settings: String,
+    /// Flags of HNC that were given and change nothing.
+    pub ignored: IgnoredFlags,
+}
+
+/// Why there is nothing to run.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Stop {
+    /// The command line is wrong; one line, which names the flag.
+    #[error("{0}")]
+    Usage(String),
+    /// `--help` or `--version` was given; the text that was asked for.
+    #[error("{0}")]
+    Text(String),
+}
+
+/// Reads a command line, whose first word is the program's name, in clap's or in Go's spelling.
+///
+/// Where a flag that takes one value is given several times, the last one counts, as in Go.
+///
+/// # Errors
+/// [`Stop::Usage`] for an unknown flag, a missing or wrong value, or an argument that belongs to no
+/// flag; [`Stop::Text`] when only help was wanted.
+pub fn parse_from<T: Parser>(
+    words: impl IntoIterator<Item = impl Into<OsString>>,
+) -> Result<Parsed<T>, Stop> {
+    let mut command = T::command().args_override_self(true);
+    command.build();
+    let (words, ignored) = go::translate(&command, words)?;
+    let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
+    let args = T::from_arg_matches(&matches).map_err(|error| stop(&error))?;
+    let settings = go::effective(&command, &matches);
+    Ok(Parsed { args, settings, ignored })
+}
+
+/// clap explains itself over several paragraphs; a supervisor's log has room for one line.
+fn stop(error: &clap::Error) -> Stop {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        return Stop::Text(text);
+    }
+    let reason = text.split("\n\n").next().unwrap_or_default();
+    let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    Stop::Usage(reason.trim_start_matches("error: ").to_owned())
+}

@@ -1,0 +1,189 @@
+//! How HNC's command lines, written for Go's `flag` package, become ours.
+//!
+//! Translates spellings and sets aside the flags that HNC's manager has and this program has not.
+//! It judges no value of a flag that the program does have: that is clap's part.
+
+use std::{collections::BTreeSet, ffi::OsString};
+
+use clap::{ArgMatches, Args as _, Command};
+
+use super::{LeaderElectionArgs, Stop, WebhookServerArgs, values};
+
+/// Flags of HNC's manager that ask for something hns does in another way, or not at all.
+const MEANINGLESS: &[(&str, Shape)] = &[
+    ("cert-restart-on-secret-refresh", Shape::Boolean),
+    ("enable-internal-cert-management", Shape::Boolean),
+    ("enable-leader-election", Shape::Boolean),
+    ("enable-stackdriver", Shape::Boolean),
+    ("enable-test-log", Shape::Boolean),
+    ("hrq-sync-interval", Shape::Value),
+    ("max-reconciles", Shape::Value),
+    ("no-webhooks", Shape::Boolean),
+    ("suppress-object-tags", Shape::Boolean),
+    ("webhooks-only", Shape::Boolean),
+];
+
+/// Flags of HNC's manager that change what users see, and do not do so here yet.
+const WITHOUT_EFFECT: &[(&str, Shape)] = &[
+    ("enable-hrq", Shape::Boolean),
+    ("managed-namespace-annotation", Shape::Value),
+    ("managed-namespace-label", Shape::Value),
+    ("nopropagation-label", Shape::Value),
+    ("unpropagated-annotation", Shape::Value),
+    ("unpropagated-label", Shape::Value),
+];
+
+/// What may follow a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    /// Nothing, ever: `--help`, `--version`.
+    Switch,
+    /// Nothing, or a value after `=`; never the next word.
+    Boolean,
+    /// A value after `=` or as the next word.
+    Value,
+}
+
+/// Flags of HNC that were given and have no effect, by name without dashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredFlags {
+    /// Nothing is lost: what they ask for is done otherwise here, or is the other binary's.
+    pub meaningless: BTreeSet<String>,
+    /// Something is lost: users would see a difference if they were honoured.
+    pub without_effect: BTreeSet<String>,
+}
+
+impl IgnoredFlags {
+    /// Logs at most two lines, each naming its flags. Call it once logging works.
+    pub fn log(&self) {
+        if !self.meaningless.is_empty() {
+            tracing::info!(flags = %list(&self.meaningless), "flags of HNC that mean nothing here were ignored");
+        }
+        if !self.without_effect.is_empty() {
+            tracing::warn!(flags = %list(&self.without_effect), "flags of HNC have no effect in this version");
+        }
+    }
+
+    fn add(&mut self, name: &str, switched_off: bool) {
+        // What is switched off is as it would be with HNC: nobody misses it.
+        let set = if !switched_off && WITHOUT_EFFECT.iter().any(|(flag, _)| *flag == name) {
+            &mut self.without_effect
+        } else {
+            &mut self.meaningless
+        };
+        set.insert(name.to_owned());
+    }
+}
+
+fn list(names: &BTreeSet<String>) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("--{name}")).collect();
+    names.join(" ")
+}
+
+/// Rewrites a command line so that every flag of `command` stands as `--name=value`, and takes out
+/// the flags that only HNC, or only the other binary, has.
+pub(super) fn translate(
+    command: &Command,
+    words: impl IntoIterator<Item = impl Into<OsString>>,
+) -> Result<(Vec<String>, IgnoredFlags), Stop> {
+    let mut words = words.into_iter().map(|word| {
+        word.into().into_string().map_err(|word| Stop::Usage(format!("not UTF-8: {}", word.display())))
+    });
+    let mut translated = Vec::from_iter(words.next().transpose()?);
+    let mut ignored = IgnoredFlags::default();
+    while let Some(word) = words.next().transpose()? {
+        if word == "--" {
+            // Go stops here, and nothing of ours can follow.
+            translated.push(word);
+            translated.extend(words.by_ref().collect::<Result<Vec<_>, _>>()?);
+            break;
+        }
+        let Some((name, given)) = split(&word)? else {
+            translated.push(word);
+            continue;
+        };
+        let (shape, ours) =
+            shape(command, name).ok_or_else(|| Stop::Usage(format!("unknown flag --{name}")))?;
+        let value = match (shape, given) {
+            (Shape::Switch, _) => None,
+            (Shape::Boolean, given) => Some(given.unwrap_or("true").to_owned()),
+            (Shape::Value, Some(given)) => Some(given.to_owned()),
+            (Shape::Value, None) => Some(
+                words.next().transpose()?.ok_or_else(|| Stop::Usage(format!("--{name} needs a value")))?,
+            ),
+        };
+        if ours {
+            translated.push(value.map_or(format!("--{name}"), |value| format!("--{name}={value}")));
+        } else {
+            ignored.add(name, switched_off(name, shape, value.as_deref())?);
+        }
+    }
+    Ok((translated, ignored))
+}
+
+/// Splits a flag into its name and what follows `=`; `None` for a word that is no flag.
+fn split(word: &str) -> Result<Option<(&str, Option<&str>)>, Stop> {
+    let Some(rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
+        return Ok(None);
+    };
+    let rest = rest.strip_prefix('-').unwrap_or(rest);
+    let (name, value) = match rest.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (rest, None),
+    };
+    if name.is_empty() || name.starts_with('-') {
+        return Err(Stop::Usage(format!("not a flag: {word}")));
+    }
+    let name = if name == "h" { "help" } else { name };
+    Ok(Some((name, value)))
+}
+
+/// What may follow the flag of this name, and whether `command` has it. `None` if nobody does.
+fn shape(command: &Command, name: &str) -> Option<(Shape, bool)> {
+    if let Some(shape) = shape_in(command, name) {
+        return Some((shape, true));
+    }
+    let elsewhere = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("other")));
+    shape_in(&elsewhere, name)
+        .or_else(|| {
+            let mut flags = MEANINGLESS.iter().chain(WITHOUT_EFFECT);
+            flags.find(|(flag, _)| *flag == name).map(|(_, shape)| *shape)
+        })
+        .map(|shape| (shape, false))
+}
+
+fn shape_in(command: &Command, name: &str) -> Option<Shape> {
+    let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
+    Some(if !arg.get_action().takes_values() {
+        Shape::Switch
+    } else if arg.get_num_args().is_some_and(|count| count.min_values() == 0) {
+        Shape::Boolean
+    } else {
+        Shape::Value
+    })
+}
+
+/// Whether an ignored flag was given in order to switch something off.
+fn switched_off(name: &str, shape: Shape, value: Option<&str>) -> Result<bool, Stop> {
+    match (shape, value) {
+        (Shape::Boolean, Some(value)) => values::boolean(value)
+            .map(|on| !on)
+            .map_err(|reason| Stop::Usage(format!("invalid value '{value}' for '--{name}': {reason}"))),
+        _ => Ok(false),
+    }
+}
+
+/// Every setting in effect, defaults included, in the order of `--help`.
+pub(super) fn effective(command: &Command, matches: &ArgMatches) -> String {
+    let mut settings = Vec::new();
+    for arg in command.get_arguments() {
+        let Some(name) = arg.get_long().filter(|_| arg.get_action().takes_values()) else {
+            continue;
+        };
+        let id = arg.get_id().as_str();
+        for value in matches.get_raw(id).into_iter().flatten() {
+            settings.push(format!("--{name}={}", value.display()));
+        }
+    }
+    settings.join(" ")
+}

@@ -1,0 +1,107 @@
+//! How the value of one flag is read: a function per kind of value.
+//!
+//! Errors are the end of a sentence that clap begins with the value and the flag's name.
+
+use std::{convert::Infallible, path::PathBuf, time::Duration};
+
+use regex::Regex;
+
+/// The words for a boolean that Go's `strconv.ParseBool` knows.
+pub(super) fn boolean(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("expected true or false".to_owned()),
+    }
+}
+
+/// A path; empty means none, which clap's own parser refuses.
+#[expect(clippy::unnecessary_wraps, reason = "the form that clap wants")]
+pub(super) fn path(value: &str) -> Result<PathBuf, Infallible> {
+    Ok(value.into())
+}
+
+/// The name of a namespace: an RFC 1123 label.
+pub(super) fn namespace(value: &str) -> Result<String, String> {
+    if is_label(value) {
+        Ok(value.to_owned())
+    } else {
+        Err("not the name of a namespace (lower-case letters, digits and '-', at most 63)".to_owned())
+    }
+}
+
+/// The name of an object: an RFC 1123 subdomain.
+pub(super) fn object_name(value: &str) -> Result<String, String> {
+    if value.len() <= 253 && value.split('.').all(is_label) {
+        Ok(value.to_owned())
+    } else {
+        Err("not the name of an object (lower-case letters, digits, '-' and '.')".to_owned())
+    }
+}
+
+fn is_label(value: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&value.len())
+        && value.bytes().all(inner)
+        && !value.starts_with('-')
+        && !value.ends_with('-')
+}
+
+/// A pattern that a whole name must match.
+pub(super) fn anchored_regex(value: &str) -> Result<Regex, String> {
+    // On its own first: "a)|(b" is no pattern, but would become one between our parentheses.
+    Regex::new(value).and_then(|_| Regex::new(&format!("^(?:{value})$"))).map_err(|error| error.to_string())
+}
+
+/// A rate; HNC, like Go's client, takes a negative one for "no limit".
+pub(super) fn requests_per_second(value: &str) -> Result<u32, String> {
+    let number: i32 = value.parse().map_err(|_| "expected a whole number".to_owned())?;
+    Ok(u32::try_from(number).unwrap_or(0))
+}
+
+/// A host name or an address without port; empty for all interfaces.
+pub(super) fn host(value: &str) -> Result<String, String> {
+    let bare = value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(value);
+    let is_address = bare.parse::<std::net::IpAddr>().is_ok();
+    if is_address || (!value.contains([':', '/', '[', ']']) && !value.contains(char::is_whitespace)) {
+        Ok(bare.to_owned())
+    } else {
+        Err("expected a host name or an address, without port".to_owned())
+    }
+}
+
+/// A duration as Go writes it (`1m30s`, `500ms`), or a plain number of seconds; at most an hour.
+pub(super) fn duration(value: &str) -> Result<Duration, String> {
+    let wrong = || "expected a duration such as 8s, 500ms or 1m30s".to_owned();
+    let mut seconds = 0.0;
+    let mut rest = value;
+    if let Ok(plain) = value.parse::<f64>() {
+        seconds = plain;
+        rest = "";
+    } else if value.is_empty() {
+        return Err(wrong());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        let letters = unit.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(unit.len());
+        let (unit, next) = unit.split_at(letters);
+        seconds += number * unit_in_seconds(unit).ok_or_else(wrong)?;
+        rest = next;
+    }
+    if !(0.0..=3600.0).contains(&seconds) {
+        return Err("expected a duration between 0 and 1h".to_owned());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn unit_in_seconds(unit: &str) -> Option<f64> {
+    match unit {
+        "ms" => Some(0.001),
+        "s" => Some(1.0),
+        "m" => Some(60.0),
+        "h" => Some(3600.0),
+        _ => None,
+    }
+}

@@ -1,0 +1,129 @@
+//! One stream, pumped into the forest for as long as the process lives.
+//!
+//! A complete list is told as one fact, so that what disappeared during a gap disappears from the forest too, and a stream
+//! counts as synced at the *end* of its first list. After an error the next attempt comes within two seconds.
+
+use std::time::Duration;
+
+use forest::{Fact, Stream};
+use futures::{Stream as Events, StreamExt, pin_mut};
+use kube::runtime::watcher::{Error, Event};
+
+use crate::handle::ForestWriter;
+use crate::metrics::StreamMetrics;
+
+const FIRST_DELAY: Duration = Duration::from_millis(50);
+const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// How the objects of one stream become facts.
+pub(super) trait Translate<K>: Send + 'static {
+    type Item: Send;
+
+    /// What the stream is called, for the forest and for people.
+    fn stream(&self) -> (Stream, String);
+    fn item(&self, object: K) -> Self::Item;
+    fn seen(&self, item: Self::Item) -> Fact;
+    fn gone(&self, object: K) -> Fact;
+    fn all(&self, items: Vec<Self::Item>) -> Fact;
+}
+
+/// What a stream writes to.
+#[derive(Clone)]
+pub(super) struct Pump {
+    pub(super) writer: ForestWriter,
+    pub(super) metrics: StreamMetrics,
+}
+
+impl Pump {
+    /// Watches for ever. `watch` opens a new watch, which begins with a complete list.
+    pub(super) async fn run<K, S, T>(self, translate: T, watch: impl Fn() -> S + Send)
+    where
+        S: Events<Item = Result<Event<K>, Error>> + Send,
+        T: Translate<K> + Sync,
+        K: Send,
+    {
+        let mut delay = Delay::default();
+        loop {
+            let events = watch();
+            pin_mut!(events);
+            let mut listed = Vec::new();
+            while let Some(event) = events.next().await {
+                match event {
+                    Ok(event) => {
+                        delay = Delay::default();
+                        self.deliver(&translate, event, &mut listed);
+                    }
+                    Err(error) => {
+                        let refused = self.failed(&translate.stream(), &error);
+                        tokio::time::sleep(delay.next()).await;
+                        if refused {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn deliver<K, T: Translate<K>>(&self, translate: &T, event: Event<K>, listed: &mut Vec<T::Item>) {
+        match event {
+            Event::Init => listed.clear(),
+            Event::InitApply(object) => listed.push(translate.item(object)),
+            Event::InitDone => {
+                let (_, name) = translate.stream();
+                tracing::debug!(stream = name, objects = listed.len(), "listed");
+                self.metrics.listed(&name);
+                self.writer.tell([translate.all(std::mem::take(listed))]);
+            }
+            Event::Apply(object) => self.writer.tell([translate.seen(translate.item(object))]),
+            Event::Delete(object) => self.writer.tell([translate.gone(object)]),
+        }
+    }
+
+    /// Tells the forest when the API server refuses; then nothing is known of the objects until they are listed anew.
+    /// While it cannot be reached, what was known last still stands.
+    fn failed(&self, (stream, name): &(Stream, String), error: &Error) -> bool {
+        self.metrics.failed(name);
+        let Some(why) = refusal(error) else {
+            tracing::info!(stream = name, %error, "watch interrupted");
+            return false;
+        };
+        tracing::warn!(stream = name, %error, "cannot be listed or watched");
+        self.writer.tell([Fact::StreamLost(*stream, why.into())]);
+        true
+    }
+}
+
+/// What the API server said, if it was asked for a list or a watch and refused for a reason that will not pass by itself.
+fn refusal(error: &Error) -> Option<String> {
+    let (Error::InitialListFailed(kube::Error::Api(status))
+    | Error::WatchStartFailed(kube::Error::Api(status))) = error
+    else {
+        return None;
+    };
+    matches!(status.code, 400..=409 | 411..=428).then(|| status.message.clone())
+}
+
+/// Waiting times between attempts: doubling, never over [`LONGEST_DELAY`].
+#[derive(Default)]
+struct Delay(Option<Duration>);
+
+impl Delay {
+    fn next(&mut self) -> Duration {
+        let delay = self.0.map_or(FIRST_DELAY, |last| (last * 2).min(LONGEST_DELAY));
+        self.0 = Some(delay);
+        delay
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_two_seconds() {
+        let mut delay = Delay::default();
+        let delays: Vec<u128> = (0..8).map(|_| delay.next().as_millis()).collect();
+        assert_eq!(delays, [50, 100, 200, 400, 800, 1600, 2000, 2000]);
+    }
+}

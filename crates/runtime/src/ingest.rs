@@ -1,0 +1,124 @@
+//! From API objects to facts: the only parser between what the API server shows and what the forest holds.
+//!
+//! Parsing never fails as a whole. What cannot be understood becomes a fact that says so, because an object that was
+//! skipped would linger as what it was before, or be taken for deleted at the next relist. Decides nothing.
+
+use std::sync::Arc;
+
+use forest::{
+    Canonical, Condition, HierarchyFact, HierarchyStatus, Name, NamespaceFact, ObjectFact, Version,
+};
+use hns_api::{HierarchyConfigurationSpec, HierarchyConfigurationStatus, annotations, labels};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DynamicObject;
+use serde_json::{Map, Value};
+
+/// A namespace, from its metadata.
+pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
+    NamespaceFact {
+        name: name(metadata),
+        version: version(metadata),
+        labels: metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+        terminating: metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// A `HierarchyConfiguration`, with the namespace that it configures. Content that is not as the types say makes a fact
+/// that is unreadable.
+pub fn hierarchy(object: DynamicObject) -> (Name, HierarchyFact) {
+    let namespace = namespace_of(&object.metadata);
+    let version = version(&object.metadata);
+    let fact = match parse_hierarchy(object.data) {
+        Ok((parent, status)) => HierarchyFact { version, parent, status, unreadable: None },
+        Err(error) => {
+            tracing::warn!(%namespace, %error, "a HierarchyConfiguration cannot be understood; its namespace is frozen");
+            HierarchyFact { version, unreadable: Some(error.to_string().into()), ..HierarchyFact::default() }
+        }
+    };
+    (namespace, fact)
+}
+
+fn parse_hierarchy(mut data: Value) -> Result<(Option<Name>, HierarchyStatus), serde_json::Error> {
+    let spec: Option<HierarchyConfigurationSpec> = serde_json::from_value(data["spec"].take())?;
+    let status: Option<HierarchyConfigurationStatus> = serde_json::from_value(data["status"].take())?;
+    let parent = spec.and_then(|spec| spec.parent).filter(|parent| !parent.is_empty());
+    Ok((parent.map(Name::from), hierarchy_status(&status.unwrap_or_default())))
+}
+
+fn hierarchy_status(status: &HierarchyConfigurationStatus) -> HierarchyStatus {
+    HierarchyStatus {
+        children: status.children.iter().map(|child| Name::from(child.as_str())).collect(),
+        conditions: status.conditions.iter().map(condition).collect(),
+    }
+}
+
+fn condition(shown: &hns_api::Condition) -> Condition {
+    Condition {
+        type_: shown.type_.as_str().into(),
+        reason: shown.reason.as_str().into(),
+        message: shown.message.as_str().into(),
+        since: Some(shown.last_transition_time.0.to_string().into()),
+    }
+}
+
+/// An object of a propagated kind, from its metadata and, where the stream carries it, everything else.
+pub fn object(metadata: ObjectMeta, content: Option<Map<String, Value>>) -> ObjectFact {
+    let inherited_from = metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(labels::INHERITED_FROM))
+        .map(|source| Name::from(source.as_str()));
+    let mut fact = ObjectFact {
+        namespace: namespace_of(&metadata),
+        name: name(&metadata),
+        version: version(&metadata),
+        terminating: metadata.deletion_timestamp.is_some(),
+        excluded: exclusion(&metadata).map(Into::into),
+        inherited_from,
+        content: None,
+    };
+    fact.content = content.map(|body| {
+        let canonical = Canonical::new(
+            metadata.labels.unwrap_or_default(),
+            metadata.annotations.unwrap_or_default(),
+            body,
+        );
+        Arc::new(if fact.inherited_from.is_some() { canonical } else { canonical.as_copy() })
+    });
+    fact
+}
+
+/// The annotations that keep a source, or copies of it, away from somewhere.
+const LIMITS: [&str; 4] = [
+    annotations::PROPAGATE_SELECT,
+    annotations::PROPAGATE_TREE_SELECT,
+    annotations::PROPAGATE_NONE,
+    annotations::OPENSHIFT_DESCRIPTION,
+];
+
+/// Why a source stays where it is. An annotation that limits propagation and is not evaluated (yet) stops it altogether:
+/// less access than asked for can be repaired, more cannot be taken back.
+fn exclusion(metadata: &ObjectMeta) -> Option<String> {
+    if metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()) {
+        return Some("objects with finalizers are not propagated".into());
+    }
+    let annotations = metadata.annotations.as_ref()?;
+    let limit = LIMITS.into_iter().find(|key| annotations.contains_key(*key))?;
+    Some(format!("objects with the annotation {limit} are not propagated by this version"))
+}
+
+/// The state of an object that metadata shows.
+pub fn version(metadata: &ObjectMeta) -> Version {
+    let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
+    Version { uid: text(&metadata.uid), resource_version: text(&metadata.resource_version) }
+}
+
+/// The name that metadata shows.
+pub fn name(metadata: &ObjectMeta) -> Name {
+    metadata.name.as_deref().unwrap_or_default().into()
+}
+
+/// The namespace that metadata shows; empty for cluster-scoped objects.
+pub fn namespace_of(metadata: &ObjectMeta) -> Name {
+    metadata.namespace.as_deref().unwrap_or_default().into()
+}

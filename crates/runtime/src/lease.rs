@@ -1,0 +1,142 @@
+//! Which of several replicas acts: the holder of a Lease.
+//!
+//! A lease held by a clock cannot prove that nobody else writes; writes carry their own
+//! preconditions. This module only says who should try. It compares no wall clocks: each side
+//! measures, by its own monotonic clock, how long the Lease has not changed.
+//!
+//! Times: a lease lasts [`LEASE_DURATION`], its holder renews it every [`RETRY_PERIOD`] and gives up
+//! [`RENEW_DEADLINE`] after it last began a renewal that succeeded. The difference of the first and
+//! the last is the margin between the moment at which a holder stops and the earliest moment at
+//! which another one may begin.
+
+mod decide;
+mod elector;
+
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::{Api, Client};
+use parking_lot::RwLock;
+use tokio::{
+    sync::{Notify, watch},
+    time::Instant,
+};
+
+use self::elector::Elector;
+
+/// How long others respect a lease that is not renewed.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// How long a holder may act after it began its last successful renewal.
+pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How often a holder renews, and a follower looks.
+pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+/// How long one request to the API server may take.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// This replica's part in an election. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    shared: Arc<Shared>,
+    phase: watch::Receiver<Phase>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Until when this replica leads, if it was not told otherwise.
+    valid_until: RwLock<Option<Instant>>,
+    /// Wakes the elector in order to give the lease back.
+    release: Notify,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Following,
+    Leading,
+    /// For good: lost or given back.
+    Ended,
+}
+
+impl Leadership {
+    /// Takes part in the election for the Lease `name` in `namespace`, from now on and in the
+    /// background, until the lease is lost or given back.
+    ///
+    /// `identity` must be this replica's alone, and the same after a restart: then a restarted
+    /// replica goes on at once. A pod's name is both; see [`identity`].
+    pub fn seek(client: Client, namespace: &str, name: &str, identity: String) -> Self {
+        let api = Api::<Lease>::namespaced(client, namespace);
+        let shared = Arc::new(Shared::default());
+        let (sender, phase) = watch::channel(Phase::Following);
+        let elector = Elector::new(api, name.to_owned(), identity, shared.clone(), sender);
+        tokio::spawn(elector.run());
+        Self { shared, phase }
+    }
+
+    /// Waits until this replica leads. Never returns if the election ends first.
+    pub async fn acquired(&self) {
+        let mut phase = self.phase.clone();
+        if phase.wait_for(|phase| *phase == Phase::Leading).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether this replica leads now. A process that was stopped for longer than
+    /// [`RENEW_DEADLINE`] gets `false` from its first instruction on, and never `true` again.
+    pub fn is_leader(&self) -> bool {
+        let valid = |until: Instant| Instant::now() < until;
+        *self.phase.borrow() == Phase::Leading && self.shared.valid_until.read().is_some_and(valid)
+    }
+
+    /// Waits until this replica has led and does not any more, whether it lost the lease or gave it
+    /// back. End the process then: what it planned may be another one's business by now.
+    pub async fn lost(&self) {
+        self.acquired_or_ended().await;
+        let mut phase = self.phase.clone();
+        while self.is_leader() {
+            let until = self.shared.valid_until.read().unwrap_or_else(Instant::now);
+            tokio::select! {
+                ended = phase.wait_for(|phase| *phase == Phase::Ended) => {
+                    // An error means that the elector is gone, and nobody renews.
+                    drop(ended);
+                    return;
+                }
+                () = tokio::time::sleep_until(until) => {}
+            }
+        }
+    }
+
+    async fn acquired_or_ended(&self) {
+        let mut phase = self.phase.clone();
+        // An error means that the elector is gone: ended.
+        let _ = phase.wait_for(|phase| *phase != Phase::Following).await;
+    }
+
+    /// Leaves the election. If this replica leads, it gives the lease back, so that another one
+    /// takes over within [`RETRY_PERIOD`]: call it only once nothing writes any more. Returns when
+    /// that is done, or could not be done in time.
+    pub async fn release(&self) {
+        self.shared.release.notify_one();
+        let mut phase = self.phase.clone();
+        // An error means that the elector is gone: ended.
+        let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+    }
+}
+
+/// This replica's identity in elections: `$POD_NAME`, else the host name, which in a pod is the
+/// pod's name.
+///
+/// Two replicas on one host need different `$POD_NAME`s, or each takes the other for itself.
+///
+/// # Errors
+/// There is neither.
+pub fn identity() -> anyhow::Result<String> {
+    let pod = std::env::var("POD_NAME").unwrap_or_default();
+    if !pod.is_empty() {
+        return Ok(pod);
+    }
+    let host = hostname::get()?.to_string_lossy().into_owned();
+    anyhow::ensure!(!host.is_empty(), "set POD_NAME: this host has no name");
+    Ok(host)
+}

@@ -1,0 +1,224 @@
+//! Whether the process may be sent work, and if not, why not.
+//!
+//! Collects named conditions from the parts of a binary. It asks nobody and serves nothing.
+
+use std::{fmt, sync::Arc};
+
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+/// The readiness of a process: ready while every required condition holds and no shutdown has
+/// begun. Clones share their state.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: RwLock<State>,
+    ready: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    shutting_down: bool,
+    conditions: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    required: bool,
+    /// `None` while the condition holds.
+    reason: Option<String>,
+}
+
+/// One named part of a readiness; its owner alone says whether it holds.
+#[derive(Debug)]
+pub struct Condition {
+    readiness: Readiness,
+    index: usize,
+}
+
+/// What `/readyz` answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Whether work may be sent.
+    pub ready: bool,
+    /// One line for each condition, `[+]` or `[-]` first, and a last line with the conclusion.
+    pub text: String,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Readiness {
+    /// A readiness without conditions: ready at once. Declare conditions before serving it.
+    pub fn new() -> Self {
+        let (ready, _) = watch::channel(true);
+        Self { shared: Arc::new(Shared { state: RwLock::default(), ready }) }
+    }
+
+    /// Adds a condition that must hold, and does not hold yet because of `reason`.
+    pub fn condition(&self, name: impl Into<String>, reason: impl Into<String>) -> Condition {
+        self.add(name.into(), reason.into(), true)
+    }
+
+    /// Adds a condition that is shown and never counts.
+    pub fn information(&self, name: impl Into<String>, reason: impl Into<String>) -> Condition {
+        self.add(name.into(), reason.into(), false)
+    }
+
+    fn add(&self, name: String, reason: String, required: bool) -> Condition {
+        let index = self.change(|state| {
+            state.conditions.push(Entry { name, required, reason: Some(reason) });
+            state.conditions.len() - 1
+        });
+        Condition { readiness: self.clone(), index }
+    }
+
+    /// Unready from now on, whatever the conditions say.
+    pub fn shutting_down(&self) {
+        self.change(|state| state.shutting_down = true);
+    }
+
+    /// Whether work may be sent.
+    pub fn is_ready(&self) -> bool {
+        self.shared.state.read().is_ready()
+    }
+
+    /// Waits until work may be sent; never returns once a shutdown has begun.
+    pub async fn ready(&self) {
+        let mut ready = self.shared.ready.subscribe();
+        // Cannot fail: `self` keeps the sender.
+        let _ = ready.wait_for(|ready| *ready).await;
+    }
+
+    /// What `/readyz` answers now.
+    pub fn report(&self) -> Report {
+        let state = self.shared.state.read();
+        Report { ready: state.is_ready(), text: state.to_string() }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.shared.state.write();
+        let result = change(&mut state);
+        let ready = state.is_ready();
+        // Under the lock, so that the last change published is the last one made.
+        self.shared.ready.send_if_modified(|published| {
+            let differs = *published != ready;
+            *published = ready;
+            differs
+        });
+        result
+    }
+}
+
+impl Condition {
+    /// The condition holds.
+    pub fn ready(&self) {
+        self.set(None);
+    }
+
+    /// The condition does not hold, because of `reason`.
+    pub fn not_ready(&self, reason: impl Into<String>) {
+        self.set(Some(reason.into()));
+    }
+
+    /// Whether the condition holds.
+    pub fn is_ready(&self) -> bool {
+        let state = self.readiness.shared.state.read();
+        state.conditions[self.index].reason.is_none()
+    }
+
+    fn set(&self, reason: Option<String>) {
+        self.readiness.change(|state| state.conditions[self.index].reason = reason);
+    }
+}
+
+impl State {
+    fn is_ready(&self) -> bool {
+        let holds = |entry: &Entry| !entry.required || entry.reason.is_none();
+        !self.shutting_down && self.conditions.iter().all(holds)
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Entry { name, required, reason } in &self.conditions {
+            match (reason, required) {
+                (None, _) => writeln!(f, "[+]{name} ok")?,
+                (Some(reason), true) => writeln!(f, "[-]{name} not ready: {reason}")?,
+                (Some(reason), false) => writeln!(f, "[-]{name} degraded: {reason}")?,
+            }
+        }
+        if self.shutting_down {
+            writeln!(f, "[-]shutdown not ready: shutting down")?;
+        }
+        let conclusion = if self.is_ready() { "passed" } else { "failed" };
+        writeln!(f, "readyz check {conclusion}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_required_condition_counts_and_information_does_not() {
+        let readiness = Readiness::new();
+        assert!(readiness.is_ready());
+        let namespaces = readiness.condition("namespaces", "first list is under way");
+        let certificate = readiness.condition("certificate", "tls.crt is missing");
+        let secrets = readiness.information("secrets", "may not be listed");
+        assert!(!readiness.is_ready());
+        namespaces.ready();
+        assert!(!readiness.is_ready() && namespaces.is_ready());
+        certificate.ready();
+        assert!(readiness.is_ready() && !secrets.is_ready());
+        assert_eq!(
+            readiness.report().text,
+            "[+]namespaces ok\n[+]certificate ok\n[-]secrets degraded: may not be listed\n\
+             readyz check passed\n"
+        );
+        certificate.not_ready("gone");
+        assert_eq!(
+            readiness.report(),
+            Report {
+                ready: false,
+                text: "[+]namespaces ok\n[-]certificate not ready: gone\n\
+                       [-]secrets degraded: may not be listed\nreadyz check failed\n"
+                    .to_owned()
+            }
+        );
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_last_condition() {
+        let readiness = Readiness::new();
+        let condition = readiness.condition("a", "b");
+        let waiting = tokio::spawn({
+            let readiness = readiness.clone();
+            async move { readiness.ready().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        condition.ready();
+        waiting.await.unwrap();
+    }
+
+    #[test]
+    fn a_shutdown_overrides_everything() {
+        let readiness = Readiness::new();
+        let condition = readiness.condition("a", "b");
+        readiness.shutting_down();
+        condition.ready();
+        let report = readiness.report();
+        assert!(!report.ready);
+        assert!(report.text.contains("[-]shutdown"), "{}", report.text);
+    }
+}

@@ -1,0 +1,195 @@
+//! An HTTP server for an axum router, with or without TLS, that no client can hold on to.
+//!
+//! It bounds how many connections there are, how long one may say nothing, and how long a shutdown
+//! takes. It knows nothing of what the router answers, and sets no limit on a handler's time.
+
+mod activity;
+mod connection;
+
+#[cfg(test)]
+mod tests;
+
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+
+use axum::Router;
+use futures::FutureExt as _;
+use rustls::ServerConfig;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Semaphore, watch},
+    task::{JoinError, JoinSet},
+    time::Instant,
+};
+
+use self::connection::Connection;
+use crate::telemetry::panic_message;
+
+/// How long and how much a server bears with its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time; more of them wait in the kernel's queue.
+    pub connections: usize,
+    /// From the TCP connection to the end of the TLS handshake.
+    pub handshake: Duration,
+    /// From the handshake to the first complete request head.
+    pub first_request: Duration,
+    /// Without a request under way. Longer than the 90 s after which Go's client gives up its own
+    /// idle connections: if this side closed first, a review just sent over HTTP/1.1 could be lost,
+    /// and Go does not repeat a POST.
+    pub idle: Duration,
+    /// With requests under way of which none begins or ends: a body that does not arrive.
+    pub stalled: Duration,
+}
+
+impl Limits {
+    /// For webhooks.
+    pub const WEBHOOK: Self = Self {
+        connections: 1024,
+        handshake: Duration::from_secs(10),
+        first_request: Duration::from_secs(10),
+        idle: Duration::from_secs(120),
+        stalled: Duration::from_secs(60),
+    };
+
+    /// For probes and metrics.
+    pub const ADMIN: Self = Self { connections: 64, ..Self::WEBHOOK };
+}
+
+/// How a server ends once it is told to.
+#[derive(Clone, Copy, Debug)]
+pub struct Grace {
+    /// How long to go on accepting connections.
+    pub delay: Duration,
+    /// When it is over at the latest, the delay included.
+    pub timeout: Duration,
+}
+
+impl Grace {
+    /// Ends at once.
+    pub const NONE: Self = Self { delay: Duration::ZERO, timeout: Duration::ZERO };
+}
+
+/// A server that has its socket and serves nothing yet.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    tls: Option<Arc<ServerConfig>>,
+    limits: Limits,
+}
+
+impl Server {
+    /// A server without TLS: HTTP/1.1 only.
+    pub fn plain(listener: TcpListener, limits: Limits) -> Self {
+        Self { listener, tls: None, limits }
+    }
+
+    /// A server with TLS: HTTP/2 where client and `tls` agree on it by ALPN, else HTTP/1.1.
+    pub fn https(listener: TcpListener, tls: Arc<ServerConfig>, limits: Limits) -> Self {
+        Self { listener, tls: Some(tls), limits }
+    }
+
+    /// Serves `router` until `draining` completes, then ends within `grace`: goes on as before for
+    /// the delay, then accepts no more connections, lets the requests under way finish, and cuts
+    /// off at the deadline. Returns how many connections were cut off.
+    ///
+    /// A handler that panics is logged and answered with 500; nothing else is affected.
+    pub async fn serve(self, router: Router, draining: impl Future<Output = ()>, grace: Grace) -> usize {
+        let stop = async {
+            draining.await;
+            let deadline = Instant::now() + grace.timeout;
+            tokio::time::sleep(grace.delay.min(grace.timeout)).await;
+            deadline
+        };
+        let (closing, watching) = watch::channel(false);
+        let connection =
+            Connection { router, tls: self.tls.map(Into::into), limits: self.limits, closing: watching };
+        let mut connections = Connections {
+            listener: self.listener,
+            places: Arc::new(Semaphore::new(self.limits.connections)),
+            connection,
+            tasks: JoinSet::new(),
+        };
+        let deadline = connections.accept_until(stop).await;
+        connections.accept_waiting();
+        let Connections { mut tasks, listener, .. } = connections;
+        drop(listener);
+        closing.send_replace(true);
+        let all = async {
+            while let Some(ended) = tasks.join_next().await {
+                report(ended);
+            }
+        };
+        let in_time = tokio::time::timeout_at(deadline, all).await;
+        let cut_off = tasks.len();
+        if in_time.is_err() {
+            tracing::warn!(connections = cut_off, "connections cut off at the end of the shutdown");
+        }
+        tasks.shutdown().await;
+        cut_off
+    }
+}
+
+struct Connections {
+    listener: TcpListener,
+    places: Arc<Semaphore>,
+    connection: Connection,
+    tasks: JoinSet<()>,
+}
+
+impl Connections {
+    async fn accept_until<T>(&mut self, stop: impl Future<Output = T>) -> T {
+        let mut stop = pin!(stop);
+        loop {
+            let next = async {
+                // First a place, then a client: without a place the kernel lets it wait.
+                let place = self.places.clone().acquire_owned().await;
+                (place, self.listener.accept().await)
+            };
+            tokio::select! {
+                stopped = &mut stop => return stopped,
+                Some(ended) = self.tasks.join_next() => report(ended),
+                (place, accepted) = next => match accepted {
+                    Ok((stream, peer)) => self.spawn(stream, peer, place.ok()),
+                    Err(error) => pause_after(&error).await,
+                },
+            }
+        }
+    }
+
+    /// Clients that the kernel has already let in believe that they are connected: dropping the
+    /// listener would reset them.
+    fn accept_waiting(&mut self) {
+        while let Ok(place) = self.places.clone().try_acquire_owned()
+            && let Some(Ok((stream, peer))) = self.listener.accept().now_or_never()
+        {
+            self.spawn(stream, peer, Some(place));
+        }
+    }
+
+    fn spawn(&mut self, stream: TcpStream, peer: SocketAddr, place: Option<impl Send + 'static>) {
+        let connection = self.connection.clone();
+        self.tasks.spawn(async move {
+            connection.run(stream, peer).await;
+            drop(place);
+        });
+    }
+}
+
+/// An error of one client is nothing to wait for; one of the process (too many open files) would
+/// come back at once.
+async fn pause_after(error: &io::Error) {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
+        tracing::warn!(%error, "cannot accept connections");
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+fn report(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        let panic = error.into_panic();
+        tracing::error!(message = panic_message(&*panic), "connection ended by a panic");
+    }
+}

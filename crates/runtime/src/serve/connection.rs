@@ -1,0 +1,160 @@
+//! One connection, from the TCP handshake to its end.
+//!
+//! Chooses the protocol, hands requests to the router, and ends when the client does, when its time
+//! is up, or when the server closes.
+
+use std::{
+    convert::Infallible, io, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration,
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::ConnectInfo,
+    response::{IntoResponse as _, Response},
+};
+use futures::FutureExt as _;
+use http::{Request, StatusCode};
+use hyper::{body::Incoming, service::service_fn};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    sync::watch,
+    time::timeout,
+};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use super::{
+    Limits,
+    activity::{Activity, Phase},
+};
+use crate::telemetry::panic_message;
+
+/// How often an HTTP/2 client is asked whether it is still there, and how long it may take to say so.
+const PING_EVERY: Duration = Duration::from_secs(30);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an idle client may take to agree that the connection ends.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Requests at a time on one HTTP/2 connection; Go's client opens another one beyond that.
+const STREAMS: u32 = 250;
+
+/// What all connections of a server have in common.
+#[derive(Clone)]
+pub(super) struct Connection {
+    pub(super) router: Router,
+    pub(super) tls: Option<TlsAcceptor>,
+    pub(super) limits: Limits,
+    /// Whether the server closes.
+    pub(super) closing: watch::Receiver<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Protocol {
+    Http1,
+    Http2,
+}
+
+impl Connection {
+    /// Serves one client. Its failures are its own: they are logged at debug level, since anyone who
+    /// can reach the port can cause them.
+    pub(super) async fn run(self, stream: TcpStream, peer: SocketAddr) {
+        let ended = self.serve(stream, peer).await;
+        if let Err(reason) = ended {
+            tracing::debug!(%peer, %reason, "connection failed");
+        }
+    }
+
+    async fn serve(self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let Some(tls) = &self.tls else {
+            return self.serve_http(stream, peer, Protocol::Http1).await;
+        };
+        let stream = timeout(self.limits.handshake, tls.accept(stream)).await??;
+        // By ALPN alone: to wait and see how a client begins would be one more state to hang in.
+        let protocol = match stream.get_ref().1.alpn_protocol() {
+            Some(b"h2") => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        self.serve_http(stream, peer, protocol).await
+    }
+
+    async fn serve_http(
+        mut self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: SocketAddr,
+        protocol: Protocol,
+    ) -> io::Result<()> {
+        let activity = Activity::new(self.limits);
+        let service = {
+            let (router, activity) = (self.router, activity.clone());
+            service_fn(move |request| answer(router.clone(), activity.clone(), peer, request))
+        };
+        let builder = builder(protocol);
+        let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut closing = false;
+        loop {
+            tokio::select! {
+                ended = http.as_mut() => return ended.map_err(io::Error::other),
+                phase = activity.expired() => {
+                    if phase == Phase::Idle {
+                        http.as_mut().graceful_shutdown();
+                        // Whether it says goodbye or not, it is over.
+                        return timeout(GOODBYE, http).await?.map_err(io::Error::other);
+                    }
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{phase:?} for too long")));
+                }
+                () = begins(&mut self.closing), if !closing => {
+                    http.as_mut().graceful_shutdown();
+                    closing = true;
+                }
+            }
+        }
+    }
+}
+
+async fn begins(closing: &mut watch::Receiver<bool>) {
+    // An error means that the server is gone: closing as well.
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+fn builder(protocol: Protocol) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // hyper's own timer runs while a connection is idle too; ours tells the two apart.
+        .header_read_timeout(None);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(PING_TIMEOUT)
+        .max_concurrent_streams(STREAMS);
+    match protocol {
+        Protocol::Http1 => builder.http1_only(),
+        Protocol::Http2 => builder.http2_only(),
+    }
+}
+
+async fn answer(
+    router: Router,
+    activity: Arc<Activity>,
+    peer: SocketAddr,
+    mut request: Request<Incoming>,
+) -> Result<Response, Infallible> {
+    let _under_way = activity.begin();
+    request.extensions_mut().insert(ConnectInfo(peer));
+    let answer = router.oneshot(request.map(Body::new));
+    let answer = AssertUnwindSafe(answer).catch_unwind().await;
+    answer.unwrap_or_else(|panic| {
+        tracing::error!(%peer, message = panic_message(&*panic), "request ended by a panic");
+        Ok((StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response())
+    })
+}

@@ -1,0 +1,370 @@
+use axum::{
+    body::{Body, Bytes},
+    routing::{get, post},
+};
+use http::{Request, Response, StatusCode};
+use hyper::{
+    body::Incoming,
+    client::conn::{http1, http2},
+};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use prometheus::Registry;
+use rustls::pki_types::ServerName;
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Notify,
+    task::JoinHandle,
+};
+
+use super::*;
+use crate::{
+    readiness::Readiness,
+    shutdown::Shutdown,
+    tls::{
+        ServingCertificate,
+        tests::{Pair, eventually},
+    },
+};
+
+const H2: &[&[u8]] = &[b"h2"];
+const HTTP1: &[&[u8]] = &[b"http/1.1"];
+const NONE: &[&[u8]] = &[];
+
+const SHORT: Limits = Limits {
+    connections: 100,
+    handshake: Duration::from_millis(300),
+    first_request: Duration::from_millis(300),
+    idle: Duration::from_millis(900),
+    stalled: Duration::from_millis(600),
+};
+
+const GRACE: Grace = Grace { delay: Duration::ZERO, timeout: Duration::from_secs(5) };
+
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
+
+/// A running server: `/` answers at once, `/slow` when told to, `/body` when it has the whole body,
+/// `/panic` never.
+struct Running {
+    port: u16,
+    pair: Option<Pair>,
+    shutdown: Shutdown,
+    finish: Arc<Notify>,
+    begun: Arc<Semaphore>,
+    serving: JoinHandle<usize>,
+    _directory: TempDir,
+}
+
+impl Running {
+    async fn https(limits: Limits, grace: Grace) -> Self {
+        Self::start(limits, grace, true).await
+    }
+
+    async fn start(limits: Limits, grace: Grace, with_tls: bool) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (server, pair) = if with_tls {
+            let pair = Pair::new();
+            pair.write(directory.path());
+            let path = directory.path().to_owned();
+            let certificate = ServingCertificate::new(path, &Registry::new()).unwrap();
+            let condition = Readiness::new().condition("certificate", "");
+            let following = certificate.clone();
+            tokio::spawn(async move { following.follow(condition).await });
+            certificate.loaded().await;
+            let tls = certificate.server_config().unwrap();
+            (Server::https(listener, tls, limits), Some(pair))
+        } else {
+            (Server::plain(listener, limits), None)
+        };
+        let finish = Arc::new(Notify::new());
+        let begun = Arc::new(Semaphore::new(0));
+        let shutdown = Shutdown::new();
+        let draining = shutdown.clone();
+        let router = router(finish.clone(), begun.clone());
+        let serving = tokio::spawn(async move { server.serve(router, draining.begun(), grace).await });
+        Self { port, pair, shutdown, finish, begun, serving, _directory: directory }
+    }
+
+    async fn tcp(&self) -> io::Result<TcpStream> {
+        TcpStream::connect(("127.0.0.1", self.port)).await
+    }
+
+    async fn connect(&self, alpn: &[&[u8]]) -> io::Result<Box<dyn Io>> {
+        let stream = self.tcp().await?;
+        let Some(pair) = &self.pair else {
+            return Ok(Box::new(stream));
+        };
+        let name = ServerName::try_from("localhost").unwrap();
+        Ok(Box::new(pair.connector(alpn).connect(name, stream).await?))
+    }
+
+    async fn client(&self, alpn: &[&[u8]]) -> Client {
+        Client::new(self.connect(alpn).await.unwrap(), alpn == H2).await
+    }
+
+    /// Waits until a request to `/slow` has reached its handler.
+    async fn slow_begun(&self) {
+        self.begun.acquire().await.unwrap().forget();
+    }
+}
+
+fn router(finish: Arc<Notify>, begun: Arc<Semaphore>) -> Router {
+    let slow = async move || {
+        begun.add_permits(1);
+        finish.notified().await;
+        "slow"
+    };
+    Router::new()
+        .route("/", get(|| async { "quick" }))
+        .route("/slow", get(slow))
+        .route("/body", post(|body: Bytes| async move { body.len().to_string() }))
+        .route("/panic", get(panics))
+}
+
+async fn panics() -> &'static str {
+    panic!("on purpose")
+}
+
+enum Sender {
+    Http1(http1::SendRequest<Body>),
+    Http2(http2::SendRequest<Body>),
+}
+
+struct Client {
+    sender: Sender,
+    connection: JoinHandle<()>,
+}
+
+impl Client {
+    async fn new(stream: Box<dyn Io>, is_http2: bool) -> Self {
+        let io = TokioIo::new(stream);
+        if is_http2 {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.unwrap();
+            let connection = tokio::spawn(async move { drop(connection.await) });
+            let sender = Sender::Http2(sender);
+            Self { sender, connection }
+        } else {
+            let (sender, connection) = http1::handshake(io).await.unwrap();
+            let connection = tokio::spawn(async move { drop(connection.await) });
+            let sender = Sender::Http1(sender);
+            Self { sender, connection }
+        }
+    }
+
+    async fn get(&mut self, path: &str) -> hyper::Result<(StatusCode, String)> {
+        let request = Request::get(format!("https://localhost{path}"));
+        let request = request.header("host", "localhost").body(Body::empty()).unwrap();
+        let response: Response<Incoming> = match &mut self.sender {
+            Sender::Http1(sender) => sender.send_request(request).await?,
+            Sender::Http2(sender) => sender.send_request(request).await?,
+        };
+        let status = response.status();
+        let body = Body::new(response.into_body());
+        let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+        Ok((status, String::from_utf8(bytes.to_vec()).unwrap()))
+    }
+}
+
+fn quick() -> (StatusCode, String) {
+    (StatusCode::OK, "quick".to_owned())
+}
+
+/// How long until the server hangs up.
+async fn until_closed(mut stream: impl AsyncRead + Unpin) -> Duration {
+    let start = Instant::now();
+    let mut sink = Vec::new();
+    let closed = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut sink));
+    // An error is an end too: a server that has no time left says no TLS goodbye.
+    let _ = closed.await.expect("never closed");
+    start.elapsed()
+}
+
+fn assert_about(what: &str, took: Duration, limit: Duration) {
+    let range = limit.saturating_sub(Duration::from_millis(50))..limit + Duration::from_secs(2);
+    assert!(range.contains(&took), "{what}: {took:?}, limit {limit:?}");
+    println!("{what}: closed after {took:?}");
+}
+
+#[test]
+fn silence_is_borne_for_ten_seconds() {
+    assert!(Limits::WEBHOOK.handshake <= Duration::from_secs(10));
+    assert!(Limits::WEBHOOK.first_request <= Duration::from_secs(10));
+    assert!(Limits::WEBHOOK.idle > Duration::from_secs(90));
+}
+
+#[tokio::test]
+async fn a_client_without_handshake_is_closed() {
+    let server = Running::https(SHORT, GRACE).await;
+    assert_about("no handshake", until_closed(server.tcp().await.unwrap()).await, SHORT.handshake);
+    let mut half = server.tcp().await.unwrap();
+    half.write_all(&[0x16, 3, 1]).await.unwrap();
+    assert_about("half a handshake", until_closed(half).await, SHORT.handshake);
+}
+
+#[tokio::test]
+async fn a_client_that_says_nothing_after_the_handshake_is_closed() {
+    let server = Running::https(SHORT, GRACE).await;
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1), ("no ALPN", NONE)] {
+        let stream = server.connect(alpn).await.unwrap();
+        assert_about(name, until_closed(stream).await, SHORT.first_request);
+    }
+    let plain = Running::start(SHORT, GRACE, false).await;
+    let stream = plain.connect(NONE).await.unwrap();
+    assert_about("plain", until_closed(stream).await, SHORT.first_request);
+}
+
+#[tokio::test]
+async fn a_client_that_only_begins_is_closed() {
+    let server = Running::https(SHORT, GRACE).await;
+    let table = [
+        ("half a preface", H2, "PRI * HTTP/2.0\r\n"),
+        ("preface and settings", H2, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
+        ("half a request line", HTTP1, "GET / HT"),
+        ("half a head", HTTP1, "GET / HTTP/1.1\r\nHost: localhost\r\n"),
+        ("half a preface without ALPN", NONE, "PRI * HT"),
+    ];
+    for (name, alpn, bytes) in table {
+        let mut stream = server.connect(alpn).await.unwrap();
+        stream.write_all(bytes.as_bytes()).await.unwrap();
+        assert_about(name, until_closed(stream).await, SHORT.first_request);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_drips_its_head_is_closed() {
+    let server = Running::https(SHORT, GRACE).await;
+    let (reader, mut writer) = tokio::io::split(server.connect(HTTP1).await.unwrap());
+    let dripping = tokio::spawn(async move {
+        writer.write_all(b"GET / HTTP/1.1\r\nX: ").await?;
+        loop {
+            writer.write_all(b"x").await?;
+            writer.flush().await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        #[expect(unreachable_code, reason = "names the type of the block")]
+        Ok::<(), io::Error>(())
+    });
+    assert_about("dripping", until_closed(reader).await, SHORT.first_request);
+    dripping.abort();
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_ends_the_connection() {
+    let server = Running::https(SHORT, GRACE).await;
+    let mut stream = server.connect(HTTP1).await.unwrap();
+    stream
+        .write_all(b"POST /body HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n123")
+        .await
+        .unwrap();
+    assert_about("stalled", until_closed(stream).await, SHORT.stalled);
+}
+
+#[tokio::test]
+async fn an_idle_client_is_kept_for_longer_and_then_closed() {
+    let server = Running::https(SHORT, GRACE).await;
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1), ("no ALPN", NONE)] {
+        let mut client = server.client(alpn).await;
+        assert_eq!(client.get("/").await.unwrap(), quick(), "{name}");
+        tokio::time::sleep(SHORT.first_request + Duration::from_millis(200)).await;
+        assert_eq!(client.get("/").await.unwrap(), quick(), "{name}: kept alive");
+        let start = Instant::now();
+        let closed = tokio::time::timeout(Duration::from_secs(10), client.connection);
+        closed.await.expect("never closed").unwrap();
+        assert_about(name, start.elapsed(), SHORT.idle);
+    }
+}
+
+#[tokio::test]
+async fn a_drain_answers_what_is_under_way_and_accepts_nothing_new() {
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1)] {
+        let server = Running::https(Limits::WEBHOOK, GRACE).await;
+        let mut client = server.client(alpn).await;
+        let idle = server.client(alpn).await;
+        let under_way = tokio::spawn(async move { client.get("/slow").await });
+        server.slow_begun().await;
+        server.shutdown.begin();
+        eventually("refusal of new connections", || async { server.tcp().await.is_err() }).await;
+        assert!(!server.serving.is_finished(), "{name}: did not wait");
+        server.finish.notify_one();
+        let answer = under_way.await.unwrap().unwrap();
+        assert_eq!(answer, (StatusCode::OK, "slow".to_owned()), "{name}");
+        drop(idle);
+        assert_eq!(server.serving.await.unwrap(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn idle_connections_do_not_hold_up_a_drain() {
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1)] {
+        let server = Running::https(Limits::WEBHOOK, GRACE).await;
+        let mut client = server.client(alpn).await;
+        client.get("/").await.unwrap();
+        server.shutdown.begin();
+        let ended = tokio::time::timeout(Duration::from_secs(2), server.serving);
+        assert_eq!(ended.await.expect("held up").unwrap(), 0, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_drain_ends_at_its_deadline() {
+    let grace = Grace { delay: Duration::from_millis(200), timeout: Duration::from_millis(700) };
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1)] {
+        let server = Running::https(Limits::WEBHOOK, grace).await;
+        let mut client = server.client(alpn).await;
+        let under_way = tokio::spawn(async move { client.get("/slow").await });
+        server.slow_begun().await;
+        let start = Instant::now();
+        server.shutdown.begin();
+        assert_eq!(server.serving.await.unwrap(), 1, "{name}");
+        assert_about(name, start.elapsed(), grace.timeout);
+        under_way.await.unwrap().unwrap_err();
+    }
+}
+
+#[tokio::test]
+async fn new_connections_are_served_during_the_delay() {
+    let grace = Grace { delay: Duration::from_millis(700), timeout: Duration::from_secs(5) };
+    let server = Running::https(Limits::WEBHOOK, grace).await;
+    server.shutdown.begin();
+    let start = Instant::now();
+    while start.elapsed() < grace.delay / 2 {
+        let mut client = server.client(H2).await;
+        assert_eq!(client.get("/").await.unwrap(), quick());
+    }
+    eventually("refusal of new connections", || async { server.tcp().await.is_err() }).await;
+    assert!(start.elapsed() >= grace.delay);
+    assert_eq!(server.serving.await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn more_clients_than_places_wait() {
+    let limits = Limits { connections: 2, ..Limits::WEBHOOK };
+    let server = Running::https(limits, GRACE).await;
+    let mut first = server.client(HTTP1).await;
+    let mut second = server.client(H2).await;
+    let connecting = server.connect(HTTP1);
+    let mut connecting = pin!(connecting);
+    let early = tokio::time::timeout(Duration::from_millis(300), &mut connecting).await;
+    assert!(early.is_err(), "a third connection was served");
+    assert_eq!(first.get("/").await.unwrap(), quick());
+    assert_eq!(second.get("/").await.unwrap(), quick());
+    drop(first);
+    let mut third = Client::new(connecting.await.unwrap(), false).await;
+    assert_eq!(third.get("/").await.unwrap(), quick());
+}
+
+#[tokio::test]
+async fn a_panic_ends_one_request_only() {
+    let server = Running::https(Limits::WEBHOOK, GRACE).await;
+    for (name, alpn) in [("h2", H2), ("http/1.1", HTTP1)] {
+        let mut client = server.client(alpn).await;
+        let (status, _) = client.get("/panic").await.unwrap();
+        assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{name}");
+        assert_eq!(client.get("/").await.unwrap(), quick(), "{name}: same connection");
+    }
+    let mut another = server.client(H2).await;
+    assert_eq!(another.get("/").await.unwrap(), quick());
+}

@@ -1,0 +1,138 @@
+//! The way from `main` to a running program and back to an exit code.
+//!
+//! Everything that is the same for every binary. What a binary does is the function it passes.
+
+use std::{io::Write as _, process::ExitCode, time::Duration};
+
+use clap::Parser;
+use prometheus::Registry;
+
+use crate::{
+    admin,
+    args::{self, CommonArgs, Parsed, Stop},
+    readiness::Readiness,
+    shutdown::Shutdown,
+    telemetry,
+};
+
+/// What a binary is called; its `main` fills it from Cargo's variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The name, as in its user agent: `hns-webhook`.
+    pub name: &'static str,
+    /// The version, as in `--version`.
+    pub version: &'static str,
+}
+
+/// What every part of a running program shares.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// Which program this is.
+    pub program: Program,
+    /// When it is to end.
+    pub shutdown: Shutdown,
+    /// Whether it may be sent work. Declare conditions before [`Process::serve_admin`].
+    pub readiness: Readiness,
+    /// Where its metrics are registered.
+    pub registry: Registry,
+}
+
+impl Process {
+    /// Serves probes and metrics, and makes the process unready as soon as its shutdown begins.
+    ///
+    /// # Errors
+    /// An address cannot be listened on, or a metric's name is taken.
+    pub async fn serve_admin(&self, args: &CommonArgs) -> anyhow::Result<()> {
+        admin::register(&self.registry, self.program)?;
+        admin::serve(args, self.readiness.clone(), self.registry.clone()).await?;
+        let Self { shutdown, readiness, .. } = self.clone();
+        tokio::spawn(async move {
+            shutdown.begun().await;
+            readiness.shutting_down();
+        });
+        Ok(())
+    }
+}
+
+/// Runs a binary from its command line to its exit code.
+///
+/// Reads the flags (a mistake is one line on standard error and exit code 2; `--help` and
+/// `--version` are 0), starts logging, installs the TLS provider, starts the async runtime, and runs
+/// `run` with the flags. Its success is exit code 0, its error a line in the log and exit code 1.
+/// SIGTERM and SIGINT begin [`Process::shutdown`]; it is `run` that ends then.
+pub fn main<T, F>(program: Program, run: impl FnOnce(T, Process) -> F) -> ExitCode
+where
+    T: Parser + AsRef<CommonArgs>,
+    F: Future<Output = anyhow::Result<()>>,
+{
+    let parsed = match args::parse_from::<T>(std::env::args_os()) {
+        Ok(parsed) => parsed,
+        Err(stop) => return say(program, &stop),
+    };
+    match start(program, parsed, run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Written as well where logging is not up yet or filtered out: nobody should have to
+            // guess why a program ended.
+            if tracing::enabled!(tracing::Level::ERROR) {
+                tracing::error!(error = format!("{error:#}"), "ended by an error");
+            } else {
+                complain(program, &format!("{error:#}"));
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start<T, F>(program: Program, parsed: Parsed<T>, run: impl FnOnce(T, Process) -> F) -> anyhow::Result<()>
+where
+    T: AsRef<CommonArgs>,
+    F: Future<Output = anyhow::Result<()>>,
+{
+    let Parsed { args, settings, ignored } = parsed;
+    telemetry::init(args.as_ref().log_format, args.as_ref().debug_logs)?;
+    telemetry::log_start(program, &settings);
+    ignored.log();
+    install_tls_provider();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(async {
+        let process = Process {
+            program,
+            shutdown: Shutdown::on_signals()?,
+            readiness: Readiness::new(),
+            registry: Registry::new(),
+        };
+        run(args, process).await
+    });
+    // A blocking read that hangs must not keep the process from ending.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    if result.is_ok() {
+        tracing::info!("ended");
+    }
+    result
+}
+
+/// Makes ring the TLS provider of everything in this process. A second call changes nothing.
+pub fn install_tls_provider() {
+    // An error says that one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn say(program: Program, stop: &Stop) -> ExitCode {
+    match stop {
+        Stop::Text(text) => {
+            // A closed pipe is the reader's decision.
+            let _ = write!(std::io::stdout(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Stop::Usage(line) => {
+            complain(program, line);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn complain(program: Program, line: &str) {
+    // Nobody is left to tell.
+    let _ = writeln!(std::io::stderr(), "{}: {line}", program.name);
+}

@@ -1,0 +1,81 @@
+//! What the process says about itself on standard error.
+//!
+//! One line per event, in HNC's JSON form or as text. It decides nothing and stores nothing.
+
+mod json;
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
+
+use crate::{args::LogFormat, start::Program};
+
+/// Crates that tell every connection and every frame at debug level, and of which an operator needs
+/// the warnings only.
+const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tower"];
+
+/// Sends logs to standard error, and panics into the log.
+///
+/// The level is info, or debug if `debug`; the environment variable `RUST_LOG`, if set and not
+/// empty, decides instead.
+///
+/// # Errors
+/// `RUST_LOG` cannot be read as a filter, or logging was set up before.
+pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
+    let filter = match std::env::var("RUST_LOG") {
+        Ok(directives) if !directives.is_empty() => EnvFilter::try_new(&directives)
+            .map_err(|error| anyhow::anyhow!("RUST_LOG={directives}: {error}"))?,
+        _ => EnvFilter::try_new(directives(debug))?,
+    };
+    let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Json => {
+            lines.fmt_fields(fmt::format::JsonFields::new()).event_format(json::Line).finish().try_init()?;
+        }
+        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
+    }
+    std::panic::set_hook(Box::new(|panic| {
+        tracing::error!(
+            location = panic.location().map(tracing::field::display),
+            message = panic_message(panic.payload()),
+            "panic"
+        );
+    }));
+    Ok(())
+}
+
+/// What a panic said. [`std::panic::PanicHookInfo::payload`] and a caught panic have the same form.
+pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+fn directives(debug: bool) -> String {
+    let (level, quiet) = if debug { ("debug", "info") } else { ("info", "warn") };
+    let exceptions = QUIET.iter().map(|name| format!("{name}={quiet}"));
+    let directives: Vec<_> = std::iter::once(level.to_owned()).chain(exceptions).collect();
+    directives.join(",")
+}
+
+/// The first line of every log: what runs, and with which settings.
+pub fn log_start(program: Program, settings: &str) {
+    tracing::info!(
+        program = program.name,
+        version = program.version,
+        pid = std::process::id(),
+        settings,
+        "starting"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_can_be_read() {
+        for debug in [false, true] {
+            EnvFilter::try_new(directives(debug)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! The flags of `hns-webhook`. Decides nothing.
+
+use clap::Parser;
+use hns_api::names;
+use hns_runtime::args::{CommonArgs, WebhookServerArgs};
+
+/// Admission for hierarchical namespaces: judges who may change what, and fails closed.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "hns-webhook", version)]
+pub struct Args {
+    /// Flags that both binaries have.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Flags of the HTTPS server.
+    #[command(flatten)]
+    pub server: WebhookServerArgs,
+
+    /// Service account of hns-controller, in the program's own namespace; its requests, and nobody else's, are not judged
+    #[arg(long, value_name = "NAME", default_value = names::CONTROLLER_SERVICE_ACCOUNT)]
+    pub controller_service_account: String,
+}
+
+impl Args {
+    /// The user name under which the controller's requests arrive.
+    pub fn controller(&self) -> String {
+        names::service_account_user(&self.common.namespace, &self.controller_service_account)
+    }
+}
+
+impl AsRef<CommonArgs> for Args {
+    fn as_ref(&self) -> &CommonArgs {
+        &self.common
+    }
+}

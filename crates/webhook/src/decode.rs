@@ -1,0 +1,145 @@
+//! From an HTTP request to an admission request, or to a clear refusal of something that is none.
+//!
+//! Judges the envelope only; what is in the objects is the webhooks' to read.
+
+use axum::body::Bytes;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionReview, META_API_VERSION_V1, META_KIND};
+use std::time::Duration;
+
+/// The largest body that is read. An object is at most about 3 MiB large, and a review holds two states of it.
+pub(crate) const LARGEST_BODY: usize = 8 * 1024 * 1024;
+
+/// What the API server waits for if it does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Something that is no admission review: an HTTP status and a sentence.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+impl Unreadable {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+/// Reads a review.
+pub(crate) fn review(
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<AdmissionRequest<DynamicObject>, Unreadable> {
+    let content_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
+    if content_type.and_then(|value| value.split(';').next()).map(str::trim) != Some("application/json") {
+        return Err(Unreadable::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!(
+                "an AdmissionReview is expected as application/json, not {}",
+                content_type.unwrap_or("untyped")
+            ),
+        ));
+    }
+    let bad = |message: String| Unreadable::new(StatusCode::BAD_REQUEST, message);
+    if body.is_empty() {
+        return Err(bad("an AdmissionReview is expected, but the body is empty".into()));
+    }
+    let review: AdmissionReview<DynamicObject> = serde_json::from_slice(body)
+        .map_err(|error| bad(format!("the body is not an AdmissionReview: {error}")))?;
+    let (kind, version) = (&review.types.kind, &review.types.api_version);
+    if kind != META_KIND || version != META_API_VERSION_V1 {
+        return Err(bad(format!(
+            "{META_KIND} of {META_API_VERSION_V1} is expected, not {kind:?} of {version:?}"
+        )));
+    }
+    review.try_into().map_err(|_| bad("the AdmissionReview holds no request".into()))
+}
+
+/// How long the API server waits for the answer: it says so in the URL (`?timeout=5s`), in Go's spelling.
+pub(crate) fn timeout(uri: &Uri) -> Duration {
+    let said = uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
+    said.and_then(seconds).unwrap_or(DEFAULT_TIMEOUT).min(LONGEST_TIMEOUT)
+}
+
+fn seconds(said: &str) -> Option<Duration> {
+    let (number, unit) = said.split_at(said.find(|c: char| c.is_ascii_alphabetic())?);
+    let number: f64 = number.parse().ok()?;
+    let factor = match unit {
+        "ms" => 0.001,
+        "s" => 1.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * factor).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JSON: &str = "application/json";
+    const REVIEW: &str = r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"7",
+        "kind":{"group":"","version":"v1","kind":"Namespace"},
+        "resource":{"group":"","version":"v1","resource":"namespaces"},
+        "operation":"DELETE","userInfo":{"username":"alice"}}}"#;
+
+    fn read(content_type: Option<&str>, body: &str) -> Result<AdmissionRequest<DynamicObject>, Unreadable> {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = content_type {
+            headers.insert(CONTENT_TYPE, value.parse().unwrap());
+        }
+        review(&headers, &Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    #[test]
+    fn a_review_without_objects_is_read() {
+        for content_type in [JSON, "application/json; charset=utf-8"] {
+            let request = read(Some(content_type), REVIEW).unwrap();
+            assert_eq!((request.uid.as_str(), request.object, request.old_object), ("7", None, None));
+        }
+    }
+
+    #[test]
+    fn what_is_no_review_is_refused_with_a_reason() {
+        let other_version = REVIEW.replace("k8s.io/v1\"", "k8s.io/v1beta1\"");
+        let cases = [
+            (None, REVIEW, 415, "untyped"),
+            (Some("text/plain"), REVIEW, 415, "text/plain"),
+            (Some(JSON), "", 400, "empty"),
+            (Some(JSON), "{", 400, "EOF"),
+            (Some(JSON), "[]", 400, "not an AdmissionReview"),
+            (Some(JSON), "{}", 400, "AdmissionReview"),
+            (
+                Some(JSON),
+                r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#,
+                400,
+                "no request",
+            ),
+            (Some(JSON), &other_version, 400, "v1beta1"),
+        ];
+        for (content_type, body, status, said) in cases {
+            let refusal = read(content_type, body).unwrap_err();
+            assert_eq!(refusal.status.as_u16(), status, "{body}");
+            assert!(refusal.message.contains(said), "{body}: {}", refusal.message);
+        }
+    }
+
+    #[test]
+    fn the_timeout_is_the_api_servers() {
+        let cases = [
+            ("/x?timeout=5s", 5_000),
+            ("/x?dry=1&timeout=2s", 2_000),
+            ("/x?timeout=1500ms", 1_500),
+            ("/x?timeout=600s", 30_000),
+            ("/x?timeout=-5s", 10_000),
+            ("/x?timeout=nonsense", 10_000),
+            ("/x", 10_000),
+        ];
+        for (uri, millis) in cases {
+            assert_eq!(timeout(&uri.parse().unwrap()).as_millis(), millis, "{uri}");
+        }
+    }
+}

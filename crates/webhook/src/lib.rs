@@ -1,0 +1,18 @@
+//! `hns-webhook`: may this happen?
+//!
+//! Takes an `AdmissionReview`, has the forest's rules judge it, asks the API server what they want to know, and answers.
+//! Holds no rule itself and writes nothing to the cluster but access reviews.
+
+pub mod args;
+pub mod router;
+pub mod run;
+
+mod decode;
+mod judge;
+mod metrics;
+mod questions;
+mod respond;
+mod webhooks;
+
+pub use metrics::AdmissionMetrics;
+pub use router::{App, router};

@@ -1,0 +1,63 @@
+//! What `hns-webhook` counts. Labels take their values from fixed sets only.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+/// Reviews by webhook and verdict, and questions to the API server.
+#[derive(Clone, Debug)]
+pub struct AdmissionMetrics {
+    reviews: HistogramVec,
+    questions: IntCounterVec,
+    unreadable: IntCounterVec,
+}
+
+impl AdmissionMetrics {
+    /// Shows them in `registry`.
+    ///
+    /// # Errors
+    /// When they are shown there already.
+    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let buckets = vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+        let metrics = Self {
+            reviews: HistogramVec::new(
+                HistogramOpts::new(
+                    "hns_admission_review_duration_seconds",
+                    "Time to answer an admission review, by webhook and verdict.",
+                )
+                .buckets(buckets),
+                &["webhook", "verdict"],
+            )?,
+            questions: IntCounterVec::new(
+                Opts::new(
+                    "hns_admission_questions_total",
+                    "Questions asked while judging, by kind and answer.",
+                ),
+                &["question", "answer"],
+            )?,
+            unreadable: IntCounterVec::new(
+                Opts::new(
+                    "hns_admission_unreadable_requests_total",
+                    "Requests that were no review, by HTTP status.",
+                ),
+                &["status"],
+            )?,
+        };
+        registry.register(Box::new(metrics.reviews.clone()))?;
+        registry.register(Box::new(metrics.questions.clone()))?;
+        registry.register(Box::new(metrics.unreadable.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn reviewed(&self, webhook: &str, verdict: &str, took: Duration) {
+        self.reviews.with_label_values(&[webhook, verdict]).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn asked(&self, question: &str, answer: &str) {
+        self.questions.with_label_values(&[question, answer]).inc();
+    }
+
+    pub(crate) fn unreadable(&self, status: u16) {
+        self.unreadable.with_label_values(&[&status.to_string()]).inc();
+    }
+}

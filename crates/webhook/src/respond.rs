@@ -1,0 +1,120 @@
+//! From a verdict to an `AdmissionResponse`: the only place where one is built.
+//!
+//! Denials are Status objects as section 7.2 of HNC's contract has them: code, reason, details, and the stock beginnings
+//! that the API machinery gives to messages of each code. Decides nothing.
+
+use forest::rules::{Denial, DenialKind};
+use hns_api::GROUP;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
+
+/// What a denial is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) group: &'static str,
+    pub(crate) resource: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) name: String,
+}
+
+impl Subject {
+    pub(crate) fn namespace(name: &str) -> Self {
+        Self { group: "", resource: "namespaces", kind: "Namespace", name: name.into() }
+    }
+
+    /// There is one in each namespace, and all have the same name.
+    pub(crate) fn hierarchy() -> Self {
+        Self {
+            group: GROUP,
+            resource: "hierarchyconfigurations",
+            kind: "HierarchyConfiguration",
+            name: hns_api::names::HIERARCHY_CONFIGURATION.into(),
+        }
+    }
+
+    fn qualified(&self, name: &str) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{name}{dot}{}", self.group)
+    }
+
+    fn message(&self, denial: &Denial) -> String {
+        let text = &denial.message;
+        match denial.kind {
+            DenialKind::Forbidden => {
+                format!("{} {:?} is forbidden: {text}", self.qualified(self.resource), self.name)
+            }
+            DenialKind::Conflict => format!(
+                "Operation cannot be fulfilled on {} {:?}: {text}",
+                self.qualified(self.resource),
+                self.name
+            ),
+            DenialKind::Invalid => {
+                format!("{} {:?} is invalid: {text}", self.qualified(self.kind), self.name)
+            }
+            DenialKind::BadRequest
+            | DenialKind::Unauthorized
+            | DenialKind::Internal
+            | DenialKind::Unavailable => text.clone(),
+        }
+    }
+}
+
+/// The HTTP code and the reason of a denial.
+pub(crate) fn code_and_reason(kind: DenialKind) -> (u16, &'static str) {
+    match kind {
+        DenialKind::BadRequest => (400, "BadRequest"),
+        DenialKind::Unauthorized => (401, "Unauthorized"),
+        DenialKind::Forbidden => (403, "Forbidden"),
+        DenialKind::Conflict => (409, "Conflict"),
+        DenialKind::Invalid => (422, "Invalid"),
+        DenialKind::Internal => (500, "InternalError"),
+        DenialKind::Unavailable => (503, "ServiceUnavailable"),
+    }
+}
+
+/// The answer that lets the request pass.
+pub(crate) fn allow(
+    request: &AdmissionRequest<DynamicObject>,
+    warnings: Vec<String>,
+) -> AdmissionReview<DynamicObject> {
+    let mut response = AdmissionResponse::from(request);
+    response.result.code = 200;
+    response.warnings = (!warnings.is_empty()).then_some(warnings);
+    response.into_review()
+}
+
+/// The answer that refuses the request.
+pub(crate) fn deny(
+    request: &AdmissionRequest<DynamicObject>,
+    subject: &Subject,
+    denial: &Denial,
+) -> AdmissionReview<DynamicObject> {
+    let mut response = AdmissionResponse::from(request).deny(subject.message(denial));
+    let (code, reason) = code_and_reason(denial.kind);
+    response.result = Status {
+        status: Some(StatusSummary::Failure),
+        code,
+        reason: reason.into(),
+        details: Some(details(subject, denial)),
+        ..response.result
+    };
+    response.into_review()
+}
+
+fn details(subject: &Subject, denial: &Denial) -> StatusDetails {
+    let kind = if denial.kind == DenialKind::Invalid { subject.kind } else { subject.resource };
+    let cause = |cause: &forest::rules::Cause| StatusCause {
+        reason: "FieldValueInvalid".into(),
+        message: cause.message.clone(),
+        field: cause.field.clone(),
+    };
+    StatusDetails {
+        name: subject.name.clone(),
+        group: subject.group.into(),
+        kind: kind.into(),
+        causes: denial.causes.iter().map(cause).collect(),
+        uid: String::new(),
+        retry_after_seconds: 0,
+    }
+}

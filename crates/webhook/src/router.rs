@@ -1,0 +1,180 @@
+//! The HTTP side: which path is which webhook, and how a request becomes an answer.
+//!
+//! Every request gets an answer in words: a review an `AdmissionReview`, anything else a 4xx. A log line is written for
+//! each refusal.
+
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request as HttpRequest, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use forest::rules::{Denial, hierarchy, namespace};
+use hns_api::names::{paths, webhooks as names};
+use hns_runtime::handle::ForestHandle;
+use kube::Client;
+use kube::core::DynamicObject;
+use kube::core::admission::{AdmissionRequest, AdmissionReview};
+
+use crate::decode::{self, LARGEST_BODY, Unreadable};
+use crate::judge::{Decision, judge};
+use crate::metrics::AdmissionMetrics;
+use crate::questions::Asker;
+use crate::respond::{self, Subject};
+use crate::webhooks;
+
+/// What every request is judged with.
+#[derive(Clone)]
+pub struct App {
+    /// What is known of the hierarchy.
+    pub forest: ForestHandle,
+    /// Where questions go.
+    pub client: Client,
+    /// Whose requests are not judged: the user name of the controller's service account.
+    pub controller: String,
+    /// What is counted.
+    pub metrics: AdmissionMetrics,
+}
+
+/// All webhooks.
+pub fn router(app: App) -> Router {
+    Router::new()
+        .route(paths::HIERARCHY_CONFIGURATIONS, post(hierarchy_configurations))
+        .route(paths::NAMESPACES, post(namespaces))
+        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .with_state(app)
+}
+
+async fn hierarchy_configurations(State(app): State<App>, http: HttpRequest) -> Response {
+    app.answer(names::HIERARCHY_CONFIGURATIONS, http, async |app, asked| {
+        let decision = match webhooks::hierarchy::read(&asked.request) {
+            Ok(request) => {
+                let rule = |forest: &_, answers: &_| hierarchy::review(forest, &request, answers);
+                judge(&app.asker(asked), rule).await
+            }
+            Err(denial) => Decision::Deny(denial),
+        };
+        (Subject::hierarchy(), decision)
+    })
+    .await
+}
+
+async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
+    app.answer(names::NAMESPACES, http, async |app, asked| {
+        let decision = match webhooks::namespace::read(&asked.request) {
+            Ok(Some(request)) => judge(&app.asker(asked), |_, _| namespace::review(&request)).await,
+            Ok(None) => Decision::Allow { warnings: vec![] },
+            Err(denial) => Decision::Deny(denial),
+        };
+        (Subject::namespace(&asked.request.name), decision)
+    })
+    .await
+}
+
+/// A review, and until when it must be answered.
+struct Asked {
+    request: AdmissionRequest<DynamicObject>,
+    deadline: tokio::time::Instant,
+}
+
+impl App {
+    /// Reads the review, has it judged unless it is the controller's, and puts the answer into words.
+    async fn answer(
+        &self,
+        webhook: &'static str,
+        http: HttpRequest,
+        judge: impl AsyncFnOnce(&Self, &Asked) -> (Subject, Decision),
+    ) -> Response {
+        let started = Instant::now();
+        let asked = match read(http).await {
+            Ok(asked) => asked,
+            Err(unreadable) => return self.refuse(webhook, unreadable),
+        };
+        let review = if asked.request.user_info.username.as_deref() == Some(&self.controller) {
+            self.metrics.reviewed(webhook, "exempt", started.elapsed());
+            respond::allow(&asked.request, vec![])
+        } else {
+            let (subject, decision) = judge(self, &asked).await;
+            self.conclude(webhook, &asked.request, &subject, decision, started)
+        };
+        Json(review).into_response()
+    }
+
+    fn conclude(
+        &self,
+        webhook: &str,
+        request: &AdmissionRequest<DynamicObject>,
+        subject: &Subject,
+        decision: Decision,
+        started: Instant,
+    ) -> AdmissionReview<DynamicObject> {
+        let verdict = match &decision {
+            Decision::Allow { .. } => "allowed",
+            Decision::Deny(denial) => respond::code_and_reason(denial.kind).1,
+        };
+        self.metrics.reviewed(webhook, verdict, started.elapsed());
+        match decision {
+            Decision::Allow { warnings } => respond::allow(request, warnings),
+            Decision::Deny(denial) => {
+                log_denial(webhook, request, subject, verdict, &denial);
+                respond::deny(request, subject, &denial)
+            }
+        }
+    }
+
+    fn refuse(&self, webhook: &str, Unreadable { status, message }: Unreadable) -> Response {
+        tracing::warn!(
+            webhook,
+            status = status.as_u16(),
+            message,
+            "a request that is no admission review was refused"
+        );
+        self.metrics.unreadable(status.as_u16());
+        (status, message + "\n").into_response()
+    }
+
+    fn asker<'a>(&'a self, asked: &'a Asked) -> Asker<'a> {
+        Asker {
+            client: &self.client,
+            forest: &self.forest,
+            user: &asked.request.user_info,
+            deadline: asked.deadline,
+            metrics: &self.metrics,
+        }
+    }
+}
+
+fn log_denial(
+    webhook: &str,
+    request: &AdmissionRequest<DynamicObject>,
+    subject: &Subject,
+    verdict: &str,
+    denial: &Denial,
+) {
+    tracing::info!(
+        webhook,
+        verdict,
+        uid = request.uid,
+        user = request.user_info.username,
+        operation = ?request.operation,
+        namespace = request.namespace,
+        name = subject.name,
+        message = denial.message,
+        "denied"
+    );
+}
+
+/// Reads a review within the time that the API server gives, a tenth of it kept for the way back.
+async fn read(http: HttpRequest) -> Result<Asked, Unreadable> {
+    let timeout = decode::timeout(http.uri());
+    let deadline = tokio::time::Instant::now() + timeout.mul_f32(0.9);
+    let headers = http.headers().clone();
+    let body = tokio::time::timeout_at(deadline, Bytes::from_request(http, &()))
+        .await
+        .map_err(|_| Unreadable::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))?
+        .map_err(|rejection| Unreadable::new(rejection.status(), rejection.body_text()))?;
+    let request = decode::review(&headers, &body)?;
+    Ok(Asked { request, deadline })
+}

@@ -1,0 +1,79 @@
+//! How `hns-webhook` starts and ends.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use hns_runtime::client;
+use hns_runtime::feed::{self, Detail};
+use hns_runtime::handle::{ForestHandle, ForestWriter};
+use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
+use hns_runtime::serve::{Grace, Limits, Server};
+use hns_runtime::start::Process;
+use hns_runtime::tls::ServingCertificate;
+use kube::Client;
+
+use crate::args::Args;
+use crate::metrics::AdmissionMetrics;
+use crate::router::{App, router};
+
+/// Runs until the process is told to end.
+///
+/// # Errors
+/// When something that cannot be waited for is wrong: a flag's value, an address, a kubeconfig.
+pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
+    let client = client::connect(&args.common, process.program).await?;
+    let certificate = certificate(&args, &process)?;
+    let forest = watch(&args, &process, &client)?;
+    let app = App {
+        forest,
+        client,
+        controller: args.controller(),
+        metrics: AdmissionMetrics::register(&process.registry)?,
+    };
+    process.serve_admin(&args.common).await?;
+    serve(&args, &process, &certificate, app).await
+}
+
+fn certificate(args: &Args, process: &Process) -> anyhow::Result<Arc<ServingCertificate>> {
+    let certificate = ServingCertificate::new(args.server.cert_dir.clone(), &process.registry)?;
+    let condition = process.readiness.condition("certificate", "not loaded yet");
+    let following = certificate.clone();
+    tokio::spawn(async move { following.follow(condition).await });
+    Ok(certificate)
+}
+
+fn watch(args: &Args, process: &Process, client: &Client) -> anyhow::Result<ForestHandle> {
+    let (writer, handle) = ForestWriter::new(feed::forest(&args.common), Box::new(|_| {}));
+    ForestMetrics::register(&process.registry, handle.clone())?;
+    let metrics = StreamMetrics::register(&process.registry)?;
+    let mut streams = handle.read(|forest| feed::start(client, forest, &writer, Detail::Metadata, &metrics));
+    streams.detach_all();
+    tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
+    Ok(handle)
+}
+
+/// Opens the socket once there is a certificate to answer with. Requests are judged from then on; until the streams of
+/// the structure are complete, the answer to what needs them is 503.
+async fn serve(
+    args: &Args,
+    process: &Process,
+    certificate: &Arc<ServingCertificate>,
+    app: App,
+) -> anyhow::Result<()> {
+    tokio::select! {
+        () = certificate.loaded() => {}
+        () = process.shutdown.begun() => return Ok(()),
+    }
+    let address = args.server.listen_address();
+    let listener =
+        address.listen().await.with_context(|| format!("the webhook server cannot listen on {address}"))?;
+    let listener = listener.context("the webhook server needs a port")?;
+    tracing::info!(%address, "serving webhooks");
+    let server = Server::https(listener, certificate.server_config()?, Limits::WEBHOOK);
+    let grace = Grace { delay: args.server.shutdown_delay, timeout: args.server.shutdown_timeout };
+    let cut_off = server.serve(router(app), process.shutdown.begun(), grace).await;
+    if cut_off > 0 {
+        tracing::warn!(connections = cut_off, "requests were still under way at the end");
+    }
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! From an admission request to a rule's request: one file per webhook.
+//!
+//! A webhook reads the objects of the request and names the rule. What it cannot read it denies. Judges nothing.
+
+pub(crate) mod hierarchy;
+pub(crate) mod namespace;
+
+use forest::rules::{Denial, DenialKind, Operation};
+use kube::core::DynamicObject;
+use kube::core::admission::{self, AdmissionRequest};
+
+type Request = AdmissionRequest<DynamicObject>;
+
+fn unreadable(what: impl std::fmt::Display) -> Denial {
+    Denial::new(DenialKind::BadRequest, format!("the request cannot be judged: {what}"))
+}
+
+fn operation(request: &Request) -> Result<Operation, Denial> {
+    match request.operation {
+        admission::Operation::Create => Ok(Operation::Create),
+        admission::Operation::Update => Ok(Operation::Update),
+        admission::Operation::Delete => Ok(Operation::Delete),
+        admission::Operation::Connect => Err(unreadable("CONNECT is not an operation on this resource")),
+    }
+}
+
+/// The state before; a new object has none.
+fn old(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>, Denial> {
+    match (operation, &request.old_object) {
+        (Operation::Create, _) => Ok(None),
+        (_, Some(object)) => Ok(Some(object)),
+        (_, None) => Err(unreadable("it holds no oldObject")),
+    }
+}
+
+/// The state afterwards; a deleted object has none.
+fn new(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>, Denial> {
+    match (operation, &request.object) {
+        (Operation::Delete, _) => Ok(None),
+        (_, Some(object)) => Ok(Some(object)),
+        (_, None) => Err(unreadable("it holds no object")),
+    }
+}

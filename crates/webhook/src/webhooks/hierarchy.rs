@@ -1,0 +1,39 @@
+//! `hierarchyconfigurations.hnc.x-k8s.io`: reads the request for [`forest::rules::hierarchy`].
+
+use forest::Name;
+use forest::rules::Denial;
+use forest::rules::hierarchy::{Request as RuleRequest, Spec};
+use hns_api::{HierarchyConfigurationSpec, KeyValue};
+use kube::core::DynamicObject;
+use serde::Deserialize;
+
+use super::{Request, new, old, operation, unreadable};
+
+/// The rule's request.
+pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
+    let operation = operation(request)?;
+    let old = old(request, operation)?;
+    let new = new(request, operation)?;
+    // A review of a deleted collection carries no name, but always the namespace.
+    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    Ok(RuleRequest {
+        operation,
+        namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+        user: request.user_info.username.clone().unwrap_or_default(),
+        old: spec(old)?,
+        new: spec(new)?,
+    })
+}
+
+fn spec(object: Option<&DynamicObject>) -> Result<Spec, Denial> {
+    let Some(spec) = object.and_then(|object| object.data.get("spec")) else { return Ok(Spec::default()) };
+    let spec = Option::<HierarchyConfigurationSpec>::deserialize(spec)
+        .map_err(|error| unreadable(format!("spec: {error}")))?
+        .unwrap_or_default();
+    let keys = |pairs: Option<Vec<KeyValue>>| pairs.into_iter().flatten().map(|pair| pair.key).collect();
+    Ok(Spec {
+        parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
+        labels: keys(spec.labels),
+        annotations: keys(spec.annotations),
+    })
+}

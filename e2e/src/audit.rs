@@ -1,0 +1,171 @@
+//! The API server's audit log: which user wrote what. It knows writes only, by metadata only; reads are not recorded.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+/// The verbs that change something, which are also the only ones recorded.
+const MUTATING: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
+
+/// A cluster's audit log.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    path: PathBuf,
+}
+
+/// A place in the log: everything before it is of no interest to the one who took it.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark(u64);
+
+/// One answered write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditEvent {
+    /// The user it was done as; the impersonated one where there is one.
+    pub user: String,
+    /// `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: String,
+    /// The plural of the kind; empty for a request that is not about a resource.
+    pub resource: String,
+    /// The subresource, or empty.
+    pub subresource: String,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The namespace, or empty.
+    pub namespace: String,
+    /// The object's name; empty for collections and for creations whose name the server generates.
+    pub name: String,
+    /// The HTTP code of the answer.
+    pub code: u16,
+    /// When the request arrived (RFC 3339, microseconds, UTC).
+    pub timestamp: String,
+    /// The request's path and query.
+    pub uri: String,
+}
+
+impl Audit {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// The present end of the log. Writes whose answer has been read before this call lie before it.
+    pub fn mark(&self) -> anyhow::Result<Mark> {
+        let length = self.path.metadata().context("reading the audit log")?.len();
+        Ok(Mark(length))
+    }
+
+    /// Every write answered since `mark`, in the order of the answers.
+    pub fn since(&self, mark: Mark) -> anyhow::Result<Vec<AuditEvent>> {
+        let mut log = File::open(&self.path).context("opening the audit log")?;
+        log.seek(SeekFrom::Start(mark.0))?;
+        let mut bytes = Vec::new();
+        log.read_to_end(&mut bytes)?;
+        // A last line without its end is still being written.
+        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        bytes[..complete]
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .map(|line| Ok(serde_json::from_slice::<Line>(line)?.into()))
+            .collect::<Result<_, io::Error>>()
+            .context("parsing the audit log")
+    }
+
+    /// The writes by one user since `mark`, refused ones included.
+    pub fn mutating_by(&self, user: &str, mark: Mark) -> anyhow::Result<Vec<AuditEvent>> {
+        Ok(mutating_by(&self.since(mark)?, user))
+    }
+}
+
+/// The events of one user that would change something.
+pub fn mutating_by(events: &[AuditEvent], user: &str) -> Vec<AuditEvent> {
+    let by_user = events.iter().filter(|event| event.user == user && event.is_mutating());
+    by_user.cloned().collect()
+}
+
+/// How many writes each user made to each resource (`group/resource`, or `resource` in the core group).
+pub fn counts(events: &[AuditEvent]) -> BTreeMap<(String, String), usize> {
+    let mut counts = BTreeMap::new();
+    for event in events {
+        *counts.entry((event.user.clone(), event.resource_and_group())).or_default() += 1;
+    }
+    counts
+}
+
+impl AuditEvent {
+    /// Whether it could have changed an object. Access reviews, token requests and dry runs are writes by verb alone.
+    pub fn is_mutating(&self) -> bool {
+        let asks = self.group == "authorization.k8s.io" || self.group == "authentication.k8s.io";
+        let token = self.subresource == "token";
+        MUTATING.contains(&self.verb.as_str()) && !asks && !token && !self.uri.contains("dryRun=")
+    }
+
+    /// Whether the API server did what was asked.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+
+    fn resource_and_group(&self) -> String {
+        if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}/{}", self.group, self.resource)
+        }
+    }
+}
+
+/// The fields of `audit.k8s.io/v1` Event that are read here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    #[serde(rename = "requestURI")]
+    uri: String,
+    verb: String,
+    user: User,
+    impersonated_user: Option<User>,
+    #[serde(default)]
+    object_ref: ObjectReference,
+    response_status: Option<ResponseStatus>,
+    request_received_timestamp: String,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectReference {
+    resource: String,
+    subresource: String,
+    api_group: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    #[serde(default)]
+    code: u16,
+}
+
+impl From<Line> for AuditEvent {
+    fn from(line: Line) -> Self {
+        Self {
+            user: line.impersonated_user.unwrap_or(line.user).username,
+            verb: line.verb,
+            resource: line.object_ref.resource,
+            subresource: line.object_ref.subresource,
+            group: line.object_ref.api_group,
+            namespace: line.object_ref.namespace,
+            name: line.object_ref.name,
+            code: line.response_status.map_or(0, |status| status.code),
+            timestamp: line.request_received_timestamp,
+            uri: line.uri,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How the control plane's programs are started: their arguments and files. Starts nothing itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::{kubeconfig, pki};
+
+/// Who did which write, without bodies. The omitted stage would count every request twice.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+";
+
+/// The files and ports of one cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub(crate) directory: PathBuf,
+    pub(crate) etcd_port: u16,
+    pub(crate) etcd_peer_port: u16,
+    pub(crate) api_server_port: u16,
+}
+
+impl Layout {
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.api_server_port)
+    }
+
+    pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
+        self.directory.join("admin.kubeconfig")
+    }
+
+    fn controller_manager_kubeconfig(&self) -> PathBuf {
+        self.directory.join("controller-manager.kubeconfig")
+    }
+
+    pub(crate) fn audit_log(&self) -> PathBuf {
+        self.directory.join("audit.log")
+    }
+
+    pub(crate) fn pki(&self) -> PathBuf {
+        self.directory.join("pki")
+    }
+
+    /// Writes certificates, kubeconfigs and the audit policy; returns the CA's certificate (PEM).
+    pub(crate) fn write_files(&self) -> anyhow::Result<String> {
+        let pki = self.pki();
+        fs::create_dir(&pki).context("creating the directory of certificates")?;
+        let ca_pem = pki::write_all(&pki)?;
+        pki::write(&self.directory, "audit-policy.yaml", AUDIT_POLICY)?;
+        let ca = pki.join("ca.crt");
+        for (path, user) in
+            [(self.admin_kubeconfig(), "admin"), (self.controller_manager_kubeconfig(), "controller-manager")]
+        {
+            let user = kubeconfig::certificate_user(&pki, user);
+            kubeconfig::write(&path, &self.url(), Some(&ca), &user)?;
+        }
+        Ok(ca_pem)
+    }
+
+    pub(crate) fn etcd(&self) -> Vec<String> {
+        let client = format!("http://127.0.0.1:{}", self.etcd_port);
+        let peer = format!("http://127.0.0.1:{}", self.etcd_peer_port);
+        vec![
+            format!("--data-dir={}", shown(&self.directory.join("etcd"))),
+            format!("--listen-client-urls={client}"),
+            format!("--advertise-client-urls={client}"),
+            format!("--listen-peer-urls={peer}"),
+            format!("--initial-advertise-peer-urls={peer}"),
+            format!("--initial-cluster=default={peer}"),
+            // The data is thrown away, and a killed process loses nothing that the kernel already has.
+            "--unsafe-no-fsync".into(),
+        ]
+    }
+
+    pub(crate) fn api_server(&self) -> Vec<String> {
+        let file = |name: &str| shown(&self.pki().join(name));
+        vec![
+            "--bind-address=127.0.0.1".into(),
+            "--advertise-address=127.0.0.1".into(),
+            format!("--secure-port={}", self.api_server_port),
+            format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
+            format!("--tls-cert-file={}", file("server.crt")),
+            format!("--tls-private-key-file={}", file("server.key")),
+            format!("--client-ca-file={}", file("ca.crt")),
+            "--authorization-mode=Node,RBAC".into(),
+            "--service-account-issuer=https://kubernetes.default.svc".into(),
+            format!("--service-account-key-file={}", file("service-accounts.pub")),
+            format!("--service-account-signing-key-file={}", file("service-accounts.key")),
+            "--service-cluster-ip-range=10.0.0.0/16".into(),
+            format!("--requestheader-client-ca-file={}", file("front-proxy-ca.crt")),
+            "--requestheader-allowed-names=front-proxy-client".into(),
+            "--requestheader-username-headers=X-Remote-User".into(),
+            "--requestheader-group-headers=X-Remote-Group".into(),
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
+            format!("--proxy-client-cert-file={}", file("front-proxy-client.crt")),
+            format!("--proxy-client-key-file={}", file("front-proxy-client.key")),
+            "--endpoint-reconciler-type=none".into(),
+            format!("--audit-policy-file={}", shown(&self.directory.join("audit-policy.yaml"))),
+            format!("--audit-log-path={}", shown(&self.audit_log())),
+            // A write is in the log before its answer is complete, so a test can count what it has just seen.
+            "--audit-log-mode=blocking".into(),
+            // Never rotated: offsets into the file stay valid.
+            "--audit-log-maxsize=100000".into(),
+            "--profiling=false".into(),
+        ]
+    }
+
+    pub(crate) fn controller_manager(&self) -> Vec<String> {
+        let file = |name: &str| shown(&self.pki().join(name));
+        vec![
+            format!("--kubeconfig={}", shown(&self.controller_manager_kubeconfig())),
+            "--leader-elect=false".into(),
+            // Each controller has its own identity, as in clusters that kubeadm makes.
+            "--use-service-account-credentials=true".into(),
+            format!("--service-account-private-key-file={}", file("service-accounts.key")),
+            format!("--root-ca-file={}", file("ca.crt")),
+            // Nothing asks it anything; without a port there is none to clash.
+            "--secure-port=0".into(),
+            // The default of 20 requests a second would make every test of many namespaces wait for it.
+            "--kube-api-qps=500".into(),
+            "--kube-api-burst=1000".into(),
+            "--profiling=false".into(),
+        ]
+    }
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

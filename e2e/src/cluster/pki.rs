@@ -1,0 +1,94 @@
+//! The keys and certificates of one cluster, made in memory and written beside it. Never reused for another cluster.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+
+/// A certificate authority that lives only as long as what it signs for.
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+/// A certificate with its key, both PEM.
+pub(crate) struct Signed {
+    pub(crate) certificate: String,
+    pub(crate) key: String,
+}
+
+impl Authority {
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
+        Ok(Self(CertifiedIssuer::self_signed(params, KeyPair::generate()?)?))
+    }
+
+    pub(crate) fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    /// A serving certificate for these names and addresses.
+    pub(crate) fn server(&self, names: &[&str]) -> anyhow::Result<Signed> {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names)?;
+        params.distinguished_name.push(DnType::CommonName, "server");
+        self.sign(params, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
+    /// A client certificate; the API server reads `user` and `group` from it.
+    pub(crate) fn client(&self, user: &str, group: Option<&str>) -> anyhow::Result<Signed> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, user);
+        if let Some(group) = group {
+            params.distinguished_name.push(DnType::OrganizationName, group);
+        }
+        self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)
+    }
+
+    fn sign(&self, mut params: CertificateParams, usage: ExtendedKeyUsagePurpose) -> anyhow::Result<Signed> {
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![usage];
+        let key = KeyPair::generate()?;
+        let certificate = params.signed_by(&key, &self.0)?;
+        Ok(Signed { certificate: certificate.pem(), key: key.serialize_pem() })
+    }
+}
+
+impl Signed {
+    /// Writes `NAME.crt` and `NAME.key`.
+    pub(crate) fn write(&self, directory: &Path, name: &str) -> anyhow::Result<()> {
+        write(directory, &format!("{name}.crt"), &self.certificate)?;
+        write(directory, &format!("{name}.key"), &self.key)
+    }
+}
+
+pub(crate) fn write(directory: &Path, name: &str, content: &str) -> anyhow::Result<()> {
+    let path = directory.join(name);
+    fs::write(&path, content).with_context(|| format!("writing {}", path.display()))
+}
+
+/// Writes everything the control plane needs into `directory` and returns the CA's certificate:
+/// `ca.crt`, `server`, `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`, `service-accounts`.
+pub(crate) fn write_all(directory: &Path) -> anyhow::Result<String> {
+    let ca = Authority::new("hns-e2e")?;
+    write(directory, "ca.crt", &ca.pem())?;
+    let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
+    ca.server(&names)?.write(directory, "server")?;
+    ca.client("admin", Some("system:masters"))?.write(directory, "admin")?;
+    ca.client("system:kube-controller-manager", None)?.write(directory, "controller-manager")?;
+
+    // An authority of its own: whoever it signs for may claim to be anybody.
+    let front_proxy = Authority::new("hns-e2e-front-proxy")?;
+    write(directory, "front-proxy-ca.crt", &front_proxy.pem())?;
+    front_proxy.client("front-proxy-client", None)?.write(directory, "front-proxy-client")?;
+
+    let service_accounts = KeyPair::generate()?;
+    write(directory, "service-accounts.key", &service_accounts.serialize_pem())?;
+    write(directory, "service-accounts.pub", &service_accounts.public_key_pem())?;
+    Ok(ca.pem())
+}

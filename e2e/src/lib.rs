@@ -1,0 +1,25 @@
+//! A real Kubernetes control plane on loopback for tests and demonstrations, and what runs hns on it. Nothing here is
+//! part of the product, and nothing here fakes an API server.
+//!
+//! Start with [`Cluster`]. Every process is started under a guard (see [`guard`]) and ends with the test that started
+//! it, also when that panics or is killed. A program that is not a test of this package calls [`guard::reexecute`]
+//! first.
+
+pub mod audit;
+pub mod cluster;
+pub mod guard;
+mod http;
+mod ports;
+pub mod process;
+pub mod product;
+pub mod programs;
+pub mod proxy;
+pub mod wait;
+
+pub use audit::{Audit, AuditEvent, Mark};
+pub use cluster::{Cluster, Kubectl, Output};
+pub use process::{Exit, Process, ProcessSpec, Signal};
+pub use product::{Component, Launch, Options, Product, Replica};
+pub use programs::Programs;
+pub use proxy::{Fault, Proxy};
+pub use wait::{eventually, never, stays};

@@ -1,0 +1,270 @@
+//! hns on a test cluster: its manifests from the checkout's `config/`, and its binaries as processes with tokens of
+//! their own service accounts. It never builds the binaries (`cargo build -p hns-webhook -p hns-controller` does) and
+//! never gives them the administrator's rights.
+
+mod manifests;
+mod replica;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+pub use self::replica::Replica;
+
+use crate::cluster::pki::{self, Authority};
+use crate::cluster::{Cluster, kubeconfig};
+use crate::process::ProcessSpec;
+use crate::{guard, ports};
+
+/// The namespace that hns lives in.
+pub const NAMESPACE: &str = "hnc-system";
+/// The webhook as RBAC and the audit log know it.
+pub const WEBHOOK_USER: &str = "system:serviceaccount:hnc-system:hns-webhook";
+/// The controller as RBAC and the audit log know it.
+pub const CONTROLLER_USER: &str = "system:serviceaccount:hnc-system:hns-controller";
+
+const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+const GRACE: Duration = Duration::from_secs(15);
+
+/// One of the two binaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Component {
+    /// `hns-webhook`.
+    Webhook,
+    /// `hns-controller`.
+    Controller,
+}
+
+impl Component {
+    /// The name of the binary, which is also the name of its service account.
+    pub fn name(self) -> &'static str {
+        match self {
+            Component::Webhook => "hns-webhook",
+            Component::Controller => "hns-controller",
+        }
+    }
+}
+
+/// How the product is installed and started.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The directory with `crd`, `rbac` and `webhook`; the checkout's `config` by default.
+    pub config: PathBuf,
+    /// Further arguments for every webhook.
+    pub webhook_args: Vec<String>,
+    /// Further arguments for every controller.
+    pub controller_args: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            config: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config"),
+            webhook_args: Vec::new(),
+            controller_args: Vec::new(),
+        }
+    }
+}
+
+/// What differs in the start of one replica.
+#[derive(Debug, Clone, Default)]
+pub struct Launch {
+    /// The pod's name, which a lease is held under; made up when absent.
+    pub pod_name: Option<String>,
+    /// Where it reaches the API server, for example [`crate::Proxy::url`]; directly when absent. `http` means plain.
+    pub server: Option<String>,
+    /// The port it serves admission on; the one in the registrations when absent.
+    pub webhook_port: Option<u16>,
+    /// Arguments after those of [`Options`].
+    pub args: Vec<String>,
+}
+
+/// hns, installed on a cluster.
+#[derive(Debug)]
+pub struct Product<'c> {
+    cluster: &'c Cluster,
+    options: Options,
+    /// Its kubeconfigs and logs, within the cluster's directory.
+    directory: PathBuf,
+    /// The serving certificate: `tls.crt`, `tls.key`, `ca.crt`.
+    certificates: PathBuf,
+    ca_pem: String,
+    webhook_port: u16,
+    started: AtomicU32,
+}
+
+impl<'c> Product<'c> {
+    /// Applies the CRDs and waits until they are served, then RBAC (with the namespace), then the registrations, which
+    /// name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
+    /// [`Product::start_webhook`].
+    pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
+        let product = Self::prepare(cluster, options)?;
+        manifests::apply_crds(cluster, &product.options.config.join("crd")).await?;
+        let rbac = manifests::read(&product.options.config.join("rbac"))?;
+        manifests::apply(cluster, &rbac).await?;
+        product.install_registrations().await?;
+        Ok(product)
+    }
+
+    fn prepare(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("hns-").tempdir_in(cluster.dir())?.keep();
+        let certificates = directory.join("certificates");
+        fs::create_dir(&certificates)?;
+        let authority = Authority::new("hns-webhook")?;
+        let signed = authority.server(&["127.0.0.1", "localhost"])?;
+        pki::write(&certificates, "ca.crt", &authority.pem())?;
+        signed.write(&certificates, "tls")?;
+        let [webhook_port] = ports::free()?;
+        Ok(Self {
+            cluster,
+            options,
+            directory,
+            certificates,
+            ca_pem: authority.pem(),
+            webhook_port,
+            started: AtomicU32::new(0),
+        })
+    }
+
+    /// The cluster it is installed on.
+    pub fn cluster(&self) -> &'c Cluster {
+        self.cluster
+    }
+
+    /// The port that the registrations name after [`Product::install`].
+    pub fn webhook_port(&self) -> u16 {
+        self.webhook_port
+    }
+
+    /// The authority (PEM) of the webhook's serving certificate.
+    pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from.
+    pub fn certificates(&self) -> &Path {
+        &self.certificates
+    }
+
+    /// Applies the registrations as the manifests have them, with the address of the webhook in place of its Service.
+    pub async fn install_registrations(&self) -> anyhow::Result<()> {
+        self.route_to(self.webhook_port).await
+    }
+
+    /// Sends reviews to another port on loopback, for example that of a second replica.
+    pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
+        let mut documents = self.registrations()?;
+        for document in &mut documents {
+            manifests::redirect(document, port, &self.ca_pem)?;
+        }
+        manifests::apply(self.cluster, &documents).await
+    }
+
+    /// Deletes the webhook configurations; everything else of hns stays.
+    pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
+        let mut documents = self.registrations()?;
+        documents.retain(manifests::is_registration);
+        manifests::delete(self.cluster, &documents).await
+    }
+
+    fn registrations(&self) -> anyhow::Result<Vec<Value>> {
+        manifests::read(&self.options.config.join("webhook"))
+    }
+
+    /// Starts a webhook at the registered port and waits until it is ready.
+    pub async fn start_webhook(&self) -> anyhow::Result<Replica> {
+        self.start(Component::Webhook, Launch::default()).await
+    }
+
+    /// Starts a controller and waits until it is ready.
+    pub async fn start_controller(&self) -> anyhow::Result<Replica> {
+        self.start(Component::Controller, Launch::default()).await
+    }
+
+    /// Starts one replica of either binary and waits until it is ready.
+    pub async fn start(&self, component: Component, launch: Launch) -> anyhow::Result<Replica> {
+        let replica = self.launch(component, launch).await?;
+        replica.wait_ready().await?;
+        Ok(replica)
+    }
+
+    /// Starts one replica without waiting for anything.
+    pub async fn launch(&self, component: Component, launch: Launch) -> anyhow::Result<Replica> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let pod_name = launch.pod_name.clone();
+        let pod_name = pod_name.unwrap_or_else(|| format!("{}-{number}", component.name()));
+        let kubeconfig = self.directory.join(format!("{pod_name}.{number}.kubeconfig"));
+        self.write_kubeconfig(component, &kubeconfig, launch.server.as_deref()).await?;
+
+        let [metrics_port, health_port, own_port] = ports::free()?;
+        let webhook_port = match (launch.webhook_port, component) {
+            (Some(port), _) => port,
+            (None, Component::Webhook) => self.webhook_port,
+            (None, Component::Controller) => own_port,
+        };
+        let mut args = vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--namespace={NAMESPACE}"),
+            format!("--webhook-server-port={webhook_port}"),
+            format!("--metrics-addr=127.0.0.1:{metrics_port}"),
+            format!("--health-probe-bind-address=127.0.0.1:{health_port}"),
+            format!("--cert-dir={}", self.certificates.display()),
+        ];
+        args.extend_from_slice(match component {
+            Component::Webhook => &self.options.webhook_args,
+            Component::Controller => &self.options.controller_args,
+        });
+        args.extend(launch.args);
+        let spec = ProcessSpec {
+            log: self.directory.join(format!("{pod_name}.log")),
+            name: pod_name.clone(),
+            program: binary(component)?,
+            args: args.into_iter().map(Into::into).collect(),
+            env: vec![("POD_NAME".into(), pod_name.into()), ("RUST_BACKTRACE".into(), "1".into())],
+            // The cluster's, whose removal waits for every process in it.
+            directory: self.cluster.dir().to_owned(),
+            grace: GRACE,
+        };
+        Replica::start(spec, webhook_port, metrics_port, health_port)
+    }
+
+    async fn write_kubeconfig(
+        &self,
+        component: Component,
+        path: &Path,
+        server: Option<&str>,
+    ) -> anyhow::Result<()> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.admin(), NAMESPACE);
+        let request = TokenRequest {
+            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
+            ..TokenRequest::default()
+        };
+        let name = component.name();
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("asking for a token of the service account {NAMESPACE}/{name}"))?;
+        let token = answer.status.context("a token request without a token")?.token;
+        let direct = self.cluster.url();
+        let server = server.unwrap_or(&direct);
+        let ca = self.cluster.ca_file();
+        let ca = server.starts_with("https:").then_some(ca.as_path());
+        kubeconfig::write(path, server, ca, &json!({ "token": token }))
+    }
+}
+
+/// The binary beside the running executable, as cargo puts them in one target directory.
+fn binary(component: Component) -> anyhow::Result<PathBuf> {
+    let name = component.name();
+    guard::beside(name)?.with_context(|| {
+        format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")
+    })
+}

@@ -1,0 +1,120 @@
+//! One running `hns-webhook` or `hns-controller`, and what a kubelet would know of it. Never restarted by itself.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use http::StatusCode;
+
+use crate::http::get;
+use crate::process::{Exit, Process, ProcessSpec, Signal};
+use crate::wait::eventually;
+
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+const LOG_LINES: usize = 30;
+
+/// A replica under a guard; stopped when dropped.
+#[derive(Debug)]
+pub struct Replica {
+    process: Arc<Process>,
+    webhook_port: u16,
+    metrics_port: u16,
+    health_port: u16,
+}
+
+impl Replica {
+    pub(super) fn start(
+        spec: ProcessSpec,
+        webhook_port: u16,
+        metrics_port: u16,
+        health_port: u16,
+    ) -> anyhow::Result<Self> {
+        Ok(Self { process: Arc::new(Process::spawn(spec)?), webhook_port, metrics_port, health_port })
+    }
+
+    /// The present process, for signals (from a hook, say), its exit status and its log.
+    pub fn process(&self) -> Arc<Process> {
+        Arc::clone(&self.process)
+    }
+
+    /// The name in `POD_NAME`.
+    pub fn pod_name(&self) -> &str {
+        &self.process.spec().name
+    }
+
+    /// The port that admission is served on.
+    pub fn webhook_port(&self) -> u16 {
+        self.webhook_port
+    }
+
+    /// The port of `/metrics`.
+    pub fn metrics_port(&self) -> u16 {
+        self.metrics_port
+    }
+
+    /// The port of `/healthz` and `/readyz`.
+    pub fn health_port(&self) -> u16 {
+        self.health_port
+    }
+
+    /// Everything it has logged, earlier runs of the same replica included.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Asks `/readyz` once. An error when nothing answers.
+    pub async fn is_ready(&self) -> anyhow::Result<bool> {
+        Ok(get(self.health_port, "/readyz").await?.0 == StatusCode::OK)
+    }
+
+    /// Waits until `/readyz` answers 200; an error with the last lines of the log when it ends or takes over a minute.
+    pub async fn wait_ready(&self) -> anyhow::Result<()> {
+        let ready = async || match get(self.health_port, "/readyz").await {
+            _ if self.process.exit().is_some() => Ok(false),
+            Ok((StatusCode::OK, _)) => Ok(true),
+            Ok((status, body)) => Err(format!("{status}: {body}")),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        let name = self.pod_name();
+        let outcome = eventually(&format!("{name} is ready"), READY_TIMEOUT, ready).await;
+        let log = || format!("the last lines of its log:\n{}", self.process.log_tail(LOG_LINES));
+        let running = outcome.with_context(log)?;
+        let exit = self.process.exit();
+        anyhow::ensure!(running, "{name} ended ({exit:?}); {}", log());
+        Ok(())
+    }
+
+    /// The text of `/metrics`.
+    pub async fn metrics(&self) -> anyhow::Result<String> {
+        let (status, body) = get(self.metrics_port, "/metrics").await?;
+        anyhow::ensure!(status == StatusCode::OK, "/metrics answered {status}: {body}");
+        Ok(body)
+    }
+
+    /// Sends SIGTERM, as a kubelet does, and waits for the end.
+    pub async fn terminate(&self) -> anyhow::Result<Exit> {
+        self.process.signal(Signal::TERM)?;
+        self.process.wait_exit(STOP_TIMEOUT).await
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub async fn kill(&self) -> anyhow::Result<Exit> {
+        self.process.signal(Signal::KILL)?;
+        self.process.wait_exit(STOP_TIMEOUT).await
+    }
+
+    /// Starts it again with the same name, arguments and ports, as a kubelet restarts a container, and waits until it
+    /// is ready. A run that has not ended yet is stopped first.
+    pub async fn restart(&mut self) -> anyhow::Result<()> {
+        self.relaunch()?;
+        self.wait_ready().await
+    }
+
+    /// As [`Replica::restart`], without waiting.
+    pub fn relaunch(&mut self) -> anyhow::Result<()> {
+        self.process.stop();
+        self.process = Arc::new(Process::spawn(self.process.spec().clone())?);
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Where the control plane's programs come from: built from the pinned Go modules of this package, once, into a
+//! per-user cache keyed by version. Never downloads a binary and never rebuilds one that is there.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
+const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The executables a cluster needs.
+#[derive(Debug, Clone)]
+pub struct Programs {
+    /// The store.
+    pub etcd: PathBuf,
+    /// The API server.
+    pub kube_apiserver: PathBuf,
+    /// The control plane's controllers.
+    pub kube_controller_manager: PathBuf,
+    /// The client that users type at.
+    pub kubectl: PathBuf,
+}
+
+impl Programs {
+    /// Finds the programs in the cache and builds those that are missing, which takes minutes and is told on
+    /// standard error. Blocks. Processes that ask at the same time build once.
+    ///
+    /// The cache is `$HNS_CACHE_DIR`, else `$XDG_CACHE_HOME/hns`, else `~/.cache/hns`.
+    pub fn find_or_build() -> anyhow::Result<Self> {
+        let cache = cache_directory()?;
+        let kubernetes = Module::kubernetes(&cache)?;
+        let etcd = Module::etcd(&cache)?;
+        Ok(Self {
+            etcd: etcd.program("etcd", "go.etcd.io/etcd/server/v3")?,
+            kube_apiserver: kubernetes.command("kube-apiserver")?,
+            kube_controller_manager: kubernetes.command("kube-controller-manager")?,
+            kubectl: kubernetes.command("kubectl")?,
+        })
+    }
+}
+
+fn cache_directory() -> anyhow::Result<PathBuf> {
+    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("HNS_CACHE_DIR")
+        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("hns")))
+        .or_else(|| set("HOME").map(|home| home.join(".cache/hns")))
+        .context("none of HNS_CACHE_DIR, XDG_CACHE_HOME and HOME is set: no place to keep the built programs")
+}
+
+/// One Go module of this package and the directory that its programs are built into.
+struct Module {
+    source: PathBuf,
+    output: PathBuf,
+    linker_flags: String,
+}
+
+impl Module {
+    fn kubernetes(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(KUBERNETES_GO_MOD, "k8s.io/kubernetes")?;
+        let mut parts = version.trim_start_matches('v').split('.');
+        let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        // Without these the API server reports v0.0.0-master, which clients judge features by.
+        let base = "k8s.io/component-base/version";
+        let linker_flags = format!(
+            "-s -w -X {base}.gitVersion={version} -X {base}.gitMajor={major} -X {base}.gitMinor={minor} \
+             -X k8s.io/client-go/pkg/version.gitVersion={version}"
+        );
+        Ok(Self::new(cache, "kubernetes", version, linker_flags))
+    }
+
+    fn etcd(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(ETCD_GO_MOD, "go.etcd.io/etcd/server/v3")?;
+        Ok(Self::new(cache, "etcd", version, "-s -w".to_owned()))
+    }
+
+    fn new(cache: &Path, name: &str, version: &str, linker_flags: String) -> Self {
+        Self {
+            source: Path::new(env!("CARGO_MANIFEST_DIR")).join("binaries").join(name),
+            output: cache.join(format!("{name}-{version}")),
+            linker_flags,
+        }
+    }
+
+    fn command(&self, name: &str) -> anyhow::Result<PathBuf> {
+        self.program(name, &format!("k8s.io/kubernetes/cmd/{name}"))
+    }
+
+    /// The path of a program, which is built if it is not there.
+    fn program(&self, name: &str, package: &str) -> anyhow::Result<PathBuf> {
+        let path = self.output.join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+        fs::create_dir_all(&self.output).with_context(|| format!("creating {}", self.output.display()))?;
+        let lock = self.lock(name)?;
+        // Somebody else may have built it while this process waited for the lock.
+        if !path.is_file() {
+            self.build(name, package, &path)?;
+        }
+        drop(lock);
+        Ok(path)
+    }
+
+    fn lock(&self, name: &str) -> anyhow::Result<File> {
+        let file = File::create(self.output.join(".lock")).context("creating the build lock")?;
+        if file.try_lock().is_err() {
+            say(&format!(
+                "waiting for another process that builds in {}, to have {name}",
+                self.output.display()
+            ));
+            file.lock().context("waiting for the build lock")?;
+        }
+        Ok(file)
+    }
+
+    fn build(&self, name: &str, package: &str, path: &Path) -> anyhow::Result<()> {
+        say(&format!("building {name} into {} (once; this takes minutes)", self.output.display()));
+        let began = Instant::now();
+        // A killed build leaves only this name behind, and the next one overwrites it.
+        let unfinished = self.output.join(format!(".{name}.unfinished"));
+        let arguments: [OsString; 7] = [
+            "build".into(),
+            "-trimpath".into(),
+            "-ldflags".into(),
+            self.linker_flags.clone().into(),
+            "-o".into(),
+            unfinished.clone().into(),
+            package.into(),
+        ];
+        let mut command = Command::new("go");
+        command.args(arguments).env("CGO_ENABLED", "0").current_dir(&self.source);
+        let child = match command.spawn() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
+                "{name} is missing from {} and the `go` command to build it with is not installed \
+                 (see https://go.dev/doc/install)",
+                self.output.display()
+            ),
+            other => other.context("running go")?,
+        };
+        let status = wait_with_progress(child, name, began)?;
+        anyhow::ensure!(status.success(), "go build {package} failed ({status}); its output is above");
+        fs::rename(&unfinished, path).with_context(|| format!("putting {} in place", path.display()))?;
+        say(&format!("built {name} in {} s", began.elapsed().as_secs()));
+        Ok(())
+    }
+}
+
+fn wait_with_progress(mut child: Child, name: &str, began: Instant) -> anyhow::Result<ExitStatus> {
+    let (sender, ended) = mpsc::channel();
+    thread::spawn(move || sender.send(child.wait()));
+    loop {
+        match ended.recv_timeout(PROGRESS_INTERVAL) {
+            Ok(status) => return status.context("waiting for go"),
+            Err(RecvTimeoutError::Timeout) => {
+                say(&format!("still building {name}, {} s", began.elapsed().as_secs()));
+            }
+            Err(RecvTimeoutError::Disconnected) => bail!("the wait for go ended without a result"),
+        }
+    }
+}
+
+fn say(line: &str) {
+    eprintln!("hns: {line}");
+}
+
+/// The version of a directly required module, as its go.mod names it.
+fn required_version<'a>(go_mod: &'a str, module: &str) -> anyhow::Result<&'a str> {
+    go_mod
+        .lines()
+        .map(|line| line.trim().trim_start_matches("require "))
+        .find_map(|line| line.strip_prefix(module)?.strip_prefix(' '))
+        .and_then(|rest| rest.split_whitespace().next())
+        .with_context(|| format!("go.mod does not require {module}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_go_modules() {
+        let of = |go_mod, module| required_version(go_mod, module).unwrap();
+        assert_eq!(of("module m\nrequire a/b v1.2.3\n", "a/b"), "v1.2.3");
+        assert_eq!(of("require (\n\ta/b/c v9.9.9\n\ta/b v1.2.3 // indirect\n)", "a/b"), "v1.2.3");
+        assert!(required_version("require a/bc v1.0.0", "a/b").is_err());
+        for (go_mod, module) in
+            [(KUBERNETES_GO_MOD, "k8s.io/kubernetes"), (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3")]
+        {
+            assert!(of(go_mod, module).starts_with('v'), "{module}");
+        }
+    }
+}
