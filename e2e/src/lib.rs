@@ -14,6 +14,7 @@ pub mod process;
 pub mod product;
 pub mod programs;
 pub mod proxy;
+pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
@@ -22,4 +23,5 @@ pub use process::{Exit, Process, ProcessSpec, Signal};
 pub use product::{Component, Launch, Options, Product, Replica};
 pub use programs::Programs;
 pub use proxy::{Fault, Proxy};
+pub use steps::{Steps, refusal};
 pub use wait::{eventually, never, stays};

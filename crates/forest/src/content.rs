@@ -46,10 +46,16 @@ impl Canonical {
     /// A fingerprint: equal forms have equal digests within one process, and nobody outside it can aim at a collision,
     /// because its key is random.
     pub fn digest(&self) -> Digest {
-        static KEY: OnceLock<RandomState> = OnceLock::new();
-        let mut hasher = KEY.get_or_init(RandomState::new).build_hasher();
+        let mut hasher = hasher();
         self.labels.hash(&mut hasher);
         self.annotations.hash(&mut hasher);
+        hash_fields(&self.body, &mut hasher);
+        Digest(hasher.finish())
+    }
+
+    /// The same for the further top-level fields alone: what a Role allows, whom a `RoleBinding` binds to which role.
+    pub fn body_digest(&self) -> Digest {
+        let mut hasher = hasher();
         hash_fields(&self.body, &mut hasher);
         Digest(hasher.finish())
     }
@@ -84,6 +90,11 @@ impl Canonical {
 /// A fingerprint of a [`Canonical`]; see [`Canonical::digest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(u64);
+
+fn hasher() -> impl Hasher {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).build_hasher()
+}
 
 /// Keys whose prefix ends with the project's group are for the hierarchy and are not carried along. The test is on the
 /// end of the string, as HNC's is, so `xhnc.x-k8s.io/…` is left out too.

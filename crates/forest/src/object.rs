@@ -18,6 +18,8 @@ pub(crate) struct Source {
     /// What its copies look like; `None` from metadata-only streams.
     pub(crate) content: Option<Arc<Canonical>>,
     pub(crate) digest: Option<Digest>,
+    /// Of the body alone.
+    pub(crate) body: Option<Digest>,
     pub(crate) terminating: bool,
 }
 
@@ -34,6 +36,8 @@ pub(crate) struct Copy {
     pub(crate) version: Version,
     pub(crate) inherited_from: Name,
     pub(crate) digest: Option<Digest>,
+    /// Of the body alone.
+    pub(crate) body: Option<Digest>,
     pub(crate) terminating: bool,
 }
 
@@ -47,10 +51,11 @@ impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
         let ObjectFact { version, inherited_from, terminating, excluded, content, .. } = fact;
         let digest = content.as_ref().map(|content| content.digest());
+        let body = content.as_ref().map(|content| content.body_digest());
         if let Some(inherited_from) = inherited_from {
-            Self::Copy(Copy { version, inherited_from, digest, terminating })
+            Self::Copy(Copy { version, inherited_from, digest, body, terminating })
         } else {
-            Self::Source(Source { version, excluded, content, digest, terminating })
+            Self::Source(Source { version, excluded, content, digest, body, terminating })
         }
     }
 
@@ -58,6 +63,14 @@ impl Object {
         match self {
             Self::Source(source) => &source.version,
             Self::Copy(copy) => &copy.version,
+        }
+    }
+
+    /// The digest of the body; `None` from metadata-only streams.
+    pub(crate) fn body(&self) -> Option<Digest> {
+        match self {
+            Self::Source(source) => source.body,
+            Self::Copy(copy) => copy.body,
         }
     }
 

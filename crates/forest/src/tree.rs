@@ -45,13 +45,30 @@ impl Node {
         self.managed && self.namespace.is_some()
     }
 
-    fn configured_parent(&self) -> Option<&Name> {
-        self.hierarchy.as_ref()?.parent.as_ref().filter(|parent| self.exists() && !parent.is_empty())
+    /// What the `HierarchyConfiguration` says. A namespace that is going away loses that object some time before it goes
+    /// itself; until then its place is the one that its tree labels tell, lest everything below it lose for that time
+    /// what comes from above.
+    fn configured_parent(&self) -> Option<Name> {
+        let namespace = self.namespace.as_ref().filter(|_| self.managed)?;
+        match &self.hierarchy {
+            Some(hierarchy) => hierarchy.parent.clone().filter(|parent| !parent.is_empty()),
+            None if namespace.terminating => labelled_parent(&namespace.labels),
+            None => None,
+        }
     }
 
     fn is_mentioned(&self) -> bool {
         self.namespace.is_some() || self.hierarchy.is_some() || !self.children.is_empty() || self.objects > 0
     }
+}
+
+/// Ends the key of a tree label; before it stands the name of an ancestor, and the value is the distance to it.
+pub(crate) const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";
+
+fn labelled_parent(labels: &Labels) -> Option<Name> {
+    let parent =
+        |(key, value): (&str, &str)| key.strip_suffix(TREE_LABEL).filter(|_| value == "1").map(Name::from);
+    labels.iter().find_map(parent)
 }
 
 #[derive(Debug, Default)]
@@ -90,10 +107,15 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(&fact.name, settings);
-        let NamespaceFact { version, labels, terminating, .. } = fact;
+        let NamespaceFact { name, version, labels, terminating } = fact;
         let stale = |seen: &Namespace| version.is_older_than(&seen.version);
         if self.node(id).namespace.as_ref().is_some_and(stale) {
             return;
+        }
+        let is_going = |node: &Node| node.namespace.as_ref().is_some_and(|seen| seen.terminating);
+        if is_going(self.node(id)) != terminating {
+            // What is in a namespace is kept right until it goes, and again when another has come under its name.
+            change.whole(name);
         }
         self.restructure(id, settings, change, |node| {
             node.namespace = Some(Namespace { version, labels, terminating });
@@ -167,7 +189,7 @@ impl Tree {
         };
         let before = (standing(self.node(id)), self.node(id).parent);
         edit(self.node_mut(id));
-        let parent = self.node(id).configured_parent().cloned();
+        let parent = self.node(id).configured_parent();
         let parent = parent.map(|name| self.ensure(&name, settings));
         if change.everything {
             self.link(id, parent);

@@ -49,7 +49,7 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Every object that is here or could come from above.
+    /// Every object that is here, could come from above, or could not be written or removed.
     fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
         match scope {
             ObjectScope::None => BTreeSet::new(),
@@ -58,7 +58,7 @@ impl<'a> Place<'a> {
                 let here = self.forest.objects.within(self.id).map(|(key, _)| key);
                 let above = self.above.iter().flat_map(|id| self.forest.objects.within(*id));
                 let sources = above.filter(|(_, object)| object.source().is_some()).map(|(key, _)| key);
-                here.chain(sources).cloned().collect()
+                here.chain(sources).chain(self.failed()).cloned().collect()
             }
         }
     }
@@ -69,6 +69,11 @@ impl<'a> Place<'a> {
             let source = self.forest.objects.source(*id, key)?;
             source.propagates().then(|| (self.forest.tree.name(*id), source))
         })
+    }
+
+    fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
+        let failures = &self.forest.failures;
+        failures.get(self.forest.tree.name(self.id)).into_iter().flat_map(|failed| failed.keys())
     }
 
     fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
@@ -105,22 +110,24 @@ impl Changes {
         list.push(action);
     }
 
-    /// A binding from another source than before, replaced together with a role from another source, would for a moment
-    /// give the old subjects the new rules. Such a binding goes first and comes again last.
+    /// A binding that changes while a role appears or changes would, wherever it comes in the order, for a moment give
+    /// its old subjects the new rules or its new subjects the old ones. Such a binding goes first and comes again last.
+    /// What only looks different, by its labels or by whence it is inherited, changes no access and is replaced in place.
     fn separate_changed_bindings(&mut self, place: &Place<'_>) {
-        let comes_from_elsewhere = |action: &Action| match action {
-            Action::Replace { key, source, .. } => {
-                matches!(place.object(key), Some(Object::Copy(copy)) if copy.inherited_from != *source)
+        let changes_access = |action: &Action| match action {
+            Action::Create { .. } => true,
+            Action::Replace { key, content, .. } => {
+                place.object(key).is_none_or(|object| object.body() != Some(content.0.body_digest()))
             }
             _ => false,
         };
         let holds_rules =
             |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
-        if !self.gained.iter().any(|action| holds_rules(action) && comes_from_elsewhere(action)) {
+        if !self.gained.iter().any(|action| holds_rules(action) && changes_access(action)) {
             return;
         }
         for action in &mut self.gained_bindings {
-            if comes_from_elsewhere(action)
+            if changes_access(action)
                 && let Action::Replace { key, version, source, content } = action.clone()
             {
                 self.lost_bindings.push(Action::Delete { key: key.clone(), version });

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Action;
-use crate::tree::{Id, Node};
+use crate::tree::{Id, Node, TREE_LABEL};
 use crate::{Condition, Forest, HierarchyStatus, Name, Reason, Version};
 
-const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";
 const INCLUDED: &str = "hnc.x-k8s.io/included-namespace";
 
 /// How a namespace's labels differ from what they should be.

@@ -5,8 +5,7 @@
 
 use super::{Denial, Verdict};
 use crate::Labels;
-
-const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";
+use crate::tree::TREE_LABEL;
 
 /// A namespace that is to be created or changed.
 #[derive(Debug, Clone)]

@@ -107,7 +107,8 @@ impl Tree {
     pub(crate) fn halted_root(&self, id: Id) -> Option<Id> {
         let Ancestry { path, repeats_at } = self.ancestry(id);
         let unreadable = path.iter().position(|member| {
-            self.node(*member).hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some())
+            let node = self.node(*member);
+            node.exists() && node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some())
         });
         let at_the_top = || {
             let (last, below) = path.split_last()?;

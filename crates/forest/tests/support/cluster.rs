@@ -4,7 +4,7 @@
 //! Knows nothing of what should be: it can be drawn, scribbled on and written to.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use forest::plan::{Action, Content};
 use forest::{
@@ -18,12 +18,15 @@ pub const EXCLUDED: &str = "kube-system";
 const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
 
 pub fn empty_forest() -> Forest {
-    let settings = Settings::new("hnc-system", [EXCLUDED], ".*").unwrap();
-    Forest::new(Arc::new(settings), vec![Kind::role(), Kind::role_binding()])
+    static SETTINGS: LazyLock<Arc<Settings>> =
+        LazyLock::new(|| Arc::new(Settings::new("hnc-system", [EXCLUDED], ".*").unwrap()));
+    Forest::new(SETTINGS.clone(), vec![Kind::role(), Kind::role_binding()])
 }
 
 fn kind(at: usize) -> KindId {
-    empty_forest().kinds().nth(at).map(|(id, _)| id).unwrap()
+    static KINDS: LazyLock<Vec<KindId>> =
+        LazyLock::new(|| empty_forest().kinds().map(|(id, _)| id).collect());
+    KINDS[at]
 }
 
 pub fn roles() -> KindId {
