@@ -36,6 +36,7 @@ pub struct Steps {
 ///
 /// # Panics
 /// When the request was not refused by the API server.
+#[expect(clippy::panic, reason = "a test that expects a refusal ends here without one")]
 pub fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Status {
     match result {
         Err(kube::Error::Api(status)) => *status,
@@ -61,7 +62,9 @@ impl Steps {
     /// Creates a namespace.
     pub async fn create_namespace(&self, name: &str) -> Result<Namespace, kube::Error> {
         let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-        self.namespaces().create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await
+        self.namespaces()
+            .create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() })
+            .await
     }
 
     /// Deletes a namespace and waits until it is gone.
@@ -91,7 +94,10 @@ impl Steps {
                 Err(kube::Error::Api(status)) if status.reason == "NotFound" => {}
                 other => return other,
             }
-            match api.create(&PostParams::default(), &HierarchyConfiguration::new(HIERARCHY, spec.clone())).await {
+            match api
+                .create(&PostParams::default(), &HierarchyConfiguration::new(HIERARCHY, spec.clone()))
+                .await
+            {
                 // The controller has created one meanwhile, to record something.
                 Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
                 other => return other,
@@ -176,8 +182,8 @@ impl Steps {
             resources: Some(vec![resource.into()]),
             ..PolicyRule::default()
         };
-        let role = Role { metadata: named(name), rules: Some(vec![rule]) };
-        self.roles(namespace).create(&PostParams::default(), &role).await
+        let allowing = Role { metadata: named(name), rules: Some(vec![rule]) };
+        self.roles(namespace).create(&PostParams::default(), &allowing).await
     }
 
     /// Binds a user to a role of the same namespace.
@@ -195,7 +201,7 @@ impl Steps {
     /// Makes `user` admin of `namespace` as the hierarchy understands it: may do anything to the objects of its group
     /// there, and nothing else.
     pub async fn make_admin(&self, namespace: &str, user: &str) -> Result<(), kube::Error> {
-        let name = format!("hierarchy-admin-{user}");
+        let name = format!("hierarchy-admin-{user}-{namespace}");
         self.create_role(namespace, &name, (&["*"], hns_api::GROUP, "*")).await?;
         self.create_binding(namespace, &name, ("Role", &name), user).await?;
         Ok(())
@@ -210,13 +216,22 @@ impl Steps {
         user: &str,
     ) -> anyhow::Result<()> {
         for namespace in namespaces {
-            eventually(&format!("rolebinding {name} of {source} arrives in {namespace}"), PATIENCE, async || {
-                let found = self.bindings(namespace).get_opt(name).await.map_err(|error| error.to_string())?;
-                let found = found.ok_or("it is not there")?;
-                let from = found.metadata.labels.as_ref().and_then(|it| it.get(labels::INHERITED_FROM));
-                let subject = found.subjects.iter().flatten().any(|subject| subject.name == user);
-                if from.map(String::as_str) == Some(source) && subject { Ok(()) } else { Err(format!("{found:?}")) }
-            })
+            eventually(
+                &format!("rolebinding {name} of {source} arrives in {namespace}"),
+                PATIENCE,
+                async || {
+                    let found =
+                        self.bindings(namespace).get_opt(name).await.map_err(|error| error.to_string())?;
+                    let found = found.ok_or("it is not there")?;
+                    let from = found.metadata.labels.as_ref().and_then(|it| it.get(labels::INHERITED_FROM));
+                    let subject = found.subjects.iter().flatten().any(|subject| subject.name == user);
+                    if from.map(String::as_str) == Some(source) && subject {
+                        Ok(())
+                    } else {
+                        Err(format!("{found:?}"))
+                    }
+                },
+            )
             .await?;
         }
         Ok(())

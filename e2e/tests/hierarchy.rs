@@ -33,20 +33,27 @@ async fn steps() -> Steps {
 #[tokio::test]
 async fn a_tree_of_three_levels_gets_its_labels_and_children() {
     let steps = steps().await;
-    steps.plant(&[("l-acme", ""), ("l-dev", "l-acme"), ("l-team", "l-dev"), ("l-ops", "l-acme")]).await.unwrap();
+    steps
+        .plant(&[("l-acme", ""), ("l-dev", "l-acme"), ("l-team", "l-dev"), ("l-ops", "l-acme")])
+        .await
+        .unwrap();
     steps.labelled(&["l-acme"]).await.unwrap();
     steps.labelled(&["l-dev", "l-acme"]).await.unwrap();
     steps.labelled(&["l-team", "l-dev", "l-acme"]).await.unwrap();
     steps.labelled(&["l-ops", "l-acme"]).await.unwrap();
     let children = eventually("l-acme lists its children", PATIENCE, async || {
-        let hierarchy = steps.hierarchies("l-acme").get(HIERARCHY).await.map_err(|error| error.to_string())?;
+        let hierarchy =
+            steps.hierarchies("l-acme").get(HIERARCHY).await.map_err(|error| error.to_string())?;
         let children = hierarchy.status.unwrap_or_default().children;
         if children.len() == 2 { Ok(children) } else { Err(format!("{children:?}")) }
     });
     assert_eq!(children.await.unwrap(), ["l-dev", "l-ops"]);
     steps.create_namespace("l-lone").await.unwrap();
     steps.labelled(&["l-lone"]).await.unwrap();
-    assert!(steps.hierarchies("l-lone").get_opt(HIERARCHY).await.unwrap().is_none(), "a lone root has nothing to record");
+    assert!(
+        steps.hierarchies("l-lone").get_opt(HIERARCHY).await.unwrap().is_none(),
+        "a lone root has nothing to record"
+    );
 }
 
 #[tokio::test]
@@ -112,7 +119,8 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
     });
     copy.await.unwrap();
     // Objects get a webhook of their own later; here, whoever may edit the copy can.
-    let widened = Patch::Merge(json!({ "rules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }] }));
+    let widened =
+        Patch::Merge(json!({ "rules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }] }));
     steps.roles("d-leaf").patch("reader", &PatchParams::default(), &widened).await.unwrap();
     let restored = async |what: &str| {
         eventually(what, PATIENCE, async || {
@@ -146,7 +154,10 @@ async fn a_cycle_is_refused_with_409_and_what_makes_none_is_allowed() {
 #[tokio::test]
 async fn a_deleted_parent_leaves_parent_missing_and_frozen_copies() {
     let steps = steps().await;
-    steps.plant(&[("p-root", ""), ("p-mid", "p-root"), ("p-leaf", "p-mid"), ("p-sub", "p-leaf")]).await.unwrap();
+    steps
+        .plant(&[("p-root", ""), ("p-mid", "p-root"), ("p-leaf", "p-mid"), ("p-sub", "p-leaf")])
+        .await
+        .unwrap();
     steps.create_binding("p-root", "top", ("ClusterRole", "view"), "alice").await.unwrap();
     steps.binding_arrives(&["p-mid", "p-leaf", "p-sub"], "top", "p-root", "alice").await.unwrap();
     steps.delete_namespace("p-mid").await.unwrap();
@@ -171,7 +182,9 @@ async fn a_deleted_parent_leaves_parent_missing_and_frozen_copies() {
 #[tokio::test]
 async fn both_binaries_show_their_numbers() {
     let world = world().await;
-    for (replica, wanted) in [(&world.webhook, "hns_admission_review"), (&world.controller, "hns_writes_total")] {
+    for (replica, wanted) in
+        [(&world.webhook, "hns_admission_review"), (&world.controller, "hns_writes_total")]
+    {
         let metrics = replica.metrics().await.unwrap();
         for name in [wanted, "hns_forest_namespaces", "hns_watch_lists_total", "hns_build_info"] {
             assert!(metrics.contains(name), "{name} is missing in:\n{metrics}");

@@ -10,6 +10,13 @@
 //! fact told of each object.
 #![warn(missing_docs)]
 
+#[cfg(test)]
+extern crate self as forest;
+#[cfg(test)]
+#[allow(dead_code, reason = "the tests in tests/ share it, and each uses a part")]
+#[path = "../tests/support/cluster.rs"]
+mod cluster;
+
 mod change;
 mod condition;
 mod content;

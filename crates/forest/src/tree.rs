@@ -4,6 +4,8 @@
 //! object. Names are interned to small ids; a node that nothing mentions any more is dropped. Lookups take `&self` and
 //! create nothing. Nothing here knows of objects, rules or plans.
 
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use std::collections::HashMap;

@@ -1,12 +1,15 @@
 //! Plans against a cluster on paper: performing them leads to what the naive model says should be, in a few rounds,
 //! whatever was there before and wherever it was interrupted, and on the way nobody can do more than before or after.
 
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/cluster.rs"]
 mod cluster;
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/naive.rs"]
 mod naive;
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/op.rs"]
 mod op;
@@ -17,7 +20,7 @@ use forest::plan::{Action, Plan, plan};
 use forest::{Fact, Forest, Name, ObjectKey, Scope};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, Conflict, bindings};
+use crate::cluster::{Cluster, bindings};
 use crate::naive::is_copy;
 use crate::op::{NAMES, Op, any_op, config, object_op};
 
@@ -53,6 +56,17 @@ fn story() -> impl Strategy<Value = Story> {
 struct Run {
     cluster: Cluster,
     forest: Forest,
+}
+
+/// What came of a round.
+#[derive(Debug, Default)]
+struct Done {
+    /// How many writes were tried.
+    tried: usize,
+    /// Which of them failed.
+    failed: Vec<(Name, ObjectKey)>,
+    /// What there is to hear of.
+    facts: Vec<Fact>,
 }
 
 /// What befalls the writes of a round.
@@ -117,24 +131,24 @@ impl Run {
             }
             self.round(&Fate::default());
         }
-        panic!("no rest after {rounds} rounds, but {:#?}", self.plans());
+        unreachable!("no rest after {rounds} rounds, but {:#?}", self.plans());
     }
 
-    /// Plans and writes everywhere; what was written is heard of only afterwards. Gives the number of writes tried.
-    fn round(&mut self, fate: &Fate) -> usize {
-        let mut tried = 0;
-        let mut facts = Vec::new();
+    /// Plans and writes everywhere; what was written is heard of only afterwards.
+    fn round(&mut self, fate: &Fate) -> Done {
+        let mut done = Done::default();
         for (name, plan) in self.plans() {
             check_deletions(&self.cluster, &name, &plan);
             check_access(&self.cluster, &name, &plan, fate.order);
-            facts.extend(plan.settled.iter().map(|key| Fact::WriteSettled(name.clone(), key.clone())));
-            self.write(&name, &plan, fate, &mut tried, &mut facts);
+            let settled = plan.settled.iter().map(|key| Fact::WriteSettled(name.clone(), key.clone()));
+            done.facts.extend(settled);
+            self.write(&name, &plan, fate, &mut done);
         }
-        self.hear(facts);
-        tried
+        self.hear(std::mem::take(&mut done.facts));
+        done
     }
 
-    fn write(&mut self, name: &Name, plan: &Plan, fate: &Fate, tried: &mut usize, facts: &mut Vec<Fact>) {
+    fn write(&mut self, name: &Name, plan: &Plan, fate: &Fate, done: &mut Done) {
         let report = (false, plan.report.iter().collect());
         let steps = plan.steps.iter().map(|step| (step.takes_away, in_order(&step.actions, fate.order)));
         let mut held_back = false;
@@ -143,28 +157,39 @@ impl Run {
                 continue;
             }
             for action in actions {
-                if fate.dies_after == Some(*tried) {
+                if fate.dies_after == Some(done.tried) {
                     return;
                 }
-                *tried += 1;
-                match action.key() {
-                    Some(key) if fate.fail.contains(tried) => {
-                        facts.push(Fact::WriteFailed(name.clone(), key.clone(), "a webhook said no".into()));
-                        held_back |= takes_away;
-                        continue;
-                    }
-                    _ => {}
+                done.tried += 1;
+                if let Some(key) = action.key().filter(|_| fate.fail.contains(&done.tried)) {
+                    done.failed.push((name.clone(), key.clone()));
+                    done.facts.push(Fact::WriteFailed(name.clone(), key.clone(), "a webhook said no".into()));
+                    held_back |= takes_away;
+                    continue;
                 }
-                match self.cluster.perform(name, action) {
-                    Ok(fact) => facts.push(fact),
-                    Err(Conflict) => {
-                        let is_second_label = matches!(action, Action::Label { .. }) && !takes_away;
-                        assert!(is_second_label, "{name}: {action:?} is about a state that is no more");
-                        return;
-                    }
+                if let Ok(fact) = self.cluster.perform(name, action) {
+                    done.facts.push(fact);
+                } else {
+                    let is_second_label = matches!(action, Action::Label { .. }) && !takes_away;
+                    assert!(is_second_label, "{name}: {action:?} is about a state that is no more");
+                    return;
                 }
             }
         }
+    }
+
+    /// Whether the status of `name`, as it is or as it is planned to be, names this object as failed.
+    fn shows_failure(&self, name: &Name, key: &ObjectKey) -> bool {
+        let shown = self.cluster.hierarchies.get(name).map(|shown| &shown.status);
+        let plan = plan(&self.forest, name, &Scope::whole());
+        let status = match &plan.report {
+            Some(Action::CreateHierarchy(status) | Action::ReportStatus { status, .. }) => Some(status),
+            _ => shown,
+        };
+        let names = |message: &str| message.contains(&format!("{:?}: a webhook said no", key.name));
+        status.is_some_and(|status| {
+            status.conditions.iter().any(|it| *it.type_ == *"BadConfiguration" && names(&it.message))
+        })
     }
 }
 
@@ -304,7 +329,7 @@ proptest! {
         let mut run = Run::begin(&story);
         run.happen(&story.then);
         let (before, forest) = (run.cluster.clone(), run.cluster.forest());
-        let tried = run.round(&Fate::default());
+        let Done { tried, .. } = run.round(&Fate::default());
         run.rest_within(2);
 
         let mut crashed = Run { cluster: before.clone(), forest };
@@ -320,7 +345,10 @@ proptest! {
         let mut run = Run::begin(&story);
         run.happen(&story.then);
         let before = run.cluster.clone();
-        run.round(&Fate { fail, ..Fate::default() });
+        let done = run.round(&Fate { fail, ..Fate::default() });
+        for (name, key) in &done.failed {
+            prop_assert!(run.shows_failure(name, key), "{} does not show the failure of {:?}", name, key);
+        }
         // One round more to try again and show the failures, one to find them settled, one to show that.
         run.rest_within(6);
         check_end(&before, &run.cluster);

@@ -1,12 +1,15 @@
 //! The forest against a naive model: whatever facts came in whatever order, its answers are those that follow from the
 //! last fact of each object, and it says truly what a fact touched.
 
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/cluster.rs"]
 mod cluster;
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/naive.rs"]
 mod naive;
+#[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
 #[path = "support/op.rs"]
 mod op;
@@ -178,7 +181,7 @@ fn check_report(cluster: &Cluster, name: &Name, report: Option<&Action>) {
             assert!(cluster.is_right(name, after) && before != after, "{name}: {report:?}");
             assert!(keeps_times(&before.conditions, &after.conditions), "{name}: {report:?}");
         }
-        Some(other) => panic!("{name}: {other:?} is no report"),
+        Some(other) => unreachable!("{name}: {other:?} is no report"),
     }
 }
 

@@ -3,8 +3,15 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use hns_e2e::guard;
 
+mod cargo;
+mod demo;
 mod generate;
+mod test;
+
+/// The first argument that makes this executable the guard of a process instead of a command (see [`guard`]).
+const GUARD: &str = "guard";
 
 /// The project's own commands.
 #[derive(Parser)]
@@ -16,6 +23,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show the product at work: a control plane, a small organisation, what is propagated and what is refused. Builds
+    /// what is missing, and stays until Ctrl-C.
+    Demo {
+        /// Leave at the end, with exit code 0 only if everything shown was true.
+        #[arg(long)]
+        once: bool,
+    },
+    /// Check everything: format, lints, generated files, unit and property tests, and the tests on a real API server.
+    Test {
+        /// Leave out what needs a cluster.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Write the files that are generated from the code: definitions and webhook registrations.
     Gen {
         /// Write nothing; name the files that are stale, missing or surplus, and fail if there are any.
@@ -25,7 +45,14 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == GUARD) {
+        return Ok(guard::main(arguments));
+    }
+    guard::reexecute(&[GUARD]);
     match Arguments::parse().command {
+        Command::Demo { once } => demo::run(once),
+        Command::Test { quick } => test::run(quick),
         Command::Gen { check } => generate::run(check),
     }
 }

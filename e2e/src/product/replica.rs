@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use http::StatusCode;
 
 use crate::http::get;
@@ -71,17 +71,18 @@ impl Replica {
     /// Waits until `/readyz` answers 200; an error with the last lines of the log when it ends or takes over a minute.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         let ready = async || match get(self.health_port, "/readyz").await {
-            _ if self.process.exit().is_some() => Ok(false),
-            Ok((StatusCode::OK, _)) => Ok(true),
+            _ if self.process.exit().is_some() => Ok(()),
+            Ok((StatusCode::OK, _)) => Ok(()),
             Ok((status, body)) => Err(format!("{status}: {body}")),
             Err(error) => Err(format!("{error:#}")),
         };
         let name = self.pod_name();
         let outcome = eventually(&format!("{name} is ready"), READY_TIMEOUT, ready).await;
         let log = || format!("the last lines of its log:\n{}", self.process.log_tail(LOG_LINES));
-        let running = outcome.with_context(log)?;
-        let exit = self.process.exit();
-        anyhow::ensure!(running, "{name} ended ({exit:?}); {}", log());
+        outcome.with_context(log)?;
+        if let Some(exit) = self.process.exit() {
+            bail!("{name} ended ({exit}); {}", log());
+        }
         Ok(())
     }
 

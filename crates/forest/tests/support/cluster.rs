@@ -1,4 +1,4 @@
-//! A cluster on paper: namespaces, `HierarchyConfigurations`, Roles and RoleBindings with their versions. It tells facts
+//! A cluster on paper: namespaces, `HierarchyConfigurations`, Roles and `RoleBindings` with their versions. It tells facts
 //! as watches would and performs writes as an API server would, preconditions included.
 //!
 //! Knows nothing of what should be: it can be drawn, scribbled on and written to.
@@ -14,10 +14,10 @@ use forest::{
 use serde_json::{Map, Value, json};
 
 /// A managed-looking name that the settings exclude.
-pub const EXCLUDED: &str = "kube-system";
+pub(crate) const EXCLUDED: &str = "kube-system";
 const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
 
-pub fn empty_forest() -> Forest {
+pub(crate) fn empty_forest() -> Forest {
     static SETTINGS: LazyLock<Arc<Settings>> =
         LazyLock::new(|| Arc::new(Settings::new("hnc-system", [EXCLUDED], ".*").unwrap()));
     Forest::new(SETTINGS.clone(), vec![Kind::role(), Kind::role_binding()])
@@ -29,29 +29,29 @@ fn kind(at: usize) -> KindId {
     KINDS[at]
 }
 
-pub fn roles() -> KindId {
+pub(crate) fn roles() -> KindId {
     kind(0)
 }
 
-pub fn bindings() -> KindId {
+pub(crate) fn bindings() -> KindId {
     kind(1)
 }
 
-pub fn role_key(name: &str) -> ObjectKey {
+pub(crate) fn role_key(name: &str) -> ObjectKey {
     ObjectKey { kind: roles(), name: name.into() }
 }
 
-pub fn binding_key(name: &str) -> ObjectKey {
+pub(crate) fn binding_key(name: &str) -> ObjectKey {
     ObjectKey { kind: bindings(), name: name.into() }
 }
 
 /// The body of a Role; every letter is a verb.
-pub fn rules(verbs: &str) -> Value {
+pub(crate) fn rules(verbs: &str) -> Value {
     json!({ "rules": [{ "verbs": letters(verbs) }] })
 }
 
-/// The body of a RoleBinding; every letter is a user.
-pub fn binds(role: &str, users: &str) -> Value {
+/// The body of a `RoleBinding`; every letter is a user.
+pub(crate) fn binds(role: &str, users: &str) -> Value {
     let subjects: Vec<Value> =
         letters(users).into_iter().map(|user| json!({ "kind": "User", "name": user })).collect();
     json!({ "roleRef": { "kind": "Role", "name": role }, "subjects": subjects })
@@ -63,13 +63,13 @@ fn letters(text: &str) -> Vec<String> {
 
 /// An object as stored.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Object {
-    pub version: Version,
-    pub inherited_from: Option<Name>,
-    pub labels: BTreeMap<String, String>,
-    pub body: Map<String, Value>,
-    pub excluded: bool,
-    pub terminating: bool,
+pub(crate) struct Object {
+    pub(crate) version: Version,
+    pub(crate) inherited_from: Option<Name>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) body: Map<String, Value>,
+    pub(crate) excluded: bool,
+    pub(crate) terminating: bool,
 }
 
 impl Object {
@@ -99,13 +99,13 @@ fn flat(value: &Value) -> Vec<&Value> {
 
 /// A write whose precondition did not hold.
 #[derive(Debug)]
-pub struct Conflict;
+pub(crate) struct Conflict;
 
 #[derive(Debug, Clone, Default)]
-pub struct Cluster {
-    pub namespaces: BTreeMap<Name, NamespaceFact>,
-    pub hierarchies: BTreeMap<Name, HierarchyFact>,
-    pub objects: BTreeMap<(Name, ObjectKey), Object>,
+pub(crate) struct Cluster {
+    pub(crate) namespaces: BTreeMap<Name, NamespaceFact>,
+    pub(crate) hierarchies: BTreeMap<Name, HierarchyFact>,
+    pub(crate) objects: BTreeMap<(Name, ObjectKey), Object>,
     clock: u64,
 }
 
@@ -114,7 +114,7 @@ impl Cluster {
     /// Draws namespaces: `"root, child:root, old!:root, odd?:child, (gone):root"`. After the colon stands the configured
     /// parent; `!` is terminating, `?` has a `HierarchyConfiguration` that cannot be understood, and of a name in
     /// parentheses there is only the `HierarchyConfiguration`.
-    pub fn draw(text: &str) -> Self {
+    pub(crate) fn draw(text: &str) -> Self {
         let mut cluster = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             let (head, parent) = item.split_once(':').map_or((item, None), |(head, it)| (head, Some(it)));
@@ -150,7 +150,7 @@ impl Cluster {
     }
 
     /// Creates a namespace, or one again under the name of another that went unseen.
-    pub fn namespace(&mut self, name: &str) -> Fact {
+    pub(crate) fn namespace(&mut self, name: &str) -> Fact {
         let version = self.new_version();
         let seen = NamespaceFact {
             name: name.into(),
@@ -162,7 +162,11 @@ impl Cluster {
         Fact::Namespace(seen)
     }
 
-    pub fn change_namespace(&mut self, name: &str, edit: impl FnOnce(&mut NamespaceFact)) -> Option<Fact> {
+    pub(crate) fn change_namespace(
+        &mut self,
+        name: &str,
+        edit: impl FnOnce(&mut NamespaceFact),
+    ) -> Option<Fact> {
         let mut seen = self.namespaces.get(name)?.clone();
         seen.version = self.next_version(&seen.version);
         edit(&mut seen);
@@ -170,20 +174,20 @@ impl Cluster {
         Some(Fact::Namespace(seen))
     }
 
-    pub fn terminate(&mut self, name: &str) -> Option<Fact> {
+    pub(crate) fn terminate(&mut self, name: &str) -> Option<Fact> {
         self.change_namespace(name, |seen| seen.terminating = true)
     }
 
-    pub fn label(&mut self, name: &str, labels: &[(&str, &str)]) -> Option<Fact> {
+    pub(crate) fn label(&mut self, name: &str, labels: &[(&str, &str)]) -> Option<Fact> {
         self.change_namespace(name, |seen| seen.labels = labels.iter().copied().collect())
     }
 
-    pub fn remove_namespace(&mut self, name: &str) -> Option<Fact> {
+    pub(crate) fn remove_namespace(&mut self, name: &str) -> Option<Fact> {
         let seen = self.namespaces.remove(name)?;
         Some(Fact::NamespaceGone(seen.name, seen.version.uid))
     }
 
-    pub fn change_hierarchy(&mut self, name: &str, edit: impl FnOnce(&mut HierarchyFact)) -> Fact {
+    pub(crate) fn change_hierarchy(&mut self, name: &str, edit: impl FnOnce(&mut HierarchyFact)) -> Fact {
         let mut seen = self.hierarchies.get(name).cloned().unwrap_or_default();
         seen.version =
             if seen.version.uid.is_empty() { self.new_version() } else { self.next_version(&seen.version) };
@@ -192,24 +196,24 @@ impl Cluster {
         Fact::Hierarchy(name.into(), seen)
     }
 
-    pub fn set_parent(&mut self, name: &str, parent: Option<&str>) -> Fact {
+    pub(crate) fn set_parent(&mut self, name: &str, parent: Option<&str>) -> Fact {
         self.change_hierarchy(name, |seen| {
             seen.parent = parent.map(Name::from);
             seen.unreadable = None;
         })
     }
 
-    pub fn garble(&mut self, name: &str) -> Fact {
+    pub(crate) fn garble(&mut self, name: &str) -> Fact {
         self.change_hierarchy(name, |seen| seen.unreadable = Some("spec.parent is a number".into()))
     }
 
-    pub fn remove_hierarchy(&mut self, name: &str) -> Option<Fact> {
+    pub(crate) fn remove_hierarchy(&mut self, name: &str) -> Option<Fact> {
         let seen = self.hierarchies.remove(name)?;
         Some(Fact::HierarchyGone(name.into(), seen.version.uid))
     }
 
     /// Creates or changes an object; `from` makes it a copy.
-    pub fn put(&mut self, namespace: &str, key: &ObjectKey, from: Option<&str>, body: Value) -> Fact {
+    pub(crate) fn put(&mut self, namespace: &str, key: &ObjectKey, from: Option<&str>, body: Value) -> Fact {
         let place = (Name::from(namespace), key.clone());
         let version = match self.objects.get(&place).map(|old| old.version.clone()) {
             Some(old) => self.next_version(&old),
@@ -227,15 +231,15 @@ impl Cluster {
         )
     }
 
-    pub fn role(&mut self, namespace: &str, name: &str, verbs: &str) -> Fact {
+    pub(crate) fn role(&mut self, namespace: &str, name: &str, verbs: &str) -> Fact {
         self.put(namespace, &role_key(name), None, rules(verbs))
     }
 
-    pub fn binding(&mut self, namespace: &str, name: &str, role: &str, users: &str) -> Fact {
+    pub(crate) fn binding(&mut self, namespace: &str, name: &str, role: &str, users: &str) -> Fact {
         self.put(namespace, &binding_key(name), None, binds(role, users))
     }
 
-    pub fn change_object(
+    pub(crate) fn change_object(
         &mut self,
         namespace: &str,
         key: &ObjectKey,
@@ -254,7 +258,7 @@ impl Cluster {
         fact
     }
 
-    pub fn remove_object(&mut self, namespace: &str, key: &ObjectKey) -> Option<Fact> {
+    pub(crate) fn remove_object(&mut self, namespace: &str, key: &ObjectKey) -> Option<Fact> {
         let object = self.objects.remove(&(namespace.into(), key.clone()))?;
         Some(Fact::ObjectGone(key.kind, namespace.into(), key.name.clone(), object.version.uid))
     }
@@ -262,20 +266,20 @@ impl Cluster {
 
 /// Telling.
 impl Cluster {
-    pub fn list_namespaces(&self) -> Fact {
+    pub(crate) fn list_namespaces(&self) -> Fact {
         Fact::Namespaces(self.namespaces.values().cloned().collect())
     }
 
-    pub fn list_hierarchies(&self) -> Fact {
+    pub(crate) fn list_hierarchies(&self) -> Fact {
         Fact::Hierarchies(self.hierarchies.iter().map(|(name, seen)| (name.clone(), seen.clone())).collect())
     }
 
-    pub fn list_objects(&self, kind: KindId) -> Fact {
+    pub(crate) fn list_objects(&self, kind: KindId) -> Fact {
         let of_kind = self.objects.iter().filter(|((_, key), _)| key.kind == kind);
         Fact::Objects(kind, of_kind.map(|((namespace, key), object)| object.fact(namespace, key)).collect())
     }
 
-    pub fn lists(&self) -> [Fact; 4] {
+    pub(crate) fn lists(&self) -> [Fact; 4] {
         [
             self.list_namespaces(),
             self.list_hierarchies(),
@@ -285,7 +289,7 @@ impl Cluster {
     }
 
     /// A forest that has seen all of this and nothing else.
-    pub fn forest(&self) -> Forest {
+    pub(crate) fn forest(&self) -> Forest {
         let mut forest = empty_forest();
         for fact in self.lists() {
             forest.apply(fact);
@@ -294,7 +298,7 @@ impl Cluster {
     }
 
     /// Who may do what in a namespace: pairs of user and verb.
-    pub fn access(&self, namespace: &str) -> BTreeSet<(String, String)> {
+    pub(crate) fn access(&self, namespace: &str) -> BTreeSet<(String, String)> {
         let mut access = BTreeSet::new();
         for ((place, key), binding) in &self.objects {
             let name = binding.body.get("roleRef").and_then(|role| role["name"].as_str());
@@ -316,7 +320,7 @@ impl Cluster {
 impl Cluster {
     /// Performs a planned write in `namespace` and tells what a watch would. A write that changes nothing is a mistake of
     /// its planner.
-    pub fn perform(&mut self, namespace: &Name, action: &Action) -> Result<Fact, Conflict> {
+    pub(crate) fn perform(&mut self, namespace: &Name, action: &Action) -> Result<Fact, Conflict> {
         match action {
             Action::Label { version, set, remove } => self.relabel(namespace, version, set, remove),
             Action::CreateHierarchy(status) => {

@@ -13,22 +13,22 @@ const INCLUDED: &str = "hnc.x-k8s.io/included-namespace";
 const TREE: &str = ".tree.hnc.x-k8s.io/depth";
 
 /// A condition that should be shown: its reason, and what its message must mention.
-pub type Expected = (&'static str, String);
+pub(crate) type Expected = (&'static str, String);
 
 /// What a copy should be: where it is inherited from, its labels and its body.
-pub type Copied = (Name, BTreeMap<String, String>, Map<String, Value>);
+pub(crate) type Copied = (Name, BTreeMap<String, String>, Map<String, Value>);
+
+fn managed(name: &str) -> bool {
+    name != EXCLUDED
+}
 
 impl Cluster {
-    pub fn managed(&self, name: &str) -> bool {
-        name != EXCLUDED
-    }
-
-    pub fn exists(&self, name: &str) -> bool {
-        self.managed(name) && self.namespaces.contains_key(name)
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        managed(name) && self.namespaces.contains_key(name)
     }
 
     /// Every name that something is known of.
-    pub fn mentioned(&self) -> BTreeSet<Name> {
+    pub(crate) fn mentioned(&self) -> BTreeSet<Name> {
         let mut names: BTreeSet<Name> = self.namespaces.keys().cloned().collect();
         names.extend(self.hierarchies.keys().cloned());
         names.extend(self.objects.keys().map(|(namespace, _)| namespace.clone()));
@@ -37,17 +37,17 @@ impl Cluster {
         names
     }
 
-    pub fn parent(&self, name: &str) -> Option<Name> {
+    pub(crate) fn parent(&self, name: &str) -> Option<Name> {
         let parent = self.hierarchies.get(name)?.parent.clone()?;
         (self.exists(name) && !parent.is_empty()).then_some(parent)
     }
 
-    pub fn children(&self, name: &str) -> Vec<Name> {
+    pub(crate) fn children(&self, name: &str) -> Vec<Name> {
         let child_of = |child: &&Name| self.parent(child).is_some_and(|parent| *parent == *name);
         self.namespaces.keys().filter(child_of).cloned().collect()
     }
 
-    pub fn ancestry(&self, name: &str) -> Vec<Name> {
+    pub(crate) fn ancestry(&self, name: &str) -> Vec<Name> {
         let mut path = vec![Name::from(name)];
         while let Some(parent) = self.parent(&path[path.len() - 1]) {
             if path.contains(&parent) {
@@ -58,7 +58,7 @@ impl Cluster {
         path
     }
 
-    pub fn cycle(&self, name: &str) -> Option<Vec<Name>> {
+    pub(crate) fn cycle(&self, name: &str) -> Option<Vec<Name>> {
         let path = self.ancestry(name);
         if self.parent(&path[path.len() - 1])? != path[0] {
             return None;
@@ -78,7 +78,7 @@ impl Cluster {
             return Some(("Unreadable", why.to_string()));
         }
         let parent = self.parent(name)?;
-        if !self.managed(&parent) {
+        if !managed(&parent) {
             Some(("IllegalParent", format!("{parent:?}")))
         } else if !self.exists(&parent) {
             Some(("ParentMissing", format!("{parent:?}")))
@@ -87,16 +87,16 @@ impl Cluster {
         }
     }
 
-    pub fn halted_root(&self, name: &str) -> Option<Name> {
+    pub(crate) fn halted_root(&self, name: &str) -> Option<Name> {
         self.ancestry(name).into_iter().find(|above| self.own_halt(above).is_some())
     }
 
     /// Whether the objects in a namespace are to be left as they are.
-    pub fn is_frozen(&self, name: &str) -> bool {
+    pub(crate) fn is_frozen(&self, name: &str) -> bool {
         !self.exists(name) || self.namespaces[name].terminating || self.halted_root(name).is_some()
     }
 
-    pub fn wanted_labels(&self, name: &str) -> BTreeMap<String, String> {
+    pub(crate) fn wanted_labels(&self, name: &str) -> BTreeMap<String, String> {
         let Some(seen) = self.namespaces.get(name) else { return BTreeMap::new() };
         let mut labels: BTreeMap<String, String> =
             seen.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
@@ -104,7 +104,7 @@ impl Cluster {
             return labels;
         }
         labels.remove(INCLUDED);
-        if !self.managed(name) {
+        if !managed(name) {
             return labels;
         }
         labels.retain(|key, _| !key.ends_with(TREE));
@@ -119,14 +119,14 @@ impl Cluster {
         labels
     }
 
-    pub fn wanted_conditions(&self, name: &str) -> Vec<Expected> {
+    pub(crate) fn wanted_conditions(&self, name: &str) -> Vec<Expected> {
         let halted = self.halted_root(name).filter(|root| **root != *name && self.exists(name));
         let ancestor = halted.map(|root| ("AncestorHaltActivities", format!("{root:?}")));
         ancestor.into_iter().chain(self.own_halt(name)).collect()
     }
 
     /// Whether a status says what it should.
-    pub fn is_right(&self, name: &str, status: &HierarchyStatus) -> bool {
+    pub(crate) fn is_right(&self, name: &str, status: &HierarchyStatus) -> bool {
         let children = if self.exists(name) { self.children(name) } else { Vec::new() };
         let wanted = self.wanted_conditions(name);
         status.children == children
@@ -139,7 +139,7 @@ impl Cluster {
     }
 
     /// The source that an object in `name` should be a copy of: the top-most eligible.
-    pub fn source(&self, name: &str, key: &ObjectKey) -> Option<(Name, &Object)> {
+    pub(crate) fn source(&self, name: &str, key: &ObjectKey) -> Option<(Name, &Object)> {
         let above = self.ancestry(name).into_iter().skip(1).collect::<Vec<_>>();
         above.into_iter().rev().find_map(|from| {
             let object = self.objects.get(&(from.clone(), key.clone()))?;
@@ -148,34 +148,34 @@ impl Cluster {
     }
 
     /// What the object should be as a copy, if it should be one.
-    pub fn wanted_copy(&self, name: &str, key: &ObjectKey) -> Option<Copied> {
+    pub(crate) fn wanted_copy(&self, name: &str, key: &ObjectKey) -> Option<Copied> {
         let (from, source) = self.source(name, key)?;
         let mut labels = source.labels.clone();
         labels.insert("app.kubernetes.io/managed-by".into(), "hnc.x-k8s.io".into());
         Some((from, labels, source.body.clone()))
     }
 
-    pub fn keys(&self) -> BTreeSet<ObjectKey> {
+    pub(crate) fn keys(&self) -> BTreeSet<ObjectKey> {
         self.objects.keys().map(|(_, key)| key.clone()).collect()
     }
 }
 
 /// What a plan comes to, whatever its order.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Writes {
-    pub labels: BTreeMap<String, Option<String>>,
-    pub objects: BTreeMap<ObjectKey, Write>,
+pub(crate) struct Writes {
+    pub(crate) labels: BTreeMap<String, Option<String>>,
+    pub(crate) objects: BTreeMap<ObjectKey, Write>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Write {
+pub(crate) enum Write {
     Put(Option<Version>, Copied),
     Delete(Version),
 }
 
 impl Writes {
     /// What should be written in `name`.
-    pub fn wanted(cluster: &Cluster, name: &Name) -> Self {
+    pub(crate) fn wanted(cluster: &Cluster, name: &Name) -> Self {
         let mut writes = Self::default();
         if let Some(seen) = cluster.namespaces.get(name) {
             let wanted = cluster.wanted_labels(name);
@@ -194,7 +194,7 @@ impl Writes {
     }
 
     /// What `plan` writes in `name`. Deleted and created again counts as replaced.
-    pub fn of(plan: &Plan) -> Self {
+    pub(crate) fn of(plan: &Plan) -> Self {
         let mut writes = Self::default();
         for action in plan.steps.iter().flat_map(|step| &step.actions) {
             match action {
@@ -244,7 +244,7 @@ impl Write {
     }
 }
 
-pub fn is_copy(object: &Object, (from, labels, body): &Copied) -> bool {
+pub(crate) fn is_copy(object: &Object, (from, labels, body): &Copied) -> bool {
     (object.inherited_from.as_ref(), &object.labels, &object.body) == (Some(from), labels, body)
 }
 
@@ -262,7 +262,7 @@ fn copied(action: &Action) -> Copied {
 }
 
 /// Whether `later` keeps the time of every condition in `earlier` that it repeats.
-pub fn keeps_times(earlier: &[Condition], later: &[Condition]) -> bool {
+pub(crate) fn keeps_times(earlier: &[Condition], later: &[Condition]) -> bool {
     later.iter().all(|new| {
         let same = |old: &&Condition| (&old.type_, &old.reason) == (&new.type_, &new.reason);
         new.since == earlier.iter().find(same).and_then(|old| old.since.clone())

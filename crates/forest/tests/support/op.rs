@@ -6,11 +6,11 @@ use proptest::prelude::*;
 use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
 
 /// All namespaces that there ever are; the last is not managed.
-pub const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", EXCLUDED];
+pub(crate) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", EXCLUDED];
 
 /// The configuration of a property test: the same cases each time, `cases` of them unless the environment asks for
 /// more (`PROPTEST_CASES`, of which the default is 256) or for others (`PROPTEST_RNG_SEED`).
-pub fn config(cases: u32) -> ProptestConfig {
+pub(crate) fn config(cases: u32) -> ProptestConfig {
     let default = ProptestConfig::default();
     let seed = match default.rng_seed {
         proptest::test_runner::RngSeed::Random => proptest::test_runner::RngSeed::Fixed(3),
@@ -23,7 +23,7 @@ pub fn config(cases: u32) -> ProptestConfig {
 type At = usize;
 
 #[derive(Debug, Clone)]
-pub enum Op {
+pub(crate) enum Op {
     Create(At),
     /// By hand: labels of ours, right and wrong.
     Relabel(At, u8),
@@ -46,7 +46,7 @@ fn at() -> impl Strategy<Value = At> {
 }
 
 /// Anything at all.
-pub fn any_op() -> impl Strategy<Value = Op> {
+pub(crate) fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => at().prop_map(Op::Create),
         2 => (at(), any::<u8>()).prop_map(|(at, labels)| Op::Relabel(at, labels)),
@@ -63,7 +63,7 @@ pub fn any_op() -> impl Strategy<Value = Op> {
 }
 
 /// Something about sources and copies.
-pub fn object_op() -> impl Strategy<Value = Op> {
+pub(crate) fn object_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (at(), any::<u8>(), any::<u8>()).prop_map(|(at, key, body)| Op::Source(at, key, body)),
         3 => (at(), any::<u8>(), any::<u8>(), at())
@@ -88,7 +88,7 @@ fn body(key: &ObjectKey, at: u8) -> serde_json::Value {
 
 impl Op {
     /// Makes it happen, and says what a watch would tell of it, if it can happen at all.
-    pub fn perform(&self, cluster: &mut Cluster) -> Option<Fact> {
+    pub(crate) fn perform(&self, cluster: &mut Cluster) -> Option<Fact> {
         match *self {
             Self::Create(at) => Some(cluster.namespace(NAMES[at])),
             Self::Relabel(at, bits) => cluster.label(NAMES[at], &labels(bits)),
@@ -140,7 +140,7 @@ fn status(bits: u8) -> forest::HierarchyStatus {
 }
 
 /// The stream that a fact comes by.
-pub fn stream(fact: &Fact) -> Option<Stream> {
+pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
     match fact {
         Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::Namespaces),
         Fact::Hierarchy(..) | Fact::HierarchyGone(..) | Fact::Hierarchies(_) => Some(Stream::Hierarchies),
@@ -151,12 +151,12 @@ pub fn stream(fact: &Fact) -> Option<Stream> {
     }
 }
 
-pub fn streams() -> [Stream; 4] {
+pub(crate) fn streams() -> [Stream; 4] {
     let kinds: [KindId; 2] = [roles(), bindings()];
     [Stream::Namespaces, Stream::Hierarchies, Stream::Kind(kinds[0]), Stream::Kind(kinds[1])]
 }
 
-pub fn list(cluster: &Cluster, stream: Stream) -> Fact {
+pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
     match stream {
         Stream::Namespaces => cluster.list_namespaces(),
         Stream::Hierarchies => cluster.list_hierarchies(),

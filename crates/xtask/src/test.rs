@@ -1,0 +1,61 @@
+//! `cargo xtask test`: everything that must hold, from format to the real API server.
+//!
+//! The suites on the cluster come last, in one run of cargo, whose own lines close the output.
+
+use std::fs;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use hns_e2e::Programs;
+
+use crate::cargo::{cargo, has, root, step};
+use crate::generate;
+
+const UNIT_TESTS: [&str; 4] = ["test", "--workspace", "--exclude", "hns-e2e"];
+
+pub(crate) fn run(quick: bool) -> anyhow::Result<ExitCode> {
+    step("format", || cargo(&["fmt", "--all", "--check"]))?;
+    step("lints", || {
+        cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
+    })?;
+    if step("generated files", || generate::run(true))? != ExitCode::SUCCESS {
+        eprintln!("generated files are stale; `cargo xtask gen` writes them");
+        return Ok(ExitCode::FAILURE);
+    }
+    step("dependencies", dependencies)?;
+    if quick {
+        cargo(&UNIT_TESTS)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Tests and binaries in one build share their dependencies; apart, most of them would be compiled twice.
+    step("building tests and binaries", || cargo(&["build", "--workspace", "--all-targets"]))?;
+    step("unit and property tests", || cargo(&UNIT_TESTS))?;
+    step("the control plane's programs", || Programs::find_or_build().map(drop))?;
+    eprintln!("== tests on a real API server");
+    cargo(&cluster_suites()?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn dependencies() -> anyhow::Result<()> {
+    if !has("deny") {
+        eprintln!(
+            "cargo-deny is not installed, so deny.toml is not checked; `cargo install cargo-deny --locked` installs it"
+        );
+        return Ok(());
+    }
+    cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"])
+}
+
+/// Every suite in `e2e/tests`, run with the features of the whole workspace.
+fn cluster_suites() -> anyhow::Result<Vec<String>> {
+    let mut suites = Vec::new();
+    for entry in fs::read_dir(root().join("e2e/tests")).context("e2e/tests")? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|it| it == "rs") {
+            suites.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
+        }
+    }
+    suites.sort();
+    let chosen = suites.into_iter().flat_map(|suite| ["--test".to_owned(), suite]);
+    Ok(["test", "--workspace"].map(str::to_owned).into_iter().chain(chosen).collect())
+}
