@@ -50,6 +50,16 @@ pub enum Reason {
     AncestorHaltActivities,
     /// The `HierarchyConfiguration` could not be understood.
     Unreadable,
+    /// The definition of `HierarchyConfiguration` is being deleted.
+    DeletingCRD,
+    /// A subnamespace whose anchor is not there.
+    SubnamespaceAnchorMissing,
+    /// A label that is asked for is not managed.
+    IllegalManagedLabel,
+    /// An annotation that is asked for is not managed.
+    IllegalManagedAnnotation,
+    /// A managed label or annotation that is asked for has another value, because an ancestor says so.
+    OverriddenByAncestor,
     /// A copy could not be written or removed.
     CannotPropagateObject,
 }
@@ -63,6 +73,11 @@ impl Reason {
             Self::InCycle => "InCycle",
             Self::AncestorHaltActivities => "AncestorHaltActivities",
             Self::Unreadable => "Unreadable",
+            Self::DeletingCRD => "DeletingCRD",
+            Self::SubnamespaceAnchorMissing => "SubnamespaceAnchorMissing",
+            Self::IllegalManagedLabel => "IllegalManagedLabel",
+            Self::IllegalManagedAnnotation => "IllegalManagedAnnotation",
+            Self::OverriddenByAncestor => "OverriddenByAncestor",
             Self::CannotPropagateObject => "CannotPropagateObject",
         }
     }
@@ -74,8 +89,13 @@ impl Reason {
             | Self::ParentMissing
             | Self::InCycle
             | Self::AncestorHaltActivities
+            | Self::DeletingCRD
             | Self::Unreadable => "ActivitiesHalted",
-            Self::CannotPropagateObject => "BadConfiguration",
+            Self::SubnamespaceAnchorMissing
+            | Self::IllegalManagedLabel
+            | Self::IllegalManagedAnnotation
+            | Self::OverriddenByAncestor
+            | Self::CannotPropagateObject => "BadConfiguration",
         }
     }
 }

@@ -55,7 +55,7 @@ impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
 }
 
 /// A namespace as the API server shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceFact {
     /// Its name.
     pub name: Name,
@@ -63,6 +63,8 @@ pub struct NamespaceFact {
     pub version: Version,
     /// All its labels.
     pub labels: Labels,
+    /// All its annotations. The forest keeps those that mean something to it.
+    pub annotations: Labels,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
 }
@@ -74,6 +76,16 @@ pub struct HierarchyFact {
     pub version: Version,
     /// `spec.parent`; absent and empty both mean a root.
     pub parent: Option<Name>,
+    /// `spec.allowCascadingDeletion`.
+    pub allow_cascading_deletion: bool,
+    /// `spec.labels`, whether or not their keys are managed.
+    pub labels: Labels,
+    /// `spec.annotations`, whether or not their keys are managed.
+    pub annotations: Labels,
+    /// `metadata.finalizers`, all of them.
+    pub finalizers: Vec<Box<str>>,
+    /// It has a `deletionTimestamp`.
+    pub terminating: bool,
     /// `status`, as last written.
     pub status: HierarchyStatus,
     /// The object exists but its content could not be understood; the text says why. Its namespace is frozen: what is
@@ -95,6 +107,34 @@ impl HierarchyStatus {
     pub fn is_empty(&self) -> bool {
         self.children.is_empty() && self.conditions.is_empty()
     }
+}
+
+/// A `SubnamespaceAnchor` as the API server shows it. It is in the parent and has the name of the child.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AnchorFact {
+    /// The child's name.
+    pub name: Name,
+    /// The state seen.
+    pub version: Version,
+    /// `spec.labels`.
+    pub labels: Labels,
+    /// `spec.annotations`.
+    pub annotations: Labels,
+    /// `status.status`, as last written, by whomever.
+    pub state: Option<Box<str>>,
+    /// `metadata.finalizers`, all of them.
+    pub finalizers: Vec<Box<str>>,
+    /// It has a `deletionTimestamp`.
+    pub terminating: bool,
+}
+
+/// What has become of a definition that the structure rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Definition {
+    /// It is there and stays.
+    Here,
+    /// It is being deleted, or gone. What it defined goes with it and says nothing about what anybody wants.
+    Going,
 }
 
 /// An object of a propagated kind as the API server shows it.
@@ -131,6 +171,15 @@ pub enum Fact {
     HierarchyGone(Name, Box<str>),
     /// These are all the `HierarchyConfigurations` there are.
     Hierarchies(Vec<(Name, HierarchyFact)>),
+    /// An anchor was seen in this namespace.
+    Anchor(Name, AnchorFact),
+    /// An anchor is gone: its namespace, its name, its uid. Of one with another uid nothing is said.
+    AnchorGone(Name, Name, Box<str>),
+    /// These are all the anchors there are, with their namespaces.
+    Anchors(Vec<(Name, AnchorFact)>),
+    /// The definitions of `HierarchyConfiguration` and `SubnamespaceAnchor` were looked at, past every cache, after
+    /// everything told so far.
+    Definitions(Definition),
     /// An object was seen.
     Object(KindId, ObjectFact),
     /// An object is gone: namespace, name, uid. Of one with another uid nothing is said.

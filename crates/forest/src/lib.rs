@@ -17,10 +17,12 @@ extern crate self as forest;
 #[path = "../tests/support/cluster.rs"]
 mod cluster;
 
+mod anchor;
 mod change;
 mod condition;
 mod content;
 mod fact;
+pub mod keys;
 mod kind;
 mod object;
 mod settings;
@@ -31,12 +33,15 @@ mod tree;
 pub mod plan;
 pub mod rules;
 
+pub use anchor::AnchorState;
 pub use change::{Change, ObjectScope, Scope};
 pub use condition::{Condition, Reason};
 pub use content::{Canonical, Digest};
-pub use fact::{Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact, Version};
+pub use fact::{
+    AnchorFact, Definition, Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact, Version,
+};
 pub use kind::{Kind, KindId, ObjectKey};
-pub use settings::{Settings, Unmanaged};
+pub use settings::{Identity, Settings, Unmanaged};
 pub use store::{Forest, Sizes};
 pub use stream::{Stream, StreamState};
 pub use tree::Illegal;

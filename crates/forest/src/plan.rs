@@ -4,36 +4,73 @@
 //! again after they were made finds nothing. It is the same function after one event and after a restart. It never
 //! writes, waits or retries, and knows no clock.
 
+mod anchors;
+mod conditions;
 mod copies;
-mod structure;
+mod hierarchy;
+mod marks;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::{Canonical, Digest, Forest, HierarchyStatus, Name, ObjectKey, Scope, Version};
+pub(crate) use self::marks::{Labelling, asked_for, managed};
+use crate::{
+    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
+};
 
 /// A write to the cluster. Every change of something that exists carries the version it is a change of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Set and remove labels of the namespace.
-    Label {
+    /// Set and remove labels and annotations of the namespace.
+    Mark {
         /// The state that this changes.
         version: Version,
-        /// Labels to set.
-        set: BTreeMap<String, String>,
-        /// Labels to remove.
-        remove: BTreeSet<String>,
+        /// What to do to its labels.
+        labels: Edit,
+        /// What to do to its annotations.
+        annotations: Edit,
     },
-    /// Create the `HierarchyConfiguration`, with this status and nothing else.
-    CreateHierarchy(HierarchyStatus),
-    /// Replace the status of the `HierarchyConfiguration` and leave the rest as it is.
-    ReportStatus {
+    /// Create the `HierarchyConfiguration`.
+    CreateHierarchy {
+        /// Its `spec`, for a subnamespace.
+        spec: Option<SubnamespaceSpec>,
+        /// Whether it needs our finalizer.
+        held: bool,
+        /// Its status.
+        status: HierarchyStatus,
+    },
+    /// Change the `HierarchyConfiguration` in these respects and leave the rest as it is.
+    ChangeHierarchy {
         /// The state that this changes.
         version: Version,
+        /// What a subnamespace's anchor says.
+        spec: Option<SubnamespaceSpec>,
+        /// All its finalizers.
+        finalizers: Option<Vec<Box<str>>>,
         /// The status to show.
-        status: HierarchyStatus,
+        status: Option<HierarchyStatus>,
+    },
+    /// Change an anchor in these respects and leave the rest as it is.
+    ChangeAnchor {
+        /// The child's name, which is the anchor's.
+        child: Name,
+        /// The state that this changes.
+        version: Version,
+        /// All its finalizers.
+        finalizers: Option<Vec<Box<str>>>,
+        /// The state to show.
+        state: Option<AnchorState>,
+    },
+    /// Create the subnamespace of this name.
+    CreateSubnamespace(Name),
+    /// Delete the subnamespace of this name. Not if the definition of anchors is going, which must be looked up first.
+    DeleteSubnamespace {
+        /// Its name.
+        child: Name,
+        /// The state that this deletes.
+        version: Version,
     },
     /// Create a copy.
     Create {
@@ -69,9 +106,34 @@ impl Action {
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::Create { key, .. } | Self::Replace { key, .. } | Self::Delete { key, .. } => Some(key),
-            Self::Label { .. } | Self::CreateHierarchy(_) | Self::ReportStatus { .. } => None,
+            _ => None,
         }
     }
+}
+
+/// What to do to a map of labels or annotations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// Pairs to set.
+    pub set: BTreeMap<String, String>,
+    /// Keys to remove.
+    pub remove: BTreeSet<String>,
+}
+
+impl Edit {
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.remove.is_empty()
+    }
+}
+
+/// What the `spec` of a subnamespace's `HierarchyConfiguration` takes over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubnamespaceSpec {
+    /// The parent, from the namespace's annotation.
+    pub parent: Name,
+    /// Labels and annotations from the anchor; `None` where there is no anchor to take them from.
+    pub from_anchor: Option<(Labels, Labels)>,
 }
 
 /// The content of a source, shared by all writes of its copies.
@@ -87,8 +149,9 @@ impl PartialEq for Content {
 /// Writes that do not depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Whether this takes access away. If one of its writes fails, the steps that give access must not be made.
-    pub takes_away: bool,
+    /// Whether what follows rests on this: it takes access away, or puts a guard up. If one of its writes fails, the steps
+    /// after it that do not guard must not be made.
+    pub guards: bool,
     /// In any order.
     pub actions: Vec<Action>,
 }
@@ -100,7 +163,7 @@ pub struct Plan {
     pub report: Option<Action>,
     /// In this order, so that access at any moment, also after a crash between two writes, is no wider than before all of
     /// them or after all of them: what is lost goes first, bindings before roles; what is gained comes last, roles before
-    /// bindings.
+    /// bindings. A subnamespace is created after its parent is marked and its anchor held.
     pub steps: Vec<Step>,
     /// Objects with a recorded failure that nothing needs to be done about any more.
     pub settled: Vec<ObjectKey>,
@@ -117,9 +180,9 @@ impl Plan {
         self.report.iter().chain(self.steps.iter().flat_map(|step| &step.actions))
     }
 
-    fn step(&mut self, takes_away: bool, actions: Vec<Action>) {
+    fn step(&mut self, guards: bool, actions: Vec<Action>) {
         if !actions.is_empty() {
-            self.steps.push(Step { takes_away, actions });
+            self.steps.push(Step { guards, actions });
         }
     }
 }
@@ -127,26 +190,34 @@ impl Plan {
 /// What `namespace` needs, looking no further than `scope`.
 ///
 /// Nothing at all is planned before the streams that tell of the structure have delivered complete lists, and nothing
-/// about objects of a kind before that kind's own has.
+/// about objects of a kind before that kind's own has. While the definitions that the structure rests on are going, only
+/// what holds them up is let go.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
     let Some(id) = forest.tree.id(namespace) else { return plan };
+    if forest.is_going() {
+        plan.report = hierarchy::farewell(forest, id);
+        plan.step(false, anchors::farewell(forest, id));
+        return plan;
+    }
     if forest.structure_gap().is_some() {
         return plan;
     }
-    let labels =
-        if scope.structure { structure::labels(forest, id) } else { structure::LabelChange::default() };
+    let (marks, anchors) = if scope.structure {
+        plan.report = hierarchy::report(forest, id);
+        (marks::changes(forest, id), anchors::changes(forest, id))
+    } else {
+        Default::default()
+    };
     let copies = copies::changes(forest, id, &scope.objects);
-    if scope.structure {
-        plan.report = structure::report(forest, id);
-    }
     plan.settled = copies.settled;
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
-    let (first, last) = labels.around(nothing_lost);
-    plan.step(true, first.into_iter().collect());
+    let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty());
+    plan.step(true, anchors.change.into_iter().chain(first).collect());
     plan.step(true, copies.lost_bindings);
     plan.step(true, copies.lost);
-    plan.step(false, last.into_iter().collect());
+    plan.step(false, anchors.delete);
+    plan.step(false, anchors.create.into_iter().chain(last).collect());
     plan.step(false, copies.gained);
     plan.step(false, copies.gained_bindings);
     plan

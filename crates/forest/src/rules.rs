@@ -4,10 +4,12 @@
 //! denies, or says what it must ask the API server first. It is called again with the answers, on the forest as it is
 //! by then, until it decides. A rule never waits, never asks itself, and what it does not understand it denies.
 
+pub mod anchor;
 pub mod hierarchy;
 pub mod namespace;
 
 mod denial;
+mod managed_keys;
 mod question;
 
 pub use denial::{Cause, Denial, DenialKind};
@@ -42,6 +44,25 @@ impl From<Denial> for Verdict {
 
 /// How a rule that is a sequence of checks leaves early: with a verdict that is not "go on".
 pub(crate) type Check<T = ()> = Result<T, Verdict>;
+
+/// Who asks.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// The groups.
+    pub groups: Vec<String>,
+}
+
+impl User {
+    /// Whether this user is one of `identities`.
+    pub(crate) fn is_any_of<'a>(
+        &self,
+        identities: impl IntoIterator<Item = &'a crate::settings::Identity>,
+    ) -> bool {
+        identities.into_iter().any(|identity| identity.is(&self.name, &self.groups))
+    }
+}
 
 /// What operation a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

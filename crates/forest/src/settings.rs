@@ -6,13 +6,38 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use regex::Regex;
+use regex::{Regex, RegexSet};
+
+use crate::keys;
 
 /// What the operator has decided by flags, as far as rules and plans depend on it.
 #[derive(Debug, Clone)]
 pub struct Settings {
     excluded: BTreeSet<Box<str>>,
     included: Regex,
+    managed_labels: RegexSet,
+    managed_annotations: RegexSet,
+    /// Whether a `HierarchyConfiguration` is refused that would override a managed value of a descendant.
+    pub refuse_label_conflicts: bool,
+    /// Who may set tree labels, and `managed-by` to this value, on namespaces that another tool keeps.
+    pub external_managers: Vec<(String, Identity)>,
+    /// Who may bring back exported namespaces, anchors, hierarchies and copies as they were.
+    pub restore_identities: Vec<Identity>,
+    /// Whether each namespace says its ancestry in an annotation.
+    pub ancestry_annotation: bool,
+    /// Whether the creator of a subnamespace becomes its first administrator.
+    pub initial_admin: bool,
+}
+
+/// A user or a group, named by whoever runs the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity(pub String);
+
+impl Identity {
+    /// Whether the user with these groups is meant.
+    pub fn is(&self, user: &str, groups: &[String]) -> bool {
+        self.0 == user || groups.contains(&self.0)
+    }
 }
 
 impl Settings {
@@ -40,7 +65,43 @@ impl Settings {
             .map(|name| Box::from(name.as_ref()))
             .chain([Box::from(own_namespace)])
             .collect();
-        Self { excluded, included }
+        Self {
+            excluded,
+            included,
+            managed_labels: RegexSet::empty(),
+            managed_annotations: RegexSet::empty(),
+            refuse_label_conflicts: false,
+            external_managers: Vec::new(),
+            restore_identities: Vec::new(),
+            ancestry_annotation: false,
+            initial_admin: false,
+        }
+    }
+
+    /// Adds which labels and annotations of namespaces the hierarchy manages, by patterns that must match a whole key.
+    ///
+    /// # Errors
+    /// When a pattern is not a regular expression.
+    pub fn managing<S: AsRef<str>>(mut self, labels: &[S], annotations: &[S]) -> Result<Self, regex::Error> {
+        let set = |patterns: &[S]| RegexSet::new(patterns.iter().map(|it| format!("^(?:{})$", it.as_ref())));
+        self.managed_labels = set(labels)?;
+        self.managed_annotations = set(annotations)?;
+        Ok(self)
+    }
+
+    /// Whether the hierarchy manages this label of namespaces. Its own keys are never managed by a pattern.
+    pub fn is_managed_label(&self, key: &str) -> bool {
+        !key.contains(keys::GROUP) && self.managed_labels.is_match(key)
+    }
+
+    /// Whether the hierarchy manages this annotation of namespaces. Its own keys are never managed by a pattern.
+    pub fn is_managed_annotation(&self, key: &str) -> bool {
+        !key.contains(keys::GROUP) && self.managed_annotations.is_match(key)
+    }
+
+    /// Whether the operator has excluded `namespace` by name.
+    pub fn is_listed(&self, namespace: &str) -> bool {
+        self.excluded.contains(namespace)
     }
 
     /// Why `namespace` is not managed, or `None` when it is. The empty name ("no parent") counts as managed.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::object::{Object, Objects};
 use crate::tree::{Id, Tree};
 use crate::{
-    Change, Fact, HierarchyFact, Kind, KindId, Name, NamespaceFact, ObjectFact, ObjectKey, Settings, Stream,
-    StreamState,
+    AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, Name, NamespaceFact, ObjectFact,
+    ObjectKey, Settings, Stream, StreamState,
 };
 
 /// All that is known of the hierarchy.
@@ -24,6 +24,8 @@ pub struct Forest {
     pub(crate) objects: Objects,
     pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Box<str>>>,
     streams: HashMap<Stream, StreamState>,
+    doubt: bool,
+    going: bool,
 }
 
 impl Forest {
@@ -36,6 +38,8 @@ impl Forest {
             objects: Objects::default(),
             failures: HashMap::new(),
             streams: HashMap::new(),
+            doubt: false,
+            going: false,
         }
     }
 
@@ -136,10 +140,14 @@ impl Forest {
             Fact::NamespaceGone(name, uid) => self.namespace_gone(&name, &uid, &mut change),
             Fact::Namespaces(all) => self.namespaces(all, &mut change),
             Fact::Hierarchy(name, seen) => self.hierarchy(&name, seen, &mut change),
-            Fact::HierarchyGone(name, uid) => {
-                self.tree.forget_hierarchy(&name, &uid, &self.settings, &mut change);
-            }
+            Fact::HierarchyGone(name, uid) => self.hierarchy_gone(&name, &uid, &mut change),
             Fact::Hierarchies(all) => self.hierarchies(all, &mut change),
+            Fact::Anchor(parent, seen) => {
+                self.tree.observe_anchor(&parent, seen, &self.settings, &mut change);
+            }
+            Fact::AnchorGone(parent, child, uid) => self.anchor_gone(&parent, &child, &uid, &mut change),
+            Fact::Anchors(all) => self.anchors(all, &mut change),
+            Fact::Definitions(definition) => self.definitions(definition, &mut change),
             Fact::Object(kind, seen) => self.object(kind, seen, &mut change),
             Fact::ObjectGone(kind, namespace, name, uid) => {
                 self.object_gone(&namespace, &ObjectKey { kind, name }, &uid, &mut change);
@@ -156,7 +164,23 @@ impl Forest {
             }
             Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
         }
+        self.touch_holders(&mut change);
         change
+    }
+
+    /// What changes about a namespace changes the state of the anchors that bear its name.
+    fn touch_holders(&self, change: &mut Change) {
+        if change.everything {
+            return;
+        }
+        let structure = change.namespaces.iter().filter(|(_, scope)| scope.structure);
+        let holders: Vec<Name> = structure
+            .flat_map(|(name, _)| self.tree.holders(name))
+            .map(|id| self.tree.name(id).clone())
+            .collect();
+        for holder in holders {
+            change.structure(holder);
+        }
     }
 
     fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
@@ -189,11 +213,66 @@ impl Forest {
         self.synced(Stream::Hierarchies, change);
         let listed: HashSet<Name> = all.iter().map(|(name, _)| name.clone()).collect();
         for (name, uid) in self.unlisted(&listed, |node| Some(&node.hierarchy.as_ref()?.version.uid)) {
-            self.tree.forget_hierarchy(&name, &uid, &self.settings, change);
+            self.hierarchy_gone(&name, &uid, change);
         }
         for (name, seen) in all {
             self.hierarchy(&name, seen, change);
         }
+    }
+
+    fn hierarchy_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        self.tree.forget_hierarchy(name, uid, &self.settings, change);
+        self.wonder(name);
+    }
+
+    fn anchor_gone(&mut self, parent: &Name, child: &Name, uid: &str, change: &mut Change) {
+        self.tree.forget_anchor(parent, child, uid, change);
+        self.wonder(parent);
+    }
+
+    fn anchors(&mut self, all: Vec<(Name, AnchorFact)>, change: &mut Change) {
+        self.synced(Stream::Anchors, change);
+        let listed: HashSet<(&str, &str)> =
+            all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
+        let nodes = self.tree.ids().map(|id| self.tree.node(id));
+        let known = nodes.flat_map(|node| node.anchors.values().map(|anchor| (&node.name, anchor)));
+        let gone: Vec<_> = known
+            .filter(|(parent, anchor)| !listed.contains(&(&***parent, &*anchor.name)))
+            .map(|(parent, anchor)| (parent.clone(), anchor.name.clone(), anchor.version.uid.clone()))
+            .collect();
+        for (parent, child, uid) in gone {
+            self.anchor_gone(&parent, &child, &uid, change);
+        }
+        for (parent, seen) in all {
+            self.tree.observe_anchor(&parent, seen, &self.settings, change);
+        }
+    }
+
+    /// Something has gone from a namespace that stays: did somebody delete it, or is its definition going, which says
+    /// nothing about what anybody wants?
+    fn wonder(&mut self, namespace: &str) {
+        let node = self.tree.id(namespace).map(|id| self.tree.node(id));
+        let stays = node.and_then(|node| node.namespace.as_ref()).is_some_and(|seen| !seen.terminating);
+        self.doubt |= stays;
+    }
+
+    fn definitions(&mut self, definition: Definition, change: &mut Change) {
+        self.doubt = false;
+        let going = definition == Definition::Going;
+        change.everything |= self.going != going;
+        self.going = going;
+    }
+
+    /// Whether it has yet to be found out if what has gone was deleted by somebody, or went with its definition. Until
+    /// then nothing may be planned.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt
+    }
+
+    /// Whether the definitions that the structure rests on are going, so that nothing may be concluded from what is
+    /// missing.
+    pub fn is_going(&self) -> bool {
+        self.going
     }
 
     /// What is known but no longer listed.
@@ -291,6 +370,8 @@ impl Forest {
     }
 
     fn synced(&mut self, stream: Stream, change: &mut Change) {
+        // A list that comes while the definitions go is no list of what anybody wants.
+        self.doubt |= self.going && Stream::STRUCTURE.contains(&stream);
         let before = self.streams.insert(stream, StreamState::Synced);
         change.everything |= before != Some(StreamState::Synced);
     }

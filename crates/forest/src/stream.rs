@@ -14,13 +14,15 @@ pub enum Stream {
     Namespaces,
     /// All `HierarchyConfigurations`.
     Hierarchies,
+    /// All `SubnamespaceAnchors`.
+    Anchors,
     /// All objects of one propagated kind.
     Kind(KindId),
 }
 
 impl Stream {
     /// The streams without which nothing at all can be judged or planned.
-    pub const STRUCTURE: [Self; 2] = [Self::Namespaces, Self::Hierarchies];
+    pub const STRUCTURE: [Self; 3] = [Self::Namespaces, Self::Hierarchies, Self::Anchors];
 }
 
 impl fmt::Display for Stream {
@@ -28,6 +30,7 @@ impl fmt::Display for Stream {
         f.write_str(match self {
             Self::Namespaces => "namespaces",
             Self::Hierarchies => "hierarchyconfigurations.hnc.x-k8s.io",
+            Self::Anchors => "subnamespaceanchors.hnc.x-k8s.io",
             Self::Kind(_) => "objects of a propagated kind",
         })
     }

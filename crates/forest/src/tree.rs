@@ -4,80 +4,31 @@
 //! object. Names are interned to small ids; a node that nothing mentions any more is dropped. Lookups take `&self` and
 //! create nothing. Nothing here knows of objects, rules or plans.
 
+mod node;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::condition::Halt;
-use crate::fact::{HierarchyFact, NamespaceFact};
-use crate::{Change, Labels, Name, Settings, Version};
+use crate::fact::{AnchorFact, HierarchyFact, NamespaceFact};
+use crate::{Change, Name, Settings};
 
+pub(crate) use node::{Namespace, Node};
 pub use walk::Illegal;
 
 /// A node's place. Valid as long as something mentions the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(u32);
 
-#[derive(Debug)]
-pub(crate) struct Namespace {
-    pub(crate) version: Version,
-    pub(crate) labels: Labels,
-    pub(crate) terminating: bool,
-}
-
-#[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) name: Name,
-    pub(crate) managed: bool,
-    pub(crate) namespace: Option<Namespace>,
-    pub(crate) hierarchy: Option<Box<HierarchyFact>>,
-    /// The link in force: the configured parent of an existing managed namespace.
-    parent: Option<Id>,
-    /// Ordered by name.
-    children: Vec<Id>,
-    /// How many objects in this namespace are known.
-    objects: u32,
-}
-
-impl Node {
-    /// Whether this is a namespace that hierarchy applies to.
-    pub(crate) fn exists(&self) -> bool {
-        self.managed && self.namespace.is_some()
-    }
-
-    /// What the `HierarchyConfiguration` says. A namespace that is going away loses that object some time before it goes
-    /// itself; until then its place is the one that its tree labels tell, lest everything below it lose for that time
-    /// what comes from above.
-    fn configured_parent(&self) -> Option<Name> {
-        let namespace = self.namespace.as_ref().filter(|_| self.managed)?;
-        match &self.hierarchy {
-            Some(hierarchy) => hierarchy.parent.clone().filter(|parent| !parent.is_empty()),
-            None if namespace.terminating => labelled_parent(&namespace.labels),
-            None => None,
-        }
-    }
-
-    fn is_mentioned(&self) -> bool {
-        self.namespace.is_some() || self.hierarchy.is_some() || !self.children.is_empty() || self.objects > 0
-    }
-}
-
-/// Ends the key of a tree label; before it stands the name of an ancestor, and the value is the distance to it.
-pub(crate) const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";
-
-fn labelled_parent(labels: &Labels) -> Option<Name> {
-    let parent =
-        |(key, value): (&str, &str)| key.strip_suffix(TREE_LABEL).filter(|_| value == "1").map(Name::from);
-    labels.iter().find_map(parent)
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     ids: HashMap<Name, Id>,
     nodes: Vec<Option<Node>>,
     free: Vec<Id>,
+    /// Where anchors of a name are.
+    holders: HashMap<Name, BTreeSet<Id>>,
 }
 
 impl Tree {
@@ -109,19 +60,17 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(&fact.name, settings);
-        let NamespaceFact { name, version, labels, terminating } = fact;
-        let stale = |seen: &Namespace| version.is_older_than(&seen.version);
+        let stale = |seen: &Namespace| fact.version.is_older_than(&seen.version);
         if self.node(id).namespace.as_ref().is_some_and(stale) {
             return;
         }
         let is_going = |node: &Node| node.namespace.as_ref().is_some_and(|seen| seen.terminating);
-        if is_going(self.node(id)) != terminating {
+        if is_going(self.node(id)) != fact.terminating {
             // What is in a namespace is kept right until it goes, and again when another has come under its name.
-            change.whole(name);
+            change.whole(fact.name.clone());
         }
-        self.restructure(id, settings, change, |node| {
-            node.namespace = Some(Namespace { version, labels, terminating });
-        });
+        let namespace = Namespace::from_fact(fact, settings);
+        self.restructure(id, settings, change, |node| node.namespace = Some(namespace));
     }
 
     pub(crate) fn forget_namespace(
@@ -165,6 +114,49 @@ impl Tree {
         }
     }
 
+    pub(crate) fn observe_anchor(
+        &mut self,
+        parent: &Name,
+        fact: AnchorFact,
+        settings: &Settings,
+        change: &mut Change,
+    ) {
+        let id = self.ensure(parent, settings);
+        let known = self.node(id).anchors.get(&fact.name);
+        if known.is_some_and(|known| fact.version.is_older_than(&known.version)) {
+            return;
+        }
+        let child = fact.name.clone();
+        if known.is_none() {
+            self.holders.entry(child.clone()).or_default().insert(id);
+        }
+        self.node_mut(id).anchors.insert(child.clone(), fact);
+        change.structure(parent.clone());
+        change.structure(child);
+    }
+
+    pub(crate) fn forget_anchor(&mut self, parent: &str, child: &Name, uid: &str, change: &mut Change) {
+        let Some(id) = self.id(parent) else { return };
+        if self.node(id).anchors.get(child).is_none_or(|known| *known.version.uid != *uid) {
+            return;
+        }
+        self.node_mut(id).anchors.remove(child);
+        if let Some(holders) = self.holders.get_mut(child) {
+            holders.remove(&id);
+            if holders.is_empty() {
+                self.holders.remove(child);
+            }
+        }
+        change.structure(self.name(id).clone());
+        change.structure(child.clone());
+        self.release(id);
+    }
+
+    /// The namespaces that hold an anchor of this name.
+    pub(crate) fn holders(&self, child: &str) -> impl Iterator<Item = Id> {
+        self.holders.get(child).into_iter().flatten().copied()
+    }
+
     /// Keeps the node of `name` while objects in it are known.
     pub(crate) fn pin(&mut self, name: &Name, settings: &Settings) -> Id {
         let id = self.ensure(name, settings);
@@ -186,21 +178,21 @@ impl Tree {
         change: &mut Change,
         edit: impl FnOnce(&mut Node),
     ) {
-        let standing = |node: &Node| {
-            (node.exists(), node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some()))
-        };
-        let before = (standing(self.node(id)), self.node(id).parent);
+        let before = (self.node(id).standing(), self.node(id).parent, self.node(id).handed_down(settings));
         edit(self.node_mut(id));
         let parent = self.node(id).configured_parent();
         let parent = parent.map(|name| self.ensure(&name, settings));
         if change.everything {
             self.link(id, parent);
-        } else if before == (standing(self.node(id)), parent) {
-            change.structure(self.name(id).clone());
-        } else {
+        } else if before.0 != self.node(id).standing() || before.1 != parent {
             self.touch_around(id, change);
             self.link(id, parent);
             self.touch_around(id, change);
+        } else {
+            change.structure(self.name(id).clone());
+            if before.2 != self.node(id).handed_down(settings) {
+                self.descendants(id).into_iter().for_each(|below| change.structure(self.name(below).clone()));
+            }
         }
         if let Some(old) = before.1 {
             self.release(old);
@@ -247,6 +239,7 @@ impl Tree {
             managed: settings.is_managed(name),
             namespace: None,
             hierarchy: None,
+            anchors: BTreeMap::new(),
             parent: None,
             children: Vec::new(),
             objects: 0,

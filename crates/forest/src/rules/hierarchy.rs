@@ -8,12 +8,13 @@
 //! changed meanwhile; a forest that disagrees is waited for and never overrules it.
 
 use super::question::{Answer, Answers, Awaited, Question};
-use super::{Cause, Check, Denial, Operation, Verdict};
+use super::{Check, Denial, Operation, User, Verdict, managed_keys};
 use crate::condition::Halt;
-use crate::{Forest, Name, Unmanaged};
+use crate::{Forest, Name, Unmanaged, keys};
 
 mod authority;
 mod conflict;
+mod overriding;
 #[cfg(test)]
 mod tests;
 
@@ -24,8 +25,8 @@ pub struct Request {
     pub operation: Operation,
     /// The namespace that it configures.
     pub namespace: Name,
-    /// The name of the requesting user, for messages.
-    pub user: String,
+    /// The requesting user.
+    pub user: User,
     /// The `spec` so far; the default one when it is created.
     pub old: Spec,
     /// The `spec` afterwards; the default one when it is deleted.
@@ -37,15 +38,15 @@ pub struct Request {
 pub struct Spec {
     /// The parent; `None` for none, also where the object has an empty string.
     pub parent: Option<Name>,
-    /// The keys under `labels`.
-    pub labels: Vec<String>,
-    /// The keys under `annotations`.
-    pub annotations: Vec<String>,
+    /// The pairs under `labels`.
+    pub labels: Vec<(String, String)>,
+    /// The pairs under `annotations`.
+    pub annotations: Vec<(String, String)>,
 }
 
 /// Judges `request` as far as `answers` go.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
-    let asked = Asked { forest, request, answers };
+    let asked = Asked { forest, request, answers, way: Way::Hierarchy };
     let verdict = asked.judge().unwrap_or_else(|verdict| verdict);
     match verdict {
         Verdict::Deny(denial) if request.operation == Operation::Delete => asked.unless_it_is_going(denial),
@@ -53,11 +54,31 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     }
 }
 
+/// Judges a change of parent that is made by the annotation `hnc.x-k8s.io/subnamespace-of`, on a namespace that exists or
+/// on one that is just being created: by the same rows, but for those about the object itself (3, 7 and 8).
+pub(super) fn review_annotation(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+    let way = if request.operation == Operation::Create { Way::NewNamespace } else { Way::Annotation };
+    let asked = Asked { forest, request, answers, way };
+    asked.judge().unwrap_or_else(|verdict| verdict)
+}
+
+/// How a parent is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By a `HierarchyConfiguration`.
+    Hierarchy,
+    /// By the annotation of a subnamespace.
+    Annotation,
+    /// By the annotation of a namespace that does not exist yet, so that nothing about it can be in the way.
+    NewNamespace,
+}
+
 /// A request with all that it is judged by.
 struct Asked<'a> {
     forest: &'a Forest,
     request: &'a Request,
     answers: &'a Answers,
+    way: Way,
 }
 
 impl Asked<'_> {
@@ -66,22 +87,38 @@ impl Asked<'_> {
             return Ok(Verdict::allow());
         }
         self.both_are_managed()?;
-        self.keys_are_managed()?;
-        self.namespace_is_known()?;
-        self.forest_agrees_on_the_present_parent()?;
-        self.no_ancestor_is_halted()?;
-        if self.request.old.parent == self.request.new.parent {
-            return Ok(Verdict::allow());
+        managed_keys::check(self.forest.settings(), &self.request.new.labels, &self.request.new.annotations)?;
+        self.structure_is_known()?;
+        if self.way != Way::NewNamespace {
+            self.namespace_is_known()?;
+            if self.stays_as_its_anchor_says()? {
+                return self.concluded(Vec::new());
+            }
+            self.forest_agrees_on_the_present_parent()?;
+            self.no_ancestor_is_halted()?;
+            self.is_not_external()?;
         }
-        if let Some(parent) = &self.request.new.parent {
-            self.parent_exists(parent)?;
-            self.no_cycle(parent)?;
+        if self.request.old.parent == self.request.new.parent && self.way == Way::Hierarchy {
+            return self.concluded(Vec::new());
         }
+        let warnings = match &self.request.new.parent {
+            None => Vec::new(),
+            Some(parent) => {
+                let warnings = self.parent_exists(parent)?;
+                self.no_cycle(parent)?;
+                warnings
+            }
+        };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
             self.no_conflicts(parent)?;
         }
-        Ok(Verdict::allow())
+        self.concluded(warnings)
+    }
+
+    fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
+        self.overrides_nothing_below()?;
+        Ok(Verdict::Allow { warnings })
     }
 
     /// The contents of a namespace that is going away, this object among them, are anyone's to delete, or it could never
@@ -109,28 +146,13 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Row 3.
-    fn keys_are_managed(&self) -> Check {
-        let Spec { labels, annotations, .. } = &self.request.new;
-        let causes = [("labels", labels), ("annotations", annotations)]
-            .into_iter()
-            .flat_map(|(field, keys)| keys.iter().map(move |key| (field, key)))
-            .map(|(field, key)| Cause {
-                field: format!("spec.{field}[{key}]"),
-                message: format!("Invalid value: {key:?}: not one of the managed {field} of this cluster"),
-            })
-            .collect::<Vec<_>>();
-        if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
+    /// From an incomplete picture nothing is concluded.
+    fn structure_is_known(&self) -> Check {
+        structure_is_known(self.forest)
     }
 
-    /// Row 4, and as much for the forest as a whole: from an incomplete picture nothing is concluded.
+    /// Row 4.
     fn namespace_is_known(&self) -> Check {
-        if let Some((stream, state)) = self.forest.structure_gap() {
-            return Err(Denial::unavailable(format!(
-                "the hierarchy cannot be relied on ({stream}: {state}); try again in a moment"
-            ))
-            .into());
-        }
         let namespace = &self.request.namespace;
         match self.presence(namespace)? {
             Presence::Here => Ok(()),
@@ -139,6 +161,26 @@ impl Asked<'_> {
             ))
             .into()),
         }
+    }
+
+    /// Row 8: the parent of a subnamespace is its annotation's affair; whether it stays so.
+    fn stays_as_its_anchor_says(&self) -> Check<bool> {
+        let Request { namespace, old, new, .. } = self.request;
+        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
+        let Some(parent) =
+            node.and_then(|node| node.subnamespace_of()).filter(|_| self.way == Way::Hierarchy)
+        else {
+            return Ok(false);
+        };
+        if new.parent.as_deref() == Some(parent) || new.parent == old.parent {
+            return Ok(true);
+        }
+        Err(Denial::conflict(format!(
+            "illegal parent {:?}: {namespace:?} is a subnamespace of {parent:?}, and its parent follows its annotation {}",
+            new.parent.as_deref().unwrap_or_default(),
+            keys::SUBNAMESPACE_OF
+        ))
+        .into())
     }
 
     fn forest_agrees_on_the_present_parent(&self) -> Check {
@@ -171,15 +213,42 @@ impl Asked<'_> {
         .into())
     }
 
-    /// Row 9.
-    fn parent_exists(&self, parent: &Name) -> Check {
-        match self.presence(parent)? {
-            Presence::Here => Ok(()),
-            Presence::Absent => Err(Denial::forbidden(format!(
-                "the requested parent {parent:?} does not exist; create it first"
+    /// Row 6.
+    fn is_not_external(&self) -> Check {
+        let Request { namespace, new, .. } = self.request;
+        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
+        let manager = node.and_then(|node| node.namespace.as_ref()).and_then(|seen| seen.external_manager());
+        match manager.filter(|_| new.parent.is_some()) {
+            None => Ok(()),
+            Some(manager) => Err(Denial::forbidden(format!(
+                "namespace {namespace:?} is managed by {manager:?} (annotation {}), so it can have no parent here",
+                keys::EXTERNALLY_MANAGED_BY
             ))
             .into()),
         }
+    }
+
+    /// Row 9. Whoever may create the parent, and give it a place, may name it before it is there: a whole tree can then be
+    /// applied in one go, in any order.
+    fn parent_exists(&self, parent: &Name) -> Check<Vec<String>> {
+        if matches!(self.presence(parent)?, Presence::Here) {
+            return Ok(Vec::new());
+        }
+        let rights =
+            [Question::MayCreateNamespace(parent.clone()), Question::MayCreateHierarchy(parent.clone())];
+        let open: Vec<Question> =
+            rights.iter().filter(|it| !self.answers.contains_key(it)).cloned().collect();
+        if !open.is_empty() {
+            return Err(Verdict::Ask(open));
+        }
+        if rights.iter().all(|right| self.answers[right] == Answer::Yes) {
+            return Ok(vec![format!(
+                "the parent {parent:?} does not exist yet; until it does, {:?} is halted and nothing is propagated to it",
+                self.request.namespace
+            )]);
+        }
+        Err(Denial::forbidden(format!("the requested parent {parent:?} does not exist; create it first"))
+            .into())
     }
 
     /// Row 10.
@@ -222,6 +291,17 @@ impl Asked<'_> {
         } else {
             Err(Verdict::Ask(vec![question]))
         }
+    }
+}
+
+/// 503 while the structure streams are incomplete.
+pub(super) fn structure_is_known(forest: &Forest) -> Check {
+    match forest.structure_gap() {
+        None => Ok(()),
+        Some((stream, state)) => Err(Denial::unavailable(format!(
+            "the hierarchy cannot be relied on ({stream}: {state}); try again in a moment"
+        ))
+        .into()),
     }
 }
 

@@ -1,70 +1,205 @@
 //! `namespaces.hnc.x-k8s.io`: what may happen to a namespace (section 7.6 of HNC's contract).
 //!
-//! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels can be written through
-//! all three. Never looks at the forest: what it judges here is in the request.
+//! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be
+//! written through all three. What a request does to the project's own keys is judged key by key, in `namespace/keys.rs`;
+//! everything else about a namespace is its owner's.
 
-use super::{Denial, Verdict};
-use crate::Labels;
-use crate::tree::TREE_LABEL;
+mod keys;
+#[cfg(test)]
+mod tests;
 
-/// A namespace that is to be created or changed.
+use super::question::{Answer, Answers, Question};
+use super::{Check, Denial, Operation, User, Verdict, anchor, hierarchy};
+use crate::{Forest, Labels, Name, keys as words};
+
+/// A namespace that is to be created, changed or deleted.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// Its labels so far; none when it is created.
-    pub old: Labels,
-    /// Its labels afterwards.
-    pub new: Labels,
+    /// Create, update or delete.
+    pub operation: Operation,
+    /// Its name.
+    pub name: Name,
+    /// The requesting user.
+    pub user: User,
+    /// Before; nothing when it is created.
+    pub old: Marks,
+    /// Afterwards; nothing when it is deleted.
+    pub new: Marks,
 }
 
-/// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so nobody but the controller
-/// adds, changes or removes one, on any namespace.
-pub fn review(request: &Request) -> Verdict {
-    let Request { old, new } = request;
-    let is_tree = |(key, _): &(&str, &str)| key.contains(TREE_LABEL);
-    let set = new.iter().filter(is_tree).filter(|(key, value)| old.get(key) != Some(*value));
-    let removed = old.iter().filter(is_tree).filter(|(key, _)| new.get(key).is_none());
-    let touched: Vec<&str> = set.chain(removed).map(|(key, _)| key).collect();
-    if touched.is_empty() {
-        return Verdict::allow();
+/// What of a namespace is judged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// All its labels.
+    pub labels: Labels,
+    /// All its annotations.
+    pub annotations: Labels,
+}
+
+impl Marks {
+    fn subnamespace_of(&self) -> Option<&str> {
+        self.annotations.get(words::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
     }
-    Denial::forbidden(format!(
-        "tree labels follow the hierarchy and cannot be set, changed or removed by hand: {}; to move a namespace, set \
-         spec.parent of its HierarchyConfiguration",
-        touched.join(", ")
-    ))
-    .into()
+
+    fn external_manager(&self) -> Option<&str> {
+        let manager = self.annotations.get(words::EXTERNALLY_MANAGED_BY);
+        manager.filter(|manager| !manager.is_empty() && *manager != words::GROUP)
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rules::DenialKind;
+/// Judges `request` as far as `answers` go.
+pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+    let asked = Asked { forest, request, answers };
+    let judged = match request.operation {
+        Operation::Create => asked.create(),
+        Operation::Update => asked.update(),
+        Operation::Delete => asked.delete(),
+    };
+    judged.err().unwrap_or_else(Verdict::allow)
+}
 
-    #[test]
-    fn tree_labels_are_nobodys_to_write() {
-        const A: &str = "a.tree.hnc.x-k8s.io/depth";
-        type Pairs = &'static [(&'static str, &'static str)];
-        let cases: [(&str, Pairs, Pairs, Option<&str>); 9] = [
-            ("created without", &[], &[("team", "red")], None),
-            ("created with", &[], &[(A, "0")], Some(A)),
-            ("kept", &[(A, "1")], &[(A, "1"), ("team", "red")], None),
-            ("changed", &[(A, "1")], &[(A, "2")], Some(A)),
-            ("removed", &[(A, "1")], &[], Some(A)),
-            ("all labels gone", &[(A, "1"), ("team", "red")], &[], Some(A)),
-            ("added to others", &[("team", "red")], &[(A, "1"), ("team", "red")], Some(A)),
-            ("contained in a longer key", &[], &[("a.tree.hnc.x-k8s.io/depths", "0")], Some("depths")),
-            ("a foreign key changes", &[("team", "red")], &[("team", "blue")], None),
-        ];
-        for (case, old, new, refused) in cases {
-            let request = Request { old: old.iter().copied().collect(), new: new.iter().copied().collect() };
-            match (review(&request), refused) {
-                (Verdict::Allow { .. }, None) => {}
-                (Verdict::Deny(denial), Some(named)) => {
-                    assert_eq!(denial.kind, DenialKind::Forbidden, "{case}");
-                    assert!(denial.message.contains(named), "{case}: {}", denial.message);
-                }
-                (verdict, _) => panic!("{case}: {verdict:?}"),
-            }
+struct Asked<'a> {
+    forest: &'a Forest,
+    request: &'a Request,
+    answers: &'a Answers,
+}
+
+impl Asked<'_> {
+    /// Whoever restores a backup brings namespaces back as they were; what is wrong about them by now, the controller puts
+    /// right.
+    fn create(&self) -> Check {
+        let Request { user, name, new, .. } = self.request;
+        if user.is_any_of(&self.forest.settings().restore_identities) {
+            return Ok(());
         }
+        self.keys()?;
+        self.initial_admin_is_the_creator()?;
+        anchor::orphans_consent(self.forest, name, self.answers)?;
+        match new.subnamespace_of() {
+            None => Ok(()),
+            Some(parent) => self.becomes_child_of(None, parent),
+        }
+    }
+
+    fn update(&self) -> Check {
+        let Request { old, new, .. } = self.request;
+        self.keys()?;
+        self.is_not_given_away()?;
+        if old.annotations.get(words::INITIAL_ADMIN) != new.annotations.get(words::INITIAL_ADMIN) {
+            return Err(anchor::initial_admin_is_fixed());
+        }
+        match (old.subnamespace_of(), new.subnamespace_of()) {
+            (old, new) if old == new => Ok(()),
+            (Some(old), None) => self.is_released_by(old),
+            (old, Some(new)) => self.becomes_child_of(old.or_else(|| self.present_parent()), new),
+            (None, None) => Ok(()),
+        }
+    }
+
+    fn present_parent(&self) -> Option<&str> {
+        self.forest.parent(&self.request.name).map(|parent| &**parent)
+    }
+
+    /// The annotation is a parent by another name, and is judged as one.
+    fn becomes_child_of(&self, old: Option<&str>, new: &str) -> Check {
+        let Request { operation, name, user, .. } = self.request;
+        let spec =
+            |parent: Option<&str>| hierarchy::Spec { parent: parent.map(Name::from), ..Default::default() };
+        let request = hierarchy::Request {
+            operation: *operation,
+            namespace: name.clone(),
+            user: user.clone(),
+            old: spec(old),
+            new: spec(Some(new)),
+        };
+        match hierarchy::review_annotation(self.forest, &request, self.answers) {
+            Verdict::Allow { .. } => Ok(()),
+            verdict => Err(verdict),
+        }
+    }
+
+    /// A namespace without the annotation keeps its parent, but the parent loses its hold on it.
+    fn is_released_by(&self, parent: &str) -> Check {
+        let question = Question::IsAdmin(parent.into());
+        match self.answers.get(&question) {
+            None => Err(Verdict::Ask(vec![question])),
+            Some(Answer::Yes) => Ok(()),
+            Some(Answer::Failed(why)) => Err(Denial::internal(format!(
+                "it could not be found out whether you are an admin of {parent:?}: {why}"
+            ))
+            .into()),
+            Some(Answer::No | Answer::Terminating) => Err(Denial::unauthorized(format!(
+                "user {:?} is not authorized to remove the annotation {} of {:?}: admin rights (update on \
+                 hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {parent:?}, which is its parent",
+                self.request.user.name,
+                words::SUBNAMESPACE_OF,
+                self.request.name
+            ))
+            .into()),
+        }
+    }
+
+    /// Rule d.
+    fn is_not_given_away(&self) -> Check {
+        let Request { name, old, new, .. } = self.request;
+        let manager = new.external_manager().filter(|manager| old.external_manager() != Some(*manager));
+        match manager.zip(self.present_parent()) {
+            None => Ok(()),
+            Some((manager, parent)) => Err(Denial::forbidden(format!(
+                "namespace {name:?} is a child of {parent:?}, so it cannot be managed by {manager:?}; make it a root first"
+            ))
+            .into()),
+        }
+    }
+
+    fn initial_admin_is_the_creator(&self) -> Check {
+        match self.request.new.annotations.get(words::INITIAL_ADMIN) {
+            Some(named) if named != self.request.user.name => Err(anchor::initial_admin_is_fixed()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Rules e and f. While the structure is not known, what bears no mark of it may go: a namespace outside every tree must
+    /// not have to wait for anybody.
+    fn delete(&self) -> Check {
+        let Request { name, old, .. } = self.request;
+        let marked = old.labels.get(words::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();
+        if let Err(unknown) = hierarchy::structure_is_known(self.forest) {
+            return if marked { Err(unknown) } else { Ok(()) };
+        }
+        self.has_no_anchor()?;
+        let Some(id) = self.forest.tree.existing(name) else { return Ok(()) };
+        let tree = &self.forest.tree;
+        let subnamespaces: Vec<&str> = tree
+            .children(id)
+            .iter()
+            .map(|child| tree.node(*child))
+            .filter(|child| child.subnamespace_of().is_some())
+            .map(|child| &*child.name)
+            .collect();
+        if subnamespaces.is_empty() || tree.allows_cascading_deletion(id) {
+            return Ok(());
+        }
+        Err(Denial::forbidden(format!(
+            "namespace {name:?} has subnamespaces, which would be deleted with it: {}; set spec.allowCascadingDeletion of its \
+             HierarchyConfiguration, or of one above it, to allow that",
+            subnamespaces.join(", ")
+        ))
+        .into())
+    }
+
+    fn has_no_anchor(&self) -> Check {
+        let Request { name, old, .. } = self.request;
+        let Some(parent) = old.subnamespace_of() else { return Ok(()) };
+        let tree = &self.forest.tree;
+        let anchored = tree.id(parent).is_some_and(|id| tree.node(id).anchors.contains_key(name));
+        if !anchored {
+            return Ok(());
+        }
+        Err(Denial::forbidden(format!(
+            "namespace {name:?} is a subnamespace of {parent:?}; delete its anchor there instead: kubectl delete subns {name} \
+             -n {parent}"
+        ))
+        .into())
     }
 }

@@ -10,6 +10,10 @@ pub enum Question {
     /// Is the requesting user admin of this namespace, that is: may they `update` `hierarchyconfigurations` of
     /// `hnc.x-k8s.io` in it? A `SubjectAccessReview`.
     IsAdmin(Name),
+    /// May the requesting user `create` a namespace of this name?
+    MayCreateNamespace(Name),
+    /// May the requesting user `create` a `hierarchyconfigurations` of `hnc.x-k8s.io` in this namespace?
+    MayCreateHierarchy(Name),
     /// Does this namespace exist now, and is it going away? A read past every cache.
     Namespace(Name),
     /// Will the forest come to know this within the time that a request can wait?

@@ -133,6 +133,16 @@ impl Tree {
         path
     }
 
+    /// Whether deleting this namespace may delete the subnamespaces below: by its own word or an ancestor's. In a cycle
+    /// only its own counts.
+    pub(crate) fn allows_cascading_deletion(&self, id: Id) -> bool {
+        let allows =
+            |id: &Id| self.node(*id).hierarchy.as_ref().is_some_and(|seen| seen.allow_cascading_deletion);
+        let Ancestry { path, repeats_at } = self.ancestry(id);
+        let counting = if repeats_at == Some(0) { &path[..1] } else { &path[..] };
+        counting.iter().any(allows)
+    }
+
     /// The top of the tree that `id` is in; where its ancestry comes round, the member at which it does.
     pub(crate) fn root(&self, id: Id) -> Id {
         let Ancestry { path, repeats_at } = self.ancestry(id);

@@ -40,7 +40,7 @@ impl Asked<'_> {
             Answer::No | Answer::Terminating => Err(Denial::unauthorized(format!(
                 "user {:?} is not authorized to change the parent of {:?}: admin rights (update on \
                  hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {namespace:?}, which is {role}",
-                self.request.user, self.request.namespace
+                self.request.user.name, self.request.namespace
             ))
             .into()),
         }
@@ -57,6 +57,7 @@ impl Asked<'_> {
         }
         Ok(match &self.request.new.parent {
             None => vec![leaving(self.forest, current)],
+            Some(parent) if !self.forest.exists(parent) => vec![leaving(self.forest, current)],
             Some(parent) => between(self.forest, current, parent),
         })
     }
@@ -67,7 +68,8 @@ impl Asked<'_> {
     }
 
     fn joining(&self) -> Vec<Consent> {
-        let parent = self.request.new.parent.iter().cloned();
+        // A parent that does not exist yet has nobody to ask; row 9 has looked at who may create it.
+        let parent = self.request.new.parent.iter().filter(|parent| self.forest.exists(parent)).cloned();
         parent.map(|namespace| Consent { namespace, role: "the new parent" }).collect()
     }
 }

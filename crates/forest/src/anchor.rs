@@ -1,0 +1,66 @@
+//! The states of a `SubnamespaceAnchor` (section 4.2 of HNC's contract).
+
+use crate::tree::Id;
+use crate::{AnchorFact, Forest, keys};
+
+/// What `status.status` of an anchor should say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AnchorState {
+    /// There is no namespace of the anchor's name.
+    Missing,
+    /// The namespace exists and is a subnamespace of the anchor's.
+    Ok,
+    /// The namespace exists and is something else.
+    Conflict,
+    /// The anchor has the name of a namespace that is not managed.
+    Forbidden,
+}
+
+impl AnchorState {
+    /// The word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Missing => "Missing",
+            Self::Ok => "Ok",
+            Self::Conflict => "Conflict",
+            Self::Forbidden => "Forbidden",
+        }
+    }
+}
+
+impl Forest {
+    /// The state of an anchor named `child` in the namespace `parent`, as the namespaces are; never as somebody wrote it.
+    pub(crate) fn anchor_state(&self, parent: &str, child: &str) -> AnchorState {
+        if !self.settings.is_managed(child) {
+            return AnchorState::Forbidden;
+        }
+        match self.tree.id(child).and_then(|id| self.tree.node(id).namespace.as_ref()) {
+            None => AnchorState::Missing,
+            Some(namespace) if namespace.subnamespace_of() == Some(parent) => AnchorState::Ok,
+            Some(_) => AnchorState::Conflict,
+        }
+    }
+
+    /// The anchor that made this namespace a subnamespace, if it is there.
+    pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
+        let node = self.tree.node(child);
+        let parent = self.tree.id(node.namespace.as_ref()?.subnamespace_of()?)?;
+        self.tree.node(parent).anchors.get(&node.name)
+    }
+}
+
+impl AnchorFact {
+    /// Whether our finalizer is on it.
+    pub(crate) fn is_held(&self) -> bool {
+        self.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER)
+    }
+}
+
+/// A list of finalizers with ours or without it, everybody else's kept; `None` when that changes nothing.
+pub(crate) fn finalizers(present: &[Box<str>], ours: &str, wanted: bool) -> Option<Vec<Box<str>>> {
+    if present.iter().any(|it| **it == *ours) == wanted {
+        return None;
+    }
+    let others = present.iter().filter(|it| ***it != *ours).cloned();
+    Some(others.chain(wanted.then(|| ours.into())).collect())
+}

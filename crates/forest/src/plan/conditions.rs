@@ -1,0 +1,104 @@
+//! What is wrong with a namespace, in the order in which it is shown.
+
+use super::marks::{Labelling, asked_for, managed};
+use crate::tree::{Id, Node};
+use crate::{Condition, Forest, Name, Reason};
+
+/// So many objects are named in a condition.
+const NAMED: usize = 3;
+
+/// Everything there is to say. An ancestor's halt comes first, where HNC's readers look for it; they take the first
+/// condition of a type.
+pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
+    let node = forest.tree.node(id);
+    let own = forest.tree.own_halt(id).map(|halt| halt.condition());
+    ancestor(forest, id)
+        .into_iter()
+        .chain(own)
+        .chain(anchor_missing(forest, id, node))
+        .chain(illegal_keys(forest, node))
+        .chain(overridden(forest, id))
+        .chain(failed_writes(forest, &node.name))
+        .collect()
+}
+
+fn ancestor(forest: &Forest, id: Id) -> Option<Condition> {
+    let root = forest.tree.halted_root(id).filter(|root| *root != id)?;
+    let name = forest.tree.name(root);
+    Some(Condition::new(
+        Reason::AncestorHaltActivities,
+        format!("Propagation is paused because the ancestor {name:?} is halted; see the conditions there"),
+    ))
+}
+
+fn anchor_missing(forest: &Forest, id: Id, node: &Node) -> Option<Condition> {
+    let parent = node.subnamespace_of()?;
+    forest.anchor_of(id).is_none().then(|| {
+        Condition::new(
+            Reason::SubnamespaceAnchorMissing,
+            format!(
+                "The anchor of this subnamespace is missing in its parent {parent:?}; create it again there, or remove \
+                 the annotation hnc.x-k8s.io/subnamespace-of to make this a full namespace"
+            ),
+        )
+    })
+}
+
+fn illegal_keys(forest: &Forest, node: &Node) -> Vec<Condition> {
+    let Some(hierarchy) = &node.hierarchy else { return Vec::new() };
+    let settings = forest.settings();
+    let labels = hierarchy.labels.iter().map(|(key, _)| key).filter(|key| !settings.is_managed_label(key));
+    let annotations =
+        hierarchy.annotations.iter().map(|(key, _)| key).filter(|key| !settings.is_managed_annotation(key));
+    let illegal = |reason, what, keys: Vec<&str>| {
+        (!keys.is_empty()).then(|| {
+            Condition::new(reason, format!("Not managed {what}, and so not applied: {}", keys.join(", ")))
+        })
+    };
+    illegal(Reason::IllegalManagedLabel, "as labels in this cluster", labels.collect())
+        .into_iter()
+        .chain(illegal(
+            Reason::IllegalManagedAnnotation,
+            "as annotations in this cluster",
+            annotations.collect(),
+        ))
+        .collect()
+}
+
+/// HNC loses such a value without a word.
+fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
+    let path = forest.tree.labelling(id);
+    let lost = [Labelling::Labels, Labelling::Annotations].into_iter().flat_map(|which| {
+        let values = managed(forest, &path, which);
+        asked_for(forest, id, which)
+            .into_iter()
+            .filter_map(|(key, value)| {
+                let deciding = values.get(key).filter(|it| it.value != value)?;
+                Some(format!("{key}={value} (ancestor {:?} says {:?})", deciding.from, deciding.value))
+            })
+            .collect::<Vec<_>>()
+    });
+    let lost: Vec<String> = lost.collect();
+    (!lost.is_empty()).then(|| {
+        Condition::new(
+            Reason::OverriddenByAncestor,
+            format!("These managed values are overridden from above: {}", lost.join("; ")),
+        )
+    })
+}
+
+fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
+    let failed = forest.failures.get(namespace)?;
+    let named = failed
+        .iter()
+        .take(NAMED)
+        .map(|(key, why)| format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), &*key.name));
+    let mut lines: Vec<String> = named.collect();
+    if failed.len() > NAMED {
+        lines.push(format!("and {} more", failed.len() - NAMED));
+    }
+    Some(Condition::new(
+        Reason::CannotPropagateObject,
+        format!("These objects could not be written or removed: {}", lines.join("; ")),
+    ))
+}

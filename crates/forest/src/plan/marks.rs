@@ -1,0 +1,169 @@
+//! Which labels and annotations a namespace should bear.
+//!
+//! Tree labels, the included label, the marker of parents, and what the hierarchy's managed labels and annotations say
+//! (section 3.1 of HNC's contract). Everybody else's labels are left alone.
+
+use std::collections::BTreeMap;
+
+use super::{Action, Edit};
+use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, TREE_LABEL};
+use crate::tree::{Id, Namespace};
+use crate::{Forest, Labels, Name, Version};
+
+/// How a namespace's labels and annotations differ from what they should be.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    version: Version,
+    labels: Edit,
+    annotations: Edit,
+}
+
+impl Marks {
+    /// The writes before and after everything else: what is taken away comes first, and the marker if a child is about to
+    /// be created. Where nothing depends on it, one write does both: a single write is never wider than either state.
+    pub(super) fn around(self, nothing_lost: bool, child_comes: bool) -> (Option<Action>, Option<Action>) {
+        let Self { version, labels, annotations } = self;
+        let write = |labels: Edit, annotations: Edit| {
+            let needed = !labels.is_empty() || !annotations.is_empty();
+            needed.then(|| Action::Mark { version: version.clone(), labels, annotations })
+        };
+        if child_comes && nothing_lost {
+            return (write(labels, annotations), None);
+        }
+        if nothing_lost {
+            return (None, write(labels, annotations));
+        }
+        let Edit { mut set, remove } = labels;
+        let marker = set.remove_entry(HAS_CHILDREN).into_iter().collect();
+        let first = write(Edit { set: marker, remove }, Edit::default());
+        (first, write(Edit { set, ..Edit::default() }, annotations))
+    }
+}
+
+/// What must be written. A namespace that is not managed loses the included label and keeps all others; one that is going
+/// away is left as it is.
+pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
+    let node = forest.tree.node(id);
+    let Some(seen) = node.namespace.as_ref().filter(|seen| !seen.terminating) else {
+        return Marks::default();
+    };
+    let (labels, annotations) = if node.managed { wanted(forest, id, seen) } else { Default::default() };
+    let settings = forest.settings();
+    let (external, listed) = (node.is_external(), settings.is_listed(&node.name));
+    let own_label = |key: &str| match key {
+        INCLUDED => true,
+        EXCLUDED => !listed,
+        _ if !node.managed => false,
+        HAS_CHILDREN => true,
+        _ => !external && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
+    };
+    let own_annotation =
+        |key: &str| node.managed && (key == ANCESTRY || !external && settings.is_managed_annotation(key));
+    Marks {
+        version: seen.version.clone(),
+        labels: edit(&seen.labels, labels, own_label),
+        annotations: edit(&seen.annotations, annotations, own_annotation),
+    }
+}
+
+fn edit(seen: &Labels, wanted: BTreeMap<String, String>, ours: impl Fn(&str) -> bool) -> Edit {
+    let surplus = seen.iter().map(|(key, _)| key).filter(|key| ours(key) && !wanted.contains_key(*key));
+    Edit {
+        remove: surplus.map(str::to_owned).collect(),
+        set: wanted.into_iter().filter(|(key, value)| seen.get(key) != Some(value)).collect(),
+    }
+}
+
+type Pairs = BTreeMap<String, String>;
+
+fn wanted(forest: &Forest, id: Id, seen: &Namespace) -> (Pairs, Pairs) {
+    let tree = &forest.tree;
+    let path = tree.labelling(id);
+    let mut labels = tree_labels(forest, &path);
+    labels.insert(INCLUDED.into(), "true".into());
+    if !tree.children(id).is_empty() || !tree.node(id).anchors.is_empty() {
+        labels.insert(HAS_CHILDREN.into(), "true".into());
+    }
+    let mut annotations = Pairs::new();
+    if seen.external_manager().is_none() {
+        labels.extend(managed(forest, &path, Labelling::Labels).into_iter().map(|(key, it)| (key, it.value)));
+        annotations = managed(forest, &path, Labelling::Annotations)
+            .into_iter()
+            .map(|(key, it)| (key, it.value))
+            .collect();
+    }
+    if forest.settings().ancestry_annotation {
+        let names: Vec<&str> = path.iter().rev().map(|above| &**tree.name(*above)).collect();
+        annotations.insert(ANCESTRY.into(), names.join("."));
+    }
+    (labels, annotations)
+}
+
+/// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.
+fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
+    let mut labels: Pairs = path
+        .iter()
+        .enumerate()
+        .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.tree.name(*above)), depth.to_string()))
+        .collect();
+    let Some(top) = path.last().map(|id| forest.tree.node(*id)).filter(|top| top.is_external()) else {
+        return labels;
+    };
+    for (ancestor, depth) in top.namespace.iter().flat_map(Namespace::tree_labels) {
+        if let Ok(depth) = depth.parse::<usize>()
+            && *ancestor != *top.name
+        {
+            labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert((depth + path.len() - 1).to_string());
+        }
+    }
+    labels
+}
+
+/// Whether labels or annotations are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Labelling {
+    Labels,
+    Annotations,
+}
+
+/// A managed value and whose word it is.
+#[derive(Debug)]
+pub(crate) struct Managed {
+    pub(crate) value: String,
+    pub(crate) from: Name,
+}
+
+/// The managed values that hold at the first of `path`, which ends at the top: the highest namespace that names a key
+/// decides it.
+pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMap<String, Managed> {
+    let mut values = BTreeMap::new();
+    for id in path {
+        let from = forest.tree.name(*id);
+        for (key, value) in asked_for(forest, *id, which) {
+            values.insert(key.to_owned(), Managed { value: value.to_owned(), from: from.clone() });
+        }
+    }
+    values
+}
+
+/// What one namespace asks for and may ask for, on itself and below. What is already on an external namespace counts as
+/// asked for.
+pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(&str, &str)> {
+    let (node, settings) = (forest.tree.node(id), forest.settings());
+    let (spec, live): (Option<&Labels>, Option<&Labels>) = match which {
+        Labelling::Labels => {
+            (node.hierarchy.as_ref().map(|it| &it.labels), node.namespace.as_ref().map(|it| &it.labels))
+        }
+        Labelling::Annotations => (
+            node.hierarchy.as_ref().map(|it| &it.annotations),
+            node.namespace.as_ref().map(|it| &it.annotations),
+        ),
+    };
+    let live = live.filter(|_| node.is_external());
+    let is_managed = |key: &str| match which {
+        Labelling::Labels => settings.is_managed_label(key),
+        Labelling::Annotations => settings.is_managed_annotation(key),
+    };
+    let pairs = spec.into_iter().chain(live).flat_map(Labels::iter);
+    pairs.filter(|(key, _)| is_managed(key)).collect()
+}

@@ -1,0 +1,196 @@
+//! `subnamespaceanchors.hnc.x-k8s.io`: who may ask for which subnamespace, and give it up (section 7.4 of HNC's contract).
+//!
+//! Ordinary RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The
+//! state that an anchor shows is never believed: whoever may write anchors can write it too.
+
+use super::question::{Answer, Answers, Awaited, Question};
+use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
+use crate::{AnchorState, Forest, Name, keys};
+
+#[cfg(test)]
+mod tests;
+
+/// An anchor that is to be created, changed or deleted.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Create, update or delete.
+    pub operation: Operation,
+    /// The namespace it is in: the parent.
+    pub parent: Name,
+    /// Its name: the child.
+    pub child: Name,
+    /// The requesting user.
+    pub user: User,
+    /// `spec.labels` afterwards.
+    pub labels: Vec<(String, String)>,
+    /// `spec.annotations` afterwards.
+    pub annotations: Vec<(String, String)>,
+    /// The annotation `hnc.x-k8s.io/initial-admin` before and after.
+    pub initial_admin: (Option<String>, Option<String>),
+}
+
+/// Judges `request` as far as `answers` go.
+pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+    let asked = Asked { forest, request, answers };
+    let judged = match request.operation {
+        Operation::Create => asked.create(),
+        Operation::Update => asked.well_formed().and_then(|()| asked.initial_admin_stays()),
+        Operation::Delete => asked.delete(),
+    };
+    judged.err().unwrap_or_else(Verdict::allow)
+}
+
+struct Asked<'a> {
+    forest: &'a Forest,
+    request: &'a Request,
+    answers: &'a Answers,
+}
+
+impl Asked<'_> {
+    fn create(&self) -> Check {
+        self.well_formed()?;
+        self.both_are_managed()?;
+        if self.request.user.is_any_of(&self.forest.settings().restore_identities) {
+            return Ok(());
+        }
+        self.initial_admin_is_the_creator()?;
+        hierarchy::structure_is_known(self.forest)?;
+        self.child_is_free_or_ours()?;
+        self.orphans_consent()
+    }
+
+    /// Rows 1 and 2.
+    fn well_formed(&self) -> Check {
+        let Request { child, labels, annotations, .. } = self.request;
+        if !managed_keys::is_dns_label(child) {
+            return Err(Denial::invalid(vec![Cause {
+                field: "metadata.name".into(),
+                message: format!(
+                    "Invalid value: {child:?}: becomes the name of a namespace, so it must be a DNS label: at most 63 \
+                     lower-case letters, digits and '-', the first and last a letter or a digit"
+                ),
+            }])
+            .into());
+        }
+        managed_keys::check(self.forest.settings(), labels, annotations)
+    }
+
+    /// Rows 3 and 4.
+    fn both_are_managed(&self) -> Check {
+        let Request { parent, child, .. } = self.request;
+        let places = [(parent, "it can have no subnamespaces"), (child, "it cannot be a subnamespace")];
+        for (name, consequence) in places {
+            if let Some(why) = self.forest.settings().unmanaged(name) {
+                return Err(Denial::forbidden(format!("namespace {name:?} {why}, so {consequence}")).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Row 5. A lost anchor of a subnamespace may be created again.
+    fn child_is_free_or_ours(&self) -> Check {
+        let Request { parent, child, .. } = self.request;
+        match self.forest.anchor_state(parent, child) {
+            AnchorState::Ok | AnchorState::Forbidden => Ok(()),
+            AnchorState::Missing => self.is_really_missing(child),
+            AnchorState::Conflict => Err(Denial::conflict(format!(
+                "namespace {child:?} exists already and is not a subnamespace of {parent:?}; choose another name"
+            ))
+            .into()),
+        }
+    }
+
+    /// What the forest does not know is looked up before it is relied on.
+    fn is_really_missing(&self, child: &Name) -> Check {
+        let question = Question::Namespace(child.clone());
+        match self.answers.get(&question) {
+            None => Err(Verdict::Ask(vec![question])),
+            Some(Answer::No) => Ok(()),
+            Some(Answer::Failed(why)) => {
+                Err(Denial::internal(format!("it could not be found out whether {child:?} exists: {why}"))
+                    .into())
+            }
+            Some(Answer::Yes | Answer::Terminating) => {
+                let question = Question::Await(Awaited::Namespace(child.clone()));
+                if !self.answers.contains_key(&question) {
+                    return Err(Verdict::Ask(vec![question]));
+                }
+                Err(Denial::unavailable(format!(
+                    "namespace {child:?} is just coming or going; try again in a moment"
+                ))
+                .into())
+            }
+        }
+    }
+
+    /// The name of a missing parent is not up for grabs: with the namespace comes power over those that wait for it.
+    fn orphans_consent(&self) -> Check {
+        orphans_consent(self.forest, &self.request.child, self.answers)
+    }
+
+    /// Row 6, by the forest and not by the state that the anchor shows.
+    fn delete(&self) -> Check {
+        let Request { parent, child, .. } = self.request;
+        hierarchy::structure_is_known(self.forest)?;
+        if self.forest.anchor_state(parent, child) != AnchorState::Ok {
+            return Ok(());
+        }
+        let Some(id) = self.forest.tree.id(child) else { return Ok(()) };
+        if self.forest.tree.children(id).is_empty() || self.forest.tree.allows_cascading_deletion(id) {
+            return Ok(());
+        }
+        Err(Denial::forbidden(format!(
+            "the subnamespace {child:?} has children; set spec.allowCascadingDeletion of its HierarchyConfiguration, or of \
+             one above it, to delete them with it"
+        ))
+        .into())
+    }
+
+    fn initial_admin_is_the_creator(&self) -> Check {
+        match &self.request.initial_admin.1 {
+            Some(named) if *named != self.request.user.name => Err(initial_admin_is_fixed()),
+            _ => Ok(()),
+        }
+    }
+
+    fn initial_admin_stays(&self) -> Check {
+        let (old, new) = &self.request.initial_admin;
+        if old == new { Ok(()) } else { Err(initial_admin_is_fixed()) }
+    }
+}
+
+/// Whoever creates a namespace that existing ones name as their parent must be admin of each of these.
+pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
+    if forest.exists(name) {
+        return Ok(());
+    }
+    let orphans = forest.children(name);
+    let questions: Vec<Question> = orphans.iter().cloned().map(Question::IsAdmin).collect();
+    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
+    if !open.is_empty() {
+        return Err(Verdict::Ask(open));
+    }
+    let refusing: Vec<String> = orphans
+        .iter()
+        .zip(&questions)
+        .filter(|(_, question)| answers[question] != Answer::Yes)
+        .map(|(orphan, _)| format!("{orphan:?}"))
+        .collect();
+    if refusing.is_empty() {
+        return Ok(());
+    }
+    Err(Denial::forbidden(format!(
+        "{name:?} is the missing parent of existing namespaces, so only an admin of all of them may create it; you are not \
+         admin of: {}",
+        refusing.join(", ")
+    ))
+    .into())
+}
+
+pub(super) fn initial_admin_is_fixed() -> Verdict {
+    Denial::forbidden(format!(
+        "the annotation {} names the creator, is recorded when the object is created, and cannot be changed",
+        keys::INITIAL_ADMIN
+    ))
+    .into()
+}

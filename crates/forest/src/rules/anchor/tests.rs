@@ -1,0 +1,1 @@
+//! Rows of section 7.4.

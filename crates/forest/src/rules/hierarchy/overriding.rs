@@ -1,0 +1,53 @@
+//! With `--refuse-label-conflicts`: what a change would override below.
+
+use super::Asked;
+use crate::plan::{Labelling, asked_for, managed};
+use crate::rules::{Check, Denial};
+use crate::tree::Id;
+
+/// So many conflicts are named.
+const NAMED: usize = 20;
+
+impl Asked<'_> {
+    /// Refuses when a managed value that a descendant asks for would be overridden by what this change brings.
+    pub(super) fn overrides_nothing_below(&self) -> Check {
+        let request = self.request;
+        if !self.forest.settings().refuse_label_conflicts || request.old == request.new {
+            return Ok(());
+        }
+        let Some(id) = self.forest.tree.id(&request.namespace) else { return Ok(()) };
+        let found: Vec<String> = [Labelling::Labels, Labelling::Annotations]
+            .into_iter()
+            .flat_map(|which| self.overridden(id, which))
+            .take(NAMED)
+            .collect();
+        if found.is_empty() {
+            return Ok(());
+        }
+        Err(Denial::conflict(format!("these managed values would be overridden: {}", found.join("; ")))
+            .into())
+    }
+
+    fn overridden(&self, id: Id, which: Labelling) -> Vec<String> {
+        let (forest, new) = (self.forest, &self.request.new);
+        let own = match which {
+            Labelling::Labels => &new.labels,
+            Labelling::Annotations => &new.annotations,
+        };
+        let parent = new.parent.as_ref().and_then(|parent| forest.tree.existing(parent));
+        let from_above =
+            parent.map(|id| managed(forest, &forest.tree.labelling(id), which)).unwrap_or_default();
+        let deciding = |key: &str| {
+            let above = from_above.get(key).map(|it| it.value.as_str());
+            above.or_else(|| own.iter().rev().find(|(it, _)| it == key).map(|(_, value)| value.as_str()))
+        };
+        let own = own.iter().map(|(key, value)| (id, key.as_str(), value.as_str()));
+        let below = forest.tree.descendants(id).into_iter();
+        let below =
+            below.flat_map(|id| asked_for(forest, id, which).into_iter().map(move |(key, it)| (id, key, it)));
+        own.chain(below)
+            .filter(|(_, key, value)| deciding(key).is_some_and(|it| it != *value))
+            .map(|(id, key, value)| format!("{key}={value} of {:?}", forest.tree.name(id)))
+            .collect()
+    }
+}

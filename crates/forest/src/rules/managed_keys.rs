@@ -1,0 +1,124 @@
+//! Row 3 of sections 7.3 and 7.4 of HNC's contract: which labels and annotations may be asked for.
+
+use super::{Cause, Check, Denial};
+use crate::Settings;
+
+/// Every key must be managed and well formed, and so must the values of labels; all faults are told at once.
+pub(super) fn check(
+    settings: &Settings,
+    labels: &[(String, String)],
+    annotations: &[(String, String)],
+) -> Check {
+    let of_label = |(key, value): &(String, String)| {
+        let fault = qualified_name_fault(key).or_else(|| {
+            (!settings.is_managed_label(key)).then_some("not one of the managed labels of this cluster")
+        });
+        let value_fault = label_value_fault(value);
+        let cause = |fault: &str, what: &str| Cause {
+            field: format!("spec.labels[{key}]"),
+            message: format!("Invalid value: {what:?}: {fault}"),
+        };
+        fault.map(|fault| cause(fault, key)).into_iter().chain(value_fault.map(|fault| cause(fault, value)))
+    };
+    let of_annotation = |(key, _): &(String, String)| {
+        let fault = qualified_name_fault(&key.to_lowercase()).or_else(|| {
+            (!settings.is_managed_annotation(key))
+                .then_some("not one of the managed annotations of this cluster")
+        });
+        fault.map(|fault| Cause {
+            field: "spec.annotations".into(),
+            message: format!("Invalid value: {key:?}: {fault}"),
+        })
+    };
+    let causes: Vec<Cause> =
+        labels.iter().flat_map(of_label).chain(annotations.iter().filter_map(of_annotation)).collect();
+    if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
+}
+
+/// As the API server judges the keys of labels and annotations.
+fn qualified_name_fault(key: &str) -> Option<&'static str> {
+    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
+        return Some("the part before the slash must be a DNS subdomain");
+    }
+    (!is_name(name)).then_some(
+        "the name must be at most 63 letters, digits, '-', '_' or '.', the first and last a letter or a digit",
+    )
+}
+
+fn label_value_fault(value: &str) -> Option<&'static str> {
+    (!value.is_empty() && !is_name(value)).then_some(
+        "a label's value must be at most 63 letters, digits, '-', '_' or '.', the first and last a letter or a digit",
+    )
+}
+
+fn is_name(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && ends(text.chars().next())
+        && ends(text.chars().last())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
+}
+
+/// Whether this can be the name of a namespace.
+pub(super) fn is_dns_label(text: &str) -> bool {
+    let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    (1..=63).contains(&text.len())
+        && text.starts_with(alphanumeric)
+        && text.ends_with(alphanumeric)
+        && text.chars().all(|c| alphanumeric(c) || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{DenialKind, Verdict};
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn faults_are_told_all_at_once_and_name_the_field() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let settings = settings.managing(&["team", "cost/.*|x y"], &["note"]).unwrap();
+        assert_eq!(
+            check(&settings, &pairs(&[("team", "red"), ("cost/center", "")]), &pairs(&[("note", "a b")])),
+            Ok(())
+        );
+        let labels = pairs(&[("teams", "red"), ("team", "-red"), ("x y", "z")]);
+        let Err(Verdict::Deny(denial)) = check(&settings, &labels, &pairs(&[("other", "")])) else {
+            panic!("allowed");
+        };
+        assert_eq!(denial.kind, DenialKind::Invalid);
+        let fields: Vec<&str> = denial.causes.iter().map(|cause| cause.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            ["spec.labels[teams]", "spec.labels[team]", "spec.labels[x y]", "spec.annotations"]
+        );
+    }
+
+    #[test]
+    fn own_keys_are_never_managed() {
+        let settings =
+            Settings::new("hnc-system", [""; 0], ".*").unwrap().managing(&[".*"], &[".*"]).unwrap();
+        for key in ["hnc.x-k8s.io/included-namespace", "a.tree.hnc.x-k8s.io/depth"] {
+            assert!(check(&settings, &pairs(&[(key, "true")]), &[]).is_err(), "{key}");
+            assert!(check(&settings, &[], &pairs(&[(key, "true")])).is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn names_of_namespaces() {
+        for (name, good) in
+            [("a", true), ("a-1", true), ("", false), ("a.b", false), ("-a", false), ("A", false)]
+        {
+            assert_eq!(is_dns_label(name), good, "{name:?}");
+        }
+        assert!(is_dns_label(&"a".repeat(63)) && !is_dns_label(&"a".repeat(64)));
+    }
+}

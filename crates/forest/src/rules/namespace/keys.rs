@@ -1,0 +1,143 @@
+//! What a request may do to the labels and annotations that are the hierarchy's own.
+//!
+//! Each check compares before and after: what stays as it was is never judged, or nobody could change anything else.
+
+use super::{Asked, Request};
+use crate::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
+use crate::rules::question::{Answer, Question};
+use crate::rules::{Check, Denial, Operation, Verdict};
+
+impl Asked<'_> {
+    pub(super) fn keys(&self) -> Check {
+        self.included()?;
+        self.excluded()?;
+        self.marker()?;
+        self.external_manager()?;
+        self.tree_labels()
+    }
+
+    /// Rule a. A managed namespace may be created without the label, which the controller adds then: with the mutating
+    /// webhook down nobody could create namespaces otherwise.
+    fn included(&self) -> Check {
+        let Request { operation, name, old, new, .. } = self.request;
+        let (before, after) = (old.labels.get(INCLUDED), new.labels.get(INCLUDED));
+        let added_later = *operation == Operation::Create && after.is_none();
+        if before == after || added_later {
+            return Ok(());
+        }
+        match (self.forest.settings().unmanaged(name), after) {
+            (None, Some("true")) | (Some(_), None) => Ok(()),
+            (None, _) => Err(forbidden(format!(
+                "the label {INCLUDED} of namespace {name:?} must stay \"true\", because the namespace is managed"
+            ))),
+            (Some(why), Some(_)) => {
+                Err(forbidden(format!("namespace {name:?} {why}, so it may not bear the label {INCLUDED}")))
+            }
+        }
+    }
+
+    fn excluded(&self) -> Check {
+        let Request { name, old, new, .. } = self.request;
+        let after = new.labels.get(EXCLUDED);
+        let free = after.is_none() || after == old.labels.get(EXCLUDED);
+        if free || (after == Some("true") && self.forest.settings().is_listed(name)) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "only a namespace that the administrator has excluded by name (--excluded-namespace) may bear the label \
+             {EXCLUDED}, with the value \"true\"; {name:?} is not or would not"
+        )))
+    }
+
+    fn marker(&self) -> Check {
+        let Request { old, new, .. } = self.request;
+        if old.labels.get(HAS_CHILDREN) == new.labels.get(HAS_CHILDREN) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "the label {HAS_CHILDREN} follows the hierarchy and cannot be set, changed or removed by hand"
+        )))
+    }
+
+    /// Who keeps a namespace's place is for identities that the operator has named. Without a manager the namespace falls
+    /// back to this hierarchy; whoever administers it may decide that, or nobody could when the tool is gone.
+    fn external_manager(&self) -> Check {
+        let Request { name, old, new, user, .. } = self.request;
+        let (before, after) = (old.external_manager(), new.external_manager());
+        if before == after {
+            return Ok(());
+        }
+        let named = |manager: &str| {
+            let identities = self.forest.settings().external_managers.iter();
+            user.is_any_of(identities.filter(|(value, _)| value == manager).map(|(_, identity)| identity))
+        };
+        let by_its_manager = before.is_none_or(named);
+        match after {
+            Some(manager) if named(manager) && by_its_manager => Ok(()),
+            None if by_its_manager => Ok(()),
+            None => self.is_admin_of_itself(),
+            Some(manager) => Err(forbidden(format!(
+                "namespace {name:?} cannot be given to the manager {manager:?} (annotation {EXTERNALLY_MANAGED_BY}) by {:?}; \
+                 the administrator names who may (--external-manager)",
+                user.name
+            ))),
+        }
+    }
+
+    fn is_admin_of_itself(&self) -> Check {
+        let Request { name, user, .. } = self.request;
+        let question = Question::IsAdmin(name.clone());
+        match self.answers.get(&question) {
+            None => Err(Verdict::Ask(vec![question])),
+            Some(Answer::Yes) => Ok(()),
+            Some(_) => Err(forbidden(format!(
+                "{:?} may not remove the annotation {EXTERNALLY_MANAGED_BY}: it takes an admin of {name:?} or its manager",
+                user.name
+            ))),
+        }
+    }
+
+    /// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so nobody but the
+    /// controller adds, changes or removes one, on any namespace. On an external one, its manager does; but no such label
+    /// may name a namespace that is here.
+    fn tree_labels(&self) -> Check {
+        let Request { name, old, new, .. } = self.request;
+        let is_tree = |(key, _): &(&str, &str)| key.contains(TREE_LABEL);
+        let set =
+            new.labels.iter().filter(is_tree).filter(|(key, value)| old.labels.get(key) != Some(*value));
+        let removed = old.labels.iter().filter(is_tree).filter(|(key, _)| new.labels.get(key).is_none());
+        let touched: Vec<&str> = set.chain(removed).map(|(key, _)| key).collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        if !self.is_the_external_manager() {
+            return Err(forbidden(format!(
+                "tree labels follow the hierarchy and cannot be set, changed or removed by hand: {}; to move a namespace, set \
+                 spec.parent of its HierarchyConfiguration",
+                touched.join(", ")
+            )));
+        }
+        let here = touched
+            .iter()
+            .filter_map(|key| key.strip_suffix(TREE_LABEL))
+            .find(|ancestor| **ancestor != **name && self.forest.exists(ancestor));
+        match here {
+            None => Ok(()),
+            Some(ancestor) => Err(Denial::conflict(format!(
+                "a tree label of an external namespace cannot name {ancestor:?}, which is a namespace of this cluster"
+            ))
+            .into()),
+        }
+    }
+
+    fn is_the_external_manager(&self) -> bool {
+        let Request { new, user, .. } = self.request;
+        let identities = self.forest.settings().external_managers.iter();
+        let named = identities.filter(|(value, _)| Some(value.as_str()) == new.external_manager());
+        user.is_any_of(named.map(|(_, identity)| identity))
+    }
+}
+
+fn forbidden(message: String) -> Verdict {
+    Denial::forbidden(message).into()
+}
