@@ -4,6 +4,7 @@
 //! accepts is accepted here. Nothing in this module starts anything or talks to anyone.
 
 mod go;
+mod hierarchy;
 mod values;
 
 #[cfg(test)]
@@ -19,7 +20,7 @@ use std::{
 use clap::{Args, Parser, ValueEnum};
 use regex::Regex;
 
-pub use self::go::IgnoredFlags;
+pub use self::{go::IgnoredFlags, hierarchy::HierarchyArgs};
 use crate::listen::ListenAddress;
 
 /// Flags that both binaries have.
@@ -64,9 +65,23 @@ pub struct CommonArgs {
     /// How log lines are written to standard error
     #[arg(long, value_name = "FORMAT", default_value = "json", value_enum)]
     pub log_format: LogFormat,
+
+    /// How the hierarchy is to be.
+    #[command(flatten)]
+    pub hierarchy: HierarchyArgs,
 }
 
 impl CommonArgs {
+    /// What rules and plans depend on.
+    ///
+    /// # Errors
+    /// Never for flags that were parsed.
+    pub fn settings(&self) -> anyhow::Result<forest::Settings> {
+        let included = self.included_namespace_regex.clone();
+        let settings = forest::Settings::anchored(&self.namespace, self.excluded_namespaces(), included);
+        self.hierarchy.add_to(settings)
+    }
+
     /// The kubeconfig file that was asked for. An empty value counts as none, as in HNC.
     pub fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty())

@@ -8,8 +8,8 @@ mod stream;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use forest::{Fact, Forest, Kind, KindId, NamespaceFact, Settings, Stream, StreamState};
-use hns_api::HierarchyConfiguration;
+use forest::{Fact, Forest, Kind, KindId, NamespaceFact, Stream, StreamState};
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
@@ -50,6 +50,8 @@ pub fn start(
     let resource = HierarchyConfiguration::api_resource();
     let hierarchies = Api::<DynamicObject>::all_with(client.clone(), &resource);
     tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), Config::default())));
+    let anchors = Api::<DynamicObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
+    tasks.spawn(pump.clone().run(Anchors, move || watcher(anchors.clone(), Config::default())));
     for (id, kind) in forest.kinds() {
         let stream = Objects { id, kind: Arc::new(kind.clone()) };
         match detail {
@@ -63,10 +65,11 @@ pub fn start(
 }
 
 /// The empty forest of an installation with these flags.
-pub fn forest(args: &CommonArgs) -> Forest {
-    let included = args.included_namespace_regex.clone();
-    let settings = Settings::anchored(&args.namespace, args.excluded_namespaces(), included);
-    Forest::new(Arc::new(settings), vec![Kind::role(), Kind::role_binding()])
+///
+/// # Errors
+/// Never for flags that were parsed.
+pub fn forest(args: &CommonArgs) -> anyhow::Result<Forest> {
+    Ok(Forest::new(Arc::new(args.settings()?), vec![Kind::role(), Kind::role_binding()]))
 }
 
 /// How the API server calls a kind.
@@ -120,8 +123,11 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
 }
 
 const WAITING: &str = "its first complete list has not arrived yet";
-const STRUCTURE_STREAMS: [(Stream, &str); 2] =
-    [(Stream::Namespaces, "namespaces"), (Stream::Hierarchies, "hierarchyconfigurations")];
+const STRUCTURE_STREAMS: [(Stream, &str); 3] = [
+    (Stream::Namespaces, "namespaces"),
+    (Stream::Hierarchies, "hierarchyconfigurations"),
+    (Stream::Anchors, "subnamespaceanchors"),
+];
 
 struct Namespaces;
 
@@ -174,6 +180,34 @@ impl Translate<DynamicObject> for Hierarchies {
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {
         Fact::Hierarchies(items)
+    }
+}
+
+struct Anchors;
+
+impl Translate<DynamicObject> for Anchors {
+    type Item = (forest::Name, forest::AnchorFact);
+
+    fn stream(&self) -> (Stream, String) {
+        (Stream::Anchors, format!("subnamespaceanchors.{}", hns_api::GROUP))
+    }
+
+    fn item(&self, object: DynamicObject) -> Self::Item {
+        ingest::anchor(object)
+    }
+
+    fn seen(&self, (namespace, anchor): Self::Item) -> Fact {
+        Fact::Anchor(namespace, anchor)
+    }
+
+    fn gone(&self, object: DynamicObject) -> Fact {
+        let metadata = object.metadata;
+        let uid = ingest::version(&metadata).uid;
+        Fact::AnchorGone(ingest::namespace_of(&metadata), ingest::name(&metadata), uid)
+    }
+
+    fn all(&self, items: Vec<Self::Item>) -> Fact {
+        Fact::Anchors(items)
     }
 }
 

@@ -89,7 +89,7 @@ impl ForestWriter {
 mod tests {
     use std::time::Duration;
 
-    use forest::{Labels, NamespaceFact, Settings, Stream, Version};
+    use forest::{NamespaceFact, Settings, Stream, Version};
     use parking_lot::Mutex;
 
     use super::*;
@@ -103,8 +103,7 @@ mod tests {
         Fact::Namespace(NamespaceFact {
             name: name.into(),
             version: Version { uid: "1".into(), resource_version: "1".into() },
-            labels: Labels::default(),
-            terminating: false,
+            ..NamespaceFact::default()
         })
     }
 

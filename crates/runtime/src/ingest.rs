@@ -3,12 +3,16 @@
 //! Parsing never fails as a whole. What cannot be understood becomes a fact that says so, because an object that was
 //! skipped would linger as what it was before, or be taken for deleted at the next relist. Decides nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forest::{
     Canonical, Condition, HierarchyFact, HierarchyStatus, Name, NamespaceFact, ObjectFact, Version,
 };
-use hns_api::{HierarchyConfigurationSpec, HierarchyConfigurationStatus, annotations, labels};
+use hns_api::{
+    HierarchyConfigurationSpec, HierarchyConfigurationStatus, KeyValue, SubnamespaceAnchorSpec, annotations,
+    labels,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::DynamicObject;
 use serde_json::{Map, Value};
@@ -23,26 +27,70 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
     }
 }
 
+/// Labels or annotations as metadata shows them.
+pub fn pairs(map: Option<&BTreeMap<String, String>>) -> Labels {
+    map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+fn listed(pairs: Option<Vec<KeyValue>>) -> Labels {
+    pairs.into_iter().flatten().map(|pair| (pair.key, pair.value)).collect()
+}
+
+fn finalizers(metadata: &ObjectMeta) -> Vec<Box<str>> {
+    metadata.finalizers.iter().flatten().map(|it| it.as_str().into()).collect()
+}
+
 /// A `HierarchyConfiguration`, with the namespace that it configures. Content that is not as the types say makes a fact
 /// that is unreadable.
 pub fn hierarchy(object: DynamicObject) -> (Name, HierarchyFact) {
-    let namespace = namespace_of(&object.metadata);
-    let version = version(&object.metadata);
-    let fact = match parse_hierarchy(object.data) {
-        Ok((parent, status)) => HierarchyFact { version, parent, status, unreadable: None },
-        Err(error) => {
-            tracing::warn!(%namespace, %error, "a HierarchyConfiguration cannot be understood; its namespace is frozen");
-            HierarchyFact { version, unreadable: Some(error.to_string().into()), ..HierarchyFact::default() }
-        }
-    };
+    let DynamicObject { metadata, data, .. } = object;
+    let namespace = namespace_of(&metadata);
+    let mut fact = parse_hierarchy(data).unwrap_or_else(|error| {
+        tracing::warn!(%namespace, %error, "a HierarchyConfiguration cannot be understood; its namespace is frozen");
+        HierarchyFact { unreadable: Some(error.to_string().into()), ..HierarchyFact::default() }
+    });
+    fact.version = version(&metadata);
+    fact.finalizers = finalizers(&metadata);
+    fact.terminating = metadata.deletion_timestamp.is_some();
     (namespace, fact)
 }
 
-fn parse_hierarchy(mut data: Value) -> Result<(Option<Name>, HierarchyStatus), serde_json::Error> {
+fn parse_hierarchy(mut data: Value) -> Result<HierarchyFact, serde_json::Error> {
     let spec: Option<HierarchyConfigurationSpec> = serde_json::from_value(data["spec"].take())?;
     let status: Option<HierarchyConfigurationStatus> = serde_json::from_value(data["status"].take())?;
-    let parent = spec.and_then(|spec| spec.parent).filter(|parent| !parent.is_empty());
-    Ok((parent.map(Name::from), hierarchy_status(&status.unwrap_or_default())))
+    let spec = spec.unwrap_or_default();
+    Ok(HierarchyFact {
+        parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
+        allow_cascading_deletion: spec.allow_cascading_deletion.unwrap_or(false),
+        labels: listed(spec.labels),
+        annotations: listed(spec.annotations),
+        status: hierarchy_status(&status.unwrap_or_default()),
+        ..HierarchyFact::default()
+    })
+}
+
+/// A `SubnamespaceAnchor`, with the namespace that it is in. Of one that cannot be understood only the metadata counts: its
+/// subnamespace gets no labels or annotations from it.
+pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
+    let DynamicObject { metadata, mut data, .. } = object;
+    let namespace = namespace_of(&metadata);
+    let spec: Result<Option<SubnamespaceAnchorSpec>, _> = serde_json::from_value(data["spec"].take());
+    let spec = spec.unwrap_or_else(|error| {
+        let name = metadata.name.as_deref();
+        tracing::warn!(%namespace, name, %error, "a SubnamespaceAnchor cannot be understood; its labels are not used");
+        None
+    });
+    let SubnamespaceAnchorSpec { labels, annotations } = spec.unwrap_or_default();
+    let fact = AnchorFact {
+        name: name(&metadata),
+        version: version(&metadata),
+        labels: listed(labels),
+        annotations: listed(annotations),
+        state: data["status"]["status"].as_str().map(Into::into),
+        finalizers: finalizers(&metadata),
+        terminating: metadata.deletion_timestamp.is_some(),
+    };
+    (namespace, fact)
 }
 
 fn hierarchy_status(status: &HierarchyConfigurationStatus) -> HierarchyStatus {

@@ -34,27 +34,25 @@ pub(crate) struct Asker<'a> {
 impl Asker<'_> {
     /// The answer; at the deadline, that there is none.
     pub(crate) async fn ask(&self, question: &Question) -> Answer {
-        let (name, answering) = match question {
-            Question::IsAdmin(namespace) => {
-                ("is-admin", futures::future::Either::Left(self.is_admin(namespace)))
-            }
-            Question::Namespace(name) => (
-                "namespace",
-                futures::future::Either::Right(futures::future::Either::Left(self.namespace(name))),
-            ),
-            Question::Await(awaited) => {
-                ("await", futures::future::Either::Right(futures::future::Either::Right(self.wait(awaited))))
-            }
-        };
-        let answer = timeout_at(self.deadline, answering)
-            .await
-            .unwrap_or_else(|_| Answer::Failed("the API server did not answer in time".into()));
-        self.metrics.asked(name, label(&answer));
+        let answer = timeout_at(self.deadline, self.find_out(question)).await;
+        let answer =
+            answer.unwrap_or_else(|_| Answer::Failed("the API server did not answer in time".into()));
+        self.metrics.asked(question_label(question), label(&answer));
         answer
     }
 
-    async fn is_admin(&self, namespace: &str) -> Answer {
-        let review = access_review(self.user, namespace);
+    async fn find_out(&self, question: &Question) -> Answer {
+        match question {
+            Question::IsAdmin(namespace) => self.may(hierarchy("update", namespace)).await,
+            Question::MayCreateHierarchy(namespace) => self.may(hierarchy("create", namespace)).await,
+            Question::MayCreateNamespace(name) => self.may(new_namespace(name)).await,
+            Question::Namespace(name) => self.namespace(name).await,
+            Question::Await(awaited) => self.wait(awaited).await,
+        }
+    }
+
+    async fn may(&self, right: ResourceAttributes) -> Answer {
+        let review = access_review(self.user, right);
         match Api::<SubjectAccessReview>::all(self.client.clone())
             .create(&PostParams::default(), &review)
             .await
@@ -89,23 +87,49 @@ fn label(answer: &Answer) -> &'static str {
     }
 }
 
-/// May the user `update` `hierarchyconfigurations` in `namespace`? Everything that is known of the user is passed on,
-/// because authorizers may look at any of it.
-fn access_review(user: &UserInfo, namespace: &str) -> SubjectAccessReview {
+fn question_label(question: &Question) -> &'static str {
+    match question {
+        Question::IsAdmin(_) => "is-admin",
+        Question::MayCreateHierarchy(_) => "may-create-hierarchy",
+        Question::MayCreateNamespace(_) => "may-create-namespace",
+        Question::Namespace(_) => "namespace",
+        Question::Await(_) => "await",
+    }
+}
+
+/// A right on the `HierarchyConfiguration` of a namespace, in any version and under any name.
+fn hierarchy(verb: &str, namespace: &str) -> ResourceAttributes {
+    ResourceAttributes {
+        verb: Some(verb.into()),
+        group: Some(GROUP.into()),
+        version: Some("*".into()),
+        resource: Some(HierarchyConfiguration::plural(&()).into_owned()),
+        namespace: Some(namespace.into()),
+        ..ResourceAttributes::default()
+    }
+}
+
+/// The API server asks about the creation of a namespace as of one within itself.
+fn new_namespace(name: &str) -> ResourceAttributes {
+    ResourceAttributes {
+        verb: Some("create".into()),
+        group: Some(String::new()),
+        version: Some("v1".into()),
+        resource: Some("namespaces".into()),
+        name: Some(name.into()),
+        ..ResourceAttributes::default()
+    }
+}
+
+/// Everything that is known of the user is passed on, because authorizers may look at any of it.
+fn access_review(user: &UserInfo, right: ResourceAttributes) -> SubjectAccessReview {
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {
             user: user.username.clone(),
             groups: user.groups.clone(),
             uid: user.uid.clone(),
             extra: user.extra.clone(),
-            resource_attributes: Some(ResourceAttributes {
-                verb: Some("update".into()),
-                group: Some(GROUP.into()),
-                version: Some("*".into()),
-                resource: Some(HierarchyConfiguration::plural(&()).into_owned()),
-                namespace: Some(namespace.into()),
-                ..ResourceAttributes::default()
-            }),
+            resource_attributes: Some(right),
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()

@@ -5,6 +5,7 @@
 
 use forest::rules::{Denial, DenialKind};
 use hns_api::GROUP;
+use json_patch::Patch;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
 use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
@@ -31,6 +32,10 @@ impl Subject {
             kind: "HierarchyConfiguration",
             name: hns_api::names::HIERARCHY_CONFIGURATION.into(),
         }
+    }
+
+    pub(crate) fn anchor(name: &str) -> Self {
+        Self { group: GROUP, resource: "subnamespaceanchors", kind: "SubnamespaceAnchor", name: name.into() }
     }
 
     fn qualified(&self, name: &str) -> String {
@@ -82,6 +87,18 @@ pub(crate) fn allow(
     response.result.code = 200;
     response.warnings = (!warnings.is_empty()).then_some(warnings);
     response.into_review()
+}
+
+/// The answer that lets the request pass with a change.
+pub(crate) fn patch(
+    request: &AdmissionRequest<DynamicObject>,
+    patch: Patch,
+) -> AdmissionReview<DynamicObject> {
+    let mut response = AdmissionResponse::from(request);
+    response.result.code = 200;
+    let patched = response.clone().with_patch(patch);
+    // A patch that cannot be written is left out: the controller makes the same change later.
+    patched.unwrap_or(response).into_review()
 }
 
 /// The answer that refuses the request.

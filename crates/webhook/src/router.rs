@@ -11,7 +11,8 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Request as HttpRequest, State
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
-use forest::rules::{Denial, hierarchy, namespace};
+use forest::Forest;
+use forest::rules::{Answers, Denial, Verdict, anchor, hierarchy, namespace};
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::handle::ForestHandle;
 use kube::Client;
@@ -42,35 +43,58 @@ pub struct App {
 pub fn router(app: App) -> Router {
     Router::new()
         .route(paths::HIERARCHY_CONFIGURATIONS, post(hierarchy_configurations))
+        .route(paths::SUBNAMESPACE_ANCHORS, post(subnamespace_anchors))
         .route(paths::NAMESPACES, post(namespaces))
+        .route(paths::NAMESPACE_LABEL, post(namespace_label))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(app)
 }
 
 async fn hierarchy_configurations(State(app): State<App>, http: HttpRequest) -> Response {
     app.answer(names::HIERARCHY_CONFIGURATIONS, http, async |app, asked| {
-        let decision = match webhooks::hierarchy::read(&asked.request) {
-            Ok(request) => {
-                let rule = |forest: &_, answers: &_| hierarchy::review(forest, &request, answers);
-                judge(&app.asker(asked), rule).await
-            }
-            Err(denial) => Decision::Deny(denial),
-        };
-        (Subject::hierarchy(), decision)
+        let read = webhooks::hierarchy::read(&asked.request);
+        (Subject::hierarchy(), app.decide(asked, read, hierarchy::review).await)
+    })
+    .await
+}
+
+async fn subnamespace_anchors(State(app): State<App>, http: HttpRequest) -> Response {
+    app.answer(names::SUBNAMESPACE_ANCHORS, http, async |app, asked| {
+        let read = webhooks::anchor::read(&asked.request);
+        let name =
+            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.child.to_string());
+        (Subject::anchor(&name), app.decide(asked, read, anchor::review).await)
     })
     .await
 }
 
 async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
     app.answer(names::NAMESPACES, http, async |app, asked| {
-        let decision = match webhooks::namespace::read(&asked.request) {
-            Ok(Some(request)) => judge(&app.asker(asked), |_, _| namespace::review(&request)).await,
-            Ok(None) => Decision::Allow { warnings: vec![] },
-            Err(denial) => Decision::Deny(denial),
-        };
-        (Subject::namespace(&asked.request.name), decision)
+        let read = webhooks::namespace::read(&asked.request);
+        let name =
+            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.name.to_string());
+        (Subject::namespace(&name), app.decide(asked, read, namespace::review).await)
     })
     .await
+}
+
+/// Never refuses: what is wrong with a namespace is for the validating webhook to say.
+async fn namespace_label(State(app): State<App>, http: HttpRequest) -> Response {
+    let started = Instant::now();
+    let request = match read(http).await {
+        Ok(asked) => asked.request,
+        Err(unreadable) => return app.refuse(names::NAMESPACE_LABEL, unreadable),
+    };
+    let patch = request.object.as_ref().and_then(|namespace| {
+        app.forest.read(|forest| webhooks::mutate::included_label(forest.settings(), namespace))
+    });
+    let verdict = if patch.is_some() { "patched" } else { "allowed" };
+    app.metrics.reviewed(names::NAMESPACE_LABEL, verdict, started.elapsed());
+    Json(match patch {
+        Some(patch) => respond::patch(&request, patch),
+        None => respond::allow(&request, vec![]),
+    })
+    .into_response()
 }
 
 /// A review, and until when it must be answered.
@@ -100,6 +124,19 @@ impl App {
             self.conclude(webhook, &asked.request, &subject, decision, started)
         };
         Json(review).into_response()
+    }
+
+    /// Has a rule judge what was read.
+    async fn decide<R>(
+        &self,
+        asked: &Asked,
+        read: Result<R, Denial>,
+        rule: impl Fn(&Forest, &R, &Answers) -> Verdict,
+    ) -> Decision {
+        match read {
+            Ok(request) => judge(&self.asker(asked), |forest, answers| rule(forest, &request, answers)).await,
+            Err(denial) => Decision::Deny(denial),
+        }
     }
 
     fn conclude(

@@ -43,7 +43,7 @@ fn certificate(args: &Args, process: &Process) -> anyhow::Result<Arc<ServingCert
 }
 
 fn watch(args: &Args, process: &Process, client: &Client) -> anyhow::Result<ForestHandle> {
-    let (writer, handle) = ForestWriter::new(feed::forest(&args.common), Box::new(|_| {}));
+    let (writer, handle) = ForestWriter::new(feed::forest(&args.common)?, Box::new(|_| {}));
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     let mut streams = handle.read(|forest| feed::start(client, forest, &writer, Detail::Metadata, &metrics));

@@ -2,10 +2,13 @@
 //!
 //! A webhook reads the objects of the request and names the rule. What it cannot read it denies. Judges nothing.
 
+pub(crate) mod anchor;
 pub(crate) mod hierarchy;
+pub(crate) mod mutate;
 pub(crate) mod namespace;
 
-use forest::rules::{Denial, DenialKind, Operation};
+use forest::rules::{Denial, DenialKind, Operation, User};
+use hns_api::KeyValue;
 use kube::core::DynamicObject;
 use kube::core::admission::{self, AdmissionRequest};
 
@@ -40,4 +43,13 @@ fn new(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>
         (_, Some(object)) => Ok(Some(object)),
         (_, None) => Err(unreadable("it holds no object")),
     }
+}
+
+fn user(request: &Request) -> User {
+    let info = &request.user_info;
+    User { name: info.username.clone().unwrap_or_default(), groups: info.groups.clone().unwrap_or_default() }
+}
+
+fn pairs(listed: Option<Vec<KeyValue>>) -> Vec<(String, String)> {
+    listed.into_iter().flatten().map(|pair| (pair.key, pair.value)).collect()
 }

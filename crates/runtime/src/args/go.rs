@@ -26,8 +26,6 @@ const MEANINGLESS: &[(&str, Shape)] = &[
 /// Flags of HNC's manager that change what users see, and do not do so here yet.
 const WITHOUT_EFFECT: &[(&str, Shape)] = &[
     ("enable-hrq", Shape::Boolean),
-    ("managed-namespace-annotation", Shape::Value),
-    ("managed-namespace-label", Shape::Value),
     ("nopropagation-label", Shape::Value),
     ("unpropagated-annotation", Shape::Value),
     ("unpropagated-label", Shape::Value),

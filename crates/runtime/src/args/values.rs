@@ -105,3 +105,35 @@ fn unit_in_seconds(unit: &str) -> Option<f64> {
         _ => None,
     }
 }
+
+/// A pattern of keys. Those of the hierarchy itself are never matched, whatever the pattern; one that is about nothing else
+/// is refused.
+pub(super) fn managed_key(value: &str) -> Result<Regex, String> {
+    anchored_regex(value)?;
+    if value.contains("hnc.x-k8s.io") || value.contains(r"hnc\.x-k8s\.io") {
+        return Err("the keys of hnc.x-k8s.io cannot be managed".to_owned());
+    }
+    Regex::new(value).map_err(|error| error.to_string())
+}
+
+/// `VALUE=USER_OR_GROUP`; the value has no `=`.
+pub(super) fn external_manager(value: &str) -> Result<(String, String), String> {
+    match value.split_once('=') {
+        Some((manager, identity)) if !manager.is_empty() && !identity.is_empty() => {
+            if manager == "hnc.x-k8s.io" {
+                return Err("hnc.x-k8s.io is the value that means no other manager".to_owned());
+            }
+            Ok((manager.to_owned(), identity.to_owned()))
+        }
+        _ => Err("expected VALUE=USER_OR_GROUP".to_owned()),
+    }
+}
+
+/// The name of a user or a group.
+pub(super) fn identity(value: &str) -> Result<String, String> {
+    if value.is_empty() {
+        Err("expected the name of a user or a group".to_owned())
+    } else {
+        Ok(value.to_owned())
+    }
+}

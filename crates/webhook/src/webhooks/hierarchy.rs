@@ -3,11 +3,11 @@
 use forest::Name;
 use forest::rules::Denial;
 use forest::rules::hierarchy::{Request as RuleRequest, Spec};
-use hns_api::{HierarchyConfigurationSpec, KeyValue};
+use hns_api::HierarchyConfigurationSpec;
 use kube::core::DynamicObject;
 use serde::Deserialize;
 
-use super::{Request, new, old, operation, unreadable};
+use super::{Request, new, old, operation, pairs, unreadable, user};
 
 /// The rule's request.
 pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
@@ -19,7 +19,7 @@ pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
     Ok(RuleRequest {
         operation,
         namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
-        user: request.user_info.username.clone().unwrap_or_default(),
+        user: user(request),
         old: spec(old)?,
         new: spec(new)?,
     })
@@ -30,10 +30,9 @@ fn spec(object: Option<&DynamicObject>) -> Result<Spec, Denial> {
     let spec = Option::<HierarchyConfigurationSpec>::deserialize(spec)
         .map_err(|error| unreadable(format!("spec: {error}")))?
         .unwrap_or_default();
-    let keys = |pairs: Option<Vec<KeyValue>>| pairs.into_iter().flatten().map(|pair| pair.key).collect();
     Ok(Spec {
         parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
-        labels: keys(spec.labels),
-        annotations: keys(spec.annotations),
+        labels: pairs(spec.labels),
+        annotations: pairs(spec.annotations),
     })
 }

@@ -2,23 +2,32 @@
 //!
 //! The same for `namespaces`, `namespaces/status` and `namespaces/finalize`.
 
-use forest::Labels;
-use forest::rules::namespace::Request as RuleRequest;
-use forest::rules::{Denial, Operation};
+use forest::rules::Denial;
+use forest::rules::namespace::{Marks, Request as RuleRequest};
+use hns_runtime::ingest;
 use kube::core::DynamicObject;
 
-use super::{Request, new, old, operation};
+use super::{Request, new, old, operation, unreadable, user};
 
-/// The rule's request; `None` where no rule applies.
-pub(crate) fn read(request: &Request) -> Result<Option<RuleRequest>, Denial> {
+/// The rule's request.
+pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
-    if operation == Operation::Delete {
-        return Ok(None);
-    }
-    Ok(Some(RuleRequest { old: labels(old(request, operation)?), new: labels(new(request, operation)?) }))
+    let (old, new) = (old(request, operation)?, new(request, operation)?);
+    // A review of a deleted collection carries no name, and one of a generated name may not either.
+    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    Ok(RuleRequest {
+        operation,
+        name: ingest::name(&object.metadata),
+        user: user(request),
+        old: marks(old),
+        new: marks(new),
+    })
 }
 
-fn labels(object: Option<&DynamicObject>) -> Labels {
-    let labels = object.and_then(|object| object.metadata.labels.as_ref());
-    labels.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+fn marks(object: Option<&DynamicObject>) -> Marks {
+    let metadata = object.map(|object| &object.metadata);
+    Marks {
+        labels: ingest::pairs(metadata.and_then(|metadata| metadata.labels.as_ref())),
+        annotations: ingest::pairs(metadata.and_then(|metadata| metadata.annotations.as_ref())),
+    }
 }

@@ -1,0 +1,69 @@
+//! `namespacelabel.hnc.x-k8s.io`: puts the included label on managed namespaces (section 7.8 of HNC's contract).
+//!
+//! Patches that one key and nothing else. A wrong value is left for the validating webhook to refuse.
+
+use forest::Settings;
+use hns_api::labels;
+use json_patch::Patch;
+use kube::core::DynamicObject;
+use serde_json::json;
+
+/// The patch that the namespace needs, if it needs one.
+pub(crate) fn included_label(settings: &Settings, namespace: &DynamicObject) -> Option<Patch> {
+    let metadata = &namespace.metadata;
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let present = metadata.labels.as_ref();
+    let has_label = present.is_some_and(|present| present.contains_key(labels::INCLUDED_NAMESPACE));
+    if has_label || metadata.deletion_timestamp.is_some() || name.is_empty() || !settings.is_managed(name) {
+        return None;
+    }
+    let operation = if present.is_some() {
+        // A slash within a key is written ~1 in a JSON pointer.
+        let path = format!("/metadata/labels/{}", labels::INCLUDED_NAMESPACE.replace('/', "~1"));
+        json!({ "op": "add", "path": path, "value": labels::TRUE })
+    } else {
+        json!({ "op": "add", "path": "/metadata/labels", "value": { labels::INCLUDED_NAMESPACE: labels::TRUE } })
+    };
+    serde_json::from_value(json!([operation])).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn patched(namespace: Value) -> Value {
+        let settings = Settings::new("hnc-system", ["kube-system"], ".*").unwrap();
+        let object: DynamicObject = serde_json::from_value(namespace.clone()).unwrap();
+        let mut after = namespace;
+        if let Some(patch) = included_label(&settings, &object) {
+            json_patch::patch(&mut after, &patch).unwrap();
+        }
+        after
+    }
+
+    #[test]
+    fn only_our_key_is_added_and_unknown_fields_stay() {
+        let label = "hnc.x-k8s.io/included-namespace";
+        let cases = [
+            (
+                json!({"metadata": {"name": "a"}, "x": 1}),
+                json!({"metadata": {"name": "a", "labels": {label: "true"}}, "x": 1}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "labels": {"b/c": "d"}}}),
+                json!({"metadata": {"name": "a", "labels": {"b/c": "d", label: "true"}}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "labels": {label: "no"}}}),
+                json!({"metadata": {"name": "a", "labels": {label: "no"}}}),
+            ),
+            (json!({"metadata": {"name": "kube-system"}}), json!({"metadata": {"name": "kube-system"}})),
+            (json!({"metadata": {"generateName": "a-"}}), json!({"metadata": {"generateName": "a-"}})),
+        ];
+        for (before, after) in cases {
+            assert_eq!(patched(before.clone()), after, "{before}");
+        }
+    }
+}
