@@ -3,16 +3,16 @@
 //! Flags, logging, the connection to the API server, TLS, servers, readiness, shutdown, leadership.
 //! Nothing in this crate knows a rule of the hierarchy or judges a request.
 
+pub mod admin;
 pub mod args;
+pub mod client;
 pub mod feed;
 pub mod handle;
 pub mod ingest;
+pub mod lease;
 pub mod listen;
 pub mod metrics;
 pub mod readiness;
-pub mod admin;
-pub mod client;
-pub mod lease;
 pub mod serve;
 pub mod shutdown;
 pub mod start;
