@@ -6,8 +6,13 @@ use crate::{Name, ObjectKey};
 
 /// The namespaces whose plan may have changed, and in which respect.
 ///
-/// Guarantee: a namespace that is not named here has the plan it had before. The reverse does not hold: planning a
-/// touched namespace may find nothing to do.
+/// Guarantee: a namespace that is not named here has the plan it had before, and one that is has the same writes outside
+/// the named scope, though their order may be another. The reverse does not hold: planning what is touched may find
+/// nothing to do.
+///
+/// Two things touch nothing though plans differ. A lost stream takes what rests on it out of all plans, and everything is
+/// touched when it is back. And that a failed write has become needless is found by planning it again, as whoever told of
+/// the failure does.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
     /// Every namespace is touched in every respect.

@@ -156,12 +156,7 @@ impl Forest {
             Fact::StreamLost(stream, why) => {
                 self.streams.insert(stream, StreamState::Lost(why));
             }
-            Fact::WriteFailed(namespace, key, why) => {
-                let failed = self.failures.entry(namespace.clone()).or_default();
-                if failed.insert(key, why.clone()) != Some(why) {
-                    change.structure(namespace);
-                }
-            }
+            Fact::WriteFailed(namespace, key, why) => self.failed(namespace, key, why, &mut change),
             Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
         }
         self.touch_holders(&mut change);
@@ -355,6 +350,17 @@ impl Forest {
             for below in self.tree.descendants(id) {
                 change.object(self.tree.name(below).clone(), key.clone());
             }
+        }
+    }
+
+    /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
+    fn failed(&mut self, namespace: Name, key: ObjectKey, why: Box<str>, change: &mut Change) {
+        if !self.exists(&namespace) {
+            return;
+        }
+        let failed = self.failures.entry(namespace.clone()).or_default();
+        if failed.insert(key, why.clone()) != Some(why) {
+            change.structure(namespace);
         }
     }
 

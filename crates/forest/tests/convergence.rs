@@ -232,7 +232,7 @@ fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, order: usize) {
     let mut state = cluster.clone();
     let mut seen = vec![state.access(name)];
     for write in &writes {
-        state.perform(name, write).unwrap();
+        state.perform(name, write).expect("a plan fits the state that it is made from");
         seen.push(state.access(name));
     }
     let allowed: BTreeSet<_> = seen[0].union(&seen[seen.len() - 1]).cloned().collect();

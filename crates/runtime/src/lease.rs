@@ -119,8 +119,8 @@ impl Leadership {
     pub async fn release(&self) {
         self.shared.release.notify_one();
         let mut phase = self.phase.clone();
-        // An error means that the elector is gone: ended.
-        let _ = phase.wait_for(|phase| *phase == Phase::Ended).await;
+        // Until the elector is gone. Its phase ends before it writes: nobody here may act meanwhile.
+        while phase.changed().await.is_ok() {}
     }
 }
 

@@ -37,9 +37,16 @@ impl Cluster {
         names
     }
 
+    /// The configured parent; of a namespace that is going and has lost its `HierarchyConfiguration`, the one that its tree
+    /// labels tell.
     pub(crate) fn parent(&self, name: &str) -> Option<Name> {
-        let parent = self.hierarchies.get(name)?.parent.clone()?;
-        (self.exists(name) && !parent.is_empty()).then_some(parent)
+        let seen = self.namespaces.get(name).filter(|_| managed(name))?;
+        let labelled = || seen.labels.iter().find(|(key, value)| key.ends_with(TREE) && *value == "1");
+        match self.hierarchies.get(name) {
+            Some(hierarchy) => hierarchy.parent.clone().filter(|parent| !parent.is_empty()),
+            None if seen.terminating => labelled().map(|(key, _)| key.trim_end_matches(TREE).into()),
+            None => None,
+        }
     }
 
     pub(crate) fn children(&self, name: &str) -> Vec<Name> {

@@ -1,6 +1,6 @@
 //! Things that happen to a cluster, for property tests: few names, so that everything meets everything.
 
-use forest::{Condition, Fact, KindId, ObjectKey, Reason, Stream};
+use forest::{Condition, Fact, KindId, Name, ObjectKey, Reason, Stream};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
@@ -36,9 +36,10 @@ pub(crate) enum Op {
     RemoveHierarchy(At),
     Source(At, u8, u8),
     Copy(At, u8, u8, At),
-    Exclude(At, u8, bool),
-    TerminateObject(At, u8),
-    RemoveObject(At, u8),
+    /// These three take one of the objects that there are.
+    Exclude(u8, bool),
+    TerminateObject(u8),
+    RemoveObject(u8),
 }
 
 fn at() -> impl Strategy<Value = At> {
@@ -56,8 +57,7 @@ pub(crate) fn any_op() -> impl Strategy<Value = Op> {
         1 => at().prop_map(Op::Garble),
         1 => (at(), any::<u8>()).prop_map(|(at, status)| Op::Scribble(at, status)),
         1 => at().prop_map(Op::RemoveHierarchy),
-        1 => (at(), any::<u8>(), any::<bool>()).prop_map(|(at, key, it)| Op::Exclude(at, key, it)),
-        1 => (at(), any::<u8>()).prop_map(|(at, key)| Op::TerminateObject(at, key)),
+        1 => any::<u8>().prop_map(Op::TerminateObject),
         10 => object_op(),
     ]
 }
@@ -68,7 +68,8 @@ pub(crate) fn object_op() -> impl Strategy<Value = Op> {
         6 => (at(), any::<u8>(), any::<u8>()).prop_map(|(at, key, body)| Op::Source(at, key, body)),
         3 => (at(), any::<u8>(), any::<u8>(), at())
             .prop_map(|(at, key, body, from)| Op::Copy(at, key, body, from)),
-        2 => (at(), any::<u8>()).prop_map(|(at, key)| Op::RemoveObject(at, key)),
+        2 => any::<u8>().prop_map(Op::RemoveObject),
+        1 => (any::<u8>(), any::<bool>()).prop_map(|(which, it)| Op::Exclude(which, it)),
     ]
 }
 
@@ -106,15 +107,25 @@ impl Op {
             Self::Copy(at, object, bits, from) => {
                 Some(cluster.put(NAMES[at], &key(object), Some(NAMES[from]), body(&key(object), bits)))
             }
-            Self::Exclude(at, object, excluded) => {
-                cluster.change_object(NAMES[at], &key(object), |it| it.excluded = excluded)
+            Self::Exclude(which, excluded) => {
+                let (at, key) = one_of(cluster, which)?;
+                cluster.change_object(&at, &key, |it| it.excluded = excluded)
             }
-            Self::TerminateObject(at, object) => {
-                cluster.change_object(NAMES[at], &key(object), |it| it.terminating = true)
+            Self::TerminateObject(which) => {
+                let (at, key) = one_of(cluster, which)?;
+                cluster.change_object(&at, &key, |it| it.terminating = true)
             }
-            Self::RemoveObject(at, object) => cluster.remove_object(NAMES[at], &key(object)),
+            Self::RemoveObject(which) => {
+                let (at, key) = one_of(cluster, which)?;
+                cluster.remove_object(&at, &key)
+            }
         }
     }
+}
+
+fn one_of(cluster: &Cluster, which: u8) -> Option<(Name, ObjectKey)> {
+    let at = usize::from(which).checked_rem(cluster.objects.len())?;
+    cluster.objects.keys().nth(at).cloned()
 }
 
 fn labels(bits: u8) -> Vec<(&'static str, &'static str)> {

@@ -54,9 +54,9 @@ impl Pump {
                         self.deliver(&translate, event, &mut listed);
                     }
                     Err(error) => {
-                        let refused = self.failed(&translate.stream(), &error);
+                        let lists_anew = self.failed(&translate.stream(), &error);
                         tokio::time::sleep(delay.next()).await;
-                        if refused {
+                        if lists_anew {
                             break;
                         }
                     }
@@ -81,12 +81,12 @@ impl Pump {
     }
 
     /// Tells the forest when the API server refuses; then nothing is known of the objects until they are listed anew.
-    /// While it cannot be reached, what was known last still stands.
+    /// While it cannot be reached, what was known last still stands. Whether only a new list can help.
     fn failed(&self, (stream, name): &(Stream, String), error: &Error) -> bool {
         self.metrics.failed(name);
         let Some(why) = refusal(error) else {
             tracing::info!(stream = name, %error, "watch interrupted");
-            return false;
+            return is_expired(error);
         };
         tracing::warn!(stream = name, %error, "cannot be listed or watched");
         self.writer.tell([Fact::StreamLost(*stream, why.into())]);
@@ -104,6 +104,12 @@ fn refusal(error: &Error) -> Option<String> {
     matches!(status.code, 400..=409 | 411..=428).then(|| status.message.clone())
 }
 
+/// Whether the API server has forgotten the version to go on from. The watcher lists anew by itself when a running watch is
+/// told so, but not when that is the answer to a new one.
+fn is_expired(error: &Error) -> bool {
+    matches!(error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
+}
+
 /// Waiting times between attempts: doubling, never over [`LONGEST_DELAY`].
 #[derive(Default)]
 struct Delay(Option<Duration>);
@@ -118,7 +124,27 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::Status;
+
     use super::*;
+
+    #[test]
+    fn a_forgotten_version_needs_a_new_list_and_says_nothing_of_what_is_known() {
+        let answer = |code| kube::Error::Api(Status { code, ..Status::default() }.boxed());
+        let start = |code| Error::WatchStartFailed(answer(code));
+        for (error, refused, expired) in [
+            (start(410), false, true),
+            (start(403), true, false),
+            (start(404), true, false),
+            (start(429), false, false),
+            (start(500), false, false),
+            (Error::InitialListFailed(answer(403)), true, false),
+            // A list is begun anew anyway.
+            (Error::InitialListFailed(answer(410)), false, false),
+        ] {
+            assert_eq!((refusal(&error).is_some(), is_expired(&error)), (refused, expired), "{error}");
+        }
+    }
 
     #[test]
     fn delays_double_up_to_two_seconds() {

@@ -168,6 +168,7 @@ async fn a_release_hands_over_at_once() {
     let (second, _) = server.replica("second");
     sleep(seconds(7)).await;
     first.release().await;
+    assert_eq!(server.holder(), None, "whoever returns from here may end the process");
     assert!(!first.is_leader());
     first.lost().await;
     let took = acquired_after(&second).await;

@@ -107,7 +107,8 @@ impl Running {
 
     /// Waits until a request to `/slow` has reached its handler.
     async fn slow_begun(&self) {
-        self.begun.acquire().await.unwrap().forget();
+        let begun = tokio::time::timeout(Duration::from_secs(10), self.begun.acquire());
+        begun.await.expect("never reached its handler").unwrap().forget();
     }
 }
 

@@ -8,6 +8,10 @@ use super::{Asked, Presence};
 use crate::rules::{Check, Denial, Verdict};
 use crate::{Forest, Name};
 
+/// It may update everything, and deletes for whoever has written an owner reference: what it may do says nothing of who
+/// wants the change.
+const GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
+
 /// A namespace whose admin the user must be, and what it is in the change.
 struct Consent {
     namespace: Name,
@@ -17,6 +21,9 @@ struct Consent {
 impl Asked<'_> {
     pub(super) fn user_has_authority(&self) -> Check {
         let needed = self.consents()?;
+        if let Some(consent) = needed.first().filter(|_| self.request.user == GARBAGE_COLLECTOR) {
+            return self.conclude(consent, &Answer::No);
+        }
         let questions: Vec<Question> =
             needed.iter().map(|consent| Question::IsAdmin(consent.namespace.clone())).collect();
         let open: Vec<Question> =
@@ -89,5 +96,37 @@ fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
             role: "the nearest common ancestor of its present and its new parent",
         }],
         None => vec![leaving(forest, current), Consent { namespace: parent.clone(), role: "the new parent" }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::rules::hierarchy::{Request, Spec, review};
+    use crate::rules::{Answers, DenialKind, Operation};
+
+    #[test]
+    fn the_garbage_collectors_own_rights_do_not_count() {
+        let forest = Cluster::draw("top, c:top, child:c").forest();
+        let verdict = |user: &str, answers: &[(Question, Answer)]| {
+            let request = Request {
+                operation: Operation::Delete,
+                namespace: "child".into(),
+                user: user.into(),
+                old: Spec { parent: Some("c".into()), ..Spec::default() },
+                new: Spec::default(),
+            };
+            review(&forest, &request, &answers.iter().cloned().collect::<Answers>())
+        };
+        let admin = || (Question::IsAdmin("top".into()), Answer::Yes);
+        let stays = (Question::Namespace("child".into()), Answer::Yes);
+        let goes = (Question::Namespace("child".into()), Answer::Terminating);
+        assert_eq!(verdict("jane", &[admin()]), Verdict::allow());
+        match verdict(GARBAGE_COLLECTOR, &[admin(), stays]) {
+            Verdict::Deny(denial) => assert_eq!(denial.kind, DenialKind::Unauthorized),
+            verdict => panic!("{verdict:?}"),
+        }
+        assert_eq!(verdict(GARBAGE_COLLECTOR, &[goes]), Verdict::allow());
     }
 }

@@ -1,0 +1,153 @@
+//! Row 11: what a new parent would overwrite.
+
+use super::*;
+
+const JOINS: &str = "top, p:top, child, low:child";
+
+/// What stands where, as `namespace/role`; `^` marks a copy, `!` an excluded source.
+fn populated(objects: &str) -> Cluster {
+    let mut cluster = Cluster::draw(JOINS);
+    for place in objects.split_whitespace() {
+        let (namespace, name) = place.split_once('/').unwrap();
+        let key = role_key(name.trim_matches(['^', '!']));
+        let from = name.starts_with('^').then_some("somewhere");
+        cluster.put(namespace, &key, from, crate::cluster::rules("x"));
+        cluster.change_object(namespace, &key, |object| object.excluded = name.starts_with('!'));
+    }
+    cluster
+}
+
+#[test]
+fn row_11_a_new_parent_overwrites_nothing() {
+    let cases: [(&str, Expected); 12] = [
+        ("", Allowed),
+        ("p/r", Allowed),
+        ("child/r low/r", Allowed),
+        ("p/r child/other", Allowed),
+        (
+            "p/r child/r",
+            Denied(Conflict, &["Namespace \"child\": r (rbac.authorization.k8s.io/v1, Kind=Role)"]),
+        ),
+        ("top/r child/r", Denied(Conflict, &["Namespace \"child\": r ("])),
+        (
+            "top/r p/r2 child/r2 low/r",
+            Denied(Conflict, &["Namespace \"child\": r2 (", "Namespace \"low\": r ("]),
+        ),
+        ("p/!r child/r", Allowed),
+        ("p/!r top/r child/r", Denied(Conflict, &["Namespace \"child\": r ("])),
+        ("p/r child/!r", Denied(Conflict, &["Namespace \"child\": r ("])),
+        ("p/^r child/r", Allowed),
+        ("p/r child/^r low/^r", Allowed),
+    ];
+    for (objects, expected) in cases {
+        let mut forest = populated(objects).forest();
+        let verdict = judge(&mut forest, &create("child", "p"), &[("admin p", Yes)], |_| ());
+        check(objects, &verdict, &expected);
+    }
+    let mut cluster = Cluster::draw(JOINS);
+    cluster.role("p", "same", "x");
+    cluster.binding("child", "same", "same", "u");
+    let verdict = judge(&mut cluster.forest(), &create("child", "p"), &[("admin p", Yes)], |_| ());
+    check("another kind", &verdict, &Allowed);
+    // What leaves a tree is overwritten by nobody.
+    let mut cluster = Cluster::draw("p, child:p");
+    cluster.role("p", "r", "x");
+    cluster.role("child", "r", "x");
+    let verdict = judge(&mut cluster.forest(), &update("child", "p >"), &[("admin p", Yes)], |_| ());
+    check("to nothing", &verdict, &Allowed);
+}
+
+/// What an object is can change: a label makes a copy of a source, and the loss of it a source of a copy.
+#[test]
+fn row_11_goes_by_what_an_object_is_now() {
+    let mut cluster = populated("p/r child/r");
+    let mut forest = cluster.forest();
+    let mut judged = |fact: Fact| {
+        forest.apply(fact);
+        judge(&mut forest, &create("child", "p"), &[("admin p", Yes)], |_| ())
+    };
+    let conflict = Denied(Conflict, &["Namespace \"child\": r ("]);
+    let rules = || crate::cluster::rules("x");
+    let source = cluster.put("child", &role_key("r"), None, rules());
+    check("a source", &judged(source), &conflict);
+    let copy = cluster.put("child", &role_key("r"), Some("elsewhere"), rules());
+    check("now a copy", &judged(copy), &Allowed);
+    let again = cluster.put("child", &role_key("r"), None, rules());
+    check("again a source", &judged(again), &conflict);
+    check("gone", &judged(cluster.remove_object("child", &role_key("r")).unwrap()), &Allowed);
+}
+
+#[test]
+fn row_11_comes_after_row_12() {
+    let mut forest = populated("p/secret-plan child/secret-plan").forest();
+    let verdict = judge(&mut forest, &create("child", "p"), &[("admin p", No)], |_| ());
+    check("without consent", &verdict, &Denied(Unauthorized, &["\"p\""]));
+    let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
+    assert!(!denial.message.contains("secret-plan"), "{}", denial.message);
+    let verdict = judge(&mut forest, &create("child", "p"), &[("admin p", Yes)], |_| ());
+    check("with consent", &verdict, &Denied(Conflict, &["secret-plan"]));
+}
+
+#[test]
+fn row_11_names_some_conflicts_and_counts_the_rest() {
+    for (conflicts, more) in [(20, None), (21, Some("and 1 more")), (50, Some("and 30 more"))] {
+        let mut cluster = Cluster::draw(JOINS);
+        for at in 0..conflicts {
+            cluster.role("top", &format!("r{at:02}"), "x");
+            cluster.role("low", &format!("r{at:02}"), "x");
+        }
+        let verdict = judge(&mut cluster.forest(), &create("child", "p"), &[("admin p", Yes)], |_| ());
+        let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
+        assert_eq!(denial.message.matches("Namespace \"low\": r").count(), 20, "{}", denial.message);
+        match more {
+            None => assert!(!denial.message.contains("more"), "{}", denial.message),
+            Some(more) => assert!(denial.message.ends_with(more), "{}", denial.message),
+        }
+    }
+}
+
+#[test]
+fn row_11_what_cannot_be_listed_is_not_assumed() {
+    let resources = [
+        (roles(), "roles.rbac.authorization.k8s.io"),
+        (bindings(), "rolebindings.rbac.authorization.k8s.io"),
+    ];
+    for (kind, resource) in resources {
+        let cluster = Cluster::draw("p, q, child:q, lone");
+        let lost = || {
+            let mut forest = cluster.forest();
+            forest.apply(Fact::StreamLost(Stream::Kind(kind), "the webhook may not list it".into()));
+            forest
+        };
+        let late = || {
+            let mut forest = crate::cluster::empty_forest();
+            for fact in cluster.lists() {
+                if !matches!(&fact, Fact::Objects(it, _) if *it == kind) {
+                    forest.apply(fact);
+                }
+            }
+            forest
+        };
+        let admins = [("admin q", Yes), ("admin p", Yes)];
+        for (mut forest, why) in [(lost(), "may not list it"), (late(), "not arrived yet")] {
+            let verdict = judge(&mut forest, &update("child", "q > p"), &admins, |_| ());
+            check(resource, &verdict, &Denied(Unavailable, &["hns-webhook", "try again"]));
+            let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
+            for named in [resource, why] {
+                assert!(denial.message.contains(named), "{named:?} is not in {:?}", denial.message);
+            }
+            // Nobody else's outage.
+            let verdict = judge(&mut forest, &update("child", "q >"), &admins[..1], |_| ());
+            check("leaving", &verdict, &Allowed);
+            check("no move", &judge(&mut forest, &update("child", "q > q"), &[], |_| ()), &Allowed);
+            let dialogue = [("admin q", Yes)];
+            let verdict = judge(&mut forest, &delete("child", "q"), &dialogue, |_| ());
+            check("deletion", &verdict, &Allowed);
+            // Who may not do it does not get to hear of it either.
+            let verdict = judge(&mut forest, &create("lone", "p"), &[("admin p", No)], |_| ());
+            check("without consent", &verdict, &Denied(Unauthorized, &["\"p\""]));
+        }
+        let verdict = judge(&mut cluster.forest(), &update("child", "q > p"), &admins, |_| ());
+        check("with both", &verdict, &Allowed);
+    }
+}
