@@ -3,19 +3,16 @@
 //! Whatever exists is changed or deleted only in the state that the plan saw, by uid and resource version. Never retries
 //! and never decides what to write.
 
-use std::collections::BTreeSet;
+mod structure;
+
 use std::time::Duration;
 
 use forest::plan::{Action, Content};
-use forest::{Fact, HierarchyStatus, Kind, KindId, Name, ObjectKey, Version};
-use hns_api::names::HIERARCHY_CONFIGURATION;
-use hns_api::{API_VERSION, HierarchyConfiguration};
+use forest::{Fact, Kind, KindId, Name, ObjectKey, Version};
 use hns_runtime::{feed, ingest};
-use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
-use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::{Api, Client, CustomResourceExt};
+use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
 use serde_json::{Value, json};
 
 /// Under which name the fields that are written are managed.
@@ -58,9 +55,12 @@ pub(crate) struct Applier<'a> {
 /// The name of an action, for counting.
 pub(crate) fn action_label(action: &Action) -> &'static str {
     match action {
-        Action::Label { .. } => "label-namespace",
-        Action::CreateHierarchy(_) => "create-hierarchy",
-        Action::ReportStatus { .. } => "report-status",
+        Action::Mark { .. } => "mark-namespace",
+        Action::CreateHierarchy { .. } => "create-hierarchy",
+        Action::ChangeHierarchy { .. } => "change-hierarchy",
+        Action::ChangeAnchor { .. } => "change-anchor",
+        Action::CreateSubnamespace(_) => "create-subnamespace",
+        Action::DeleteSubnamespace { .. } => "delete-subnamespace",
         Action::Create { .. } => "create-copy",
         Action::Replace { .. } => "replace-copy",
         Action::Delete { .. } => "delete-copy",
@@ -69,10 +69,26 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
 
 impl Applier<'_> {
     pub(crate) async fn apply(&self, action: &Action) -> Outcome {
+        let structure = structure::Structure { client: self.client, namespace: self.namespace };
         let written = match action {
-            Action::Label { version, set, remove } => self.label(version, json!(set), remove).await,
-            Action::CreateHierarchy(status) => self.create_hierarchy(status).await,
-            Action::ReportStatus { version, status } => self.report(version, status).await,
+            Action::Mark { version, labels, annotations } => {
+                structure.mark(version, labels, annotations).await
+            }
+            Action::CreateHierarchy { spec, held, status } => {
+                structure.create_hierarchy(spec.as_ref(), *held, status).await
+            }
+            Action::ChangeHierarchy { version, spec, finalizers, status } => {
+                structure
+                    .change_hierarchy(version, spec.as_ref(), finalizers.as_deref(), status.as_ref())
+                    .await
+            }
+            Action::ChangeAnchor { child, version, finalizers, state } => {
+                structure.change_anchor(child, version, finalizers.as_deref(), *state).await
+            }
+            Action::CreateSubnamespace(child) => structure.create_subnamespace(child).await,
+            Action::DeleteSubnamespace { child, version } => {
+                return structure.delete_subnamespace(child, version).await;
+            }
             Action::Create { key, source, content } => self.create(key, source, content).await,
             Action::Replace { key, version, source, content } => {
                 return self.replace(key, version, source, content).await;
@@ -80,43 +96,6 @@ impl Applier<'_> {
             Action::Delete { key, version } => self.delete(key, version).await,
         };
         conclude(written)
-    }
-
-    async fn label(
-        &self,
-        version: &Version,
-        mut labels: Value,
-        remove: &BTreeSet<String>,
-    ) -> Result<Fact, kube::Error> {
-        for key in remove {
-            labels[key] = Value::Null;
-        }
-        let mut metadata = precondition(version);
-        metadata["labels"] = labels;
-        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
-        let patch = Patch::Merge(json!({ "metadata": metadata }));
-        let patched = api.patch_metadata(self.namespace, &patch_params(), &patch).await?;
-        Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
-    }
-
-    async fn create_hierarchy(&self, status: &HierarchyStatus) -> Result<Fact, kube::Error> {
-        let object = json!({
-            "apiVersion": API_VERSION,
-            "kind": "HierarchyConfiguration",
-            "metadata": { "name": HIERARCHY_CONFIGURATION, "namespace": &**self.namespace },
-            "status": shown(status),
-        });
-        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
-        let created = self.hierarchies().create(&post_params(false), &object).await?;
-        Ok(hierarchy_fact(created))
-    }
-
-    /// The status is all that is written: the object is the user's.
-    async fn report(&self, version: &Version, status: &HierarchyStatus) -> Result<Fact, kube::Error> {
-        let patch = json!({ "metadata": precondition(version), "status": shown(status) });
-        let patched =
-            self.hierarchies().patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(patch)).await?;
-        Ok(hierarchy_fact(patched))
     }
 
     async fn create(&self, key: &ObjectKey, source: &Name, content: &Content) -> Result<Fact, kube::Error> {
@@ -182,11 +161,7 @@ impl Applier<'_> {
 
     async fn delete(&self, key: &ObjectKey, version: &Version) -> Result<Fact, kube::Error> {
         let kind = (self.kind)(key.kind);
-        let preconditions = Preconditions {
-            uid: Some(version.uid.to_string()),
-            resource_version: Some(version.resource_version.to_string()),
-        };
-        let params = DeleteParams::background().preconditions(preconditions);
+        let params = delete_params(version);
         let gone =
             || Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid.clone());
         match self.objects(&kind).delete(&key.name, &params).await {
@@ -194,11 +169,6 @@ impl Applier<'_> {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
             Err(error) => Err(error),
         }
-    }
-
-    fn hierarchies(&self) -> Api<DynamicObject> {
-        let resource = HierarchyConfiguration::api_resource();
-        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
     }
 
     fn objects(&self, kind: &Kind) -> Api<DynamicObject> {
@@ -210,17 +180,18 @@ fn precondition(version: &Version) -> Value {
     json!({ "uid": version.uid, "resourceVersion": version.resource_version })
 }
 
+fn delete_params(version: &Version) -> DeleteParams {
+    let uid = Some(version.uid.to_string());
+    let resource_version = Some(version.resource_version.to_string());
+    DeleteParams::background().preconditions(Preconditions { resource_version, uid })
+}
+
 fn post_params(dry_run: bool) -> PostParams {
     PostParams { dry_run, field_manager: Some(FIELD_MANAGER.into()) }
 }
 
 fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
-}
-
-fn hierarchy_fact(object: DynamicObject) -> Fact {
-    let (namespace, fact) = ingest::hierarchy(object);
-    Fact::Hierarchy(namespace, fact)
 }
 
 fn object_fact(kind: KindId, object: DynamicObject) -> Fact {
@@ -231,27 +202,7 @@ fn object_fact(kind: KindId, object: DynamicObject) -> Fact {
     Fact::Object(kind, ingest::object(object.metadata, content))
 }
 
-/// The status as the object shows it. A condition that is new begins now.
-fn shown(status: &HierarchyStatus) -> Value {
-    let now = Timestamp::now();
-    let conditions: Vec<Value> = status
-        .conditions
-        .iter()
-        .map(|condition| {
-            json!({
-                "type": condition.type_,
-                "status": "True",
-                "reason": condition.reason,
-                "message": condition.message,
-                "lastTransitionTime": condition.since.as_deref().map_or_else(|| format!("{now:.0}"), str::to_owned),
-            })
-        })
-        .collect();
-    let unless_empty = |list: Value| if list == json!([]) { Value::Null } else { list };
-    let children: Vec<&str> = status.children.iter().map(|child| &**child).collect();
-    json!({ "children": unless_empty(json!(children)), "conditions": unless_empty(json!(conditions)) })
-}
-
+/// What an answer of the API server means.
 fn conclude(written: Result<Fact, kube::Error>) -> Outcome {
     let status = match written {
         Ok(fact) => return Outcome::Done(vec![fact]),

@@ -76,18 +76,18 @@ impl Executor {
 
     async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {
         let mut worst = Progress::Complete;
-        let mut removed_all = true;
-        let mut labelled = None;
-        for step in steps {
-            if !step.takes_away && !removed_all {
-                tracing::warn!(%namespace, "a removal failed, so nothing that gives access is written here");
-                break;
+        let mut guarded = true;
+        let mut marked = None;
+        for Step { guards, gives, actions } in steps {
+            if gives && !guarded {
+                tracing::warn!(%namespace, "a guarding write failed, so nothing that gives access is written here");
+                continue;
             }
-            let actions = step.actions.into_iter().map(|action| after_label(action, labelled.as_ref()));
+            let actions = actions.into_iter().map(|action| after_mark(action, marked.as_ref()));
             let written = join_all(actions.map(|action| self.write_to(namespace, action))).await;
             let progress = written.iter().map(|it| it.progress).max().unwrap_or(Progress::Complete);
-            removed_all &= !step.takes_away || progress == Progress::Complete;
-            labelled = written.into_iter().find_map(|it| it.namespace).or(labelled);
+            guarded &= !guards || progress == Progress::Complete;
+            marked = written.into_iter().find_map(|it| it.namespace).or(marked);
             worst = worst.max(progress);
         }
         worst
@@ -119,7 +119,7 @@ impl Executor {
         match outcome {
             Outcome::Done(facts) => {
                 tracing::debug!(%namespace, name, what, "written");
-                let version = facts.iter().find_map(namespace_version);
+                let version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
                 let settled = action.key().map(|key| Fact::WriteSettled(namespace.clone(), key.clone()));
                 self.writer.tell(facts.into_iter().chain(settled));
                 return Written { progress: Progress::Complete, namespace: version };
@@ -157,18 +157,18 @@ impl From<Progress> for Written {
     }
 }
 
-/// A plan that labels a namespace twice was made before the first label changed its version: the second is of the state
-/// that the first one left.
-fn after_label(mut action: Action, left: Option<&Version>) -> Action {
-    if let (Action::Label { version, .. }, Some(left)) = (&mut action, left) {
+/// A plan that marks a namespace twice was made before the first mark changed its version: the second is of the state that
+/// the first one left.
+fn after_mark(mut action: Action, left: Option<&Version>) -> Action {
+    if let (Action::Mark { version, .. }, Some(left)) = (&mut action, left) {
         *version = left.clone();
     }
     action
 }
 
-fn namespace_version(fact: &Fact) -> Option<Version> {
+fn namespace_version(fact: &Fact, namespace: &Name) -> Option<Version> {
     match fact {
-        Fact::Namespace(seen) => Some(seen.version.clone()),
+        Fact::Namespace(seen) if seen.name == *namespace => Some(seen.version.clone()),
         _ => None,
     }
 }

@@ -8,6 +8,7 @@ pub mod registrations;
 pub mod run;
 
 mod apply;
+mod definitions;
 mod execute;
 mod metrics;
 mod queue;

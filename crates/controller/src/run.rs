@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::definitions;
 use crate::execute::Executor;
 use crate::metrics::{QueueMetrics, WriteMetrics};
 use crate::queue::Queue;
@@ -76,12 +77,13 @@ fn watch(
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
     };
-    let (writer, forest) = ForestWriter::new(feed::forest(&args.common), listener);
+    let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?, listener);
     ForestMetrics::register(&process.registry, forest.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     let mut streams = forest.read(|it| feed::start(client, it, &writer, Detail::Content, &metrics));
     streams.detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), forest.clone()));
+    tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
     Ok((writer, forest))
 }
 
@@ -112,6 +114,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             next = queue.next(&executor.forest) => next,
             () = shutdown.begun() => return,
         };
+        definitions::certain(&executor.forest).await;
         let planned = executor.forest.read(|forest| plan(forest, &namespace, &scope));
         let progress = executor.execute(&namespace, planned).await;
         match progress.delays() {

@@ -149,9 +149,11 @@ impl PartialEq for Content {
 /// Writes that do not depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// Whether what follows rests on this: it takes access away, or puts a guard up. If one of its writes fails, the steps
-    /// after it that do not guard must not be made.
+    /// Whether what follows rests on this: it takes access away, puts a guard up, or says what a binding is worth. If one of
+    /// its writes fails, no later step that gives may be made.
     pub guards: bool,
+    /// Whether this gives access, or relies on a guard.
+    pub gives: bool,
     /// In any order.
     pub actions: Vec<Action>,
 }
@@ -180,12 +182,16 @@ impl Plan {
         self.report.iter().chain(self.steps.iter().flat_map(|step| &step.actions))
     }
 
-    fn step(&mut self, guards: bool, actions: Vec<Action>) {
+    fn step(&mut self, (guards, gives): (bool, bool), actions: Vec<Action>) {
         if !actions.is_empty() {
-            self.steps.push(Step { guards, actions });
+            self.steps.push(Step { guards, gives, actions });
         }
     }
 }
+
+const GUARDS: (bool, bool) = (true, false);
+const GIVES: (bool, bool) = (false, true);
+const GUARDS_AND_GIVES: (bool, bool) = (true, true);
 
 /// What `namespace` needs, looking no further than `scope`.
 ///
@@ -197,7 +203,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let Some(id) = forest.tree.id(namespace) else { return plan };
     if forest.is_going() {
         plan.report = hierarchy::farewell(forest, id);
-        plan.step(false, anchors::farewell(forest, id));
+        plan.step(GUARDS, anchors::farewell(forest, id));
         return plan;
     }
     if forest.structure_gap().is_some() {
@@ -213,12 +219,13 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.settled = copies.settled;
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
     let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty());
-    plan.step(true, anchors.change.into_iter().chain(first).collect());
-    plan.step(true, copies.lost_bindings);
-    plan.step(true, copies.lost);
-    plan.step(false, anchors.delete);
-    plan.step(false, anchors.create.into_iter().chain(last).collect());
-    plan.step(false, copies.gained);
-    plan.step(false, copies.gained_bindings);
+    plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());
+    plan.step(GUARDS, copies.lost_bindings);
+    plan.step(GUARDS, copies.lost);
+    plan.step(GUARDS, anchors.delete);
+    plan.step(GIVES, anchors.create.into_iter().chain(last).collect());
+    plan.step(GIVES, copies.gained);
+    plan.step(GUARDS_AND_GIVES, copies.gained_roles);
+    plan.step(GIVES, copies.gained_bindings);
     plan
 }

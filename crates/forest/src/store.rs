@@ -38,7 +38,7 @@ impl Forest {
             objects: Objects::default(),
             failures: HashMap::new(),
             streams: HashMap::new(),
-            doubt: false,
+            doubt: true,
             going: false,
         }
     }

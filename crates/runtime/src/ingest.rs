@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forest::{
-    Canonical, Condition, HierarchyFact, HierarchyStatus, Name, NamespaceFact, ObjectFact, Version,
+    AnchorFact, Canonical, Condition, HierarchyFact, HierarchyStatus, Labels, Name, NamespaceFact,
+    ObjectFact, Version,
 };
 use hns_api::{
     HierarchyConfigurationSpec, HierarchyConfigurationStatus, KeyValue, SubnamespaceAnchorSpec, annotations,
@@ -22,7 +23,8 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
     NamespaceFact {
         name: name(metadata),
         version: version(metadata),
-        labels: metadata.labels.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect(),
+        labels: pairs(metadata.labels.as_ref()),
+        annotations: pairs(metadata.annotations.as_ref()),
         terminating: metadata.deletion_timestamp.is_some(),
     }
 }

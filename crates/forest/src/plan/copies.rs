@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{Action, Content};
+use crate::condition::Halt;
 use crate::object::{Copy, Object, Source};
 use crate::tree::Id;
-use crate::{Forest, Name, ObjectKey, ObjectScope, Stream};
+use crate::{Forest, Kind, Name, ObjectKey, ObjectScope, Stream};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -13,29 +14,36 @@ pub(super) struct Changes {
     pub(super) lost_bindings: Vec<Action>,
     pub(super) lost: Vec<Action>,
     pub(super) gained: Vec<Action>,
+    pub(super) gained_roles: Vec<Action>,
     pub(super) gained_bindings: Vec<Action>,
     pub(super) settled: Vec<ObjectKey>,
 }
 
-/// What must be written so that the objects in `scope` are right. A namespace that is halted, unmanaged, unknown or going
-/// away is left as it is, and so are the kinds whose objects are not all known.
+/// What must be written so that the objects in `scope` are right. A namespace that is unmanaged, unknown or going away is
+/// left as it is, and so are the kinds whose objects are not all known. One that is halted is frozen, but for what came
+/// from a parent that is gone.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     let node = forest.tree.node(id);
     let going = node.namespace.as_ref().is_none_or(|seen| seen.terminating);
-    if *scope == ObjectScope::None || going || !node.managed || forest.tree.halted_root(id).is_some() {
+    if *scope == ObjectScope::None || going || !node.managed {
         return Changes::default();
     }
     let synced: Vec<bool> =
         forest.kinds().map(|(kind, _)| forest.stream(Stream::Kind(kind)).is_synced()).collect();
+    let is_known = |key: &ObjectKey| synced[usize::from(key.kind.0)];
+    let mut changes = Changes::default();
+    if let Some(root) = forest.tree.halted_root(id) {
+        if let Some(Halt::ParentMissing(_)) = forest.tree.own_halt(root) {
+            changes.forsake(forest, id, is_known);
+        }
+        return changes;
+    }
     let mut above = forest.tree.ancestry(id).path;
     above.remove(0);
     above.reverse();
     let place = Place { forest, id, above };
-    let mut changes = Changes::default();
-    for key in place.keys(scope) {
-        if synced[usize::from(key.kind.0)] {
-            changes.add(&place, key);
-        }
+    for key in place.keys(scope).into_iter().filter(is_known) {
+        changes.add(&place, key);
     }
     changes.separate_changed_bindings(&place);
     changes
@@ -82,6 +90,21 @@ impl<'a> Place<'a> {
 }
 
 impl Changes {
+    /// Copies whose source went with its namespace go too, although everything else here is frozen.
+    fn forsake(&mut self, forest: &Forest, id: Id, is_known: impl Fn(&ObjectKey) -> bool) {
+        let is_gone = |name: &Name| {
+            forest.tree.id(name).is_none_or(|source| forest.tree.node(source).namespace.is_none())
+        };
+        for (key, object) in forest.objects.within(id).filter(|(key, _)| is_known(key)) {
+            if let Object::Copy(copy) = object
+                && is_gone(&copy.inherited_from)
+                && !copy.terminating
+            {
+                self.file(forest, Action::Delete { key: key.clone(), version: copy.version.clone() });
+            }
+        }
+    }
+
     fn add(&mut self, place: &Place<'_>, key: ObjectKey) {
         let action = match (place.source(&key), place.object(&key)) {
             (_, Some(object)) if object.is_terminating() => None,
@@ -100,12 +123,14 @@ impl Changes {
     }
 
     fn file(&mut self, forest: &Forest, action: Action) {
-        let binds = action.key().is_some_and(|key| forest.kind(key.kind).binds_subjects());
-        let list = match (&action, binds) {
-            (Action::Delete { .. }, true) => &mut self.lost_bindings,
-            (Action::Delete { .. }, false) => &mut self.lost,
-            (_, true) => &mut self.gained_bindings,
-            (_, false) => &mut self.gained,
+        let kind = action.key().map(|key| forest.kind(key.kind));
+        let binds = kind.is_some_and(Kind::binds_subjects);
+        let list = match &action {
+            Action::Delete { .. } if binds => &mut self.lost_bindings,
+            Action::Delete { .. } => &mut self.lost,
+            _ if binds => &mut self.gained_bindings,
+            _ if kind.is_some_and(Kind::holds_rules) => &mut self.gained_roles,
+            _ => &mut self.gained,
         };
         list.push(action);
     }
@@ -121,9 +146,7 @@ impl Changes {
             }
             _ => false,
         };
-        let holds_rules =
-            |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
-        if !self.gained.iter().any(|action| holds_rules(action) && changes_access(action)) {
+        if !self.gained_roles.iter().any(changes_access) {
             return;
         }
         for action in &mut self.gained_bindings {

@@ -21,7 +21,7 @@ struct Consent {
 impl Asked<'_> {
     pub(super) fn user_has_authority(&self) -> Check {
         let needed = self.consents()?;
-        if let Some(consent) = needed.first().filter(|_| self.request.user == GARBAGE_COLLECTOR) {
+        if let Some(consent) = needed.first().filter(|_| self.request.user.name == GARBAGE_COLLECTOR) {
             return self.conclude(consent, &Answer::No);
         }
         let questions: Vec<Question> =
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::cluster::Cluster;
     use crate::rules::hierarchy::{Request, Spec, review};
-    use crate::rules::{Answers, DenialKind, Operation};
+    use crate::rules::{Answers, DenialKind, Operation, User};
 
     #[test]
     fn the_garbage_collectors_own_rights_do_not_count() {
@@ -113,7 +113,7 @@ mod tests {
             let request = Request {
                 operation: Operation::Delete,
                 namespace: "child".into(),
-                user: user.into(),
+                user: User { name: user.into(), groups: vec![] },
                 old: Spec { parent: Some("c".into()), ..Spec::default() },
                 new: Spec::default(),
             };

@@ -1,0 +1,197 @@
+//! Writes to namespaces, hierarchies and anchors.
+//!
+//! Of objects that belong to others too, only what is ours is written: a patch of the fields concerned, of the state that
+//! the plan saw.
+
+use forest::plan::{Edit, SubnamespaceSpec};
+use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
+use hns_api::names::HIERARCHY_CONFIGURATION;
+use hns_api::{API_VERSION, HierarchyConfiguration, SubnamespaceAnchor, labels};
+use hns_runtime::ingest;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::Patch;
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::{Api, Client, CustomResourceExt};
+use serde_json::{Value, json};
+
+use super::{Outcome, conclude, delete_params, patch_params, post_params, precondition};
+use crate::definitions;
+
+/// Makes writes about one namespace.
+pub(super) struct Structure<'a> {
+    pub(super) client: &'a Client,
+    pub(super) namespace: &'a Name,
+}
+
+type Written = Result<Fact, kube::Error>;
+
+impl Structure<'_> {
+    pub(super) async fn mark(&self, version: &Version, labels: &Edit, annotations: &Edit) -> Written {
+        let mut metadata = precondition(version);
+        for (field, edit) in [("labels", labels), ("annotations", annotations)] {
+            if !edit.is_empty() {
+                metadata[field] = json!(edit.set);
+                for key in &edit.remove {
+                    metadata[field][key] = Value::Null;
+                }
+            }
+        }
+        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let patched = api.patch_metadata(self.namespace, &patch_params(), &patch).await?;
+        Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
+    }
+
+    pub(super) async fn create_hierarchy(
+        &self,
+        spec: Option<&SubnamespaceSpec>,
+        held: bool,
+        status: &HierarchyStatus,
+    ) -> Written {
+        let mut metadata = json!({ "name": HIERARCHY_CONFIGURATION, "namespace": &**self.namespace });
+        if held {
+            metadata["finalizers"] = json!([keys::HIERARCHY_FINALIZER]);
+        }
+        let mut object = json!({
+            "apiVersion": API_VERSION,
+            "kind": "HierarchyConfiguration",
+            "metadata": metadata,
+            "status": shown(status),
+        });
+        if let Some(spec) = spec {
+            object["spec"] = wanted(spec);
+        }
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let created = self.hierarchies().create(&post_params(false), &object).await?;
+        Ok(hierarchy_fact(created))
+    }
+
+    pub(super) async fn change_hierarchy(
+        &self,
+        version: &Version,
+        spec: Option<&SubnamespaceSpec>,
+        finalizers: Option<&[Box<str>]>,
+        status: Option<&HierarchyStatus>,
+    ) -> Written {
+        let mut patch = json!({ "metadata": held_by(version, finalizers) });
+        if let Some(spec) = spec {
+            patch["spec"] = wanted(spec);
+        }
+        if let Some(status) = status {
+            patch["status"] = shown(status);
+        }
+        let patched =
+            self.hierarchies().patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(patch)).await?;
+        Ok(hierarchy_fact(patched))
+    }
+
+    pub(super) async fn change_anchor(
+        &self,
+        child: &str,
+        version: &Version,
+        finalizers: Option<&[Box<str>]>,
+        state: Option<AnchorState>,
+    ) -> Written {
+        let mut patch = json!({ "metadata": held_by(version, finalizers) });
+        if let Some(state) = state {
+            patch["status"] = json!({ "status": state.as_str() });
+        }
+        let resource = SubnamespaceAnchor::api_resource();
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), self.namespace, &resource);
+        let patched = api.patch(child, &patch_params(), &Patch::Merge(patch)).await?;
+        let (namespace, anchor) = ingest::anchor(patched);
+        Ok(Fact::Anchor(namespace, anchor))
+    }
+
+    /// The included label is on it from the first moment; everything else comes with its own plan.
+    pub(super) async fn create_subnamespace(&self, child: &str) -> Written {
+        let object = json!({
+            "metadata": {
+                "name": child,
+                "annotations": { keys::SUBNAMESPACE_OF: &**self.namespace },
+                "labels": { labels::INCLUDED_NAMESPACE: labels::TRUE },
+            }
+        });
+        let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
+        let created = Api::<Namespace>::all(self.client.clone()).create(&post_params(false), &object).await?;
+        tracing::info!(parent = %self.namespace, child, "subnamespace created");
+        Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
+    }
+
+    /// An anchor that goes because its definition goes takes nothing with it.
+    pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> Outcome {
+        match definitions::look(self.client).await {
+            Ok(forest::Definition::Here) => {}
+            Ok(going) => return Outcome::Done(vec![Fact::Definitions(going)]),
+            Err(error) => return conclude(Err(error)),
+        }
+        let api = Api::<Namespace>::all(self.client.clone());
+        let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
+        conclude(match api.delete(child, &delete_params(version)).await {
+            Ok(deleted) => {
+                tracing::info!(parent = %self.namespace, %child, "subnamespace deleted with its anchor");
+                Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
+            Err(error) => Err(error),
+        })
+    }
+
+    fn hierarchies(&self) -> Api<DynamicObject> {
+        let resource = HierarchyConfiguration::api_resource();
+        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+    }
+}
+
+fn hierarchy_fact(object: DynamicObject) -> Fact {
+    let (namespace, fact) = ingest::hierarchy(object);
+    Fact::Hierarchy(namespace, fact)
+}
+
+fn held_by(version: &Version, finalizers: Option<&[Box<str>]>) -> Value {
+    let mut metadata = precondition(version);
+    if let Some(finalizers) = finalizers {
+        metadata["finalizers"] = json!(finalizers);
+    }
+    metadata
+}
+
+/// A merge patch replaces lists whole and leaves `allowCascadingDeletion` as it is.
+fn wanted(spec: &SubnamespaceSpec) -> Value {
+    let mut wanted = json!({ "parent": &*spec.parent });
+    if let Some((labels, annotations)) = &spec.from_anchor {
+        wanted["labels"] = listed(labels);
+        wanted["annotations"] = listed(annotations);
+    }
+    wanted
+}
+
+fn listed(pairs: &Labels) -> Value {
+    let listed: Vec<Value> = pairs.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+    unless_empty(json!(listed))
+}
+
+fn unless_empty(list: Value) -> Value {
+    if list == json!([]) { Value::Null } else { list }
+}
+
+/// The status as the object shows it. A condition that is new begins now.
+fn shown(status: &HierarchyStatus) -> Value {
+    let now = Timestamp::now();
+    let conditions: Vec<Value> = status
+        .conditions
+        .iter()
+        .map(|condition| {
+            json!({
+                "type": condition.type_,
+                "status": "True",
+                "reason": condition.reason,
+                "message": condition.message,
+                "lastTransitionTime": condition.since.as_deref().map_or_else(|| format!("{now:.0}"), str::to_owned),
+            })
+        })
+        .collect();
+    let children: Vec<&str> = status.children.iter().map(|child| &**child).collect();
+    json!({ "children": unless_empty(json!(children)), "conditions": unless_empty(json!(conditions)) })
+}
