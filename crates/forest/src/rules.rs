@@ -4,6 +4,7 @@
 //! denies, or says what it must ask the API server first. It is called again with the answers, on the forest as it is
 //! by then, until it decides. A rule never waits, never asks itself, and what it does not understand it denies.
 
+pub mod adoption;
 pub mod anchor;
 pub mod hierarchy;
 pub mod namespace;

@@ -9,7 +9,7 @@ use crate::object::{Object, Objects};
 use crate::tree::{Id, Tree};
 use crate::{
     AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, Name, NamespaceFact, ObjectFact,
-    ObjectKey, Settings, Stream, StreamState,
+    ObjectKey, Settings, Stream, StreamState, Version,
 };
 
 /// All that is known of the hierarchy.
@@ -86,6 +86,21 @@ impl Forest {
     /// Whether `name` is an existing managed namespace.
     pub fn exists(&self, name: &str) -> bool {
         self.tree.existing(name).is_some()
+    }
+
+    /// Whether `name` is a subnamespace: its parent is said by its annotation.
+    pub fn is_subnamespace(&self, name: &str) -> bool {
+        self.tree.id(name).is_some_and(|id| self.tree.node(id).subnamespace_of().is_some())
+    }
+
+    /// The state of the namespace that is known.
+    pub fn namespace_version(&self, name: &str) -> Option<Version> {
+        Some(self.tree.node(self.tree.id(name)?).namespace.as_ref()?.version.clone())
+    }
+
+    /// The state of its `HierarchyConfiguration` that is known.
+    pub fn hierarchy_version(&self, name: &str) -> Option<Version> {
+        Some(self.tree.node(self.tree.id(name)?).hierarchy.as_ref()?.version.clone())
     }
 
     /// The parent in force, whether or not it exists.

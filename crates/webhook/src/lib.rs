@@ -10,9 +10,11 @@ pub mod run;
 mod decode;
 mod judge;
 mod metrics;
+mod pending;
 mod questions;
 mod respond;
 mod webhooks;
 
 pub use metrics::AdmissionMetrics;
+pub use pending::Pending;
 pub use router::{App, router};

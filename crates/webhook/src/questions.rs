@@ -4,8 +4,12 @@
 
 use std::time::Duration;
 
-use forest::rules::{Answer, Awaited, Question};
-use hns_api::{GROUP, HierarchyConfiguration};
+use forest::Name;
+use forest::rules::adoption::{Link, Object};
+use forest::rules::{Answer, Awaited, Denial, DenialKind, Question};
+use futures::future::join_all;
+use hns_api::names::HIERARCHY_CONFIGURATION;
+use hns_api::{GROUP, HierarchyConfiguration, annotations};
 use hns_runtime::handle::ForestHandle;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{
@@ -62,6 +66,44 @@ impl Asker<'_> {
         }
     }
 
+    /// Reads links past every cache. Where the forest is behind it is given time; what cannot be read, or stays different,
+    /// is not guessed.
+    pub(crate) async fn look_at(&self, links: &[Link]) -> Result<(), Denial> {
+        let looks = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
+        for (link, look) in links.iter().zip(looks) {
+            let name = &link.namespace;
+            let parent = match look {
+                Ok(Ok(parent)) => parent,
+                Ok(Err(error)) => return Err(unsure(name, &error.to_string())),
+                Err(_) => return Err(unsure(name, "the API server did not answer in time")),
+            };
+            if parent != link.parent {
+                self.metrics.asked("link", "different");
+                let awaited = Awaited::Parent(name.clone(), parent);
+                if self.wait(&awaited).await != Answer::Yes {
+                    return Err(unsure(name, "it is just changing"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The parent of a namespace as the object that says so has it now.
+    async fn parent(&self, link: &Link) -> Result<Option<Name>, kube::Error> {
+        let parent = match link.object {
+            Object::Namespace => {
+                let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+                let annotations = api.get_opt(&link.namespace).await?.and_then(|it| it.metadata.annotations);
+                annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))
+            }
+            Object::Hierarchy => {
+                let api = Api::<HierarchyConfiguration>::namespaced(self.client.clone(), &link.namespace);
+                api.get_opt(HIERARCHY_CONFIGURATION).await?.and_then(|it| it.spec.parent)
+            }
+        };
+        Ok(parent.filter(|parent| !parent.is_empty()).map(Name::from))
+    }
+
     async fn namespace(&self, name: &str) -> Answer {
         let namespaces = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
         match namespaces.get_opt(name).await {
@@ -85,6 +127,15 @@ fn label(answer: &Answer) -> &'static str {
         Answer::Terminating => "terminating",
         Answer::Failed(_) => "failed",
     }
+}
+
+fn unsure(namespace: &str, why: &str) -> Denial {
+    Denial::new(
+        DenialKind::Unavailable,
+        format!(
+            "the place of namespace {namespace:?}, on which this rests, is not certain: {why}; try again"
+        ),
+    )
 }
 
 fn question_label(question: &Question) -> &'static str {

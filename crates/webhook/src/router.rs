@@ -3,6 +3,7 @@
 //! Every request gets an answer in words: a review an `AdmissionReview`, anything else a 4xx. A log line is written for
 //! each refusal.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
@@ -11,8 +12,7 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Request as HttpRequest, State
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
-use forest::Forest;
-use forest::rules::{Answers, Denial, Verdict, anchor, hierarchy, namespace};
+use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::handle::ForestHandle;
 use kube::Client;
@@ -20,8 +20,9 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
 
 use crate::decode::{self, LARGEST_BODY, Unreadable};
-use crate::judge::{Decision, judge};
+use crate::judge::{Decision, Rule, judge};
 use crate::metrics::AdmissionMetrics;
+use crate::pending::Pending;
 use crate::questions::Asker;
 use crate::respond::{self, Subject};
 use crate::webhooks;
@@ -35,6 +36,8 @@ pub struct App {
     pub client: Client,
     /// Whose requests are not judged: the user name of the controller's service account.
     pub controller: String,
+    /// What this replica has let through and not seen yet.
+    pub pending: Arc<Pending>,
     /// What is counted.
     pub metrics: AdmissionMetrics,
 }
@@ -53,7 +56,7 @@ pub fn router(app: App) -> Router {
 async fn hierarchy_configurations(State(app): State<App>, http: HttpRequest) -> Response {
     app.answer(names::HIERARCHY_CONFIGURATIONS, http, async |app, asked| {
         let read = webhooks::hierarchy::read(&asked.request);
-        (Subject::hierarchy(), app.decide(asked, read, hierarchy::review).await)
+        (Subject::hierarchy(), app.decide(asked, read).await)
     })
     .await
 }
@@ -63,7 +66,7 @@ async fn subnamespace_anchors(State(app): State<App>, http: HttpRequest) -> Resp
         let read = webhooks::anchor::read(&asked.request);
         let name =
             read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.child.to_string());
-        (Subject::anchor(&name), app.decide(asked, read, anchor::review).await)
+        (Subject::anchor(&name), app.decide(asked, read).await)
     })
     .await
 }
@@ -73,7 +76,7 @@ async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
         let read = webhooks::namespace::read(&asked.request);
         let name =
             read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.name.to_string());
-        (Subject::namespace(&name), app.decide(asked, read, namespace::review).await)
+        (Subject::namespace(&name), app.decide(asked, read).await)
     })
     .await
 }
@@ -126,15 +129,10 @@ impl App {
         Json(review).into_response()
     }
 
-    /// Has a rule judge what was read.
-    async fn decide<R>(
-        &self,
-        asked: &Asked,
-        read: Result<R, Denial>,
-        rule: impl Fn(&Forest, &R, &Answers) -> Verdict,
-    ) -> Decision {
+    /// Has the rule of what was read judge it.
+    async fn decide(&self, asked: &Asked, read: Result<impl Rule, Denial>) -> Decision {
         match read {
-            Ok(request) => judge(&self.asker(asked), |forest, answers| rule(forest, &request, answers)).await,
+            Ok(rule) => judge(&self.asker(asked), &self.pending, asked.request.dry_run, &rule).await,
             Err(denial) => Decision::Deny(denial),
         }
     }

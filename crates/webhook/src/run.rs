@@ -28,6 +28,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         forest,
         client,
         controller: args.controller(),
+        pending: Arc::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
     process.serve_admin(&args.common).await?;

@@ -12,6 +12,41 @@ use hns_api::KeyValue;
 use kube::core::DynamicObject;
 use kube::core::admission::{self, AdmissionRequest};
 
+/// What the rules make of what was read.
+mod rules {
+    use forest::Forest;
+    use forest::rules::adoption::{self, Adoption};
+    use forest::rules::{Answers, Verdict, anchor, hierarchy, namespace};
+
+    use crate::judge::Rule;
+
+    impl Rule for hierarchy::Request {
+        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
+            hierarchy::review(forest, self, answers)
+        }
+
+        fn adoption(&self, forest: &Forest) -> Option<Adoption> {
+            adoption::of_hierarchy(forest, self)
+        }
+    }
+
+    impl Rule for namespace::Request {
+        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
+            namespace::review(forest, self, answers)
+        }
+
+        fn adoption(&self, forest: &Forest) -> Option<Adoption> {
+            adoption::of_namespace(forest, self)
+        }
+    }
+
+    impl Rule for anchor::Request {
+        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
+            anchor::review(forest, self, answers)
+        }
+    }
+}
+
 type Request = AdmissionRequest<DynamicObject>;
 
 fn unreadable(what: impl std::fmt::Display) -> Denial {

@@ -37,7 +37,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    fn subnamespace_of(&self) -> Option<&str> {
+    pub(super) fn subnamespace_of(&self) -> Option<&str> {
         self.annotations.get(words::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
     }
 

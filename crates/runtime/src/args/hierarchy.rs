@@ -18,7 +18,7 @@ pub struct HierarchyArgs {
     #[arg(long = "managed-namespace-annotation", value_name = "PATTERN", value_parser = values::managed_key)]
     managed_annotations: Vec<Regex>,
 
-    /// Refuse a HierarchyConfiguration that would override a managed value asked for by a descendant, instead of only
+    /// Refuse a `HierarchyConfiguration` that would override a managed value asked for by a descendant, instead of only
     /// reporting it there
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "false", default_missing_value = "true", value_parser = values::boolean)]

@@ -28,7 +28,9 @@ pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
 }
 
 fn spec(object: Option<&DynamicObject>) -> Result<SubnamespaceAnchorSpec, Denial> {
-    let Some(spec) = object.and_then(|object| object.data.get("spec")) else { return Ok(Default::default()) };
+    let Some(spec) = object.and_then(|object| object.data.get("spec")) else {
+        return Ok(SubnamespaceAnchorSpec::default());
+    };
     let spec = Option::<SubnamespaceAnchorSpec>::deserialize(spec);
     Ok(spec.map_err(|error| unreadable(format!("spec: {error}")))?.unwrap_or_default())
 }

@@ -1,0 +1,137 @@
+//! The changes of parent that this replica has just let through and not seen yet.
+//!
+//! While one is pending, no other change is let through that rests on the place of its namespace. So a pending change only
+//! ever turns a "yes" into "try again". It ends when the watch shows the object in a later state, or after a minute: the
+//! request may have failed behind this webhook, which nobody tells.
+
+use std::time::Duration;
+
+use forest::Forest;
+use forest::rules::adoption::Adoption;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How long a change is remembered that the watch does not show.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How many changes are remembered. Beyond that none is let through: a forgotten one could cross another.
+const MOST: usize = 1_000;
+
+/// The pending changes of this replica.
+#[derive(Debug, Default)]
+pub struct Pending {
+    changes: Mutex<Vec<(Adoption, Instant)>>,
+}
+
+/// Why a change is not let through now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It rests on the place of a namespace that is just changing.
+    Crossing,
+    /// Too many are pending.
+    Full,
+}
+
+impl Pending {
+    /// Lets the change through, unless a pending one is in its way, and remembers it. `judge` has the last word: it is
+    /// asked while no other change can be let through.
+    pub(crate) fn admit<T>(
+        &self,
+        forest: &Forest,
+        judge: impl FnOnce() -> Result<Option<Adoption>, T>,
+        dry_run: bool,
+    ) -> Result<Result<(), Held>, T> {
+        let mut changes = self.changes.lock();
+        let now = Instant::now();
+        changes.retain(|(change, since)| now < *since + LONGEST && !change.is_settled(forest));
+        let Some(adoption) = judge()? else { return Ok(Ok(())) };
+        if changes.iter().any(|(change, _)| adoption.concerns(&change.child)) {
+            return Ok(Err(Held::Crossing));
+        }
+        if changes.len() >= MOST {
+            return Ok(Err(Held::Full));
+        }
+        if !dry_run {
+            changes.push((adoption, now));
+        }
+        Ok(Ok(()))
+    }
+
+    /// Whether a change that concerns this adoption is still pending in the forest.
+    pub(crate) fn is_in_the_way(&self, forest: &Forest, adoption: &Adoption) -> bool {
+        let changes = self.changes.lock();
+        changes.iter().any(|(change, _)| adoption.concerns(&change.child) && !change.is_settled(forest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::rules::adoption::{Link, Object};
+    use forest::{Fact, HierarchyFact, Settings, Version};
+
+    use super::*;
+
+    fn forest() -> Forest {
+        Forest::new(Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap()), vec![])
+    }
+
+    fn adoption(child: &str, above: &[&str]) -> Adoption {
+        let link = |namespace: &&str| Link {
+            namespace: (*namespace).into(),
+            parent: None,
+            object: Object::Hierarchy,
+        };
+        Adoption {
+            child: child.into(),
+            object: Object::Hierarchy,
+            over: None,
+            links: above.iter().map(link).collect(),
+        }
+    }
+
+    fn admit(pending: &Pending, forest: &Forest, change: Adoption, dry_run: bool) -> Result<(), Held> {
+        pending.admit(forest, || Ok::<_, ()>(Some(change)), dry_run).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn crossing_changes_wait_until_the_first_is_seen_or_forgotten() {
+        let (pending, mut forest) = (Pending::default(), forest());
+        assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), false), Ok(()));
+        assert_eq!(admit(&pending, &forest, adoption("b", &["a"]), false), Err(Held::Crossing));
+        assert_eq!(
+            admit(&pending, &forest, adoption("a", &["c"]), false),
+            Err(Held::Crossing),
+            "the same object again"
+        );
+        assert_eq!(admit(&pending, &forest, adoption("x", &["y"]), false), Ok(()), "nothing to do with it");
+
+        let version = Version { uid: "1".into(), resource_version: "1".into() };
+        forest.apply(Fact::Hierarchy("a".into(), HierarchyFact { version, ..HierarchyFact::default() }));
+        assert_eq!(admit(&pending, &forest, adoption("b", &["a"]), false), Ok(()), "it was seen");
+
+        assert_eq!(admit(&pending, &forest, adoption("y", &["x"]), false), Err(Held::Crossing));
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(admit(&pending, &forest, adoption("y", &["x"]), false), Ok(()), "a minute has passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_is_held_up_and_holds_up_nobody() {
+        let (pending, forest) = (Pending::default(), forest());
+        assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), true), Ok(()));
+        assert_eq!(admit(&pending, &forest, adoption("b", &["a"]), false), Ok(()));
+        assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), true), Err(Held::Crossing));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_are_held_and_a_minute_later_there_is_room() {
+        let (pending, forest) = (Pending::default(), forest());
+        for index in 0..MOST {
+            assert_eq!(admit(&pending, &forest, adoption(&format!("n{index}"), &[]), false), Ok(()));
+        }
+        assert_eq!(admit(&pending, &forest, adoption("honest", &[]), false), Err(Held::Full));
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(admit(&pending, &forest, adoption("honest", &[]), false), Ok(()));
+    }
+}
