@@ -1,4 +1,4 @@
-//! What the controller makes of a hierarchy: labels, status, copies of Roles and RoleBindings, and their order.
+//! What the controller makes of a hierarchy: labels, status, copies of `Roles` and `RoleBindings`, and their order.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ struct World {
 /// One installation for all tests of this file; they keep apart by names of their own.
 async fn world() -> &'static World {
     static WORLD: OnceCell<World> = OnceCell::const_new();
-    WORLD
-        .get_or_init(async || {
-            let product = Product::install(Cluster::shared().await, Options::default()).await.unwrap();
-            let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
-            World { webhook: webhook.unwrap(), controller: controller.unwrap(), product }
-        })
-        .await
+    WORLD.get_or_try_init(start).await.expect("the product starts")
+}
+
+async fn start() -> anyhow::Result<World> {
+    let product = Product::install(Cluster::shared().await, Options::default()).await?;
+    let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
+    Ok(World { webhook: webhook?, controller: controller?, product })
 }
 
 async fn steps() -> Steps {

@@ -87,10 +87,8 @@ mod tests {
         "operation":"DELETE","userInfo":{"username":"alice"}}}"#;
 
     fn read(content_type: Option<&str>, body: &str) -> Result<AdmissionRequest<DynamicObject>, Unreadable> {
-        let mut headers = HeaderMap::new();
-        if let Some(value) = content_type {
-            headers.insert(CONTENT_TYPE, value.parse().unwrap());
-        }
+        let value = content_type.and_then(|value| value.parse().ok());
+        let headers = value.map(|value| (CONTENT_TYPE, value)).into_iter().collect();
         review(&headers, &Bytes::copy_from_slice(body.as_bytes()))
     }
 

@@ -105,6 +105,9 @@ impl Asker<'_> {
     }
 
     async fn namespace(&self, name: &str) -> Answer {
+        if !is_possible(name) {
+            return Answer::No;
+        }
         let namespaces = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
         match namespaces.get_opt(name).await {
             Ok(None) => Answer::No,
@@ -118,6 +121,16 @@ impl Asker<'_> {
         let deadline = self.deadline.min(Instant::now() + PATIENCE);
         if self.forest.until(awaited, deadline).await { Answer::Yes } else { Answer::No }
     }
+}
+
+/// Whether a namespace can have this name (a DNS-1123 label). Users write any text as a parent; in the path of a request
+/// it would ask for something else.
+fn is_possible(name: &str) -> bool {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(inner)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 fn label(answer: &Answer) -> &'static str {
@@ -198,5 +211,36 @@ fn conclude(status: Option<SubjectAccessReviewStatus>) -> Answer {
             Answer::Failed(error)
         }
         Some(_) => Answer::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_a_namespace_is_looked_up() {
+        let longest = "a".repeat(63);
+        for name in ["a", "team-1", "0", &longest] {
+            assert!(is_possible(name), "{name:?}");
+        }
+        let longer = "a".repeat(64);
+        for name in [
+            "",
+            "-a",
+            "a-",
+            "Team",
+            "a.b",
+            "a b",
+            "a/status",
+            "../a",
+            "a?watch=1",
+            "a#",
+            "a%2fb",
+            "\u{e4}",
+            &longer,
+        ] {
+            assert!(!is_possible(name), "{name:?}");
+        }
     }
 }

@@ -41,5 +41,7 @@ pub(crate) async fn read(path: &Path) -> anyhow::Result<Config> {
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     // Everything is on loopback, whatever proxy the environment names.
     config.proxy_url = None;
+    // A test wants to see a 503, not wait until it is over.
+    config.default_retry = false;
     Ok(config)
 }

@@ -65,7 +65,13 @@ impl Replica {
 
     /// Asks `/readyz` once. An error when nothing answers.
     pub async fn is_ready(&self) -> anyhow::Result<bool> {
-        Ok(get(self.health_port, "/readyz").await?.0 == StatusCode::OK)
+        Ok(self.readiness().await?.0)
+    }
+
+    /// What `/readyz` answers: whether it is ready, and its conditions line by line. An error when nothing answers.
+    pub async fn readiness(&self) -> anyhow::Result<(bool, String)> {
+        let (status, text) = get(self.health_port, "/readyz").await?;
+        Ok((status == StatusCode::OK, text))
     }
 
     /// Waits until `/readyz` answers 200; an error with the last lines of the log when it ends or takes over a minute.

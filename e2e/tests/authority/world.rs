@@ -1,0 +1,201 @@
+//! The one installation that the tests of this suite share, and the rights they hand out on it.
+//!
+//! Tests keep apart by names of their own. A test that takes the webhook away holds the installation alone.
+
+use anyhow::Result;
+use hns_e2e::steps::{PATIENCE, binding};
+use hns_e2e::{Cluster, Options, Product, Replica, Steps, eventually};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, RoleBinding};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::request;
+
+/// A namespace that the flags of both binaries exclude.
+pub(crate) const EXCLUDED: &str = "excluded";
+
+/// Every right on hierarchy configurations and nothing else, to be bound in single namespaces.
+const ADMIN_ROLE: &str = "authority-suite-hierarchy";
+
+/// Every right on namespaces and their subresources, cluster-wide.
+const NAMESPACES_ROLE: &str = "authority-suite-namespaces";
+
+struct World {
+    product: Product<'static>,
+    _controller: Replica,
+    webhook: RwLock<Replica>,
+}
+
+async fn world() -> Result<&'static World> {
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    WORLD.get_or_try_init(install).await
+}
+
+async fn install() -> Result<World> {
+    let exclude = vec![format!("--excluded-namespace={EXCLUDED}")];
+    let options = Options { webhook_args: exclude.clone(), controller_args: exclude, ..Options::default() };
+    let product = Product::install(Cluster::shared().await, options).await?;
+    let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let admin = product.cluster().admin();
+    Steps::of(admin.clone()).create_namespace(EXCLUDED).await?;
+    cluster_role(&admin, ADMIN_ROLE, hns_api::GROUP, &["hierarchyconfigurations"]).await?;
+    let namespaces = ["namespaces", "namespaces/status", "namespaces/finalize"];
+    cluster_role(&admin, NAMESPACES_ROLE, "", &namespaces).await?;
+    Ok(World { product, _controller: controller, webhook: RwLock::new(webhook) })
+}
+
+/// A test's place in the installation. `H` keeps the webhook: shared with other tests, which find it running, or alone.
+pub(crate) struct Scene<H = RwLockReadGuard<'static, Replica>> {
+    world: &'static World,
+    pub(crate) webhook: H,
+    /// Steps of the administrator (`system:masters`).
+    pub(crate) steps: Steps,
+}
+
+/// The installation at work, beside other tests.
+pub(crate) async fn scene() -> Result<Scene> {
+    let world = world().await?;
+    loop {
+        let webhook = world.webhook.read().await;
+        if webhook.process().exit().is_none() {
+            return Ok(Scene { world, webhook, steps: Steps::of(client(world.product.cluster(), None)) });
+        }
+        drop(webhook);
+        // A test that had it alone has failed half-way.
+        world.webhook.write().await.restart().await?;
+    }
+}
+
+/// The installation with nobody else at it, whose webhook may be stopped. The test starts it again before it ends.
+pub(crate) async fn alone() -> Result<Scene<RwLockWriteGuard<'static, Replica>>> {
+    drop(scene().await?);
+    let world = world().await?;
+    let webhook = world.webhook.write().await;
+    Ok(Scene { world, webhook, steps: Steps::of(client(world.product.cluster(), None)) })
+}
+
+impl<H> Scene<H> {
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.world.product.cluster()
+    }
+
+    pub(crate) fn admin(&self) -> Client {
+        client(self.cluster(), None)
+    }
+
+    /// An ordinary user without groups.
+    pub(crate) fn user(&self, name: &str) -> Client {
+        self.user_of(name, &[])
+    }
+
+    /// A user of these groups.
+    pub(crate) fn user_of(&self, name: &str, groups: &[&str]) -> Client {
+        client(self.cluster(), Some((name, groups)))
+    }
+
+    /// A user who is admin of each of these namespaces and of nothing below them: the bindings stay where they are.
+    pub(crate) async fn local_admin(&self, name: &str, namespaces: &[&str]) -> Result<Client> {
+        for namespace in namespaces {
+            self.make_local_admin(name, namespace).await?;
+        }
+        Ok(self.user(name))
+    }
+
+    async fn make_local_admin(&self, user: &str, namespace: &str) -> Result<()> {
+        let mut granted = binding(&grant_name(user), ("ClusterRole", ADMIN_ROLE), user);
+        let stay = (hns_api::annotations::PROPAGATE_NONE.to_owned(), "true".to_owned());
+        granted.metadata.annotations = Some([stay].into());
+        self.steps.bindings(namespace).create(&PostParams::default(), &granted).await?;
+        self.may(user, (hns_api::GROUP, "hierarchyconfigurations"), namespace).await
+    }
+
+    /// Lets a user do anything to namespaces as such, everywhere.
+    pub(crate) async fn give_namespaces(&self, user: &str) -> Result<()> {
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.admin());
+        let granted = binding(&grant_name(user), ("ClusterRole", NAMESPACES_ROLE), user);
+        let RoleBinding { metadata, role_ref, subjects } = granted;
+        let granted = ClusterRoleBinding { metadata, role_ref, subjects };
+        bindings.create(&PostParams::default(), &granted).await?;
+        self.may(user, ("", "namespaces"), "").await
+    }
+
+    /// Waits until the API server's own view of RBAC has a right of `user` to update `resource` in it.
+    pub(crate) async fn may(
+        &self,
+        user: &str,
+        (group, resource): (&str, &str),
+        namespace: &str,
+    ) -> Result<()> {
+        let reviews: Api<SubjectAccessReview> = Api::all(self.admin());
+        let mut review = SubjectAccessReview::default();
+        review.spec.user = Some(user.into());
+        review.spec.resource_attributes = Some(ResourceAttributes {
+            verb: Some("update".into()),
+            group: Some(group.into()),
+            resource: Some(resource.into()),
+            namespace: Some(namespace.into()),
+            ..ResourceAttributes::default()
+        });
+        eventually(&format!("{user} may update {resource} in {namespace:?}"), PATIENCE, async || {
+            let answer = reviews.create(&PostParams::default(), &review).await;
+            let status = answer.map_err(|error| error.to_string())?.status.unwrap_or_default();
+            if status.allowed { Ok(()) } else { Err(format!("{status:?}")) }
+        })
+        .await
+    }
+
+    /// Waits until the webhook knows every link of this path, which begins at the top: only then is making the top a
+    /// child of the bottom a cycle to it.
+    pub(crate) async fn known(&self, path: &[&str]) -> Result<()> {
+        let (top, bottom) = (path[0], path[path.len() - 1]);
+        let chain = path.iter().rev().copied().collect::<Vec<_>>().join(" -> ");
+        eventually(&format!("the webhook knows {chain}"), PATIENCE, async || {
+            match request::place(&self.admin(), top, bottom).dry().send().await {
+                Err(kube::Error::Api(status)) if status.code == 409 && status.message.contains(&chain) => {
+                    Ok(())
+                }
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await
+    }
+
+    /// The configured parent as it is stored; empty for none.
+    pub(crate) async fn parent(&self, namespace: &str) -> Result<String> {
+        let stored = self.steps.hierarchies(namespace).get_opt(hns_e2e::steps::HIERARCHY).await?;
+        Ok(stored.and_then(|stored| stored.spec.parent).unwrap_or_default())
+    }
+}
+
+/// A client of the administrator, or of whoever it acts as. It asks once: a 503 is an answer here.
+fn client(cluster: &Cluster, acts_as: Option<(&str, &[&str])>) -> Client {
+    let mut config = cluster.config();
+    config.default_retry = false;
+    if let Some((user, groups)) = acts_as {
+        config.auth_info.impersonate = Some(user.into());
+        config.auth_info.impersonate_groups = Some(groups.iter().map(ToString::to_string).collect());
+    }
+    Client::try_from(config).expect("the cluster's own configuration makes a client")
+}
+
+/// A name for what is granted to a user, whatever is in theirs.
+fn grant_name(user: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
+    format!("granted-{}", user.chars().map(plain).collect::<String>())
+}
+
+async fn cluster_role(client: &Client, name: &str, group: &str, resources: &[&str]) -> Result<()> {
+    let everything = PolicyRule {
+        verbs: vec!["*".into()],
+        api_groups: Some(vec![group.into()]),
+        resources: Some(resources.iter().map(|resource| (*resource).to_owned()).collect()),
+        ..PolicyRule::default()
+    };
+    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    let role = ClusterRole { metadata, rules: Some(vec![everything]), ..ClusterRole::default() };
+    Api::all(client.clone()).create(&PostParams::default(), &role).await?;
+    Ok(())
+}

@@ -1,0 +1,251 @@
+//! A subtree that is moved back and forth between two trees with different and same-named objects, undisturbed or with
+//! the controller killed on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Exit, Proxy, Replica, Signal, Steps, eventually};
+
+use super::state::{Contents, State, allowed};
+
+/// What the API server is asked about each user. Each of the first four is granted by one role of one of the trees.
+const ASKED: [(&str, &str); 5] =
+    [("get", "pods"), ("list", "services"), ("get", "secrets"), ("delete", "configmaps"), ("create", "pods")];
+const USERS: [&str; 3] = ["alice", "bob", "carol"];
+
+/// Two trees, and a namespace with a child that is below one of the two roots.
+pub(crate) struct Moving {
+    steps: Steps,
+    trees: [String; 2],
+    moved: String,
+    all: Vec<String>,
+    /// How everything is with the subtree in the first tree, and in the second; known after an undisturbed move.
+    rest: Mutex<Option<[Rest; 2]>>,
+}
+
+/// A state in which nothing is left to do.
+#[derive(Debug, Clone)]
+struct Rest {
+    state: State,
+    access: Access,
+}
+
+/// By namespace and user, what the API server allows.
+type Access = BTreeMap<(String, &'static str), BTreeSet<String>>;
+
+impl Moving {
+    pub(crate) async fn plant(cluster: &Cluster, prefix: &str) -> Result<Self> {
+        let steps = Steps::of(cluster.admin());
+        let name = |suffix: &str| format!("{prefix}-{suffix}");
+        let (trees, moved, below) = ([name("one"), name("two")], name("moved"), name("below"));
+        let [one, two] = &trees;
+        steps.plant(&[(one, ""), (two, ""), (&moved, one), (&below, &moved)]).await?;
+        // Not the order in which they are propagated: copies must not depend on it.
+        for (tree, suffix, user, own, shared, named) in [
+            (one, "one", "alice", ("get", "pods"), ("get", "secrets"), "view"),
+            (two, "two", "bob", ("list", "services"), ("delete", "configmaps"), "edit"),
+        ] {
+            let only = |kind: &str| format!("{kind}-of-{suffix}");
+            steps.create_binding(tree, &only("readers"), ("Role", &only("reader")), user).await?;
+            steps.create_role(tree, &only("reader"), (&[own.0], "", own.1)).await?;
+            // The same name in both trees, with other rules and another subject.
+            steps.create_role(tree, "shared", (&[shared.0], "", shared.1)).await?;
+            steps.create_binding(tree, "shared", ("Role", "shared"), user).await?;
+            // The same name in both trees, with another role, which cannot be changed in place.
+            steps.create_binding(tree, "named", ("ClusterRole", named), "carol").await?;
+            steps.create_binding(tree, &only("viewers"), ("ClusterRole", "view"), &only("guest")).await?;
+        }
+        let all = vec![trees[0].clone(), trees[1].clone(), moved.clone(), below.clone()];
+        let moving = Self { steps, trees, moved, all, rest: Mutex::default() };
+        moving.arrived(0).await?;
+        Ok(moving)
+    }
+
+    /// Waits, by the objects alone, until the subtree holds what the tree at `index` gives.
+    async fn arrived(&self, index: usize) -> Result<()> {
+        let (tree, user) = (&self.trees[index], USERS[index]);
+        let suffix = ["one", "two"][index];
+        let other = ["two", "one"][index];
+        let below = [self.moved.as_str(), &self.all[3]];
+        for (name, user) in [
+            (format!("readers-of-{suffix}"), user),
+            ("shared".into(), user),
+            ("named".into(), "carol"),
+            (format!("viewers-of-{suffix}"), &format!("guest-of-{suffix}")),
+        ] {
+            self.steps.binding_arrives(&below, &name, tree, user).await?;
+        }
+        for gone in ["readers", "viewers"] {
+            self.steps.binding_leaves(&below, &format!("{gone}-of-{other}")).await?;
+        }
+        self.steps.labelled(&[&self.moved, tree]).await?;
+        self.steps.labelled(&[&self.all[3], &self.moved, tree]).await?;
+        for root in &self.trees {
+            let wanted = if root == tree { vec![self.moved.clone()] } else { vec![] };
+            eventually(&format!("{root} lists its children"), PATIENCE, async || {
+                let hierarchy = self.steps.hierarchies(root).get_opt("hierarchy").await;
+                let hierarchy = hierarchy.map_err(|error| error.to_string())?;
+                let children = hierarchy.and_then(|it| it.status).unwrap_or_default().children;
+                if children == wanted { Ok(()) } else { Err(format!("{children:?}")) }
+            })
+            .await?;
+        }
+        Ok(())
+    }
+
+    /// Moves to the second tree and back with nobody interfering, remembers how things are at either end, and returns
+    /// the number of writes that a move takes.
+    pub(crate) async fn undisturbed(&self, proxy: &Proxy) -> Result<usize> {
+        let mut rest = Vec::new();
+        let mut counts = Vec::new();
+        // Once there first, so that both ends are reached by a move.
+        for index in [1, 0, 1, 0] {
+            proxy.reset();
+            self.steps.set_parent(&self.moved, &self.trees[index]).await?;
+            self.arrived(index).await?;
+            counts.push(self.settled(proxy).await?);
+            rest.insert(0, self.rest(index).await?);
+        }
+        ensure!(
+            rest[0].state == rest[2].state,
+            "the second move left {}",
+            rest[0].state.difference(&rest[2].state)
+        );
+        ensure!(
+            rest[1].state == rest[3].state,
+            "the second move left {}",
+            rest[1].state.difference(&rest[3].state)
+        );
+        println!("writes of undisturbed moves: {counts:?}");
+        let count = counts.iter().copied().max().unwrap_or_default();
+        rest.truncate(2);
+        *self.rest.lock().unwrap() = rest.try_into().ok();
+        Ok(count)
+    }
+
+    /// Waits until no write has come for a second; returns their number.
+    async fn settled(&self, proxy: &Proxy) -> Result<usize> {
+        let mut last = (proxy.writes(), Instant::now());
+        eventually("the writes of a move end", PATIENCE, async || {
+            let now = proxy.writes();
+            if now != last.0 {
+                last = (now, Instant::now());
+            }
+            let quiet = last.1.elapsed() >= Duration::from_secs(1);
+            if quiet { Ok(now) } else { Err(format!("{now} writes")) }
+        })
+        .await
+    }
+
+    async fn rest(&self, index: usize) -> Result<Rest> {
+        let state = State::read(&self.steps, &self.all).await?;
+        let mine = &state.0[&self.moved].grants();
+        ensure!(mine.iter().any(|grant| grant.contains(USERS[index])), "{mine:?}");
+        // The authorizer follows the objects by a watch.
+        let access = eventually("the API server sees the new access", PATIENCE, async || {
+            let access = self.access().await.map_err(|error| error.to_string())?;
+            let [mine, others] = [index, 1 - index].map(|user| &access[&(self.moved.clone(), USERS[user])]);
+            if mine.len() == 2 && others.is_empty() { Ok(access) } else { Err(format!("{access:?}")) }
+        })
+        .await?;
+        Ok(Rest { state, access })
+    }
+
+    async fn access(&self) -> Result<Access> {
+        let mut access = Access::new();
+        for namespace in &self.all[2..] {
+            for user in USERS {
+                let allowed = allowed(&self.steps, namespace, user, &ASKED).await?;
+                access.insert((namespace.clone(), user), allowed);
+            }
+        }
+        Ok(access)
+    }
+
+    /// Moves the subtree to the other tree, kills the controller after so many writes, looks at what that left, starts
+    /// it again, and waits until all is as after an undisturbed move. Returns the time from the start to the first write.
+    pub(crate) async fn killed_after(
+        &self,
+        writes: usize,
+        proxy: &Proxy,
+        controller: &mut Replica,
+    ) -> Result<Duration> {
+        let target = writes % 2;
+        let rest = self.rest.lock().unwrap().clone();
+        let Some(rest) = rest else { anyhow::bail!("the undisturbed move comes first") };
+        let (before, after) = (&rest[1 - target], &rest[target]);
+        let process = controller.process();
+        let kill = {
+            let process = process.clone();
+            move || process.signal(Signal::KILL).unwrap()
+        };
+        proxy.stop_after(writes, kill);
+        self.steps.set_parent(&self.moved, &self.trees[target]).await?;
+        let exit = process.wait_exit(PATIENCE).await?;
+        ensure!(
+            proxy.stopped() && exit == Exit::Signal(9),
+            "it should have been killed, and ended with {exit}"
+        );
+
+        let left = State::read(&self.steps, &self.all).await?;
+        no_wider(&left, before, after)?;
+        self.no_access_wider(before, after).await?;
+
+        proxy.reset();
+        let started = Instant::now();
+        controller.relaunch()?;
+        let again = eventually("the restarted controller goes on", PATIENCE, async || {
+            let now = State::read(&self.steps, &self.all).await.map_err(|error| error.to_string())?;
+            let done = now.difference(&after.state).is_empty();
+            if proxy.writes() > 0 || done { Ok(started.elapsed()) } else { Err("it has not written".into()) }
+        })
+        .await?;
+        eventually(
+            &format!("all is as after an undisturbed move (killed after {writes})"),
+            PATIENCE,
+            async || {
+                let now = State::read(&self.steps, &self.all).await.map_err(|error| error.to_string())?;
+                let difference = now.difference(&after.state);
+                if difference.is_empty() { Ok(()) } else { Err(difference) }
+            },
+        )
+        .await?;
+        // A write still under way would count in the next round.
+        controller.wait_ready().await?;
+        let total = self.settled(proxy).await?;
+        let now = State::read(&self.steps, &self.all).await?;
+        ensure!(now == after.state, "after {total} writes: {}", now.difference(&after.state));
+        Ok(again)
+    }
+
+    /// The API server says the same of each user.
+    async fn no_access_wider(&self, before: &Rest, after: &Rest) -> Result<()> {
+        eventually("nobody may do what neither state allows", PATIENCE, async || {
+            let now = self.access().await.map_err(|error| error.to_string())?;
+            for (key, allowed) in &now {
+                let (before, after) = (&before.access[key], &after.access[key]);
+                if !allowed.is_subset(before) && !allowed.is_subset(after) {
+                    return Err(format!("{key:?} may {allowed:?}, before {before:?}, after {after:?}"));
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// In each namespace, what is granted is part of what was granted before, or part of what will be.
+fn no_wider(left: &State, before: &Rest, after: &Rest) -> Result<()> {
+    for (namespace, contents) in &left.0 {
+        let [now, before, after] =
+            [contents, &before.state.0[namespace], &after.state.0[namespace]].map(Contents::grants);
+        ensure!(
+            now.is_subset(&before) || now.is_subset(&after),
+            "{namespace} grants {now:?}, which is part neither of {before:?} nor of {after:?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! A TLS client that trusts the webhook's certificate and sends whatever it is told, in either protocol. Never follows,
+//! repeats or corrects anything.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use hns_e2e::Product;
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// Which HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Protocol {
+    Http1,
+    Http2,
+}
+
+pub(super) const PROTOCOLS: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
+
+/// One request.
+#[derive(Debug, Clone)]
+pub(super) struct Sent {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) content_type: Option<&'static str>,
+    pub(super) body: Bytes,
+}
+
+impl Sent {
+    /// A review as the API server sends it.
+    pub(super) fn json(path: &str, body: impl Into<Bytes>) -> Self {
+        Self {
+            method: Method::POST,
+            path: path.to_owned(),
+            content_type: Some("application/json"),
+            body: body.into(),
+        }
+    }
+
+    fn request(self, protocol: Protocol) -> Result<Request<Full<Bytes>>> {
+        let uri = match protocol {
+            Protocol::Http1 => self.path,
+            Protocol::Http2 => format!("https://localhost{}", self.path),
+        };
+        let mut request = Request::builder().method(self.method).uri(uri);
+        if protocol == Protocol::Http1 {
+            request = request.header(header::HOST, "localhost");
+        }
+        if let Some(content_type) = self.content_type {
+            request = request.header(header::CONTENT_TYPE, content_type);
+        }
+        Ok(request.body(Full::new(self.body))?)
+    }
+}
+
+/// Where the webhook is and how it is trusted. Clones share nothing that could break.
+#[derive(Clone)]
+pub(super) struct Client {
+    port: u16,
+    config: ClientConfig,
+}
+
+impl Client {
+    pub(super) fn new(product: &Product<'_>) -> Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(product.ca_pem().as_bytes()) {
+            roots.add(certificate?)?;
+        }
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        Ok(Self { port: product.webhook_port(), config })
+    }
+
+    pub(super) async fn tcp(&self) -> Result<TcpStream> {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.context("connecting")
+    }
+
+    /// A connection on which nothing has been said but the handshake.
+    pub(super) async fn tls(&self, protocol: Protocol) -> Result<TlsStream<TcpStream>> {
+        let mut config = self.config.clone();
+        config.alpn_protocols = vec![match protocol {
+            Protocol::Http1 => b"http/1.1".to_vec(),
+            Protocol::Http2 => b"h2".to_vec(),
+        }];
+        let name = ServerName::try_from("localhost")?;
+        let stream = TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await?).await?;
+        if protocol == Protocol::Http2 {
+            ensure!(stream.get_ref().1.alpn_protocol() == Some(b"h2"), "it does not speak HTTP/2");
+        }
+        Ok(stream)
+    }
+
+    /// Sends one request on a connection of its own; the status and the body of the answer.
+    pub(super) async fn ask(&self, protocol: Protocol, sent: Sent) -> Result<(StatusCode, String)> {
+        let stream = TokioIo::new(self.tls(protocol).await?);
+        let request = sent.request(protocol)?;
+        match protocol {
+            Protocol::Http1 => {
+                let (mut sender, connection) = http1::handshake(stream).await?;
+                let driver = tokio::spawn(connection);
+                let answer = read(sender.send_request(request).await?).await;
+                driver.abort();
+                answer
+            }
+            Protocol::Http2 => {
+                let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+                let driver = tokio::spawn(connection);
+                let answer = read(sender.send_request(request).await?).await;
+                driver.abort();
+                answer
+            }
+        }
+    }
+}
+
+async fn read(response: http::Response<Incoming>) -> Result<(StatusCode, String)> {
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}

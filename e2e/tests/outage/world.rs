@@ -1,0 +1,123 @@
+//! One cluster and one installation for the tests of the suite, who take turns: what each of them breaks is everybody's.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use hns_e2e::product::WEBHOOK_USER;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Component, Launch, Mark, Options, Product, Proxy, Replica, Steps, eventually};
+use kube::Client;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+/// When the cause is gone, what depends on it is well again within this time: the longest pause between two attempts and
+/// what a busy machine needs to notice.
+pub(super) const SECONDS: Duration = Duration::from_secs(5);
+
+/// The right to break things.
+pub(super) struct Turn {
+    pub(super) product: &'static Product<'static>,
+    pub(super) steps: Steps,
+    began: Mark,
+    _guard: MutexGuard<'static, ()>,
+}
+
+/// One replica of each, and what stands between them and the API server.
+pub(super) struct Both {
+    pub(super) webhook: Replica,
+    pub(super) controller: Replica,
+    pub(super) proxies: [Proxy; 2],
+}
+
+/// Waits for the turn of one test; it ends when the value is dropped. Nothing runs at its beginning.
+pub(super) async fn turn() -> Turn {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    static INSTALLED: OnceCell<Product<'static>> = OnceCell::const_new();
+    let guard = TURN.lock().await;
+    let product = INSTALLED
+        .get_or_init(async || Product::install(Cluster::shared().await, Options::default()).await.unwrap())
+        .await;
+    let began = product.cluster().audit().mark().unwrap();
+    let mut config = product.cluster().config();
+    // A refusal for now (503) is what the tests want to see, not what becomes of it.
+    config.default_retry = false;
+    let client = Client::try_from(config).unwrap();
+    Turn { product, steps: Steps::of(client), began, _guard: guard }
+}
+
+impl Turn {
+    pub(super) fn cluster(&self) -> &'static Cluster {
+        self.product.cluster()
+    }
+
+    /// Starts both without waiting for anything.
+    pub(super) async fn launch(&self) -> Result<Both> {
+        let proxies = [Proxy::start(self.cluster())?, Proxy::start(self.cluster())?];
+        let behind = |proxy: &Proxy| Launch { server: Some(proxy.url()), ..Launch::default() };
+        let webhook = self.product.launch(Component::Webhook, behind(&proxies[0])).await?;
+        let controller = self.product.launch(Component::Controller, behind(&proxies[1])).await?;
+        Ok(Both { webhook, controller, proxies })
+    }
+
+    /// Starts both and waits until they are ready.
+    pub(super) async fn start(&self) -> Result<Both> {
+        let both = self.launch().await?;
+        for replica in both.replicas() {
+            replica.wait_ready().await?;
+        }
+        Ok(both)
+    }
+
+    /// Since the turn began, the webhook has written nothing but access reviews. Returns how many of those.
+    pub(super) fn webhook_only_asked(&self) -> Result<usize> {
+        let events = self.cluster().audit().since(self.began)?;
+        let (asked, written): (Vec<_>, Vec<_>) = events
+            .into_iter()
+            .filter(|event| event.user == WEBHOOK_USER)
+            .partition(|event| event.resource == "subjectaccessreviews" && event.verb == "create");
+        ensure!(written.is_empty(), "the webhook wrote: {written:?}");
+        Ok(asked.len())
+    }
+}
+
+impl Both {
+    pub(super) fn replicas(&self) -> [&Replica; 2] {
+        [&self.webhook, &self.controller]
+    }
+
+    /// Waits until `/readyz` of both says so and has this line, or rather a line that begins like this; gives those lines.
+    pub(super) async fn shows(&self, ready: bool, line: &str) -> Result<Vec<String>> {
+        let mut lines = Vec::new();
+        for replica in self.replicas() {
+            let what = format!(
+                "{} is {} with {line:?}",
+                replica.pod_name(),
+                if ready { "ready" } else { "unready" }
+            );
+            let found = eventually(&what, PATIENCE, async || {
+                let (is_ready, text) = replica.readiness().await.map_err(|error| format!("{error:#}"))?;
+                let found = text.lines().find(|shown| shown.starts_with(line));
+                match found {
+                    Some(found) if is_ready == ready => Ok(found.to_owned()),
+                    _ => Err(text),
+                }
+            })
+            .await?;
+            lines.push(format!("{}: {found}", replica.pod_name()));
+        }
+        Ok(lines)
+    }
+
+    /// Neither has ended or panicked.
+    pub(super) fn unharmed(&self) -> Result<()> {
+        for replica in self.replicas() {
+            ensure!(replica.process().exit().is_none(), "{} ended:\n{}", replica.pod_name(), replica.log());
+            ensure!(
+                !replica.log().contains("panicked"),
+                "{} panicked:\n{}",
+                replica.pod_name(),
+                replica.log()
+            );
+        }
+        Ok(())
+    }
+}
