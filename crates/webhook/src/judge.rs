@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
-use forest::Forest;
 use forest::rules::adoption::{Adoption, Link};
 use forest::rules::{Answers, Denial, DenialKind, Verdict};
+use forest::{Forest, Version};
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -28,6 +28,16 @@ pub(crate) enum Decision {
     Deny(Denial),
 }
 
+/// What of a request matters to letting it through, beside what the rule knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Envelope {
+    /// Nothing is changed in the end.
+    pub(crate) dry_run: bool,
+    /// The state that the request changes, as the API server sent it: it may be older than the one that the forest has, and
+    /// is then refused and sent again.
+    pub(crate) over: Option<Version>,
+}
+
 /// What decides on a request.
 pub(crate) trait Rule {
     /// Judges the request as far as the answers go.
@@ -40,7 +50,12 @@ pub(crate) trait Rule {
 }
 
 /// Judges by `rule` until it decides.
-pub(crate) async fn judge(asker: &Asker<'_>, pending: &Pending, dry_run: bool, rule: &impl Rule) -> Decision {
+pub(crate) async fn judge(
+    asker: &Asker<'_>,
+    pending: &Pending,
+    envelope: &Envelope,
+    rule: &impl Rule,
+) -> Decision {
     let mut answers = Answers::new();
     let mut looked_at: Vec<Link> = Vec::new();
     for _ in 0..ROUNDS {
@@ -48,7 +63,7 @@ pub(crate) async fn judge(asker: &Asker<'_>, pending: &Pending, dry_run: bool, r
             break;
         }
         let (verdict, adoption) =
-            asker.forest.read(|forest| (rule.judge(forest, &answers), rule.adoption(forest)));
+            asker.forest.read(|forest| (rule.judge(forest, &answers), adoption(rule, envelope, forest)));
         let warnings = match verdict {
             Verdict::Deny(denial) => return Decision::Deny(denial),
             Verdict::Ask(questions) => {
@@ -66,7 +81,7 @@ pub(crate) async fn judge(asker: &Asker<'_>, pending: &Pending, dry_run: bool, r
             looked_at.clone_from(&adoption.links);
             continue;
         }
-        match admit(asker, pending, dry_run, rule, &answers, &looked_at) {
+        match admit(asker, pending, envelope, rule, &answers, &looked_at) {
             Some(Ok(())) => return Decision::Allow { warnings },
             Some(Err(Held::Full)) => {
                 return Decision::Deny(busy("too many parents are being changed at once"));
@@ -92,18 +107,22 @@ pub(crate) async fn judge(asker: &Asker<'_>, pending: &Pending, dry_run: bool, r
 fn admit(
     asker: &Asker<'_>,
     pending: &Pending,
-    dry_run: bool,
+    envelope: &Envelope,
     rule: &impl Rule,
     answers: &Answers,
     looked_at: &[Link],
 ) -> Option<Result<(), Held>> {
     asker.forest.read(|forest| {
-        let judge = || match (rule.judge(forest, answers), rule.adoption(forest)) {
+        let judge = || match (rule.judge(forest, answers), adoption(rule, envelope, forest)) {
             (Verdict::Allow { .. }, Some(adoption)) if adoption.links == looked_at => Ok(Some(adoption)),
             _ => Err(()),
         };
-        pending.admit(forest, judge, dry_run).ok()
+        pending.admit(forest, judge, envelope.dry_run).ok()
     })
+}
+
+fn adoption(rule: &impl Rule, envelope: &Envelope, forest: &Forest) -> Option<Adoption> {
+    rule.adoption(forest).map(|adoption| Adoption { over: envelope.over.clone(), ..adoption })
 }
 
 fn busy(why: &str) -> Denial {

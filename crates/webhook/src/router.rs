@@ -15,12 +15,13 @@ use axum::routing::post;
 use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::handle::ForestHandle;
+use hns_runtime::ingest;
 use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
 
 use crate::decode::{self, LARGEST_BODY, Unreadable};
-use crate::judge::{Decision, Rule, judge};
+use crate::judge::{Decision, Envelope, Rule, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::pending::Pending;
 use crate::questions::Asker;
@@ -106,6 +107,13 @@ struct Asked {
     deadline: tokio::time::Instant,
 }
 
+impl Asked {
+    fn envelope(&self) -> Envelope {
+        let old = self.request.old_object.as_ref();
+        Envelope { dry_run: self.request.dry_run, over: old.map(|old| ingest::version(&old.metadata)) }
+    }
+}
+
 impl App {
     /// Reads the review, has it judged unless it is the controller's, and puts the answer into words.
     async fn answer(
@@ -132,7 +140,7 @@ impl App {
     /// Has the rule of what was read judge it.
     async fn decide(&self, asked: &Asked, read: Result<impl Rule, Denial>) -> Decision {
         match read {
-            Ok(rule) => judge(&self.asker(asked), &self.pending, asked.request.dry_run, &rule).await,
+            Ok(rule) => judge(&self.asker(asked), &self.pending, &asked.envelope(), &rule).await,
             Err(denial) => Decision::Deny(denial),
         }
     }

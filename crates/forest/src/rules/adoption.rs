@@ -12,9 +12,10 @@ use crate::{Forest, Name, Version};
 pub struct Adoption {
     /// Whose parent changes.
     pub child: Name,
-    /// Which object says so, and in which state it is changed; `None` for one that is created.
+    /// Which object says so.
     pub object: Object,
-    /// The state of that object before, as the forest knows it.
+    /// The state of that object that is changed: what the request says, where it says it, else what the forest knows.
+    /// `None` for an object that is created.
     pub over: Option<Version>,
     /// What the judgement rests on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
@@ -56,7 +57,8 @@ pub fn of_hierarchy(forest: &Forest, request: &hierarchy::Request) -> Option<Ado
 
 /// What a request about a namespace changes, if it changes a parent.
 pub fn of_namespace(forest: &Forest, request: &namespace::Request) -> Option<Adoption> {
-    let parent = request.new.subnamespace_of().filter(|parent| request.old.subnamespace_of() != Some(*parent))?;
+    let parent =
+        request.new.subnamespace_of().filter(|parent| request.old.subnamespace_of() != Some(*parent))?;
     let present = forest.parent(&request.name).cloned();
     Some(Adoption {
         child: request.name.clone(),

@@ -1,0 +1,166 @@
+//! Two users cross two parents at the same moment. One replica never lets both through; what two replicas let through
+//! together, the controller reports and halts.
+
+use std::time::{Duration, Instant};
+
+use hns_api::HierarchyConfiguration;
+use hns_e2e::steps::HIERARCHY;
+use hns_e2e::{Cluster, Component, Launch, Options, Product, Steps, eventually};
+use k8s_openapi::api::admissionregistration::v1::{MatchCondition, ValidatingWebhookConfiguration};
+use kube::Api;
+use kube::api::PostParams;
+
+const ROUNDS: usize = 1_000;
+const TOGETHER: usize = 900;
+
+/// A request, when it was under way, and whether it was allowed.
+struct Tried {
+    began: Instant,
+    ended: Instant,
+    outcome: Result<HierarchyConfiguration, kube::Error>,
+}
+
+async fn attempt(steps: &Steps, child: &str, parent: &str) -> Tried {
+    let began = Instant::now();
+    let outcome = steps.set_parent(child, parent).await;
+    Tried { began, ended: Instant::now(), outcome }
+}
+
+fn code(tried: &Tried) -> u16 {
+    match &tried.outcome {
+        Ok(_) => 200,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+async fn parents(steps: &Steps, names: [&str; 2]) -> [String; 2] {
+    let mut parents = [String::new(), String::new()];
+    for (parent, name) in parents.iter_mut().zip(names) {
+        let hierarchy = steps.hierarchies(name).get(HIERARCHY).await.unwrap();
+        *parent = hierarchy.spec.parent.unwrap_or_default();
+    }
+    parents
+}
+
+/// Two users, each admin of both namespaces.
+async fn users(cluster: &Cluster, names: [&str; 2]) -> [Steps; 2] {
+    let admin = Steps::of(cluster.admin());
+    for name in names {
+        admin.create_namespace(name).await.unwrap();
+        for user in ["alice", "bob"] {
+            admin.make_admin(name, user).await.unwrap();
+        }
+    }
+    ["alice", "bob"].map(|user| Steps::of(cluster.client_as(user, &[])))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_replica_never_lets_both_through_and_always_one() {
+    let cluster = Cluster::start().await.unwrap();
+    let product = Product::install(&cluster, Options::default()).await.unwrap();
+    let _webhook = product.start_webhook().await.unwrap();
+    let [alice, bob] = users(&cluster, ["a", "b"]).await;
+    for name in ["a", "b"] {
+        // Objects that exist already: a new one is judged the same, but deleting it takes longer than crossing.
+        alice.set_parent(name, "").await.unwrap();
+    }
+    let (mut together, mut codes) = (0, std::collections::BTreeMap::<u16, usize>::new());
+    for round in 0..ROUNDS {
+        let (one, other) = tokio::join!(attempt(&alice, "a", "b"), attempt(&bob, "b", "a"));
+        together += usize::from(one.began < other.ended && other.began < one.ended);
+        let stand = parents(&alice, ["a", "b"]).await;
+        let edges = stand.iter().filter(|parent| !parent.is_empty()).count();
+        assert_eq!(edges, 1, "round {round}: {stand:?}, answers {} and {}", code(&one), code(&other));
+        for tried in [one, other] {
+            *codes.entry(code(&tried)).or_default() += 1;
+        }
+        for (name, parent) in ["a", "b"].iter().zip(&stand) {
+            if !parent.is_empty() {
+                alice.set_parent(name, "").await.unwrap();
+            }
+        }
+    }
+    println!("{ROUNDS} rounds, {together} with both requests in flight together; answers: {codes:?}");
+    assert!(together >= TOGETHER, "only {together} rounds were a race");
+    assert_eq!(codes.get(&200), Some(&ROUNDS), "one in each round, and only one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() {
+    let cluster = Cluster::start().await.unwrap();
+    let product = Product::install(&cluster, Options::default()).await.unwrap();
+    let _first = product.start_webhook().await.unwrap();
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let launch = Launch { webhook_port: Some(port), ..Launch::default() };
+    let _second = product.start(Component::Webhook, launch).await.unwrap();
+    let _controller = product.start_controller().await.unwrap();
+    split_by_user(&cluster, product.webhook_port(), port).await;
+
+    let admin = Steps::of(cluster.admin());
+    let [alice, bob] = users(&cluster, ["a", "b"]).await;
+    admin.plant(&[("below", ""), ("aside", ""), ("aside-child", "aside")]).await.unwrap();
+    admin.set_parent("below", "a").await.unwrap();
+    admin.labelled(&["below", "a"]).await.unwrap();
+    let (mut cycles, mut slowest) = (0, Duration::ZERO);
+    for _ in 0..60 {
+        let (one, other) = tokio::join!(attempt(&alice, "a", "b"), attempt(&bob, "b", "a"));
+        let began = one.ended.max(other.ended);
+        if one.outcome.is_ok() && other.outcome.is_ok() {
+            cycles += 1;
+            for name in ["a", "b"] {
+                let shown = admin.reasons(name, &["InCycle"]).await.unwrap();
+                assert!(shown[0].ends_with("a <- b <- a"), "{shown:?}");
+            }
+            admin.reasons("below", &["AncestorHaltActivities"]).await.unwrap();
+            slowest = slowest.max(began.elapsed());
+            assert!(admin.conditions("aside-child").await.unwrap().is_empty());
+        }
+        clear(&cluster, ["a", "b"]).await;
+    }
+    println!("60 rounds against two replicas, {cycles} cycles, the slowest shown after {slowest:?}");
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+/// Breaks whatever stands, and waits until nothing is halted any more.
+async fn clear(cluster: &Cluster, names: [&str; 2]) {
+    let admin = Steps::of(cluster.admin());
+    for name in names {
+        eventually("the edge can be removed", Duration::from_secs(10), async || {
+            admin.set_parent(name, "").await.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap();
+    }
+    for name in names {
+        admin.reasons(name, &[]).await.unwrap();
+    }
+}
+
+/// Alice's requests go to the replica on `first`, everybody else's to the one on `second`.
+async fn split_by_user(cluster: &Cluster, first: u16, second: u16) {
+    let api = Api::<ValidatingWebhookConfiguration>::all(cluster.admin());
+    let mut registration = api.get("hnc-validating-webhook-configuration").await.unwrap();
+    let mut webhooks = registration.webhooks.take().unwrap();
+    let of_hierarchy = |name: &str| name == "hierarchyconfigurations.hnc.x-k8s.io";
+    let original = webhooks.iter().find(|it| of_hierarchy(&it.name)).unwrap().clone();
+    webhooks.retain(|it| !of_hierarchy(&it.name));
+    for (name, port, expression) in [
+        ("alice.hnc.x-k8s.io", first, "request.userInfo.username == 'alice'"),
+        ("others.hnc.x-k8s.io", second, "request.userInfo.username != 'alice'"),
+    ] {
+        let mut webhook = original.clone();
+        webhook.name = name.into();
+        let url =
+            webhook.client_config.url.as_ref().unwrap().replace(&format!(":{first}/"), &format!(":{port}/"));
+        webhook.client_config.url = Some(url);
+        let condition = MatchCondition { name: "whose".into(), expression: expression.into() };
+        webhook.match_conditions.get_or_insert_default().push(condition);
+        webhooks.push(webhook);
+    }
+    registration.webhooks = Some(webhooks);
+    api.replace("hnc-validating-webhook-configuration", &PostParams::default(), &registration).await.unwrap();
+}
