@@ -59,7 +59,8 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
         Action::CreateHierarchy { .. } => "create-hierarchy",
         Action::ChangeHierarchy { .. } => "change-hierarchy",
         Action::ChangeAnchor { .. } => "change-anchor",
-        Action::CreateSubnamespace(_) => "create-subnamespace",
+        Action::CreateSubnamespace { .. } => "create-subnamespace",
+        Action::BindInitialAdmin { .. } => "bind-initial-admin",
         Action::DeleteSubnamespace { .. } => "delete-subnamespace",
         Action::Create { .. } => "create-copy",
         Action::Replace { .. } => "replace-copy",
@@ -85,7 +86,12 @@ impl Applier<'_> {
             Action::ChangeAnchor { child, version, finalizers, state } => {
                 structure.change_anchor(child, version, finalizers.as_deref(), *state).await
             }
-            Action::CreateSubnamespace(child) => structure.create_subnamespace(child).await,
+            Action::CreateSubnamespace { child, initial_admin } => {
+                structure.create_subnamespace(child, initial_admin.as_deref()).await
+            }
+            Action::BindInitialAdmin { user, cluster_role } => {
+                return structure.bind_initial_admin(user, cluster_role).await;
+            }
             Action::DeleteSubnamespace { child, version } => {
                 return structure.delete_subnamespace(child, version).await;
             }

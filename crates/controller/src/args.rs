@@ -1,7 +1,11 @@
 //! The flags of `hns-controller`. Decides nothing.
 
 use clap::Parser;
+use clap::builder::BoolishValueParser;
+use forest::Identity;
 use hns_runtime::args::{CommonArgs, LeaderElectionArgs};
+
+use crate::registrations::RegistrationSettings;
 
 /// Keeps tree labels, status and propagated copies as the hierarchy says they should be.
 #[derive(Debug, Clone, Parser)]
@@ -13,6 +17,39 @@ pub struct Args {
     /// Flags of the election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
+
+    /// Keep webhook registrations and admission policies in the cluster as the flags say; with `false` they are left alone,
+    /// for example to change them by hand
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub manage_registrations: bool,
+
+    /// Have the API server refuse by itself, through ValidatingAdmissionPolicies, what can be refused without knowing the
+    /// hierarchy; with `false` the webhook is sent all of that instead
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub admission_policies: bool,
+}
+
+impl Args {
+    /// What the registrations and policies depend on.
+    ///
+    /// # Errors
+    /// Never for flags that were parsed.
+    pub fn registrations(&self) -> anyhow::Result<RegistrationSettings> {
+        let settings = self.common.settings()?;
+        let managers = settings.external_managers.into_iter();
+        Ok(RegistrationSettings {
+            namespace: self.common.namespace.clone(),
+            excluded: self.common.excluded_namespaces().into_iter().collect(),
+            included_pattern: self.common.included_namespace_regex.as_str().to_owned(),
+            restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),
+            external_managers: managers.map(|(value, Identity(name))| (value, name)).collect(),
+            initial_admin: settings.initial_admin.is_some(),
+            policies: self.admission_policies,
+            ..RegistrationSettings::default()
+        })
+    }
 }
 
 impl AsRef<CommonArgs> for Args {

@@ -120,6 +120,8 @@ pub struct AnchorFact {
     pub labels: Labels,
     /// `spec.annotations`.
     pub annotations: Labels,
+    /// Who is to be the first administrator of the subnamespace: the annotation `hnc.x-k8s.io/initial-admin`.
+    pub initial_admin: Option<Box<str>>,
     /// `status.status`, as last written, by whomever.
     pub state: Option<Box<str>>,
     /// `metadata.finalizers`, all of them.

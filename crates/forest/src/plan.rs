@@ -63,8 +63,20 @@ pub enum Action {
         /// The state to show.
         state: Option<AnchorState>,
     },
-    /// Create the subnamespace of this name.
-    CreateSubnamespace(Name),
+    /// Create a subnamespace.
+    CreateSubnamespace {
+        /// Its name.
+        child: Name,
+        /// Who is to be its first administrator.
+        initial_admin: Option<Box<str>>,
+    },
+    /// Bind a user to a `ClusterRole` in this namespace. That it is done already is as good.
+    BindInitialAdmin {
+        /// The user.
+        user: Box<str>,
+        /// The name of the role.
+        cluster_role: Box<str>,
+    },
     /// Delete the subnamespace of this name. Not if the definition of anchors is going, which must be looked up first.
     DeleteSubnamespace {
         /// Its name.
@@ -209,20 +221,22 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     if forest.structure_gap().is_some() {
         return plan;
     }
-    let (marks, anchors) = if scope.structure {
+    let (marks, anchors, initial_admin) = if scope.structure {
         plan.report = hierarchy::report(forest, id);
-        (marks::changes(forest, id), anchors::changes(forest, id))
+        (marks::changes(forest, id), anchors::changes(forest, id), marks::initial_admin(forest, id))
     } else {
         Default::default()
     };
     let copies = copies::changes(forest, id, &scope.objects);
     plan.settled = copies.settled;
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
-    let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty());
+    let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some());
     plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);
     plan.step(GUARDS, anchors.delete);
+    // The annotation that names the initial admin is removed by the mark that comes after.
+    plan.step(GUARDS_AND_GIVES, initial_admin.into_iter().collect());
     plan.step(GIVES, anchors.create.into_iter().chain(last).collect());
     plan.step(GIVES, copies.gained);
     plan.step(GUARDS_AND_GIVES, copies.gained_roles);

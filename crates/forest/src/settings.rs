@@ -25,8 +25,8 @@ pub struct Settings {
     pub restore_identities: Vec<Identity>,
     /// Whether each namespace says its ancestry in an annotation.
     pub ancestry_annotation: bool,
-    /// Whether the creator of a subnamespace becomes its first administrator.
-    pub initial_admin: bool,
+    /// The ClusterRole to which the creator of a subnamespace is bound in it, if that is wanted.
+    pub initial_admin: Option<Box<str>>,
 }
 
 /// A user or a group, named by whoever runs the cluster.
@@ -74,7 +74,7 @@ impl Settings {
             external_managers: Vec::new(),
             restore_identities: Vec::new(),
             ancestry_annotation: false,
-            initial_admin: false,
+            initial_admin: None,
         }
     }
 

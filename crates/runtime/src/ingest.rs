@@ -88,6 +88,11 @@ pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
         version: version(&metadata),
         labels: listed(labels),
         annotations: listed(annotations),
+        initial_admin: metadata
+            .annotations
+            .as_ref()
+            .and_then(|it| it.get(annotations::INITIAL_ADMIN))
+            .map(|user| user.as_str().into()),
         state: data["status"]["status"].as_str().map(Into::into),
         finalizers: finalizers(&metadata),
         terminating: metadata.deletion_timestamp.is_some(),

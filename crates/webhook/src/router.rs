@@ -12,10 +12,12 @@ use axum::extract::{DefaultBodyLimit, FromRequest, Request as HttpRequest, State
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
+use forest::Settings;
 use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::handle::ForestHandle;
 use hns_runtime::ingest;
+use json_patch::Patch;
 use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
@@ -50,6 +52,7 @@ pub fn router(app: App) -> Router {
         .route(paths::SUBNAMESPACE_ANCHORS, post(subnamespace_anchors))
         .route(paths::NAMESPACES, post(namespaces))
         .route(paths::NAMESPACE_LABEL, post(namespace_label))
+        .route(paths::INITIAL_ADMIN, post(initial_admin))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(app)
 }
@@ -82,23 +85,19 @@ async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
     .await
 }
 
-/// Never refuses: what is wrong with a namespace is for the validating webhook to say.
 async fn namespace_label(State(app): State<App>, http: HttpRequest) -> Response {
-    let started = Instant::now();
-    let request = match read(http).await {
-        Ok(asked) => asked.request,
-        Err(unreadable) => return app.refuse(names::NAMESPACE_LABEL, unreadable),
-    };
-    let patch = request.object.as_ref().and_then(|namespace| {
-        app.forest.read(|forest| webhooks::mutate::included_label(forest.settings(), namespace))
-    });
-    let verdict = if patch.is_some() { "patched" } else { "allowed" };
-    app.metrics.reviewed(names::NAMESPACE_LABEL, verdict, started.elapsed());
-    Json(match patch {
-        Some(patch) => respond::patch(&request, patch),
-        None => respond::allow(&request, vec![]),
+    app.mutate(names::NAMESPACE_LABEL, http, |settings, request| {
+        webhooks::mutate::included_label(settings, request.object.as_ref()?)
     })
-    .into_response()
+    .await
+}
+
+async fn initial_admin(State(app): State<App>, http: HttpRequest) -> Response {
+    app.mutate(names::INITIAL_ADMIN, http, |settings, request| {
+        let user = request.user_info.username.as_deref()?;
+        webhooks::mutate::initial_admin(settings, request.object.as_ref()?, user)
+    })
+    .await
 }
 
 /// A review, and until when it must be answered.
@@ -135,6 +134,30 @@ impl App {
             self.conclude(webhook, &asked.request, &subject, decision, started)
         };
         Json(review).into_response()
+    }
+
+    /// Never refuses: what is wrong with an object is for the validating webhooks to say. The controller's own objects are
+    /// as they should be.
+    async fn mutate(
+        &self,
+        webhook: &'static str,
+        http: HttpRequest,
+        patch: impl FnOnce(&Settings, &AdmissionRequest<DynamicObject>) -> Option<Patch>,
+    ) -> Response {
+        let started = Instant::now();
+        let request = match read(http).await {
+            Ok(asked) => asked.request,
+            Err(unreadable) => return self.refuse(webhook, unreadable),
+        };
+        let is_controller = request.user_info.username.as_deref() == Some(&self.controller);
+        let patch = self.forest.read(|forest| patch(forest.settings(), &request)).filter(|_| !is_controller);
+        let verdict = if patch.is_some() { "patched" } else { "allowed" };
+        self.metrics.reviewed(webhook, verdict, started.elapsed());
+        Json(match patch {
+            Some(patch) => respond::patch(&request, patch),
+            None => respond::allow(&request, vec![]),
+        })
+        .into_response()
     }
 
     /// Has the rule of what was read judge it.

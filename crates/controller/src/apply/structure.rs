@@ -9,6 +9,7 @@ use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{API_VERSION, HierarchyConfiguration, SubnamespaceAnchor, labels};
 use hns_runtime::ingest;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Patch;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -17,6 +18,10 @@ use serde_json::{Value, json};
 
 use super::{Outcome, conclude, delete_params, patch_params, post_params, precondition};
 use crate::definitions;
+
+/// The binding of a subnamespace's creator.
+const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin";
+const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Makes writes about one namespace.
 pub(super) struct Structure<'a> {
@@ -105,18 +110,43 @@ impl Structure<'_> {
     }
 
     /// The included label is on it from the first moment; everything else comes with its own plan.
-    pub(super) async fn create_subnamespace(&self, child: &str) -> Written {
-        let object = json!({
+    pub(super) async fn create_subnamespace(&self, child: &str, initial_admin: Option<&str>) -> Written {
+        let mut object = json!({
             "metadata": {
                 "name": child,
                 "annotations": { keys::SUBNAMESPACE_OF: &**self.namespace },
                 "labels": { labels::INCLUDED_NAMESPACE: labels::TRUE },
             }
         });
+        if let Some(user) = initial_admin {
+            object["metadata"]["annotations"][keys::INITIAL_ADMIN] = json!(user);
+        }
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = Api::<Namespace>::all(self.client.clone()).create(&post_params(false), &object).await?;
         tracing::info!(parent = %self.namespace, child, "subnamespace created");
         Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
+    }
+
+    /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
+    pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Outcome {
+        let object = json!({
+            "metadata": { "name": INITIAL_ADMIN_BINDING, "namespace": &**self.namespace },
+            "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role },
+            "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": user }],
+        });
+        let object = match serde_json::from_value(object) {
+            Ok(object) => object,
+            Err(error) => return conclude(Err(kube::Error::SerdeError(error))),
+        };
+        let api = Api::<RoleBinding>::namespaced(self.client.clone(), self.namespace);
+        match api.create(&post_params(false), &object).await {
+            Ok(_) => {
+                tracing::info!(namespace = %self.namespace, user, cluster_role, "initial admin bound");
+                Outcome::Done(vec![])
+            }
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Outcome::Done(vec![]),
+            Err(error) => conclude(Err(error)),
+        }
     }
 
     /// An anchor that goes because its definition goes takes nothing with it.

@@ -49,7 +49,9 @@ impl Changes {
                 self.change(anchor, true, Some(state));
                 let stays = parent.namespace.as_ref().is_some_and(|seen| !seen.terminating);
                 if state == AnchorState::Missing && stays {
-                    self.create.push(Action::CreateSubnamespace(anchor.name.clone()));
+                    let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
+                    let initial_admin = initial_admin.filter(|_| forest.settings().initial_admin.is_some());
+                    self.create.push(Action::CreateSubnamespace { child, initial_admin });
                 }
             }
         }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{Action, Edit};
-use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, TREE_LABEL};
+use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 use crate::tree::{Id, Namespace};
 use crate::{Forest, Labels, Name, Version};
 
@@ -21,16 +21,21 @@ pub(super) struct Marks {
 impl Marks {
     /// The writes before and after everything else: what is taken away comes first, and the marker if a child is about to
     /// be created. Where nothing depends on it, one write does both: a single write is never wider than either state.
-    pub(super) fn around(self, nothing_lost: bool, child_comes: bool) -> (Option<Action>, Option<Action>) {
+    pub(super) fn around(
+        self,
+        nothing_lost: bool,
+        child_comes: bool,
+        admin_comes: bool,
+    ) -> (Option<Action>, Option<Action>) {
         let Self { version, labels, annotations } = self;
         let write = |labels: Edit, annotations: Edit| {
             let needed = !labels.is_empty() || !annotations.is_empty();
             needed.then(|| Action::Mark { version: version.clone(), labels, annotations })
         };
-        if child_comes && nothing_lost {
+        if child_comes && nothing_lost && !admin_comes {
             return (write(labels, annotations), None);
         }
-        if nothing_lost {
+        if nothing_lost && !child_comes {
             return (None, write(labels, annotations));
         }
         let Edit { mut set, remove } = labels;
@@ -57,8 +62,12 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
         HAS_CHILDREN => true,
         _ => !external && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
     };
-    let own_annotation =
-        |key: &str| node.managed && (key == ANCESTRY || !external && settings.is_managed_annotation(key));
+    let own_annotation = |key: &str| match key {
+        _ if !node.managed => false,
+        ANCESTRY => true,
+        INITIAL_ADMIN => settings.initial_admin.is_some(),
+        _ => !external && settings.is_managed_annotation(key),
+    };
     Marks {
         version: seen.version.clone(),
         labels: edit(&seen.labels, labels, own_label),
@@ -72,6 +81,15 @@ fn edit(seen: &Labels, wanted: BTreeMap<String, String>, ours: impl Fn(&str) -> 
         remove: surplus.map(str::to_owned).collect(),
         set: wanted.into_iter().filter(|(key, value)| seen.get(key) != Some(value)).collect(),
     }
+}
+
+/// The binding of the first administrator, whom the annotation names until it is done.
+pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
+    let node = forest.tree.node(id);
+    let namespace = node.namespace.as_ref().filter(|seen| node.managed && !seen.terminating)?;
+    let user = namespace.annotations.get(INITIAL_ADMIN).filter(|user| !user.is_empty())?;
+    let cluster_role = forest.settings().initial_admin.clone()?;
+    Some(Action::BindInitialAdmin { user: user.into(), cluster_role })
 }
 
 type Pairs = BTreeMap<String, String>;

@@ -38,6 +38,15 @@ pub struct HierarchyArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
     ancestry_annotation: bool,
+
+    /// Bind the creator of a subnamespace to a `ClusterRole` in it
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
+    initial_admin: bool,
+
+    /// The `ClusterRole` of `--initial-admin`
+    #[arg(long, value_name = "NAME", default_value = "admin", value_parser = values::object_name)]
+    initial_admin_cluster_role: String,
 }
 
 impl HierarchyArgs {
@@ -51,6 +60,7 @@ impl HierarchyArgs {
             settings.managing(&patterns(&self.managed_labels), &patterns(&self.managed_annotations))?;
         settings.refuse_label_conflicts = self.refuse_label_conflicts;
         settings.ancestry_annotation = self.ancestry_annotation;
+        settings.initial_admin = self.initial_admin.then(|| self.initial_admin_cluster_role.as_str().into());
         settings.restore_identities = self.restore_identities.iter().cloned().map(Identity).collect();
         let managers = self.external_managers.iter().cloned();
         settings.external_managers = managers.map(|(value, identity)| (value, Identity(identity))).collect();

@@ -1,9 +1,10 @@
-//! `namespacelabel.hnc.x-k8s.io`: puts the included label on managed namespaces (section 7.8 of HNC's contract).
+//! `namespacelabel.hnc.x-k8s.io` puts the included label on managed namespaces (section 7.8 of HNC's contract), and
+//! `initialadmin.hnc.x-k8s.io` records who creates a subnamespace.
 //!
-//! Patches that one key and nothing else. A wrong value is left for the validating webhook to refuse.
+//! Each patches its one key and nothing else. A wrong value is left for the validating webhook to refuse.
 
 use forest::Settings;
-use hns_api::labels;
+use hns_api::{annotations, labels};
 use json_patch::Patch;
 use kube::core::DynamicObject;
 use serde_json::json;
@@ -23,6 +24,23 @@ pub(crate) fn included_label(settings: &Settings, namespace: &DynamicObject) -> 
         json!({ "op": "add", "path": path, "value": labels::TRUE })
     } else {
         json!({ "op": "add", "path": "/metadata/labels", "value": { labels::INCLUDED_NAMESPACE: labels::TRUE } })
+    };
+    serde_json::from_value(json!([operation])).ok()
+}
+
+/// The patch that records the creator of an anchor, or of a namespace that is created as a subnamespace, if that is wanted.
+/// What somebody has written there already is for the validating webhook to judge.
+pub(crate) fn initial_admin(settings: &Settings, object: &DynamicObject, user: &str) -> Option<Patch> {
+    settings.initial_admin.as_ref()?;
+    let present = object.metadata.annotations.as_ref();
+    if present.is_some_and(|present| present.contains_key(annotations::INITIAL_ADMIN)) {
+        return None;
+    }
+    let operation = if present.is_some() {
+        let path = format!("/metadata/annotations/{}", annotations::INITIAL_ADMIN.replace('/', "~1"));
+        json!({ "op": "add", "path": path, "value": user })
+    } else {
+        json!({ "op": "add", "path": "/metadata/annotations", "value": { annotations::INITIAL_ADMIN: user } })
     };
     serde_json::from_value(json!([operation])).ok()
 }
