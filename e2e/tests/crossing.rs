@@ -89,7 +89,10 @@ async fn one_replica_never_lets_both_through_and_always_one() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() {
     let cluster = Cluster::start().await.unwrap();
-    let product = Product::install(&cluster, Options::default()).await.unwrap();
+    // The test changes the registrations itself.
+    let controller_args = vec!["--manage-registrations=false".to_owned()];
+    let options = Options { controller_args, ..Options::default() };
+    let product = Product::install(&cluster, options).await.unwrap();
     let _first = product.start_webhook().await.unwrap();
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 use crate::args::Args;
 use crate::definitions;
 use crate::execute::Executor;
+use crate::keep::keep;
 use crate::metrics::{QueueMetrics, WriteMetrics};
 use crate::queue::Queue;
 
@@ -58,6 +59,10 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         places: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
         may_write: may_write(&leadership, &process),
     };
+    if args.manage_registrations {
+        let (client, settings, may_write) = (executor.client.clone(), args.registrations()?, executor.may_write.clone());
+        tokio::spawn(async move { keep(client, settings, || may_write()).await });
+    }
     let workers = start_workers(&executor, &queue, &process.shutdown);
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
