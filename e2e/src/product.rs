@@ -56,7 +56,7 @@ impl Component {
 /// How the product is installed and started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory with `crd`, `rbac` and `webhook`; the checkout's `config` by default.
+    /// The directory with `crd`, `rbac`, `policies` and `webhook`; the checkout's `config` by default.
     pub config: PathBuf,
     /// Further arguments for every webhook.
     pub webhook_args: Vec<String>,
@@ -102,14 +102,17 @@ pub struct Product<'c> {
 }
 
 impl<'c> Product<'c> {
-    /// Applies the CRDs and waits until they are served, then RBAC (with the namespace), then the registrations, which
-    /// name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
+    /// Applies the CRDs and waits until they are served, then RBAC (with the namespace), then the policies, then the
+    /// registrations, which name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
     /// [`Product::start_webhook`].
     pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let product = Self::prepare(cluster, options)?;
         manifests::apply_crds(cluster, &product.options.config.join("crd")).await?;
         let rbac = manifests::read(&product.options.config.join("rbac"))?;
         manifests::apply(cluster, &rbac).await?;
+        // Policies first: the registrations leave to them what they refuse.
+        let policies = manifests::read(&product.options.config.join("policies"))?;
+        manifests::apply(cluster, &policies).await?;
         product.install_registrations().await?;
         Ok(product)
     }
@@ -168,7 +171,7 @@ impl<'c> Product<'c> {
         manifests::apply(self.cluster, &documents).await
     }
 
-    /// Deletes the webhook configurations; everything else of hns stays.
+    /// Deletes the webhook configurations; everything else of hns stays, the policies included.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
         let mut documents = self.registrations()?;
         documents.retain(manifests::is_registration);

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hns_api::{HierarchyConfiguration, HierarchyConfigurationSpec, labels};
+use hns_api::{
+    HierarchyConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchor, SubnamespaceAnchorSpec, labels,
+};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -50,13 +52,25 @@ impl Steps {
         Self { client }
     }
 
-    fn namespaces(&self) -> Api<Namespace> {
+    /// The namespaces are reached through this.
+    pub fn namespaces(&self) -> Api<Namespace> {
         Api::all(self.client.clone())
     }
 
     /// The one `HierarchyConfiguration` of `namespace` is reached through this.
     pub fn hierarchies(&self, namespace: &str) -> Api<HierarchyConfiguration> {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The anchors of the subnamespaces of `namespace` are reached through this.
+    pub fn anchors(&self, namespace: &str) -> Api<SubnamespaceAnchor> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Asks for a subnamespace of `parent`.
+    pub async fn create_anchor(&self, parent: &str, child: &str) -> Result<SubnamespaceAnchor, kube::Error> {
+        let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
+        self.anchors(parent).create(&PostParams::default(), &anchor).await
     }
 
     /// Creates a namespace.

@@ -7,6 +7,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{/* The names of the excluded namespaces as literals, sorted as the controller sorts them. */}}
+{{- define "hns.excluded" -}}
+'{{ append .Values.excludedNamespaces .Release.Namespace | uniq | sortAlpha | join "', '" }}'
+{{- end }}
+
 {{/* The image of one component; its values are given as "component". */}}
 {{- define "hns.image" -}}
 {{ .component.image.repository }}:{{ .component.image.tag | default .root.Chart.AppVersion }}

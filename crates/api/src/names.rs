@@ -47,6 +47,8 @@ pub const DERIVED_RESOURCE_QUOTA: &str = "hrq.hnc.x-k8s.io";
 pub mod webhooks {
     /// Judges namespaces.
     pub const NAMESPACES: &str = "namespaces.hnc.x-k8s.io";
+    /// Judges what a rule could still deny of a namespace before the mark of a tree has arrived on it; fails open.
+    pub const LATE_NAMESPACES: &str = "late-namespaces.hnc.x-k8s.io";
     /// Judges hierarchy configurations.
     pub const HIERARCHY_CONFIGURATIONS: &str = "hierarchyconfigurations.hnc.x-k8s.io";
     /// Judges anchors.
@@ -61,6 +63,24 @@ pub mod webhooks {
     pub const RESOURCE_QUOTAS_STATUS: &str = "resourcesquotasstatus.hnc.x-k8s.io";
     /// Labels managed namespaces.
     pub const NAMESPACE_LABEL: &str = "namespacelabel.hnc.x-k8s.io";
+    /// Records who creates a subnamespace.
+    pub const INITIAL_ADMIN: &str = "initialadmin.hnc.x-k8s.io";
+}
+
+/// The names of the admission policies, which are also those of their bindings.
+pub mod policies {
+    /// Guards our labels and annotations on namespaces.
+    pub const NAMESPACE_KEYS: &str = "hns-namespace-keys";
+    /// Keeps copies read-only.
+    pub const COPIES: &str = "hns-copies";
+    /// Guards hierarchy configurations against deletion by proxy.
+    pub const HIERARCHY: &str = "hns-hierarchy";
+    /// Guards who created an anchor.
+    pub const ANCHORS: &str = "hns-anchors";
+    /// Keeps a namespace whose anchors have not been dealt with.
+    pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
+    /// All of them.
+    pub const ALL: [&str; 5] = [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS];
 }
 
 /// The HTTP paths that the webhooks are served under.
@@ -81,6 +101,8 @@ pub mod paths {
     pub const RESOURCE_QUOTAS_STATUS: &str = "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus";
     /// Labels managed namespaces.
     pub const NAMESPACE_LABEL: &str = "/mutate-namespace";
+    /// Records who creates a subnamespace.
+    pub const INITIAL_ADMIN: &str = "/mutate-initial-admin";
 }
 
 /// Identities other than our own that rules refer to, as user names in admission requests.

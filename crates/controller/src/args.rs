@@ -24,7 +24,7 @@ pub struct Args {
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub manage_registrations: bool,
 
-    /// Have the API server refuse by itself, through ValidatingAdmissionPolicies, what can be refused without knowing the
+    /// Have the API server refuse by itself, through validating admission policies, what can be refused without knowing the
     /// hierarchy; with `false` the webhook is sent all of that instead
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]

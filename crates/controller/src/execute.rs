@@ -13,6 +13,7 @@ use kube::Client;
 use tokio::sync::Semaphore;
 
 use crate::apply::{Applier, Outcome, action_label};
+use crate::early::{Early, PATIENCE};
 use crate::metrics::WriteMetrics;
 
 /// The longest time that the API server's wish to be left alone is followed.
@@ -23,6 +24,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub(crate) enum Progress {
     /// Every write was made.
     Complete,
+    /// One is put off for a moment.
+    Early,
     /// Something was not in the state planned for: plan again at once.
     Conflict,
     /// The API server could not.
@@ -38,6 +41,7 @@ impl Progress {
     pub(crate) fn delays(self) -> Option<(Duration, Duration)> {
         let (first, longest) = match self {
             Self::Complete | Self::Stopped => return None,
+            Self::Early => return Some((PATIENCE, PATIENCE)),
             Self::Conflict => (50, 2_000),
             Self::Transient => (250, 10_000),
             Self::Refused => (1_000, 300_000),
@@ -55,6 +59,8 @@ pub(crate) struct Executor {
     pub(crate) metrics: WriteMetrics,
     /// How many writes may be in flight.
     pub(crate) places: Arc<Semaphore>,
+    /// What is put off.
+    pub(crate) early: Early,
     /// Whether writing is still allowed. Asked before each write.
     pub(crate) may_write: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -66,6 +72,7 @@ impl Executor {
         self.writer.tell(settled);
         let report = async {
             match plan.report {
+                Some(action) if self.early.is_too_early(namespace, &action) => Progress::Early,
                 Some(action) => self.write(namespace, &action).await.progress,
                 None => Progress::Complete,
             }

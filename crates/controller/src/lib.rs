@@ -4,11 +4,13 @@
 //! and holds no rule of its own.
 
 pub mod args;
+pub mod keep;
 pub mod registrations;
 pub mod run;
 
 mod apply;
 mod definitions;
+mod early;
 mod execute;
 mod metrics;
 mod queue;

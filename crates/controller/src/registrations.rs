@@ -1,28 +1,30 @@
-//! Which requests the API server sends to the webhook: the registrations, as a pure function of the
-//! settings. It never writes them to a cluster, and never decides what the webhook answers.
+//! Which requests the API server sends to the webhook, and which it refuses by itself: all registrations and policies, as
+//! one pure function of the settings. It never writes them to a cluster (see [`crate::keep`]), and never decides what the
+//! webhook answers.
 //!
-//! Failing closed is safe only if nothing is sent that no rule could refuse, so each entry carries CEL
-//! conditions that compare the new object with the old one. Three things about such conditions are easily
-//! got wrong. A key looked up in an absent map is an error, and under `Fail` an error refuses the request
-//! without asking the webhook: every step that may find nothing is an optional one (`.?`, `[?`). A loop
-//! over a map takes time that grows with the square of its size, within the API server and at anyone's
-//! request: the size is asked first. Conditions are joined by "and", so an exemption is an entry of its
-//! own, which wins even over an error in another.
+//! Failing closed is safe only if nothing is sent that no rule could refuse, so each entry carries CEL conditions that
+//! compare the new object with the old one. Three things about such conditions are easily got wrong. A key looked up in an
+//! absent map is an error, and under `Fail` an error refuses the request without asking the webhook: every step that may
+//! find nothing is an optional one (`.?`, `[?`). A loop over a map takes time that grows with the square of its size,
+//! within the API server and at anyone's request: the size is asked first. Conditions are joined by "and", so an exemption
+//! is a condition of its own, which wins even over an error in another.
+//!
+//! A rule may need two entries for one path: what is marked as part of a tree or touches our keys goes to an entry that
+//! fails closed; what a rule could still deny before the mark has arrived goes to one that fails open, named `late-`.
 
-use hns_api::{labels, names};
+mod cel;
+mod conditions;
+mod entries;
+mod policies;
+
+use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
-    MatchCondition, RuleWithOperations, ServiceReference, ValidatingWebhook, ValidatingWebhookConfiguration,
-    WebhookClientConfig,
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Above so many labels a request goes to the webhook unlooked at.
-const MANY_KEYS: usize = 1000;
-
-/// Seconds after which the API server gives up on an answer.
-const TIMEOUT_SECONDS: i32 = 5;
-
-/// What the registrations depend on.
+/// What the registrations and policies depend on.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RegistrationSettings {
     /// The namespace of the installation.
@@ -32,154 +34,78 @@ pub struct RegistrationSettings {
     /// The controller's service account, in that namespace. Its own writes are not judged: exactly this
     /// account's, since any wider exemption would be open to whatever else runs in the namespace.
     pub controller_service_account: String,
+    /// The namespaces that are excluded by name, the installation's own among them.
+    pub excluded: Vec<String>,
+    /// What the whole name of a namespace must match to be managed, anchored already: `^(?:…)$`. The API server reads it
+    /// as an RE2 expression, and refuses the registrations if it is none.
+    pub included_pattern: String,
+    /// Users and groups who may bring back exported namespaces, anchors and copies as they were.
+    pub restore_identities: Vec<String>,
+    /// Who may keep the namespaces of another manager: the value of `managed-by`, and a user or group.
+    pub external_managers: Vec<(String, String)>,
+    /// The kinds whose objects are propagated: API group and plural.
+    pub propagated: Vec<(String, String)>,
+    /// Whether the creator of a subnamespace is recorded, to become its first administrator.
+    pub initial_admin: bool,
+    /// Whether there are policies. Without them the webhook is sent what they would judge.
+    pub policies: bool,
 }
 
 impl Default for RegistrationSettings {
-    /// The names that the shipped manifests use.
+    /// What the shipped manifests say.
     fn default() -> Self {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        let rbac = |plural: &str| ("rbac.authorization.k8s.io".to_owned(), plural.to_owned());
         Self {
             namespace: names::DEFAULT_NAMESPACE.to_owned(),
             service: names::WEBHOOK_SERVICE.to_owned(),
             controller_service_account: names::CONTROLLER_SERVICE_ACCOUNT.to_owned(),
+            excluded: owned(&["kube-system", "kube-public", "kube-node-lease", names::DEFAULT_NAMESPACE]),
+            included_pattern: "^(?:.*)$".to_owned(),
+            restore_identities: Vec::new(),
+            external_managers: Vec::new(),
+            propagated: vec![rbac("roles"), rbac("rolebindings")],
+            initial_admin: false,
+            policies: true,
         }
     }
 }
 
-/// The whole `ValidatingWebhookConfiguration`, without certificate authorities: who installs it adds
-/// `caBundle`.
+/// Everything that stands between a request and the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Admission {
+    /// Who judges.
+    pub validating: ValidatingWebhookConfiguration,
+    /// Who completes.
+    pub mutating: MutatingWebhookConfiguration,
+    /// What the API server refuses by itself; none without policies.
+    pub policies: Vec<ValidatingAdmissionPolicy>,
+    /// One for each policy, by the same name: without it the policy does nothing.
+    pub bindings: Vec<ValidatingAdmissionPolicyBinding>,
+}
+
+/// All registrations and policies, without certificate authorities: who installs them adds `caBundle`.
 ///
-/// The same settings give the same object, down to the order of its entries. Values that the API server
-/// would default are written out, so that the object can be compared with the one in the cluster.
-pub fn validating(settings: &RegistrationSettings) -> ValidatingWebhookConfiguration {
-    ValidatingWebhookConfiguration {
-        metadata: ObjectMeta {
-            name: Some(names::VALIDATING_WEBHOOK_CONFIGURATION.to_owned()),
-            ..ObjectMeta::default()
+/// The same settings give the same objects, down to the order of entries. Values that the API server would default are
+/// written out, so that the objects can be compared with those in the cluster.
+pub fn admission(settings: &RegistrationSettings) -> Admission {
+    let policies = if settings.policies { policies::all(settings) } else { Vec::new() };
+    Admission {
+        validating: ValidatingWebhookConfiguration {
+            metadata: named(names::VALIDATING_WEBHOOK_CONFIGURATION),
+            webhooks: Some(entries::validating(settings)),
         },
-        webhooks: Some(vec![namespaces(settings), hierarchy_configurations(settings)]),
-    }
-}
-
-/// Tree labels belong to the controller, and can be written through the subresources as well.
-fn namespaces(settings: &RegistrationSettings) -> ValidatingWebhook {
-    let rules = vec![
-        rule("", &["namespaces"], &["CREATE", "UPDATE"]),
-        rule("", &["namespaces/status", "namespaces/finalize"], &["UPDATE"]),
-    ];
-    let conditions = vec![not_the_controller(settings), condition("can-be-refused", changes_a_tree_label())];
-    entry(settings, names::webhooks::NAMESPACES, names::paths::NAMESPACES, rules, conditions)
-}
-
-/// A write that leaves the spec as it was is status, and a deletion that leaves no tree concerns nobody else.
-fn hierarchy_configurations(settings: &RegistrationSettings) -> ValidatingWebhook {
-    let rules = vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["CREATE", "UPDATE", "DELETE"])];
-    let can_be_refused = [
-        "request.operation == 'CREATE'",
-        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)",
-        "(request.operation == 'DELETE' && oldObject.?spec.?parent.orValue('') != '')",
-    ];
-    let conditions = vec![
-        not_the_controller(settings),
-        not_the_namespace_controller(),
-        condition("can-be-refused", any_of(&can_be_refused)),
-    ];
-    entry(
-        settings,
-        names::webhooks::HIERARCHY_CONFIGURATIONS,
-        names::paths::HIERARCHY_CONFIGURATIONS,
-        rules,
-        conditions,
-    )
-}
-
-fn entry(
-    settings: &RegistrationSettings,
-    name: &str,
-    path: &str,
-    rules: Vec<RuleWithOperations>,
-    conditions: Vec<MatchCondition>,
-) -> ValidatingWebhook {
-    ValidatingWebhook {
-        name: name.to_owned(),
-        admission_review_versions: vec!["v1".to_owned()],
-        client_config: WebhookClientConfig {
-            service: Some(ServiceReference {
-                name: settings.service.clone(),
-                namespace: settings.namespace.clone(),
-                path: Some(path.to_owned()),
-                port: Some(names::WEBHOOK_SERVICE_PORT),
-            }),
-            ..WebhookClientConfig::default()
+        mutating: MutatingWebhookConfiguration {
+            metadata: named(names::MUTATING_WEBHOOK_CONFIGURATION),
+            webhooks: Some(entries::mutating(settings)),
         },
-        failure_policy: Some("Fail".to_owned()),
-        match_conditions: Some(conditions),
-        match_policy: Some("Equivalent".to_owned()),
-        // There must be none on entries about namespaces: it looks at the new labels only, so a request
-        // that takes the selected label away would escape.
-        namespace_selector: None,
-        object_selector: None,
-        rules: Some(rules),
-        side_effects: "None".to_owned(),
-        timeout_seconds: Some(TIMEOUT_SECONDS),
+        bindings: policies.iter().map(policies::binding).collect(),
+        policies,
     }
 }
 
-fn rule(group: &str, resources: &[&str], operations: &[&str]) -> RuleWithOperations {
-    let owned = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
-    RuleWithOperations {
-        api_groups: owned(&[group]),
-        api_versions: owned(&["*"]),
-        resources: owned(resources),
-        operations: owned(operations),
-        scope: Some("*".to_owned()),
-    }
-}
-
-fn condition(name: &str, expression: String) -> MatchCondition {
-    MatchCondition { name: name.to_owned(), expression }
-}
-
-fn not_the_controller(settings: &RegistrationSettings) -> MatchCondition {
-    let user = names::service_account_user(&settings.namespace, &settings.controller_service_account);
-    let expression = format!("request.userInfo.username != {}", literal(&user));
-    condition("not-the-controller", expression)
-}
-
-/// The namespace controller empties a terminating namespace and holds no right that a rule could ask of it.
-/// The garbage collector must never stand beside it here: anyone who may set an owner reference could
-/// delete by its hand.
-fn not_the_namespace_controller() -> MatchCondition {
-    let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
-    let expression = format!(
-        "!(request.operation == 'DELETE' &&\nrequest.userInfo.username in [{}])",
-        users.map(literal).join(", ")
-    );
-    condition("not-the-namespace-controller", expression)
-}
-
-/// Whether a tree label is added, changed or removed. On CREATE, where there is no old object, every one is
-/// added.
-fn changes_a_tree_label() -> String {
-    let new = "object.metadata.?labels";
-    let old = "oldObject.?metadata.?labels";
-    let ours = format!("k.contains({})", literal(labels::TREE_DEPTH_SUFFIX));
-    any_of(&[
-        &format!("{new}.orValue({{}}).size() > {MANY_KEYS}"),
-        &format!("{old}.orValue({{}}).size() > {MANY_KEYS}"),
-        &format!("{new}.orValue({{}}).exists(k, {ours} && {new}[?k] != {old}[?k])"),
-        &format!("{old}.orValue({{}}).exists(k, {ours} && !(k in {new}.orValue({{}})))"),
-    ])
-}
-
-/// One alternative per line, as people read them.
-fn any_of<S: AsRef<str>>(alternatives: &[S]) -> String {
-    let alternatives: Vec<_> = alternatives.iter().map(AsRef::as_ref).collect();
-    alternatives.join(" ||\n")
-}
-
-/// The text as a literal of CEL, whatever is in it.
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
 }
 
 #[cfg(test)]

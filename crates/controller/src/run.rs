@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::args::Args;
 use crate::definitions;
+use crate::early::Early;
 use crate::execute::Executor;
 use crate::keep::keep;
 use crate::metrics::{QueueMetrics, WriteMetrics};
@@ -57,10 +58,12 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         writer,
         metrics,
         places: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
+        early: Early::default(),
         may_write: may_write(&leadership, &process),
     };
     if args.manage_registrations {
-        let (client, settings, may_write) = (executor.client.clone(), args.registrations()?, executor.may_write.clone());
+        let (client, settings, may_write) =
+            (executor.client.clone(), args.registrations()?, executor.may_write.clone());
         tokio::spawn(async move { keep(client, settings, || may_write()).await });
     }
     let workers = start_workers(&executor, &queue, &process.shutdown);

@@ -84,6 +84,14 @@ pub enum ObjectScope {
 }
 
 impl ObjectScope {
+    pub(crate) fn includes(&self, key: &ObjectKey) -> bool {
+        match self {
+            Self::None => false,
+            Self::Some(keys) => keys.contains(key),
+            Self::All => true,
+        }
+    }
+
     fn merge(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::All, _) | (_, Self::None) => {}

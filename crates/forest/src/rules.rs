@@ -12,6 +12,8 @@ pub mod namespace;
 mod denial;
 mod managed_keys;
 mod question;
+#[cfg(test)]
+mod tests;
 
 pub use denial::{Cause, Denial, DenialKind};
 pub use question::{Answer, Answers, Awaited, Question};

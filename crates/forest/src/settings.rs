@@ -25,7 +25,7 @@ pub struct Settings {
     pub restore_identities: Vec<Identity>,
     /// Whether each namespace says its ancestry in an annotation.
     pub ancestry_annotation: bool,
-    /// The ClusterRole to which the creator of a subnamespace is bound in it, if that is wanted.
+    /// The `ClusterRole` to which the creator of a subnamespace is bound in it, if that is wanted.
     pub initial_admin: Option<Box<str>>,
 }
 

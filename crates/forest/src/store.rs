@@ -194,11 +194,43 @@ impl Forest {
     }
 
     fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
+        let (name, is_new) = (seen.name.clone(), !self.is_there(&seen.name));
         self.tree.observe_namespace(seen, &self.settings, change);
+        if is_new {
+            self.touch_orphans_of(&name, change);
+        }
+    }
+
+    fn is_there(&self, name: &str) -> bool {
+        self.tree.id(name).is_some_and(|id| self.tree.node(id).namespace.is_some())
+    }
+
+    /// Where a parent is missing, copies go with the namespace that they come from, wherever that was.
+    fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
+        if change.everything {
+            return;
+        }
+        let is_orphan = |id: &Id| {
+            let parent = self.tree.parent(*id).map(|parent| self.tree.node(parent));
+            parent.is_some_and(|parent| parent.namespace.is_none())
+        };
+        for orphan in self.tree.ids().filter(is_orphan) {
+            for id in self.tree.descendants(orphan).into_iter().chain([orphan]) {
+                for (key, object) in self.objects.within(id) {
+                    if matches!(object, Object::Copy(copy) if copy.inherited_from == *name) {
+                        change.object(self.tree.name(id).clone(), key.clone());
+                    }
+                }
+            }
+        }
     }
 
     fn namespace_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        let was_there = self.is_there(name);
         self.tree.forget_namespace(name, uid, &self.settings, change);
+        if was_there && !self.is_there(name) {
+            self.touch_orphans_of(name, change);
+        }
         if !self.exists(name) {
             self.failures.remove(name);
         }

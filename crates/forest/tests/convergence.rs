@@ -14,15 +14,15 @@ mod naive;
 #[path = "support/op.rs"]
 mod op;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use forest::plan::{Action, Plan, plan};
-use forest::{Fact, Forest, Name, ObjectKey, Scope};
+use forest::{Definition, Fact, Forest, Name, ObjectKey, Scope, keys};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, bindings};
-use crate::naive::is_copy;
-use crate::op::{NAMES, Op, any_op, config, object_op};
+use crate::naive::writes::{Writes, check_report, is_copy};
+use crate::op::{NAMES, Op, any_op, config, object_op, subnamespace_op};
 
 /// What happens to a cluster: first there is something, which comes to rest, and then this and that changes at once.
 #[derive(Debug, Clone)]
@@ -46,8 +46,9 @@ fn story() -> impl Strategy<Value = Story> {
         .collect();
     let moves = (0..NAMES.len() - 1, prop::option::weighted(0.9, 0..NAMES.len() - 1));
     let moves = moves.prop_map(|(at, parent)| Op::SetParent(at, parent));
-    let then = prop_oneof![4 => moves, 3 => object_op(), 1 => any_op()];
-    (parents, prop::collection::vec(object_op(), 4..24), prop::collection::vec(then, 1..8))
+    let first = prop_oneof![3 => object_op(), 1 => subnamespace_op()];
+    let then = prop_oneof![4 => moves, 3 => object_op(), 3 => subnamespace_op(), 1 => any_op()];
+    (parents, prop::collection::vec(first, 4..24), prop::collection::vec(then, 1..8))
         .prop_map(|(parents, first, then)| Story { parents, first, then })
 }
 
@@ -115,7 +116,8 @@ impl Run {
     }
 
     /// Two rounds of writes and one that finds nothing: the second is for labels that were removed before they were
-    /// set, the second of these writes being about a state that the first has changed.
+    /// set, the second of these writes being about a state that the first has changed. When a round has changed what
+    /// others' plans follow from, it counts anew.
     fn come_to_rest(&mut self) {
         let before = self.cluster.clone();
         self.rest_within(3);
@@ -123,23 +125,29 @@ impl Run {
     }
 
     fn rest_within(&mut self, rounds: usize) {
-        for _ in 0..rounds {
+        let mut left = rounds;
+        for _ in 0..30 {
             if self.plans().iter().all(|(_, plan)| plan.is_empty()) {
                 let afresh = Self { forest: self.cluster.forest(), cluster: self.cluster.clone() };
                 assert!(afresh.plans().iter().all(|(_, plan)| plan.is_empty()), "a restart finds work to do");
                 return;
             }
+            assert!(left > 0, "no rest after {rounds} rounds, but {:#?}", self.plans());
+            let before = self.cluster.structure();
             self.round(&Fate::default());
+            left = if self.cluster.structure() == before { left - 1 } else { rounds };
         }
-        unreachable!("no rest after {rounds} rounds, but {:#?}", self.plans());
+        unreachable!("no rest at all, but {:#?}", self.plans());
     }
 
     /// Plans and writes everywhere; what was written is heard of only afterwards.
     fn round(&mut self, fate: &Fate) -> Done {
         let mut done = Done::default();
+        let planned_on = self.cluster.clone();
         for (name, plan) in self.plans() {
-            check_deletions(&self.cluster, &name, &plan);
-            check_access(&self.cluster, &name, &plan, fate.order);
+            assert_eq!(Writes::of(&plan), Writes::wanted(&planned_on, &name), "the writes in {name}");
+            check_deletions(&planned_on, &name, &plan);
+            check_access(&planned_on, &name, &plan, fate);
             let settled = plan.settled.iter().map(|key| Fact::WriteSettled(name.clone(), key.clone()));
             done.facts.extend(settled);
             self.write(&name, &plan, fate, &mut done);
@@ -149,11 +157,12 @@ impl Run {
     }
 
     fn write(&mut self, name: &Name, plan: &Plan, fate: &Fate, done: &mut Done) {
-        let report = (false, plan.report.iter().collect());
-        let steps = plan.steps.iter().map(|step| (step.takes_away, in_order(&step.actions, fate.order)));
+        let report = (false, false, plan.report.iter().collect());
+        let steps =
+            plan.steps.iter().map(|step| (step.guards, step.gives, in_order(&step.actions, fate.order)));
         let mut held_back = false;
-        for (takes_away, actions) in [report].into_iter().chain(steps) {
-            if held_back && !takes_away {
+        for (guards, gives, actions) in [report].into_iter().chain(steps) {
+            if held_back && gives {
                 continue;
             }
             for action in actions {
@@ -161,19 +170,43 @@ impl Run {
                     return;
                 }
                 done.tried += 1;
-                if let Some(key) = action.key().filter(|_| fate.fail.contains(&done.tried)) {
-                    done.failed.push((name.clone(), key.clone()));
-                    done.facts.push(Fact::WriteFailed(name.clone(), key.clone(), "a webhook said no".into()));
-                    held_back |= takes_away;
+                if fate.fail.contains(&done.tried) {
+                    held_back |= guards;
+                    if let Some(key) = action.key() {
+                        done.failed.push((name.clone(), key.clone()));
+                        let why = "a webhook said no".into();
+                        done.facts.push(Fact::WriteFailed(name.clone(), key.clone(), why));
+                    }
                     continue;
                 }
+                check_guarded(&self.cluster, name, action);
                 if let Ok(fact) = self.cluster.perform(name, action) {
                     done.facts.push(fact);
                 } else {
-                    let is_second_label = matches!(action, Action::Label { .. }) && !takes_away;
-                    assert!(is_second_label, "{name}: {action:?} is about a state that is no more");
-                    return;
+                    let is_shared = matches!(
+                        action,
+                        Action::Mark { .. }
+                            | Action::CreateSubnamespace { .. }
+                            | Action::DeleteSubnamespace { .. }
+                    );
+                    assert!(is_shared, "{name}: {action:?} is about a state that is no more");
+                    held_back |= guards;
                 }
+            }
+        }
+    }
+
+    /// Makes the writes that are planned while the definitions go.
+    fn farewell(&mut self) {
+        for (name, plan) in self.plans() {
+            for action in plan.actions() {
+                let lets_go = matches!(
+                    action,
+                    Action::ChangeHierarchy { spec: None, .. } | Action::ChangeAnchor { state: None, .. }
+                );
+                assert!(lets_go, "{name}: {action:?} while the definitions go");
+                let fact = self.cluster.perform(&name, action).expect("nobody else writes");
+                self.hear([fact]);
             }
         }
     }
@@ -183,7 +216,9 @@ impl Run {
         let shown = self.cluster.hierarchies.get(name).map(|shown| &shown.status);
         let plan = plan(&self.forest, name, &Scope::whole());
         let status = match &plan.report {
-            Some(Action::CreateHierarchy(status) | Action::ReportStatus { status, .. }) => Some(status),
+            Some(
+                Action::CreateHierarchy { status, .. } | Action::ChangeHierarchy { status: Some(status), .. },
+            ) => Some(status),
             _ => shown,
         };
         let names = |message: &str| message.contains(&format!("{:?}: a webhook said no", key.name));
@@ -204,6 +239,26 @@ fn in_order(actions: &[Action], order: usize) -> Vec<&Action> {
     actions
 }
 
+/// A subnamespace comes below a marked parent, by an anchor that cannot go unnoticed; it goes only with its anchor.
+fn check_guarded(cluster: &Cluster, name: &Name, action: &Action) {
+    match action {
+        Action::CreateSubnamespace { child, .. } => {
+            let marker = cluster.namespaces[name].labels.get(keys::HAS_CHILDREN);
+            assert_eq!(marker, Some("true"), "{child} would come below {name}");
+            let anchor = &cluster.anchors[&(name.clone(), child.clone())];
+            let held = anchor.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+            assert!(held && !anchor.terminating, "{child} would come by {anchor:?}");
+        }
+        Action::DeleteSubnamespace { child, .. } => {
+            let anchor = &cluster.anchors[&(name.clone(), child.clone())];
+            assert!(anchor.terminating, "{child} would go without its anchor");
+            let parent = cluster.namespaces[child].annotations.get(keys::SUBNAMESPACE_OF);
+            assert_eq!(parent, Some(&**name), "{child} would go with a foreign anchor");
+        }
+        _ => {}
+    }
+}
+
 /// A copy goes only when it has no source, or when it is a binding that comes again with other subjects or another role.
 fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
     let comes_again =
@@ -215,67 +270,124 @@ fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
             None => assert!(object.inherited_from.is_some(), "{name}: the source {key:?} would be deleted"),
             Some((_, _, body)) => {
                 let changed = key.kind == bindings() && object.body != body;
-                assert!(changed && comes_again(key), "{name}: {key:?} has a source and would be deleted");
+                let forsaken = cluster.is_frozen(name);
+                assert!(
+                    forsaken || changed && comes_again(key),
+                    "{name}: {key:?} has a source and would be deleted"
+                );
             }
         }
     }
 }
 
-/// Between any two writes, nobody may do what they may do neither before all of them nor after.
-fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, order: usize) {
-    let writes: Vec<&Action> = plan
-        .steps
-        .iter()
-        .flat_map(|step| in_order(&step.actions, order))
-        .filter(|action| action.key().is_some())
-        .collect();
-    let mut state = cluster.clone();
-    let mut seen = vec![state.access(name)];
-    for write in &writes {
-        state.perform(name, write).expect("a plan fits the state that it is made from");
-        seen.push(state.access(name));
+/// Between any two writes, nobody may do what they may do neither before all of them nor after; not even when some of
+/// them fail.
+fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, fate: &Fate) {
+    let steps = || {
+        plan.steps.iter().map(|step| {
+            let writes = in_order(&step.actions, fate.order).into_iter().filter(|it| it.key().is_some());
+            (step, writes.collect::<Vec<_>>())
+        })
+    };
+    let mut end = cluster.clone();
+    for write in steps().flat_map(|(_, writes)| writes) {
+        end.perform(name, write).expect("a plan fits the state that it is made from");
     }
-    let allowed: BTreeSet<_> = seen[0].union(&seen[seen.len() - 1]).cloned().collect();
-    for (done, access) in seen.iter().enumerate() {
-        let excess: Vec<_> = access.difference(&allowed).collect();
-        assert!(
-            excess.is_empty(),
-            "{name}: {excess:?} may happen after {:#?} of {writes:#?}",
-            &writes[..done]
-        );
+    let allowed: BTreeSet<_> = cluster.access(name).union(&end.access(name)).cloned().collect();
+    for fail in [&BTreeSet::new(), &fate.fail] {
+        let (mut state, mut done, mut held_back) = (cluster.clone(), Vec::new(), false);
+        for (step, writes) in steps() {
+            if held_back && step.gives {
+                continue;
+            }
+            for write in writes {
+                done.push(write);
+                if fail.contains(&done.len()) {
+                    held_back |= step.guards;
+                    continue;
+                }
+                state.perform(name, write).expect("a plan fits the state that it is made from");
+                let access = state.access(name);
+                let excess: Vec<_> = access.difference(&allowed).collect();
+                assert!(excess.is_empty(), "{name}: {excess:?} may happen after {done:#?}, without {fail:?}");
+            }
+        }
     }
 }
 
 /// Everything is as it should be, and nothing was touched that should not have been.
 fn check_end(before: &Cluster, after: &Cluster) {
-    assert_eq!(before.namespaces.keys().collect::<Vec<_>>(), after.namespaces.keys().collect::<Vec<_>>());
-    for name in before.mentioned() {
-        if let Some(seen) = after.namespaces.get(&name) {
-            let labels: BTreeMap<_, _> =
-                seen.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-            assert_eq!(labels, before.wanted_labels(&name), "the labels of {name}");
-            let shown = after.hierarchies.get(&name).map(|shown| shown.status.clone());
-            let may_lack = shown.is_none() && seen.terminating;
-            assert!(may_lack || before.is_right(&name, &shown.unwrap_or_default()), "the status of {name}");
-        } else {
-            assert_eq!(before.hierarchies.get(&name), after.hierarchies.get(&name), "{name} is not there");
-        }
-        for key in before.keys() {
-            check_object(before, after, &name, &key);
+    for name in after.mentioned() {
+        assert_eq!(Writes::wanted(after, &name), Writes::default(), "{name} is not right");
+        check_report(after, &name, None);
+    }
+    check_namespaces(before, after);
+    check_specs(before, after);
+    if before.structure() == after.structure() {
+        for name in before.mentioned() {
+            for key in before.keys() {
+                check_object(before, after, &name, &key);
+            }
         }
     }
-    let specs = |cluster: &Cluster| -> Vec<_> {
-        let said =
-            cluster.hierarchies.iter().filter(|(_, seen)| seen.parent.is_some() || seen.unreadable.is_some());
-        said.map(|(name, seen)| (name.clone(), seen.parent.clone(), seen.unreadable.clone())).collect()
+}
+
+/// None is lost; what is new or going is so by an anchor; and what is not ours is on it as it was.
+fn check_namespaces(before: &Cluster, after: &Cluster) {
+    let anchored = |name: &Name, terminating: bool| {
+        let mut anchors = before.anchors.values();
+        anchors.any(|anchor| anchor.name == *name && anchor.terminating == terminating)
     };
-    assert_eq!(specs(before), specs(after), "what users have written");
+    for (name, new) in &after.namespaces {
+        let Some(old) = before.namespaces.get(name) else {
+            assert!(anchored(name, false), "{name} came by itself");
+            continue;
+        };
+        assert!(old.terminating == new.terminating || anchored(name, true), "{name} goes by itself");
+        assert_eq!(before.foreign_marks(name), after.foreign_marks(name), "{name}");
+    }
+    let lost = before.namespaces.keys().find(|name| !after.namespaces.contains_key(*name));
+    assert_eq!(lost, None, "a namespace is gone");
+}
+
+/// What users have written is as it was, but for what a subnamespace takes over.
+fn check_specs(before: &Cluster, after: &Cluster) {
+    let foreign = |finalizers: &[Box<str>]| -> Vec<Box<str>> {
+        finalizers.iter().filter(|it| !it.starts_with(keys::GROUP)).cloned().collect()
+    };
+    for (name, old) in &before.hierarchies {
+        let Some(new) = after.hierarchies.get(name).filter(|new| new.version.uid == old.version.uid) else {
+            assert!(old.terminating, "the HierarchyConfiguration of {name} is gone");
+            continue;
+        };
+        let own = |it: &forest::HierarchyFact| {
+            (it.allow_cascading_deletion, it.unreadable.clone(), it.terminating, foreign(&it.finalizers))
+        };
+        assert_eq!(own(old), own(new), "{name}");
+        let said =
+            |it: &forest::HierarchyFact| (it.parent.clone(), it.labels.clone(), it.annotations.clone());
+        let takes_over = [before, after].iter().any(|cluster| cluster.subnamespace_of(name).is_some());
+        assert!(takes_over || said(old) == said(new), "{name}: {new:?}");
+    }
+    for (place, old) in &before.anchors {
+        let Some(new) = after.anchors.get(place) else {
+            assert!(old.terminating, "the anchor {place:?} is gone");
+            continue;
+        };
+        let own = |it: &forest::AnchorFact| {
+            (it.labels.clone(), it.annotations.clone(), it.terminating, foreign(&it.finalizers))
+        };
+        assert_eq!(own(old), own(new), "{place:?}");
+    }
 }
 
 fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey) {
     let place = (name.clone(), key.clone());
     let (old, new) = (before.objects.get(&place), after.objects.get(&place));
     let untouchable = before.is_frozen(name) || old.is_some_and(|object| object.terminating);
+    if old.is_some_and(|object| !object.terminating && before.is_forsaken(name, object)) {
+        return assert_eq!(new, None, "{name}: the namespace that {key:?} comes from is gone");
+    }
     match before.wanted_copy(name, key) {
         _ if untouchable => assert_eq!(old, new, "{key:?} in {name} is to be left alone"),
         Some(wanted) => {
@@ -293,22 +405,35 @@ fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey)
 
 /// A cluster without what depends on when things were written.
 fn timeless(cluster: &Cluster) -> impl PartialEq + std::fmt::Debug + use<> {
-    let labels: Vec<_> =
-        cluster.namespaces.values().map(|seen| (seen.name.clone(), seen.labels.clone())).collect();
+    let namespaces: Vec<_> = cluster
+        .namespaces
+        .values()
+        .map(|seen| (seen.name.clone(), seen.labels.clone(), seen.annotations.clone(), seen.terminating))
+        .collect();
     let hierarchies: Vec<_> = cluster
         .hierarchies
         .iter()
         .map(|(name, seen)| {
             let conditions = seen.status.conditions.iter().map(|it| (it.reason.clone(), it.message.clone()));
-            (name.clone(), seen.parent.clone(), seen.status.children.clone(), conditions.collect::<Vec<_>>())
+            let spec = (seen.parent.clone(), seen.labels.clone(), seen.annotations.clone());
+            (name.clone(), spec, seen.status.children.clone(), conditions.collect::<Vec<_>>())
         })
+        .collect();
+    let anchors: Vec<_> = cluster
+        .anchors
+        .iter()
+        .map(|(place, seen)| (place.clone(), seen.finalizers.clone(), seen.state.clone()))
         .collect();
     let objects: Vec<_> = cluster
         .objects
         .iter()
         .map(|(place, it)| (place.clone(), it.inherited_from.clone(), it.labels.clone(), it.body.clone()))
         .collect();
-    (labels, hierarchies, objects)
+    (namespaces, hierarchies, anchors, objects)
+}
+
+fn standing(cluster: &Cluster) -> Vec<(Name, bool)> {
+    cluster.namespaces.values().map(|seen| (seen.name.clone(), seen.terminating)).collect()
 }
 
 proptest! {
@@ -337,7 +462,11 @@ proptest! {
         crashed.forest = crashed.cluster.forest();
         crashed.rest_within(3);
         check_end(&before, &crashed.cluster);
-        prop_assert_eq!(timeless(&run.cluster), timeless(&crashed.cluster));
+        // Whether a subnamespace goes with its anchor depends on whether it has children by the time that is judged, and
+        // what becomes of an orphan's copies on whether its parent has come again by then.
+        if [&run.cluster, &crashed.cluster].map(standing) == [standing(&before), standing(&before)] {
+            prop_assert_eq!(timeless(&run.cluster), timeless(&crashed.cluster));
+        }
     }
 
     #[test]
@@ -352,5 +481,34 @@ proptest! {
         // One round more to try again and show the failures, one to find them settled, one to show that.
         run.rest_within(6);
         check_end(&before, &run.cluster);
+    }
+
+    #[test]
+    fn while_definitions_go_only_finalizers_do(story in story(), turn in any::<prop::sample::Index>()) {
+        let mut run = Run::begin(&story);
+        run.happen(&story.then);
+        let before = run.cluster.clone();
+        run.hear([Fact::Definitions(Definition::Going)]);
+        // The API server deletes what was defined, in any order, and the controller lets it go bit by bit.
+        let mut condemned: Vec<(Name, Option<Name>)> =
+            run.cluster.hierarchies.keys().map(|name| (name.clone(), None)).collect();
+        condemned.extend(run.cluster.anchors.keys().map(|(parent, child)| (parent.clone(), Some(child.clone()))));
+        let turn = turn.index(condemned.len().max(1));
+        condemned.rotate_left(turn);
+        for (name, child) in condemned {
+            let gone = match child {
+                None => run.cluster.delete_hierarchy(&name),
+                Some(child) => run.cluster.delete_anchor(&name, &child),
+            };
+            run.hear(gone);
+            run.farewell();
+        }
+        run.farewell();
+        prop_assert!(run.plans().iter().all(|(_, plan)| plan.is_empty()), "{:#?}", run.plans());
+        prop_assert_eq!(&before.namespaces, &run.cluster.namespaces);
+        prop_assert_eq!(&before.objects, &run.cluster.objects);
+        let hierarchies = run.cluster.hierarchies.values().flat_map(|seen| &seen.finalizers);
+        let anchors = run.cluster.anchors.values().flat_map(|seen| &seen.finalizers);
+        prop_assert!(hierarchies.chain(anchors).all(|it| **it == *"example.com/keep"), "{:#?}", run.cluster);
     }
 }

@@ -1,8 +1,8 @@
 //! The changes of parent that this replica has just let through and not seen yet.
 //!
 //! While one is pending, no other change is let through that rests on the place of its namespace. So a pending change only
-//! ever turns a "yes" into "try again". It ends when the watch shows the object in a later state, or after a minute: the
-//! request may have failed behind this webhook, which nobody tells.
+//! ever turns a "yes" into "try again". It ends when the watch shows the object in a later state, or gone, or after a minute:
+//! the request may have failed behind this webhook, which nobody tells.
 
 use std::time::Duration;
 
@@ -20,7 +20,24 @@ const MOST: usize = 1_000;
 /// The pending changes of this replica.
 #[derive(Debug, Default)]
 pub struct Pending {
-    changes: Mutex<Vec<(Adoption, Instant)>>,
+    changes: Mutex<Vec<Change>>,
+}
+
+/// A change that was let through.
+#[derive(Debug)]
+struct Change {
+    adoption: Adoption,
+    since: Instant,
+    /// Whether the forest knew the object then. If it does not know it any more, the object is gone; an object that it never
+    /// knew may have yet to come.
+    was_known: bool,
+}
+
+impl Change {
+    fn is_over(&self, forest: &Forest) -> bool {
+        let gone = self.was_known && !self.adoption.is_known(forest);
+        gone || self.adoption.is_settled(forest) || Instant::now() >= self.since + LONGEST
+    }
 }
 
 /// Why a change is not let through now.
@@ -42,25 +59,31 @@ impl Pending {
         dry_run: bool,
     ) -> Result<Result<(), Held>, T> {
         let mut changes = self.changes.lock();
-        let now = Instant::now();
-        changes.retain(|(change, since)| now < *since + LONGEST && !change.is_settled(forest));
+        changes.retain(|change| !change.is_over(forest));
         let Some(adoption) = judge()? else { return Ok(Ok(())) };
-        if changes.iter().any(|(change, _)| adoption.concerns(&change.child)) {
+        if changes.iter().any(|change| adoption.concerns(&change.adoption.child)) {
             return Ok(Err(Held::Crossing));
         }
         if changes.len() >= MOST {
             return Ok(Err(Held::Full));
         }
         if !dry_run {
-            changes.push((adoption, now));
+            let was_known = adoption.is_known(forest);
+            changes.push(Change { adoption, since: Instant::now(), was_known });
         }
         Ok(Ok(()))
+    }
+
+    /// Forgets the changes that are over. To be called whenever the forest has changed: an object that comes and goes again
+    /// leaves no trace of having been there.
+    pub(crate) fn settle(&self, forest: &Forest) {
+        self.changes.lock().retain(|change| !change.is_over(forest));
     }
 
     /// Whether a change that concerns this adoption is still pending in the forest.
     pub(crate) fn is_in_the_way(&self, forest: &Forest, adoption: &Adoption) -> bool {
         let changes = self.changes.lock();
-        changes.iter().any(|(change, _)| adoption.concerns(&change.child) && !change.is_settled(forest))
+        changes.iter().any(|change| adoption.concerns(&change.adoption.child) && !change.is_over(forest))
     }
 }
 
@@ -114,6 +137,42 @@ mod tests {
         assert_eq!(admit(&pending, &forest, adoption("y", &["x"]), false), Err(Held::Crossing));
         tokio::time::advance(LONGEST).await;
         assert_eq!(admit(&pending, &forest, adoption("y", &["x"]), false), Ok(()), "a minute has passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_and_goes_again_is_over_and_so_is_what_was_deleted() {
+        let (pending, mut forest) = (Pending::default(), forest());
+        let version =
+            |resource_version: &str| Version { uid: "1".into(), resource_version: resource_version.into() };
+        let shown = |forest: &mut Forest| {
+            let hierarchy = HierarchyFact { version: version("1"), ..HierarchyFact::default() };
+            forest.apply(Fact::Hierarchy("a".into(), hierarchy));
+            pending.settle(forest);
+        };
+        let gone = |forest: &mut Forest| {
+            forest.apply(Fact::HierarchyGone("a".into(), "1".into()));
+            pending.settle(forest);
+        };
+        assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), false), Ok(()), "it is created");
+        pending.settle(&forest);
+        assert_eq!(
+            admit(&pending, &forest, adoption("b", &["a"]), false),
+            Err(Held::Crossing),
+            "and not seen yet"
+        );
+        shown(&mut forest);
+        gone(&mut forest);
+        assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), false), Ok(()), "it is created again");
+        shown(&mut forest);
+        let deletion = Adoption { over: Some(version("1")), ..adoption("a", &["b"]) };
+        assert_eq!(admit(&pending, &forest, deletion, false), Ok(()), "it is deleted");
+        assert_eq!(
+            admit(&pending, &forest, adoption("a", &["c"]), false),
+            Err(Held::Crossing),
+            "and still seen"
+        );
+        gone(&mut forest);
+        assert_eq!(admit(&pending, &forest, adoption("a", &["c"]), false), Ok(()), "and created once more");
     }
 
     #[tokio::test(start_paused = true)]

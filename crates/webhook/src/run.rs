@@ -1,6 +1,6 @@
 //! How `hns-webhook` starts and ends.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use hns_runtime::client;
@@ -14,6 +14,7 @@ use kube::Client;
 
 use crate::args::Args;
 use crate::metrics::AdmissionMetrics;
+use crate::pending::Pending;
 use crate::router::{App, router};
 
 /// Runs until the process is told to end.
@@ -23,12 +24,13 @@ use crate::router::{App, router};
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process)?;
-    let forest = watch(&args, &process, &client)?;
+    let pending = Arc::<Pending>::default();
+    let forest = watch(&args, &process, &client, &pending)?;
     let app = App {
         forest,
         client,
         controller: args.controller(),
-        pending: Arc::default(),
+        pending,
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
     process.serve_admin(&args.common).await?;
@@ -43,8 +45,24 @@ fn certificate(args: &Args, process: &Process) -> anyhow::Result<Arc<ServingCert
     Ok(certificate)
 }
 
-fn watch(args: &Args, process: &Process, client: &Client) -> anyhow::Result<ForestHandle> {
-    let (writer, handle) = ForestWriter::new(feed::forest(&args.common)?, Box::new(|_| {}));
+fn watch(
+    args: &Args,
+    process: &Process,
+    client: &Client,
+    pending: &Arc<Pending>,
+) -> anyhow::Result<ForestHandle> {
+    let seen = Arc::new(OnceLock::<ForestHandle>::new());
+    let listener = {
+        let (seen, pending) = (seen.clone(), pending.clone());
+        Box::new(move |_| {
+            if let Some(forest) = seen.get() {
+                forest.read(|forest| pending.settle(forest));
+            }
+        })
+    };
+    let (writer, handle) = ForestWriter::new(feed::forest(&args.common)?, listener);
+    // It was empty before, so nothing has been let through by it.
+    let _ = seen.set(handle.clone());
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     let mut streams = handle.read(|forest| feed::start(client, forest, &writer, Detail::Metadata, &metrics));

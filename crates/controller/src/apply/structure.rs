@@ -10,6 +10,7 @@ use hns_api::{API_VERSION, HierarchyConfiguration, SubnamespaceAnchor, labels};
 use hns_runtime::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Patch;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -105,8 +106,13 @@ impl Structure<'_> {
         let resource = SubnamespaceAnchor::api_resource();
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), self.namespace, &resource);
         let patched = api.patch(child, &patch_params(), &Patch::Merge(patch)).await?;
+        let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
-        Ok(Fact::Anchor(namespace, anchor))
+        Ok(if gone {
+            Fact::AnchorGone(namespace, anchor.name, anchor.version.uid)
+        } else {
+            Fact::Anchor(namespace, anchor)
+        })
     }
 
     /// The included label is on it from the first moment; everything else comes with its own plan.
@@ -175,8 +181,15 @@ impl Structure<'_> {
 }
 
 fn hierarchy_fact(object: DynamicObject) -> Fact {
+    let gone = is_gone(&object.metadata);
     let (namespace, fact) = ingest::hierarchy(object);
-    Fact::Hierarchy(namespace, fact)
+    if gone { Fact::HierarchyGone(namespace, fact.version.uid) } else { Fact::Hierarchy(namespace, fact) }
+}
+
+/// Whether the write that was answered with this object has let it go: its last finalizer is off. The watch may have told so
+/// already; to take the answer for a state would bring back what is not there any more, for good.
+fn is_gone(answered: &ObjectMeta) -> bool {
+    answered.deletion_timestamp.is_some() && answered.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 
 fn held_by(version: &Version, finalizers: Option<&[Box<str>]>) -> Value {
@@ -224,4 +237,35 @@ fn shown(status: &HierarchyStatus) -> Value {
         .collect();
     let children: Vec<&str> = status.children.iter().map(|child| &**child).collect();
     json!({ "children": unless_empty(json!(children)), "conditions": unless_empty(json!(conditions)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hierarchy(going: bool, finalizers: &[&str]) -> DynamicObject {
+        let mut metadata =
+            json!({ "name": "hierarchy", "namespace": "a", "uid": "7", "resourceVersion": "9" });
+        metadata["finalizers"] = json!(finalizers);
+        if going {
+            metadata["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
+        }
+        let object =
+            json!({ "apiVersion": API_VERSION, "kind": "HierarchyConfiguration", "metadata": metadata });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn an_answer_without_the_last_finalizer_is_of_an_object_that_is_gone() {
+        for (going, finalizers, gone) in
+            [(true, &[][..], true), (true, &["x"][..], false), (false, &[][..], false)]
+        {
+            let fact = hierarchy_fact(hierarchy(going, finalizers));
+            assert_eq!(
+                matches!(&fact, Fact::HierarchyGone(name, uid) if **name == *"a" && **uid == *"7"),
+                gone,
+                "{fact:?}"
+            );
+        }
+    }
 }

@@ -1,77 +1,188 @@
 //! One test for each way in which registrations are known to go wrong. What the conditions mean is shown on
 //! a real API server; here is what can be seen by looking.
 
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, RuleWithOperations, ValidatingAdmissionPolicySpec, ValidatingWebhook, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
 use super::*;
 
-fn webhooks() -> Vec<ValidatingWebhook> {
-    validating(&RegistrationSettings::default()).webhooks.unwrap()
-}
-
-fn webhook(name: &str) -> ValidatingWebhook {
-    webhooks().into_iter().find(|webhook| webhook.name == name).unwrap()
-}
-
-fn expression(webhook: &ValidatingWebhook, name: &str) -> String {
-    let conditions = webhook.match_conditions.as_deref().unwrap();
-    let found = conditions.iter().find(|condition| condition.name == name);
-    found.unwrap().expression.clone()
-}
-
-fn expressions() -> Vec<String> {
-    let conditions = webhooks().into_iter().flat_map(|webhook| webhook.match_conditions.unwrap());
-    conditions.map(|condition| condition.expression).collect()
-}
-
-fn covers(webhook: &ValidatingWebhook, resource: &str, operation: &str) -> bool {
-    let has =
-        |words: &Option<Vec<String>>, word: &str| words.as_ref().unwrap().iter().any(|found| found == word);
-    let rules = webhook.rules.as_ref().unwrap();
-    rules.iter().any(|rule| has(&rule.resources, resource) && has(&rule.operations, operation))
-}
-
-#[test]
-fn both_fail_closed_within_five_seconds_and_without_side_effects() {
-    let webhooks = webhooks();
-    assert_eq!(webhooks.len(), 2);
-    for webhook in &webhooks {
-        assert_eq!(webhook.failure_policy.as_deref(), Some("Fail"));
-        assert_eq!(webhook.side_effects, "None");
-        assert_eq!(webhook.admission_review_versions, ["v1"]);
-        assert_eq!(webhook.timeout_seconds, Some(5));
-        assert_eq!(webhook.client_config.ca_bundle, None);
-        let service = webhook.client_config.service.as_ref().unwrap();
-        assert_eq!(service.namespace, "hnc-system");
-        assert_eq!(service.name, "hnc-webhook-service");
+/// Something of every setting.
+fn everything() -> RegistrationSettings {
+    RegistrationSettings {
+        restore_identities: vec!["restorer".into()],
+        external_managers: vec![("fleet".into(), "agent".into()), ("fleet".into(), "agents".into())],
+        initial_admin: true,
+        ..RegistrationSettings::default()
     }
-    let path = |name: &str| webhook(name).client_config.service.unwrap().path.unwrap();
-    assert_eq!(path("namespaces.hnc.x-k8s.io"), "/validate-v1-namespace");
-    assert_eq!(
-        path("hierarchyconfigurations.hnc.x-k8s.io"),
-        "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations"
-    );
+}
+
+/// What webhooks of both kinds have.
+struct Entry {
+    name: String,
+    client: WebhookClientConfig,
+    conditions: Vec<MatchCondition>,
+    policy: String,
+    timeout: i32,
+    rules: Vec<RuleWithOperations>,
+    selectors: [Option<LabelSelector>; 2],
+}
+
+fn entries(settings: &RegistrationSettings) -> Vec<Entry> {
+    let Admission { validating, mutating, .. } = admission(settings);
+    let mut entries: Vec<Entry> = validating.webhooks.unwrap().into_iter().map(entry).collect();
+    for webhook in mutating.webhooks.unwrap() {
+        assert_eq!(webhook.reinvocation_policy.as_deref(), Some("Never"));
+        entries.push(entry(ValidatingWebhook {
+            name: webhook.name,
+            admission_review_versions: webhook.admission_review_versions,
+            client_config: webhook.client_config,
+            failure_policy: webhook.failure_policy,
+            match_conditions: webhook.match_conditions,
+            match_policy: webhook.match_policy,
+            namespace_selector: webhook.namespace_selector,
+            object_selector: webhook.object_selector,
+            rules: webhook.rules,
+            side_effects: webhook.side_effects,
+            timeout_seconds: webhook.timeout_seconds,
+        }));
+    }
+    entries
+}
+
+fn entry(webhook: ValidatingWebhook) -> Entry {
+    assert_eq!(webhook.side_effects, "None");
+    assert_eq!(webhook.admission_review_versions, ["v1"]);
+    Entry {
+        name: webhook.name,
+        client: webhook.client_config,
+        conditions: webhook.match_conditions.unwrap(),
+        policy: webhook.failure_policy.unwrap(),
+        timeout: webhook.timeout_seconds.unwrap(),
+        rules: webhook.rules.unwrap(),
+        selectors: [webhook.namespace_selector, webhook.object_selector],
+    }
+}
+
+fn specs(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicySpec> {
+    admission(settings).policies.into_iter().map(|policy| policy.spec.unwrap()).collect()
+}
+
+/// The conditions of webhooks and of policies.
+fn conditions() -> Vec<String> {
+    let settings = everything();
+    let alone = RegistrationSettings { policies: false, ..everything() };
+    let of_entries = [&settings, &alone].into_iter().flat_map(entries).flat_map(|entry| entry.conditions);
+    let of_policies = specs(&settings).into_iter().flat_map(|spec| spec.match_conditions.unwrap());
+    of_entries.chain(of_policies).map(|condition| condition.expression).collect()
+}
+
+/// Everything that is evaluated in CEL.
+fn expressions() -> Vec<String> {
+    let mut expressions = conditions();
+    for spec in specs(&everything()) {
+        expressions.extend(spec.variables.into_iter().flatten().map(|variable| variable.expression));
+        for validation in spec.validations.unwrap() {
+            expressions.push(validation.expression);
+            expressions.extend(validation.message_expression);
+        }
+    }
+    expressions
 }
 
 #[test]
-fn settings_reach_every_entry() {
+fn entries_fail_closed_within_five_seconds_or_open_within_two() {
+    let shown: Vec<_> = entries(&everything())
+        .into_iter()
+        .map(|entry| {
+            let service = entry.client.service.unwrap();
+            assert_eq!(entry.client.ca_bundle, None);
+            assert_eq!((&*service.namespace, &*service.name), ("hnc-system", "hnc-webhook-service"));
+            (entry.name, service.path.unwrap(), entry.policy, entry.timeout)
+        })
+        .collect();
+    let expected = [
+        ("namespaces", "/validate-v1-namespace", "Fail", 5),
+        ("late-namespaces", "/validate-v1-namespace", "Ignore", 2),
+        ("hierarchyconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations", "Fail", 5),
+        ("subnamespaceanchors", "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors", "Fail", 5),
+        ("namespacelabel", "/mutate-namespace", "Ignore", 2),
+        ("initialadmin", "/mutate-initial-admin", "Ignore", 2),
+    ];
+    let expected = expected.map(|(name, path, policy, timeout)| {
+        (format!("{name}.hnc.x-k8s.io"), path.to_owned(), policy.to_owned(), timeout)
+    });
+    assert_eq!(shown, expected);
+}
+
+#[test]
+fn settings_reach_every_entry_and_every_policy() {
     let settings = RegistrationSettings {
         namespace: "here".into(),
         service: "door".into(),
         controller_service_account: "it".into(),
+        ..everything()
     };
-    for webhook in validating(&settings).webhooks.unwrap() {
-        let service = webhook.client_config.service.clone().unwrap();
+    let exemption = "request.userInfo.username != 'system:serviceaccount:here:it'";
+    for entry in entries(&settings) {
+        let service = entry.client.service.unwrap();
         assert_eq!((service.namespace, service.name), ("here".into(), "door".into()));
-        assert_eq!(
-            expression(&webhook, "not-the-controller"),
-            "request.userInfo.username != 'system:serviceaccount:here:it'"
-        );
+        assert_eq!(entry.conditions[0].expression, exemption, "{}", entry.name);
+    }
+    for policy in admission(&settings).policies {
+        let first = &policy.spec.unwrap().match_conditions.unwrap()[0];
+        let name = policy.metadata.name.unwrap();
+        assert_eq!(first.expression == exemption, name != names::policies::HIERARCHY, "{name}");
     }
 }
 
-/// It compiles in such conditions and is always null there, so that every request would end in an error.
+#[test]
+fn without_policies_the_webhook_is_sent_what_they_judge() {
+    let alone = RegistrationSettings { policies: false, ..RegistrationSettings::default() };
+    let Admission { policies, bindings, .. } = admission(&alone);
+    assert!(policies.is_empty() && bindings.is_empty());
+    let judged = |settings: &RegistrationSettings| {
+        let anchors =
+            entries(settings).into_iter().find(|entry| entry.name.starts_with("subnamespace")).unwrap();
+        anchors.conditions.last().unwrap().expression.contains("initial-admin")
+    };
+    assert!(judged(&alone));
+    assert!(!judged(&RegistrationSettings::default()));
+}
+
+#[test]
+fn every_policy_is_bound_by_its_name_and_denies_with_403() {
+    let Admission { policies, bindings, .. } = admission(&everything());
+    let name_of = |metadata: &ObjectMeta| metadata.name.clone().unwrap();
+    let found: Vec<String> = policies.iter().map(|policy| name_of(&policy.metadata)).collect();
+    assert_eq!(found, names::policies::ALL);
+    for (policy, binding) in policies.iter().zip(&bindings) {
+        let (spec, bound) = (policy.spec.as_ref().unwrap(), binding.spec.as_ref().unwrap());
+        let name = name_of(&policy.metadata);
+        assert_eq!((name_of(&binding.metadata), bound.policy_name.clone().unwrap()), (name.clone(), name));
+        assert_eq!(bound.validation_actions.as_deref().unwrap(), ["Deny"]);
+        assert_eq!(bound.param_ref.is_some(), spec.param_kind.is_some());
+        for validation in spec.validations.as_ref().unwrap() {
+            assert_eq!(validation.reason.as_deref(), Some("Forbidden"));
+            assert!(validation.message.as_ref().is_some_and(|message| !message.contains('\n')));
+        }
+    }
+}
+
+/// Were the definition of its parameters missing, a policy that fails closed would keep what it matches.
+#[test]
+fn a_policy_with_parameters_fails_open_and_every_other_closed() {
+    for spec in specs(&everything()) {
+        let expected = if spec.param_kind.is_some() { "Ignore" } else { "Fail" };
+        assert_eq!(spec.failure_policy.as_deref(), Some(expected));
+    }
+}
+
+/// It compiles in conditions and is always null there, so that every request would end in an error.
 #[test]
 fn no_condition_asks_for_the_namespace_of_an_object() {
-    for expression in expressions() {
+    for expression in conditions() {
         assert!(!expression.contains("namespaceObject"), "{expression}");
     }
 }
@@ -80,106 +191,136 @@ fn no_condition_asks_for_the_namespace_of_an_object() {
 /// an owner reference.
 #[test]
 fn only_deletion_and_only_by_the_namespace_controller_is_exempt() {
-    let webhook = webhook(names::webhooks::HIERARCHY_CONFIGURATIONS);
-    let exemption = expression(&webhook, "not-the-namespace-controller");
+    let entries = entries(&everything());
+    let exemptions: Vec<&MatchCondition> = entries
+        .iter()
+        .flat_map(|entry| &entry.conditions)
+        .filter(|condition| condition.expression.contains("namespace-controller"))
+        .collect();
+    assert_eq!(exemptions.len(), 1);
+    assert_eq!(exemptions[0].name, "not-the-namespace-controller");
+    let exemption = &exemptions[0].expression;
     assert!(exemption.starts_with("!(request.operation == 'DELETE' &&"));
     assert!(exemption.contains("'system:serviceaccount:kube-system:namespace-controller'"));
     assert!(exemption.contains("'system:kube-controller-manager'"));
-    for expression in expressions() {
-        assert!(!expression.contains("garbage-collector"), "{expression}");
-        assert!(!expression.contains("groups"), "{expression}");
+    let all = entries.iter().flat_map(|entry| &entry.conditions);
+    for condition in all {
+        assert!(!condition.expression.contains("garbage-collector"), "{}", condition.expression);
     }
 }
 
-/// Labels can be written through the subresources too.
+/// Labels and annotations can be written through the subresources too.
 #[test]
-fn labels_are_guarded_on_every_way_in() {
-    let webhook = webhook(names::webhooks::NAMESPACES);
-    assert!(covers(&webhook, "namespaces", "CREATE"));
+fn our_keys_are_guarded_on_every_way_in() {
+    let entries = entries(&everything());
+    let of_entry = &entries.iter().find(|entry| entry.name == names::webhooks::NAMESPACES).unwrap().rules;
+    let covers = |resource: &str, operation: &str| {
+        let has = |words: &Option<Vec<String>>, word: &str| words.iter().flatten().any(|found| found == word);
+        of_entry.iter().any(|rule| has(&rule.resources, resource) && has(&rule.operations, operation))
+    };
+    assert!(covers("namespaces", "CREATE") && covers("namespaces", "DELETE"));
     for resource in ["namespaces", "namespaces/status", "namespaces/finalize"] {
-        assert!(covers(&webhook, resource, "UPDATE"), "{resource}");
-        assert!(!covers(&webhook, resource, "DELETE"), "{resource}");
+        assert!(covers(resource, "UPDATE"), "{resource}");
     }
+    let policies = admission(&everything()).policies;
+    let resources = |name: &str| -> Vec<String> {
+        let policy = policies.iter().find(|policy| policy.metadata.name.as_deref() == Some(name)).unwrap();
+        let constraints = policy.spec.as_ref().unwrap().match_constraints.as_ref().unwrap();
+        constraints.resource_rules.iter().flatten().flat_map(|rule| rule.resources.clone().unwrap()).collect()
+    };
+    assert_eq!(
+        resources(names::policies::NAMESPACE_KEYS),
+        ["namespaces", "namespaces/status", "namespaces/finalize"]
+    );
+    assert_eq!(
+        resources(names::policies::COPIES),
+        ["roles", "roles/status", "rolebindings", "rolebindings/status"]
+    );
 }
 
+/// A selector looks at the new labels only, so what takes the selected label away would escape. `request.name` is absent when
+/// a collection is deleted.
 #[test]
-fn leaving_a_tree_by_deletion_is_judged() {
-    let webhook = webhook(names::webhooks::HIERARCHY_CONFIGURATIONS);
-    for operation in ["CREATE", "UPDATE", "DELETE"] {
-        assert!(covers(&webhook, "hierarchyconfigurations", operation));
-    }
-    let can_be_refused = expression(&webhook, "can-be-refused");
-    assert!(can_be_refused.contains("oldObject.?spec.?parent.orValue('') != ''"));
-}
-
-/// A selector looks at the new labels only; `request.name` is absent when a collection is deleted.
-#[test]
-fn no_entry_has_a_selector_or_goes_by_the_request_name() {
-    for webhook in webhooks() {
-        assert_eq!(webhook.namespace_selector, None);
-        assert_eq!(webhook.object_selector, None);
+fn no_entry_has_a_selector_and_nothing_goes_by_the_name_in_the_request() {
+    for entry in entries(&everything()) {
+        assert_eq!(entry.selectors, [Some(LabelSelector::default()), Some(LabelSelector::default())]);
     }
     for expression in expressions() {
         assert!(!expression.contains("request.name"), "{expression}");
     }
 }
 
-/// A key looked up in an absent map is an error, and an error under `Fail` is a lock-out. `metadata` of the
-/// new object is always there in the operations registered; nothing else is.
+/// A key looked up in an absent map is an error, and an error under `Fail` is a lock-out.
 #[test]
 fn every_step_that_may_find_nothing_is_optional() {
     for expression in expressions() {
         let certain = expression
             .replace("request.userInfo.username", "")
+            .replace("request.userInfo.?groups", "")
             .replace("request.operation", "")
+            .replace("request.resource.resource", "")
+            // Inside `has`, or where a condition has seen that it is there.
+            .replace("has(oldObject.metadata.deletionTimestamp)", "")
+            .replace("has(object.metadata.deletionTimestamp)", "")
+            .replace("has(namespaceObject.metadata.deletionTimestamp)", "")
+            .replace("params.metadata.name", "")
+            .replace("+ oldObject.spec.parent +", "")
+            // A stored object has a name; what has `metadata` at all, has it in every operation that is registered.
+            .replace("oldObject.metadata.name", "")
+            .replace("oldObject.metadata.?", "")
             .replace("object.metadata.?", "");
-        for step in ["bject.metadata", "bject.spec", ".labels", ".annotations", ".parent"] {
+        for step in ["bject.metadata", "bject.spec", "request."] {
             assert!(!certain.contains(step), "{step} in {expression}");
         }
-        assert!(!expression.replace("[?", "").contains("[k]"), "{expression}");
+        assert!(!certain.contains("labels['") && !certain.contains("annotations['"), "{expression}");
     }
 }
 
 /// The loops' time grows with the square of the number of keys, and no limit of the API server stops that.
 #[test]
-fn the_size_is_asked_before_any_loop() {
+fn the_sizes_are_asked_before_any_loop_over_keys() {
     let mut loops = 0;
-    for expression in expressions() {
-        let Some(first_loop) = expression.find(".exists(") else {
+    for expression in conditions() {
+        let Some(first_loop) = expression.find(".exists(k,") else {
             continue;
         };
         loops += 1;
         let guards = &expression[..first_loop];
-        for map in ["object.metadata.?labels", "oldObject.?metadata.?labels"] {
-            let guard = format!("{map}.orValue({{}}).size() > 1000 ||");
-            assert!(guards.contains(&guard), "{guard} in {guards}");
-        }
-        for other in [".all(", ".filter(", ".map("] {
-            assert!(!expression.contains(other), "{expression}");
+        for map in ["labels", "annotations"] {
+            for of in ["object.metadata", "oldObject.?metadata"] {
+                let guard = format!("{of}.?{map}.orValue({{}}).size() > 1000");
+                assert!(guards.contains(&guard), "{guard} in {guards}");
+            }
         }
     }
-    assert_eq!(loops, 1);
+    // With policies: two entries and a policy. Without: the two entries.
+    assert_eq!(loops, 5);
 }
 
-/// Whoever has all rights has every invented verb too, so asking for one would exempt all administrators.
+/// Whoever has all rights has every invented verb too, so asking for one would exempt all administrators. A right on a parent
+/// is not what the rules ask for, either.
 #[test]
-fn no_condition_asks_for_rights() {
+fn nothing_asks_for_rights() {
     for expression in expressions() {
         assert!(!expression.contains("authorizer"), "{expression}");
     }
 }
 
-/// A wildcard would catch access reviews and our own repairs.
+/// A wildcard would catch access reviews, and policies see changes of webhook configurations.
 #[test]
 fn resources_are_named_one_by_one() {
-    for webhook in webhooks() {
-        for rule in webhook.rules.unwrap() {
-            for resource in rule.resources.unwrap() {
-                assert!(!resource.contains('*'), "{resource}");
-            }
-            for group in rule.api_groups.unwrap() {
-                assert!(["", "hnc.x-k8s.io"].contains(&group.as_str()), "{group}");
-            }
+    let of_entries = entries(&everything()).into_iter().flat_map(|entry| entry.rules);
+    let of_entries = of_entries.map(|rule| (rule.api_groups, rule.resources));
+    let of_policies = specs(&everything()).into_iter().flat_map(|spec| {
+        let rules = spec.match_constraints.unwrap().resource_rules.unwrap();
+        rules.into_iter().map(|rule| (rule.api_groups, rule.resources))
+    });
+    for (groups, resources) in of_entries.chain(of_policies) {
+        for resource in resources.unwrap() {
+            assert!(!resource.contains('*'), "{resource}");
+        }
+        for group in groups.unwrap() {
+            assert!(["", "hnc.x-k8s.io", "rbac.authorization.k8s.io"].contains(&group.as_str()), "{group}");
         }
     }
 }
@@ -187,22 +328,32 @@ fn resources_are_named_one_by_one() {
 /// Conditions are joined by "and": joined into another, an exemption would be lost to an error there.
 #[test]
 fn exemptions_stand_alone_and_come_first() {
-    for webhook in webhooks() {
-        let conditions = webhook.match_conditions.unwrap();
-        assert_eq!(conditions[0].name, "not-the-controller");
-        assert_eq!(conditions.last().unwrap().name, "can-be-refused");
+    for entry in entries(&everything()) {
+        assert_eq!(entry.conditions[0].name, "not-the-controller");
+        let last = &entry.conditions.last().unwrap().name;
+        assert!(["can-be-refused", "can-be-changed"].contains(&last.as_str()), "{last}");
     }
 }
 
-/// A name cannot end its literal and go on as an expression.
 #[test]
-fn literals_are_escaped() {
-    assert_eq!(literal("plain"), "'plain'");
-    assert_eq!(literal(r"it's \ there"), r"'it\'s \\ there'");
+fn identities_are_users_or_groups() {
+    let expression = conditions::requested_by(&["ops", "o'hara"]);
+    assert_eq!(
+        expression,
+        r"(request.userInfo.username in ['ops', 'o\'hara'] || request.userInfo.?groups.orValue([]).exists(g, g in ['ops', 'o\'hara']))"
+    );
+    assert_eq!(conditions::requested_by::<&str>(&[]), "false");
+    assert_eq!(conditions::restoring(&RegistrationSettings::default()), "false");
+    assert_eq!(conditions::kept_by_the_user(&RegistrationSettings::default(), "m"), "false");
+    let kept = conditions::kept_by_the_user(&everything(), "m");
+    assert_eq!(kept.matches("m == 'fleet'").count(), 1, "{kept}");
+    assert!(kept.contains("['agent', 'agents']"), "{kept}");
 }
 
 #[test]
-fn the_same_settings_give_the_same_object() {
-    let settings = RegistrationSettings::default();
-    assert_eq!(validating(&settings), validating(&settings.clone()));
+fn the_same_settings_give_the_same_objects_in_whatever_order_namespaces_are_given() {
+    let settings = everything();
+    let mut reversed = settings.clone();
+    reversed.excluded.reverse();
+    assert_eq!(admission(&settings), admission(&reversed));
 }

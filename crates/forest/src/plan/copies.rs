@@ -33,9 +33,9 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     let is_known = |key: &ObjectKey| synced[usize::from(key.kind.0)];
     let mut changes = Changes::default();
     if let Some(root) = forest.tree.halted_root(id) {
-        if let Some(Halt::ParentMissing(_)) = forest.tree.own_halt(root) {
-            changes.forsake(forest, id, is_known);
-        }
+        let is_meant = |key: &ObjectKey| is_known(key) && scope.includes(key);
+        let parent_is_missing = matches!(forest.tree.own_halt(root), Some(Halt::ParentMissing(_)));
+        changes.frozen(forest, id, parent_is_missing, is_meant);
         return changes;
     }
     let mut above = forest.tree.ancestry(id).path;
@@ -90,19 +90,31 @@ impl<'a> Place<'a> {
 }
 
 impl Changes {
-    /// Copies whose source went with its namespace go too, although everything else here is frozen.
-    fn forsake(&mut self, forest: &Forest, id: Id, is_known: impl Fn(&ObjectKey) -> bool) {
+    /// Where a parent is missing, copies whose source went with its namespace go too, although everything else here is
+    /// frozen. What could not be written before is not to be written now.
+    fn frozen(
+        &mut self,
+        forest: &Forest,
+        id: Id,
+        parent_is_missing: bool,
+        is_meant: impl Fn(&ObjectKey) -> bool,
+    ) {
         let is_gone = |name: &Name| {
             forest.tree.id(name).is_none_or(|source| forest.tree.node(source).namespace.is_none())
         };
-        for (key, object) in forest.objects.within(id).filter(|(key, _)| is_known(key)) {
-            if let Object::Copy(copy) = object
-                && is_gone(&copy.inherited_from)
-                && !copy.terminating
-            {
-                self.file(forest, Action::Delete { key: key.clone(), version: copy.version.clone() });
+        let forsaken = |key: &ObjectKey| match forest.objects.get(id, key) {
+            Some(Object::Copy(copy)) if parent_is_missing => {
+                (is_gone(&copy.inherited_from) && !copy.terminating).then(|| copy.version.clone())
+            }
+            _ => None,
+        };
+        for (key, _) in forest.objects.within(id).filter(|(key, _)| is_meant(key)) {
+            if let Some(version) = forsaken(key) {
+                self.file(forest, Action::Delete { key: key.clone(), version });
             }
         }
+        let failed = forest.failures.get(forest.tree.name(id)).into_iter().flat_map(|failed| failed.keys());
+        self.settled.extend(failed.filter(|key| is_meant(key) && forsaken(key).is_none()).cloned());
     }
 
     fn add(&mut self, place: &Place<'_>, key: ObjectKey) {

@@ -128,10 +128,11 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
         return labels;
     };
     for (ancestor, depth) in top.namespace.iter().flat_map(Namespace::tree_labels) {
-        if let Ok(depth) = depth.parse::<usize>()
+        // What another tool wrote need not be a depth that anything can be added to.
+        if let Some(depth) = depth.parse::<usize>().ok().and_then(|depth| depth.checked_add(path.len() - 1))
             && *ancestor != *top.name
         {
-            labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert((depth + path.len() - 1).to_string());
+            labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
         }
     }
     labels

@@ -1,41 +1,17 @@
-//! Plans of drawn clusters, written as lines: one per step, `off` for what takes access away and `on` for the rest.
+//! Plans of drawn clusters, written as lines: one per step, `off` for what later steps rest on, `on` for what gives access
+//! or relies on a guard, and `both`.
 //! Whether plans lead where they should is shown on random clusters in `tests/convergence.rs`.
 
+mod anchors;
+mod conditions;
+mod lines;
+mod marks;
 mod status;
 
-use super::{Action, Plan, plan};
+use self::lines::{line, lines};
+use super::{Action, plan};
 use crate::cluster::{Cluster, binding_key, bindings, binds, role_key, roles, rules};
-use crate::{Fact, Forest, HierarchyStatus, ObjectKey, ObjectScope, Scope, Stream};
-
-fn lines(plan: &Plan) -> Vec<String> {
-    let report = plan.report.iter().map(line);
-    let steps = plan.steps.iter().map(|step| {
-        let actions: Vec<String> = step.actions.iter().map(line).collect();
-        format!("{} {}", if step.takes_away { "off" } else { "on" }, actions.join(", "))
-    });
-    report.chain(steps).collect()
-}
-
-fn line(action: &Action) -> String {
-    match action {
-        Action::Label { set, remove, .. } => {
-            let short = |key: &str| key.replace(".tree.hnc.x-k8s.io/depth", "").replace("hnc.x-k8s.io/", "");
-            let set = set.iter().map(|(key, value)| format!(" +{}={value}", short(key)));
-            let remove = remove.iter().map(|key| format!(" -{}", short(key)));
-            format!("label{}", set.chain(remove).collect::<String>())
-        }
-        Action::CreateHierarchy(status) => format!("hierarchy with {}", shown(status)),
-        Action::ReportStatus { status, .. } => format!("report {}", shown(status)),
-        Action::Create { key, source, .. } => format!("create {} from {source}", key.name),
-        Action::Replace { key, source, .. } => format!("replace {} from {source}", key.name),
-        Action::Delete { key, .. } => format!("delete {}", key.name),
-    }
-}
-
-fn shown(status: &HierarchyStatus) -> String {
-    let reasons: Vec<&str> = status.conditions.iter().map(|condition| &*condition.reason).collect();
-    format!("[{}] [{}]", status.children.join(" "), reasons.join(" "))
-}
+use crate::{Fact, Forest, Labels, ObjectKey, ObjectScope, Scope, Stream};
 
 fn planned(forest: &Forest, name: &str) -> Vec<String> {
     lines(&plan(forest, name, &Scope::whole()))
@@ -72,13 +48,16 @@ fn a_fresh_tree_gets_its_labels_and_then_roles_before_bindings() {
     cluster.binding("child", "b2", "r", "u");
     let forest = cluster.forest();
     let cases: [(&str, &[&str]); 4] = [
-        ("root", &["hierarchy with [child] []", "on label +included-namespace=true +root=0"]),
+        (
+            "root",
+            &["hierarchy with [child] []", "on label +has-children=true +included-namespace=true +root=0"],
+        ),
         (
             "child",
             &[
                 "report [leaf] []",
-                "on label +child=0 +included-namespace=true +root=1",
-                "on create r from root",
+                "on label +child=0 +has-children=true +included-namespace=true +root=1",
+                "both create r from root",
                 "on create b from root",
             ],
         ),
@@ -86,7 +65,7 @@ fn a_fresh_tree_gets_its_labels_and_then_roles_before_bindings() {
             "leaf",
             &[
                 "on label +child=1 +included-namespace=true +leaf=0 +root=2",
-                "on create r from root",
+                "both create r from root",
                 "on create b from root, create b2 from child",
             ],
         ),
@@ -110,7 +89,7 @@ fn copies_follow_their_sources() {
     type Happens = fn(&mut Cluster);
     let cases: [(&str, Happens, &[&str]); 14] = [
         ("nothing", |_| {}, &[]),
-        ("a role changes", |it| drop(it.role("root", "r", "xy")), &["on replace r from root"]),
+        ("a role changes", |it| drop(it.role("root", "r", "xy")), &["both replace r from root"]),
         ("a binding changes", |it| drop(it.binding("root", "b", "r", "v")), &["on replace b from root"]),
         ("a source goes", |it| drop(it.remove_object("root", &key("r"))), &["off delete r"]),
         (
@@ -124,15 +103,15 @@ fn copies_follow_their_sources() {
         (
             "a copy is edited",
             |it| drop(it.put("child", &key("r"), Some("root"), rules("xyz"))),
-            &["on replace r from root"],
+            &["both replace r from root"],
         ),
         (
             "a copy lies about its source",
             |it| drop(it.put("child", &key("r"), Some("x"), rules("x"))),
-            &["on replace r from root"],
+            &["both replace r from root"],
         ),
-        ("a copy is deleted", |it| drop(it.remove_object("child", &key("r"))), &["on create r from root"]),
-        ("a copy loses its label", |it| drop(it.role("child", "r", "x")), &["on replace r from root"]),
+        ("a copy is deleted", |it| drop(it.remove_object("child", &key("r"))), &["both create r from root"]),
+        ("a copy loses its label", |it| drop(it.role("child", "r", "x")), &["both replace r from root"]),
         ("a source is added below", |it| drop(it.role("child", "r2", "x")), &[]),
         (
             "a label is put on a source",
@@ -182,13 +161,13 @@ fn the_topmost_eligible_source_wins() {
         let all = Scope { structure: false, objects: ObjectScope::All };
         lines(&plan(forest, name, &all))
     };
-    assert_eq!(copies(&forest, "mid"), ["on replace r from root"]);
-    assert_eq!(copies(&forest, "leaf"), ["on replace r from root, create r2 from mid"]);
+    assert_eq!(copies(&forest, "mid"), ["both replace r from root"]);
+    assert_eq!(copies(&forest, "leaf"), ["both replace r from root, create r2 from mid"]);
 
     exclude(&mut cluster, "root", "r");
     let forest = cluster.forest();
     assert_eq!(copies(&forest, "mid"), [""; 0]);
-    assert_eq!(copies(&forest, "leaf"), ["on replace r from mid, create r2 from mid"]);
+    assert_eq!(copies(&forest, "leaf"), ["both replace r from mid, create r2 from mid"]);
 }
 
 #[test]
@@ -205,7 +184,7 @@ fn a_moved_namespace_loses_the_old_before_it_gains_the_new() {
         "off delete b-old",
         "off delete r-old",
         "on label +new=1",
-        "on create r-new from new",
+        "both create r-new from new",
         "on create b-new from new",
     ];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
@@ -218,7 +197,7 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
     cluster.role("new", "r", "x");
     settle(&mut cluster);
     cluster.set_parent("child", Some("new"));
-    let expected = ["on label +new=1 -old", "on create r from new"];
+    let expected = ["on label +new=1 -old", "both create r from new"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 
     // Labels that nobody should have written are taken off, and the wrong ones put right; others stay.
@@ -242,12 +221,12 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
 #[test]
 fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
     type Put = fn(&mut Cluster);
-    let in_place: &[&str] = &["on label +new=1 -old", "on replace r from new", "on replace b from new"];
+    let in_place: &[&str] = &["on label +new=1 -old", "both replace r from new", "on replace b from new"];
     let apart: &[&str] = &[
         "off label -old",
         "off delete b",
         "on label +new=1",
-        "on replace r from new",
+        "both replace r from new",
         "on create b from new",
     ];
     let cases: [(&str, Put, &[&str]); 7] = [
@@ -288,7 +267,7 @@ fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
                 "off label -old",
                 "off delete b",
                 "on label +new=1",
-                "on replace r from new, create r2 from new",
+                "both replace r from new, create r2 from new",
                 "on create b from new",
             ],
         ),
@@ -314,7 +293,7 @@ fn a_local_binding_is_overwritten_before_its_role_would_serve_it() {
     cluster.role("root", "r", "x");
     cluster.binding("root", "b", "r", "u");
     cluster.binding("child", "b", "r", "mallory");
-    let expected = ["off delete b", "on create r from root", "on create b from root"];
+    let expected = ["off delete b", "both create r from root", "on create b from root"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 }
 
@@ -333,8 +312,12 @@ fn what_is_halted_keeps_its_objects() {
             &["report [] [AncestorHaltActivities]", "on label +b=0 +included-namespace=true +mid=1"],
         ),
         ("b:kube-system", "b", &["report [] [IllegalParent]", "on label +b=0 +included-namespace=true"]),
-        ("a:b, b:a", "b", &["report [a] [InCycle]", "on label +b=0 +included-namespace=true"]),
-        ("b:b", "b", &["report [b] [InCycle]", "on label +b=0 +included-namespace=true"]),
+        (
+            "a:b, b:a",
+            "b",
+            &["report [a] [InCycle]", "on label +b=0 +has-children=true +included-namespace=true"],
+        ),
+        ("b:b", "b", &["report [b] [InCycle]", "on label +b=0 +has-children=true +included-namespace=true"]),
         (
             "a:x, x:a, b:a",
             "b",
@@ -344,7 +327,7 @@ fn what_is_halted_keeps_its_objects() {
         ("a:gone, b?:a", "b", &["report [] [Unreadable]", "on label +b=0 +included-namespace=true"]),
     ];
     for (text, name, expected) in cases {
-        let mut cluster = Cluster::draw(text);
+        let mut cluster = Cluster::draw(&format!("{text}, elsewhere"));
         cluster.binding("a", "b", "r", "u");
         cluster.put("b", &key("r"), Some("elsewhere"), rules("x"));
         assert_eq!(planned(&cluster.forest(), name), expected, "{name} in {text}");
@@ -359,7 +342,7 @@ fn a_terminating_namespace_is_left_alone() {
     let forest = cluster.forest();
     // Its status is shown on what there is already.
     assert_eq!(planned(&forest, "child"), ["report [leaf] []"]);
-    assert_eq!(planned(&forest, "leaf").last().unwrap(), "on create r from root");
+    assert_eq!(planned(&forest, "leaf").last().unwrap(), "both create r from root");
 
     let mut cluster = Cluster::draw("top!, child:top");
     assert_eq!(planned(&cluster.forest(), "top"), [""; 0], "nothing is created in it");
@@ -367,7 +350,7 @@ fn a_terminating_namespace_is_left_alone() {
     let forest = cluster.forest();
     assert_eq!(
         planned(&forest, "top"),
-        ["hierarchy with [child] []", "on label +included-namespace=true +top=0"]
+        ["hierarchy with [child] []", "on label +has-children=true +included-namespace=true +top=0"]
     );
 }
 
@@ -379,7 +362,7 @@ fn another_namespace_under_the_name_of_one_that_went_is_filled() {
     let change = forest.apply(cluster.namespace("child"));
     let scope = &change.namespaces["child"];
     assert!(
-        lines(&plan(&forest, "child", scope)).contains(&"on create r from root".to_owned()),
+        lines(&plan(&forest, "child", scope)).contains(&"both create r from root".to_owned()),
         "{change:?}"
     );
 }
@@ -411,12 +394,14 @@ fn a_kind_that_is_not_known_whole_waits_alone() {
     cluster.binding("root", "b", "r", "u");
     cluster.put("child", &key("r-stale"), Some("root"), rules("x"));
     cluster.put("child", &key("b-stale"), Some("root"), binds("r", "u"));
-    let both = ["off delete b-stale", "off delete r-stale", "on create r from root", "on create b from root"];
-    let cases: [(Stream, &[&str]); 4] = [
-        (Stream::Kind(bindings()), &["off delete r-stale", "on create r from root"]),
+    let both =
+        ["off delete b-stale", "off delete r-stale", "both create r from root", "on create b from root"];
+    let cases: [(Stream, &[&str]); 5] = [
+        (Stream::Kind(bindings()), &["off delete r-stale", "both create r from root"]),
         (Stream::Kind(roles()), &["off delete b-stale", "on create b from root"]),
         (Stream::Namespaces, &[]),
         (Stream::Hierarchies, &[]),
+        (Stream::Anchors, &[]),
     ];
     for (lost, expected) in cases {
         let mut forest = cluster.forest();
@@ -436,6 +421,7 @@ fn stream_of(list: &Fact) -> Stream {
     match list {
         Fact::Namespaces(_) => Stream::Namespaces,
         Fact::Hierarchies(_) => Stream::Hierarchies,
+        Fact::Anchors(_) => Stream::Anchors,
         Fact::Objects(kind, _) => Stream::Kind(*kind),
         other => panic!("{other:?} is no list"),
     }
@@ -446,9 +432,9 @@ fn before_the_first_lists_nothing_is_planned() {
     let mut cluster = Cluster::draw("root, child:root");
     cluster.role("root", "r", "x");
     cluster.put("child", &key("r2"), Some("root"), rules("x"));
-    let [namespaces, hierarchies, roles, bindings] = cluster.lists();
+    let [namespaces, hierarchies, anchors, roles, bindings] = cluster.lists();
     let mut forest = crate::cluster::empty_forest();
-    for (fact, steps) in [(roles, 0), (namespaces, 0), (hierarchies, 3), (bindings, 3)] {
+    for (fact, steps) in [(roles, 0), (namespaces, 0), (hierarchies, 0), (anchors, 3), (bindings, 3)] {
         forest.apply(fact);
         assert_eq!(
             plan(&forest, "child", &Scope::whole()).steps.len(),
@@ -488,12 +474,12 @@ fn a_plan_looks_no_further_than_its_scope() {
         ),
         (
             Scope { structure: false, objects: some(&["r2", "b1"]) },
-            &["on create r2 from root", "on create b1 from root"],
+            &["both create r2 from root", "on create b1 from root"],
         ),
         (Scope { structure: false, objects: some(&["r3"]) }, &[]),
         (
             Scope { structure: false, objects: ObjectScope::All },
-            &["on create r1 from root, create r2 from root", "on create b1 from root"],
+            &["both create r1 from root, create r2 from root", "on create b1 from root"],
         ),
     ];
     for (scope, expected) in cases {

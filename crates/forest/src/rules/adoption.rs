@@ -90,13 +90,21 @@ impl Adoption {
     /// Whether the forest has come to know a later state of the object than the one that was changed: then this change is
     /// in the forest, or has failed.
     pub fn is_settled(&self, forest: &Forest) -> bool {
-        let seen = match self.object {
-            Object::Hierarchy => forest.hierarchy_version(&self.child),
-            Object::Namespace => forest.namespace_version(&self.child),
-        };
-        seen.is_some_and(|seen| {
+        self.seen(forest).is_some_and(|seen| {
             self.over.as_ref().is_none_or(|over| over.uid != seen.uid || over.is_older_than(&seen))
         })
+    }
+
+    /// Whether the forest knows the object in any state.
+    pub fn is_known(&self, forest: &Forest) -> bool {
+        self.seen(forest).is_some()
+    }
+
+    fn seen(&self, forest: &Forest) -> Option<Version> {
+        match self.object {
+            Object::Hierarchy => forest.hierarchy_version(&self.child),
+            Object::Namespace => forest.namespace_version(&self.child),
+        }
     }
 
     /// Whether this rests on, or is about, the place of `namespace`.

@@ -3,7 +3,7 @@
 //! Ordinary RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The
 //! state that an anchor shows is never believed: whoever may write anchors can write it too.
 
-use super::question::{Answer, Answers, Awaited, Question};
+use super::question::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
 use crate::{AnchorState, Forest, Name, keys};
 
@@ -166,10 +166,7 @@ pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -
     }
     let orphans = forest.children(name);
     let questions: Vec<Question> = orphans.iter().cloned().map(Question::IsAdmin).collect();
-    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
-    if !open.is_empty() {
-        return Err(Verdict::Ask(open));
-    }
+    all_answered(&questions, answers)?;
     let refusing: Vec<String> = orphans
         .iter()
         .zip(&questions)

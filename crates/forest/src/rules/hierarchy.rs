@@ -7,7 +7,7 @@
 //! The present parent is the one in the request's old object, which the API server repeats the request on if it has
 //! changed meanwhile; a forest that disagrees is waited for and never overrules it.
 
-use super::question::{Answer, Answers, Awaited, Question};
+use super::question::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Check, Denial, Operation, User, Verdict, managed_keys};
 use crate::condition::Halt;
 use crate::{Forest, Name, Unmanaged, keys};
@@ -88,6 +88,9 @@ impl Asked<'_> {
         }
         self.both_are_managed()?;
         managed_keys::check(self.forest.settings(), &self.request.new.labels, &self.request.new.annotations)?;
+        if self.is_restored() {
+            return Ok(Verdict::allow());
+        }
         self.structure_is_known()?;
         if self.way != Way::NewNamespace {
             self.namespace_is_known()?;
@@ -114,6 +117,13 @@ impl Asked<'_> {
             self.no_conflicts(parent)?;
         }
         self.concluded(warnings)
+    }
+
+    /// Whoever restores a backup brings these back as they were, in any order; what is wrong about them by now, the controller
+    /// reports.
+    fn is_restored(&self) -> bool {
+        let Request { operation, user, .. } = self.request;
+        *operation == Operation::Create && user.is_any_of(&self.forest.settings().restore_identities)
     }
 
     fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
@@ -183,9 +193,12 @@ impl Asked<'_> {
         .into())
     }
 
+    /// Of an external namespace no parent is in force, whatever its object says.
     fn forest_agrees_on_the_present_parent(&self) -> Check {
         let Request { namespace, old, .. } = self.request;
-        if self.forest.parent(namespace) == old.parent.as_ref() {
+        let tree = &self.forest.tree;
+        let is_external = tree.id(namespace).is_some_and(|id| tree.node(id).is_external());
+        if is_external || self.forest.parent(namespace) == old.parent.as_ref() {
             return Ok(());
         }
         self.wait_for(Awaited::Parent(namespace.clone(), old.parent.clone()), || {
@@ -236,11 +249,7 @@ impl Asked<'_> {
         }
         let rights =
             [Question::MayCreateNamespace(parent.clone()), Question::MayCreateHierarchy(parent.clone())];
-        let open: Vec<Question> =
-            rights.iter().filter(|it| !self.answers.contains_key(it)).cloned().collect();
-        if !open.is_empty() {
-            return Err(Verdict::Ask(open));
-        }
+        all_answered(&rights, self.answers)?;
         if rights.iter().all(|right| self.answers[right] == Answer::Yes) {
             return Ok(vec![format!(
                 "the parent {parent:?} does not exist yet; until it does, {:?} is halted and nothing is propagated to it",

@@ -100,7 +100,7 @@ impl Asked<'_> {
         self.forest.parent(&self.request.name).map(|parent| &**parent)
     }
 
-    /// The annotation is a parent by another name, and is judged as one.
+    /// The annotation is a parent by another name, and is judged as one, warnings included. Nothing is judged after it.
     fn becomes_child_of(&self, old: Option<&str>, new: &str) -> Check {
         let Request { operation, name, user, .. } = self.request;
         let spec =
@@ -113,7 +113,7 @@ impl Asked<'_> {
             new: spec(Some(new)),
         };
         match hierarchy::review_annotation(self.forest, &request, self.answers) {
-            Verdict::Allow { .. } => Ok(()),
+            Verdict::Allow { warnings } if warnings.is_empty() => Ok(()),
             verdict => Err(verdict),
         }
     }

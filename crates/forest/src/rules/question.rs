@@ -1,7 +1,9 @@
 //! What a rule has to know from elsewhere before it can decide.
 
 use std::collections::HashMap;
+use std::fmt;
 
+use super::{Check, Denial, Verdict};
 use crate::{Forest, Name};
 
 /// A question to the API server, or to time.
@@ -57,3 +59,35 @@ pub enum Answer {
 
 /// The answers so far.
 pub type Answers = HashMap<Question, Answer>;
+
+/// Asks all of `questions` that are open, at once, and refuses when one of them could not be answered: what cannot be
+/// found out is neither a yes nor a no.
+pub(super) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
+    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
+    if !open.is_empty() {
+        return Err(Verdict::Ask(open));
+    }
+    let failed = questions.iter().find_map(|question| match &answers[question] {
+        Answer::Failed(why) => Some(Denial::internal(format!("it could not be found out {question}: {why}"))),
+        Answer::Yes | Answer::No | Answer::Terminating => None,
+    });
+    failed.map_or(Ok(()), |denial| Err(denial.into()))
+}
+
+/// As a clause: "whether you are …".
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IsAdmin(name) => write!(f, "whether you are an admin of {name:?}"),
+            Self::MayCreateNamespace(name) => write!(f, "whether you may create the namespace {name:?}"),
+            Self::MayCreateHierarchy(name) => {
+                write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
+            }
+            Self::Namespace(name) | Self::Await(Awaited::Namespace(name)) => {
+                write!(f, "whether namespace {name:?} exists")
+            }
+            Self::Await(Awaited::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
+            Self::Await(Awaited::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
+        }
+    }
+}

@@ -66,8 +66,8 @@ pub(super) struct HandedDown {
     allow_cascading_deletion: bool,
     labels: Labels,
     annotations: Labels,
-    /// All labels of an external namespace: some of them are handed down.
-    external: Option<Labels>,
+    /// All labels and annotations of an external namespace: some of them are handed down.
+    external: Option<(Labels, Labels)>,
 }
 
 impl Node {
@@ -81,10 +81,11 @@ impl Node {
         self.managed && self.namespace.as_ref().is_some_and(|seen| seen.external_manager().is_some())
     }
 
-    /// Whether this is a subnamespace. One that is going away is treated as any other namespace.
+    /// Whether this is a subnamespace. One that is going away is treated as any other namespace, and one that is not managed
+    /// never is one, whatever is written on it.
     pub(crate) fn subnamespace_of(&self) -> Option<&str> {
         let namespace = self.namespace.as_ref().filter(|seen| !seen.terminating && !self.is_external())?;
-        namespace.subnamespace_of()
+        namespace.subnamespace_of().filter(|_| self.managed)
     }
 
     /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
@@ -122,7 +123,11 @@ impl Node {
             annotations: hierarchy
                 .map(|seen| managed(&seen.annotations, &|key| settings.is_managed_annotation(key)))
                 .unwrap_or_default(),
-            external: self.namespace.as_ref().filter(|_| self.is_external()).map(|seen| seen.labels.clone()),
+            external: self
+                .namespace
+                .as_ref()
+                .filter(|_| self.is_external())
+                .map(|seen| (seen.labels.clone(), seen.annotations.clone())),
         }
     }
 

@@ -257,18 +257,28 @@ fn a_node_lives_as_long_as_something_mentions_it() {
     tell(&[cluster.list_namespaces()], "a");
     cluster.remove_hierarchy("a");
     tell(&[cluster.list_hierarchies()], "");
+    tell(&[cluster.anchor("f", "child")], "f");
+    tell(&[cluster.remove_anchor("f", "child").unwrap()], "");
+    tell(&[cluster.anchor("f", "one"), cluster.anchor("g", "one")], "f g");
+    cluster.remove_anchor("f", "one");
+    tell(&[cluster.list_anchors()], "g");
+    tell(&[cluster.namespace("g"), cluster.remove_anchor("g", "one").unwrap()], "g");
+    tell(&[cluster.annotate("g", &[("hnc.x-k8s.io/subnamespace-of", "h")]).unwrap()], "g h");
+    tell(&[cluster.remove_namespace("g").unwrap()], "");
     // Of what is gone and was never known, nothing is kept.
     let uid = || Box::from("uid");
     tell(
         &[
             Fact::NamespaceGone("x".into(), uid()),
             Fact::HierarchyGone("x".into(), uid()),
+            Fact::AnchorGone("x".into(), "y".into(), uid()),
             Fact::ObjectGone(role_key("r").kind, "x".into(), "r".into(), uid()),
             Fact::WriteFailed("x".into(), role_key("r"), "no".into()),
         ],
         "",
     );
     assert!(forest.failures.is_empty());
+    assert_eq!(["one", "child", "y"].map(|name| forest.tree.holders(name).count()), [0; 3]);
 }
 
 #[test]

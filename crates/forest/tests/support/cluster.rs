@@ -1,26 +1,38 @@
-//! A cluster on paper: namespaces, `HierarchyConfigurations`, Roles and `RoleBindings` with their versions. It tells facts
-//! as watches would and performs writes as an API server would, preconditions included.
+//! A cluster on paper: namespaces, `HierarchyConfigurations`, anchors, Roles and `RoleBindings` with their versions. It
+//! tells facts as watches would and performs writes as an API server would, preconditions and finalizers included.
 //!
 //! Knows nothing of what should be: it can be drawn, scribbled on and written to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
-use forest::plan::{Action, Content};
 use forest::{
-    Canonical, Fact, Forest, HierarchyFact, HierarchyStatus, Kind, KindId, Name, NamespaceFact, ObjectFact,
-    ObjectKey, Settings, Version,
+    AnchorFact, Canonical, Fact, Forest, HierarchyFact, Kind, KindId, Labels, Name, NamespaceFact,
+    ObjectFact, ObjectKey, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
 
+mod perform;
+
 /// A managed-looking name that the settings exclude.
 pub(crate) const EXCLUDED: &str = "kube-system";
-const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
+
+/// What every installation here decides; labels and annotations of these keys are managed.
+pub(crate) const MANAGED_LABELS: [&str; 2] = ["tier", "zone"];
+pub(crate) const MANAGED_ANNOTATION: &str = "owner";
+
+pub(crate) fn settings() -> Settings {
+    let settings = Settings::new("hnc-system", [EXCLUDED], ".*").unwrap();
+    settings.managing(&["tier", "zone"], &[MANAGED_ANNOTATION]).unwrap()
+}
 
 pub(crate) fn empty_forest() -> Forest {
-    static SETTINGS: LazyLock<Arc<Settings>> =
-        LazyLock::new(|| Arc::new(Settings::new("hnc-system", [EXCLUDED], ".*").unwrap()));
-    Forest::new(SETTINGS.clone(), vec![Kind::role(), Kind::role_binding()])
+    static SETTINGS: LazyLock<Arc<Settings>> = LazyLock::new(|| Arc::new(settings()));
+    forest_with(SETTINGS.clone())
+}
+
+pub(crate) fn forest_with(settings: Arc<Settings>) -> Forest {
+    Forest::new(settings, vec![Kind::role(), Kind::role_binding()])
 }
 
 fn kind(at: usize) -> KindId {
@@ -97,33 +109,41 @@ fn flat(value: &Value) -> Vec<&Value> {
     value.as_array().map_or_else(|| vec![value], |items| items.iter().collect())
 }
 
-/// A write whose precondition did not hold.
-#[derive(Debug)]
-pub(crate) struct Conflict;
-
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cluster {
     pub(crate) namespaces: BTreeMap<Name, NamespaceFact>,
     pub(crate) hierarchies: BTreeMap<Name, HierarchyFact>,
+    /// By parent and child.
+    pub(crate) anchors: BTreeMap<(Name, Name), AnchorFact>,
     pub(crate) objects: BTreeMap<(Name, ObjectKey), Object>,
     clock: u64,
 }
 
 /// Drawing and scribbling. Each change gives the fact that a watch would tell.
 impl Cluster {
-    /// Draws namespaces: `"root, child:root, old!:root, odd?:child, (gone):root"`. After the colon stands the configured
-    /// parent; `!` is terminating, `?` has a `HierarchyConfiguration` that cannot be understood, and of a name in
-    /// parentheses there is only the `HierarchyConfiguration`.
+    /// Draws namespaces: `"root, child:root, old!:root, odd?:child, (gone):root, sub<root, lost<<root"`. After the colon
+    /// stands the configured parent; after `<` the parent of a subnamespace with its anchor, after `<<` of one without;
+    /// `!` is terminating, `?` has a `HierarchyConfiguration` that cannot be understood, `+` allows cascading deletion, and
+    /// of a name in parentheses there is only the `HierarchyConfiguration`.
     pub(crate) fn draw(text: &str) -> Self {
         let mut cluster = Self::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
-            let (head, parent) = item.split_once(':').map_or((item, None), |(head, it)| (head, Some(it)));
-            let name = head.trim_matches(['(', ')', '!', '?']);
+            let (head, parent) = item.split_once([':', '<']).map_or((item, None), |(it, of)| (it, Some(of)));
+            let name = head.trim_matches(['(', ')', '!', '?', '+']);
             if !head.starts_with('(') {
                 cluster.namespace(name);
             }
-            if parent.is_some() {
+            if let Some(parent) = parent.filter(|_| item.contains('<')) {
+                let parent = parent.trim_start_matches('<');
+                cluster.annotate(name, &[(keys::SUBNAMESPACE_OF, parent)]);
+                if !item.contains("<<") {
+                    cluster.anchor(parent, name);
+                }
+            } else if parent.is_some() {
                 cluster.set_parent(name, parent);
+            }
+            if head.contains('+') {
+                cluster.change_hierarchy(name, |seen| seen.allow_cascading_deletion = true);
             }
             if head.contains('?') {
                 cluster.garble(name);
@@ -156,6 +176,7 @@ impl Cluster {
             name: name.into(),
             version,
             labels: [("team", "red")].into_iter().collect(),
+            annotations: Labels::default(),
             terminating: false,
         };
         self.namespaces.insert(name.into(), seen.clone());
@@ -180,6 +201,10 @@ impl Cluster {
 
     pub(crate) fn label(&mut self, name: &str, labels: &[(&str, &str)]) -> Option<Fact> {
         self.change_namespace(name, |seen| seen.labels = labels.iter().copied().collect())
+    }
+
+    pub(crate) fn annotate(&mut self, name: &str, annotations: &[(&str, &str)]) -> Option<Fact> {
+        self.change_namespace(name, |seen| seen.annotations = annotations.iter().copied().collect())
     }
 
     pub(crate) fn remove_namespace(&mut self, name: &str) -> Option<Fact> {
@@ -210,6 +235,50 @@ impl Cluster {
     pub(crate) fn remove_hierarchy(&mut self, name: &str) -> Option<Fact> {
         let seen = self.hierarchies.remove(name)?;
         Some(Fact::HierarchyGone(name.into(), seen.version.uid))
+    }
+
+    /// Deletes as a user does: what has finalizers stays until they are gone.
+    pub(crate) fn delete_hierarchy(&mut self, name: &str) -> Option<Fact> {
+        if self.hierarchies.get(name)?.finalizers.is_empty() {
+            return self.remove_hierarchy(name);
+        }
+        Some(self.change_hierarchy(name, |seen| seen.terminating = true))
+    }
+
+    /// Creates an anchor as a user does, without finalizer and state, or leaves the one that there is.
+    pub(crate) fn anchor(&mut self, parent: &str, child: &str) -> Fact {
+        self.change_anchor(parent, child, |_| ())
+    }
+
+    /// Changes an anchor, or creates one.
+    pub(crate) fn change_anchor(
+        &mut self,
+        parent: &str,
+        child: &str,
+        edit: impl FnOnce(&mut AnchorFact),
+    ) -> Fact {
+        let place = (Name::from(parent), Name::from(child));
+        let mut seen = self.anchors.get(&place).cloned().unwrap_or_default();
+        seen.name = child.into();
+        seen.version =
+            if seen.version.uid.is_empty() { self.new_version() } else { self.next_version(&seen.version) };
+        edit(&mut seen);
+        self.anchors.insert(place, seen.clone());
+        Fact::Anchor(parent.into(), seen)
+    }
+
+    pub(crate) fn remove_anchor(&mut self, parent: &str, child: &str) -> Option<Fact> {
+        let seen = self.anchors.remove(&(parent.into(), child.into()))?;
+        Some(Fact::AnchorGone(parent.into(), child.into(), seen.version.uid))
+    }
+
+    /// Deletes as a user does: what has finalizers stays until they are gone.
+    pub(crate) fn delete_anchor(&mut self, parent: &str, child: &str) -> Option<Fact> {
+        let place = (Name::from(parent), Name::from(child));
+        if self.anchors.get(&place)?.finalizers.is_empty() {
+            return self.remove_anchor(parent, child);
+        }
+        Some(self.change_anchor(parent, child, |seen| seen.terminating = true))
     }
 
     /// Creates or changes an object; `from` makes it a copy.
@@ -274,15 +343,20 @@ impl Cluster {
         Fact::Hierarchies(self.hierarchies.iter().map(|(name, seen)| (name.clone(), seen.clone())).collect())
     }
 
+    pub(crate) fn list_anchors(&self) -> Fact {
+        Fact::Anchors(self.anchors.iter().map(|((parent, _), seen)| (parent.clone(), seen.clone())).collect())
+    }
+
     pub(crate) fn list_objects(&self, kind: KindId) -> Fact {
         let of_kind = self.objects.iter().filter(|((_, key), _)| key.kind == kind);
         Fact::Objects(kind, of_kind.map(|((namespace, key), object)| object.fact(namespace, key)).collect())
     }
 
-    pub(crate) fn lists(&self) -> [Fact; 4] {
+    pub(crate) fn lists(&self) -> [Fact; 5] {
         [
             self.list_namespaces(),
             self.list_hierarchies(),
+            self.list_anchors(),
             self.list_objects(roles()),
             self.list_objects(bindings()),
         ]
@@ -290,7 +364,15 @@ impl Cluster {
 
     /// A forest that has seen all of this and nothing else.
     pub(crate) fn forest(&self) -> Forest {
-        let mut forest = empty_forest();
+        self.told_to(empty_forest())
+    }
+
+    /// The same under other settings.
+    pub(crate) fn forest_with(&self, settings: Settings) -> Forest {
+        self.told_to(forest_with(Arc::new(settings)))
+    }
+
+    fn told_to(&self, mut forest: Forest) -> Forest {
         for fact in self.lists() {
             forest.apply(fact);
         }
@@ -313,104 +395,5 @@ impl Cluster {
             }
         }
         access
-    }
-}
-
-/// Being written to.
-impl Cluster {
-    /// Performs a planned write in `namespace` and tells what a watch would. A write that changes nothing is a mistake of
-    /// its planner.
-    pub(crate) fn perform(&mut self, namespace: &Name, action: &Action) -> Result<Fact, Conflict> {
-        match action {
-            Action::Label { version, set, remove } => self.relabel(namespace, version, set, remove),
-            Action::CreateHierarchy(status) => {
-                let vacant = !self.hierarchies.contains_key(namespace);
-                vacant.then(|| self.report(namespace, status)).ok_or(Conflict)
-            }
-            Action::ReportStatus { version, status } => {
-                let seen = self.hierarchies.get(namespace).filter(|seen| seen.version == *version);
-                let seen = seen.ok_or(Conflict)?;
-                assert_ne!(seen.status, *status, "{namespace}: the status is as it should be already");
-                Ok(self.report(namespace, status))
-            }
-            Action::Create { key, source, content } => {
-                let vacant = !self.objects.contains_key(&(namespace.clone(), key.clone()));
-                vacant.then(|| self.write_copy(namespace, key, source, content, None)).ok_or(Conflict)
-            }
-            Action::Replace { key, version, source, content } => {
-                self.expect(namespace, key, version)?;
-                Ok(self.write_copy(namespace, key, source, content, Some(version)))
-            }
-            Action::Delete { key, version } => {
-                self.expect(namespace, key, version)?;
-                self.remove_object(namespace, key).ok_or(Conflict)
-            }
-        }
-    }
-
-    fn expect(&self, namespace: &Name, key: &ObjectKey, version: &Version) -> Result<(), Conflict> {
-        let object = self.objects.get(&(namespace.clone(), key.clone()));
-        if object.is_some_and(|object| object.version == *version) { Ok(()) } else { Err(Conflict) }
-    }
-
-    fn relabel(
-        &mut self,
-        namespace: &Name,
-        version: &Version,
-        set: &BTreeMap<String, String>,
-        remove: &BTreeSet<String>,
-    ) -> Result<Fact, Conflict> {
-        let seen = self.namespaces.get(namespace).filter(|seen| seen.version == *version).ok_or(Conflict)?;
-        let mut labels: BTreeMap<String, String> =
-            seen.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-        let before = labels.clone();
-        labels.retain(|key, _| !remove.contains(key));
-        labels.extend(set.clone());
-        assert_ne!(before, labels, "{namespace}: the labels are as they should be already");
-        self.change_namespace(namespace, |seen| seen.labels = labels.into_iter().collect()).ok_or(Conflict)
-    }
-
-    fn report(&mut self, namespace: &Name, status: &HierarchyStatus) -> Fact {
-        let mut status = status.clone();
-        let now = format!("T{}", self.tick());
-        for condition in &mut status.conditions {
-            condition.since.get_or_insert_with(|| now.as_str().into());
-        }
-        self.change_hierarchy(namespace, |seen| seen.status = status)
-    }
-
-    fn write_copy(
-        &mut self,
-        namespace: &Name,
-        key: &ObjectKey,
-        source: &Name,
-        content: &Content,
-        version: Option<&Version>,
-    ) -> Fact {
-        let forest = empty_forest();
-        let manifest = content.0.manifest(forest.kind(key.kind), namespace, &key.name, source, version);
-        assert_eq!(manifest["metadata"]["uid"].as_str(), version.map(|version| &*version.uid));
-        let mut labels: BTreeMap<String, String> =
-            serde_json::from_value(manifest["metadata"]["labels"].clone()).unwrap();
-        let inherited_from = labels.remove(INHERITED_FROM).map(Name::from);
-        let Value::Object(mut body) = manifest else { panic!("a manifest is an object") };
-        for field in ["apiVersion", "kind", "metadata"] {
-            body.remove(field);
-        }
-        let version = match version {
-            Some(version) => self.next_version(version),
-            None => self.new_version(),
-        };
-        let object = Object { version, inherited_from, labels, body, excluded: false, terminating: false };
-        let place = (namespace.clone(), key.clone());
-        let same = |old: &Object| {
-            (&old.inherited_from, &old.labels, &old.body)
-                == (&object.inherited_from, &object.labels, &object.body)
-        };
-        assert!(
-            !self.objects.get(&place).is_some_and(same),
-            "{namespace}: {key:?} is as it should be already"
-        );
-        self.store(place, object)
     }
 }

@@ -3,14 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forest::plan::{Action, Plan};
-use forest::{Condition, HierarchyStatus, Name, ObjectKey, Version};
+use forest::plan::SubnamespaceSpec;
+use forest::{AnchorFact, AnchorState, HierarchyStatus, Labels, Name, ObjectKey, keys};
 use serde_json::{Map, Value};
 
-use crate::cluster::{Cluster, EXCLUDED, Object};
+use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object};
 
-const INCLUDED: &str = "hnc.x-k8s.io/included-namespace";
-const TREE: &str = ".tree.hnc.x-k8s.io/depth";
+pub(crate) mod writes;
+
+const TREE: &str = keys::TREE_LABEL;
+
+type Pairs = BTreeMap<String, String>;
 
 /// A condition that should be shown: its reason, and what its message must mention.
 pub(crate) type Expected = (&'static str, String);
@@ -18,8 +21,44 @@ pub(crate) type Expected = (&'static str, String);
 /// What a copy should be: where it is inherited from, its labels and its body.
 pub(crate) type Copied = (Name, BTreeMap<String, String>, Map<String, Value>);
 
+const HALTS: [&str; 5] =
+    ["AncestorHaltActivities", "Unreadable", "IllegalParent", "ParentMissing", "InCycle"];
+
 fn managed(name: &str) -> bool {
     name != EXCLUDED
+}
+
+fn pairs(labels: &Labels) -> Pairs {
+    labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    Labels,
+    Annotations,
+}
+
+impl What {
+    fn of<'a>(self, labels: &'a Labels, annotations: &'a Labels) -> &'a Labels {
+        match self {
+            Self::Labels => labels,
+            Self::Annotations => annotations,
+        }
+    }
+
+    fn is_managed(self, key: &str) -> bool {
+        match self {
+            Self::Labels => MANAGED_LABELS.contains(&key),
+            Self::Annotations => key == MANAGED_ANNOTATION,
+        }
+    }
+}
+
+/// What is to happen to the child of an anchor.
+enum Fate {
+    None,
+    Create,
+    Delete,
 }
 
 impl Cluster {
@@ -32,16 +71,36 @@ impl Cluster {
         let mut names: BTreeSet<Name> = self.namespaces.keys().cloned().collect();
         names.extend(self.hierarchies.keys().cloned());
         names.extend(self.objects.keys().map(|(namespace, _)| namespace.clone()));
+        names.extend(self.anchors.keys().map(|(parent, _)| parent.clone()));
         let parents: Vec<Name> = names.iter().filter_map(|name| self.parent(name)).collect();
         names.extend(parents);
         names
     }
 
-    /// The configured parent; of a namespace that is going and has lost its `HierarchyConfiguration`, the one that its tree
-    /// labels tell.
+    /// The value of an annotation that is there and not empty.
+    fn annotated(&self, name: &str, key: &str) -> Option<&str> {
+        self.namespaces.get(name)?.annotations.get(key).filter(|value| !value.is_empty())
+    }
+
+    pub(crate) fn is_external(&self, name: &str) -> bool {
+        let manager = self.annotated(name, keys::EXTERNALLY_MANAGED_BY);
+        managed(name) && manager.is_some_and(|manager| manager != "hnc.x-k8s.io")
+    }
+
+    /// The parent that makes this a subnamespace, unless it is going or another tool's.
+    pub(crate) fn subnamespace_of(&self, name: &str) -> Option<Name> {
+        let stays = self.exists(name) && !self.namespaces[name].terminating && !self.is_external(name);
+        self.annotated(name, keys::SUBNAMESPACE_OF).filter(|_| stays).map(Name::from)
+    }
+
+    /// The parent in force: an annotation's, then the configured one; of a namespace that is going and has lost its
+    /// `HierarchyConfiguration`, the one that its tree labels tell.
     pub(crate) fn parent(&self, name: &str) -> Option<Name> {
-        let seen = self.namespaces.get(name).filter(|_| managed(name))?;
+        let seen = self.namespaces.get(name).filter(|_| managed(name) && !self.is_external(name))?;
         let labelled = || seen.labels.iter().find(|(key, value)| key.ends_with(TREE) && *value == "1");
+        if let Some(parent) = self.subnamespace_of(name) {
+            return Some(parent);
+        }
         match self.hierarchies.get(name) {
             Some(hierarchy) => hierarchy.parent.clone().filter(|parent| !parent.is_empty()),
             None if seen.terminating => labelled().map(|(key, _)| key.trim_end_matches(TREE).into()),
@@ -103,33 +162,140 @@ impl Cluster {
         !self.exists(name) || self.namespaces[name].terminating || self.halted_root(name).is_some()
     }
 
-    pub(crate) fn wanted_labels(&self, name: &str) -> BTreeMap<String, String> {
-        let Some(seen) = self.namespaces.get(name) else { return BTreeMap::new() };
-        let mut labels: BTreeMap<String, String> =
-            seen.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    /// The namespace and all above it up to the halted root, whose labels reach it.
+    fn labelling(&self, name: &str) -> Vec<Name> {
+        let mut path = self.ancestry(name);
+        if let Some(halted) = self.halted_root(name) {
+            let end = path.iter().position(|above| *above == halted).unwrap();
+            path.truncate(end + 1);
+        }
+        path
+    }
+
+    /// The managed pairs that one namespace asks for: what its configuration says, then what is on an external one.
+    fn asked(&self, name: &str, what: What) -> Vec<(String, String)> {
+        let spec = self.hierarchies.get(name).map(|seen| what.of(&seen.labels, &seen.annotations));
+        let live = self.namespaces.get(name).filter(|_| self.is_external(name));
+        let live = live.map(|seen| what.of(&seen.labels, &seen.annotations));
+        let all = spec.into_iter().chain(live).flat_map(Labels::iter);
+        let ours = all.filter(|(key, _)| what.is_managed(key));
+        ours.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    }
+
+    /// All that the plans of others may follow from.
+    pub(crate) fn structure(&self) -> impl PartialEq + std::fmt::Debug + use<> {
+        let namespaces: Vec<_> = self
+            .namespaces
+            .keys()
+            .map(|name| (name.clone(), self.namespaces[name].terminating, self.parent(name)))
+            .collect();
+        let hierarchies: Vec<_> = self
+            .hierarchies
+            .iter()
+            .map(|(name, it)| (name.clone(), it.parent.clone(), it.labels.clone(), it.annotations.clone()))
+            .collect();
+        let anchors: Vec<_> =
+            self.anchors.iter().map(|(at, it)| (at.clone(), it.finalizers.clone())).collect();
+        (namespaces, hierarchies, anchors)
+    }
+
+    /// The labels and annotations of a namespace that are none of ours.
+    pub(crate) fn foreign_marks(&self, name: &str) -> (Pairs, Pairs) {
+        let seen = &self.namespaces[name];
+        let is_foreign = |key: &String| !key.contains(keys::GROUP);
+        let (mut labels, mut annotations) = (pairs(&seen.labels), pairs(&seen.annotations));
+        labels.retain(|key, _| is_foreign(key) && !What::Labels.is_managed(key));
+        annotations.retain(|key, _| is_foreign(key) && !What::Annotations.is_managed(key));
+        (labels, annotations)
+    }
+
+    /// What holds for one key at a namespace: the word of the highest.
+    fn decided(&self, name: &str, what: What) -> Pairs {
+        self.labelling(name).iter().flat_map(|above| self.asked(above, what)).collect()
+    }
+
+    pub(crate) fn wanted_labels(&self, name: &str) -> Pairs {
+        let Some(seen) = self.namespaces.get(name) else { return Pairs::new() };
+        let mut labels = pairs(&seen.labels);
         if seen.terminating {
             return labels;
         }
-        labels.remove(INCLUDED);
+        labels.remove(keys::INCLUDED);
+        if name != EXCLUDED {
+            labels.remove(keys::EXCLUDED);
+        }
         if !managed(name) {
             return labels;
         }
-        labels.retain(|key, _| !key.ends_with(TREE));
-        labels.insert(INCLUDED.into(), "true".into());
-        let halted = self.halted_root(name);
-        for (depth, above) in self.ancestry(name).into_iter().enumerate() {
-            labels.insert(format!("{above}{TREE}"), depth.to_string());
-            if halted.as_ref() == Some(&above) {
-                break;
+        labels.insert(keys::INCLUDED.into(), "true".into());
+        labels.remove(keys::HAS_CHILDREN);
+        if !self.children(name).is_empty() || self.anchors.keys().any(|(parent, _)| **parent == *name) {
+            labels.insert(keys::HAS_CHILDREN.into(), "true".into());
+        }
+        if !self.is_external(name) {
+            labels.retain(|key, _| !key.ends_with(TREE) && !What::Labels.is_managed(key));
+            labels.extend(self.decided(name, What::Labels));
+        }
+        labels.extend(self.tree_labels(name));
+        labels
+    }
+
+    fn tree_labels(&self, name: &str) -> Pairs {
+        let path = self.labelling(name);
+        let top = &path[path.len() - 1];
+        let mut labels = Pairs::new();
+        if self.is_external(top) {
+            let foreign = self.namespaces[top].labels.iter().filter(|(key, _)| key.ends_with(TREE));
+            for (key, value) in foreign {
+                let far = value.parse::<u128>().unwrap() + path.len() as u128 - 1;
+                if far <= u128::from(u64::MAX) {
+                    labels.insert(key.into(), far.to_string());
+                }
             }
+        }
+        for (depth, above) in path.iter().enumerate() {
+            labels.insert(format!("{above}{TREE}"), depth.to_string());
         }
         labels
     }
 
+    pub(crate) fn wanted_annotations(&self, name: &str) -> Pairs {
+        let Some(seen) = self.namespaces.get(name) else { return Pairs::new() };
+        let mut annotations = pairs(&seen.annotations);
+        if managed(name) && !seen.terminating && !self.is_external(name) {
+            annotations.remove(MANAGED_ANNOTATION);
+            annotations.extend(self.decided(name, What::Annotations));
+        }
+        annotations
+    }
+
     pub(crate) fn wanted_conditions(&self, name: &str) -> Vec<Expected> {
-        let halted = self.halted_root(name).filter(|root| **root != *name && self.exists(name));
+        if !self.exists(name) {
+            return Vec::new();
+        }
+        let halted = self.halted_root(name).filter(|root| **root != *name);
         let ancestor = halted.map(|root| ("AncestorHaltActivities", format!("{root:?}")));
-        ancestor.into_iter().chain(self.own_halt(name)).collect()
+        let mut conditions: Vec<Expected> = ancestor.into_iter().chain(self.own_halt(name)).collect();
+        if let Some(parent) = self.subnamespace_of(name)
+            && !self.anchors.contains_key(&(parent.clone(), name.into()))
+        {
+            conditions.push(("SubnamespaceAnchorMissing", format!("{parent:?}")));
+        }
+        for (what, reason) in
+            [(What::Labels, "IllegalManagedLabel"), (What::Annotations, "IllegalManagedAnnotation")]
+        {
+            let spec = self.hierarchies.get(name).map(|seen| what.of(&seen.labels, &seen.annotations));
+            let illegal = spec.into_iter().flat_map(Labels::iter).find(|(key, _)| !what.is_managed(key));
+            conditions.extend(illegal.map(|(key, _)| (reason, key.to_owned())));
+        }
+        let overridden = [What::Labels, What::Annotations].into_iter().find_map(|what| {
+            let decided = self.decided(name, what);
+            self.asked(name, what).into_iter().find(|(key, value)| decided[key] != *value)
+        });
+        conditions.extend(
+            overridden.map(|(key, value)| ("OverriddenByAncestor", format!("{key}={value} (ancestor"))),
+        );
+        conditions
     }
 
     /// Whether a status says what it should.
@@ -139,10 +305,85 @@ impl Cluster {
         status.children == children
             && status.conditions.len() == wanted.len()
             && status.conditions.iter().zip(&wanted).all(|(shown, (reason, mention))| {
-                *shown.type_ == *"ActivitiesHalted"
+                let halts = HALTS.contains(reason);
+                *shown.type_ == *(if halts { "ActivitiesHalted" } else { "BadConfiguration" })
                     && *shown.reason == **reason
                     && shown.message.contains(mention)
             })
+    }
+
+    /// Whether deleting a namespace may delete what hangs below it: by its own word or that of one above.
+    pub(crate) fn allows_cascading(&self, name: &str) -> bool {
+        let allows = |name: &str| self.hierarchies.get(name).is_some_and(|it| it.allow_cascading_deletion);
+        let in_cycle = self.cycle(name).is_some();
+        allows(name) || !in_cycle && self.ancestry(name).iter().any(|above| allows(above))
+    }
+
+    pub(crate) fn anchor_state(&self, parent: &str, child: &str) -> AnchorState {
+        if !managed(child) {
+            AnchorState::Forbidden
+        } else if !self.namespaces.contains_key(child) {
+            AnchorState::Missing
+        } else if self.annotated(child, keys::SUBNAMESPACE_OF) == Some(parent) {
+            AnchorState::Ok
+        } else {
+            AnchorState::Conflict
+        }
+    }
+
+    /// What should become of an anchor: whether it is to be held, the state to show, and what is to happen to its child.
+    fn wanted_anchor(&self, parent: &Name, anchor: &AnchorFact) -> (bool, Option<AnchorState>, Fate) {
+        let held = anchor.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+        let state = self.anchor_state(parent, &anchor.name);
+        if !managed(parent) {
+            return (false, None, Fate::None);
+        }
+        if state == AnchorState::Forbidden {
+            return (false, Some(state), Fate::None);
+        }
+        if !anchor.terminating {
+            let stays = self.namespaces.get(parent).is_some_and(|seen| !seen.terminating);
+            let comes = state == AnchorState::Missing && stays;
+            return (true, Some(state), if comes { Fate::Create } else { Fate::None });
+        }
+        if state != AnchorState::Ok {
+            return (false, None, Fate::None);
+        }
+        if self.namespaces[&anchor.name].terminating {
+            return (held, None, Fate::None);
+        }
+        let may_go = self.children(&anchor.name).is_empty() || self.allows_cascading(&anchor.name);
+        if may_go && held { (held, None, Fate::Delete) } else { (false, None, Fate::None) }
+    }
+
+    /// What a subnamespace's `HierarchyConfiguration` has to take over, if it does not say it yet.
+    fn wanted_spec(&self, name: &str) -> Option<SubnamespaceSpec> {
+        let parent = self.subnamespace_of(name)?;
+        let anchor = self.anchors.get(&(parent.clone(), name.into()));
+        let from_anchor = anchor.map(|anchor| (anchor.labels.clone(), anchor.annotations.clone()));
+        let is_said = self.hierarchies.get(name).is_some_and(|seen| {
+            let said = (seen.labels.clone(), seen.annotations.clone());
+            seen.parent.as_ref() == Some(&parent) && from_anchor.as_ref().is_none_or(|it| *it == said)
+        });
+        (!is_said).then_some(SubnamespaceSpec { parent, from_anchor })
+    }
+
+    /// Whether the `HierarchyConfiguration` in `name` is to bear our finalizer.
+    pub(crate) fn wants_holding(&self, name: &str) -> bool {
+        let has_anchors = self.anchors.keys().any(|(parent, _)| **parent == *name);
+        let let_go = self.hierarchies.get(name).is_some_and(|seen| seen.terminating)
+            && self.namespaces.get(name).is_some_and(|seen| !seen.terminating);
+        managed(name) && has_anchors && !let_go
+    }
+
+    /// Whether a copy has lost the namespace of its source and is to go although it is frozen.
+    pub(crate) fn is_forsaken(&self, name: &str, object: &Object) -> bool {
+        let from = object.inherited_from.as_ref();
+        let missing = self.halted_root(name).and_then(|root| self.own_halt(&root));
+        self.exists(name)
+            && !self.namespaces[name].terminating
+            && missing.is_some_and(|(reason, _)| reason == "ParentMissing")
+            && from.is_some_and(|from| !self.namespaces.contains_key(from))
     }
 
     /// The source that an object in `name` should be a copy of: the top-most eligible.
@@ -165,113 +406,4 @@ impl Cluster {
     pub(crate) fn keys(&self) -> BTreeSet<ObjectKey> {
         self.objects.keys().map(|(_, key)| key.clone()).collect()
     }
-}
-
-/// What a plan comes to, whatever its order.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Writes {
-    pub(crate) labels: BTreeMap<String, Option<String>>,
-    pub(crate) objects: BTreeMap<ObjectKey, Write>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Write {
-    Put(Option<Version>, Copied),
-    Delete(Version),
-}
-
-impl Writes {
-    /// What should be written in `name`.
-    pub(crate) fn wanted(cluster: &Cluster, name: &Name) -> Self {
-        let mut writes = Self::default();
-        if let Some(seen) = cluster.namespaces.get(name) {
-            let wanted = cluster.wanted_labels(name);
-            let gone = seen.labels.iter().filter(|(key, _)| !wanted.contains_key(*key));
-            writes.labels.extend(gone.map(|(key, _)| (key.to_owned(), None)));
-            let set = wanted.into_iter().filter(|(key, value)| seen.labels.get(key) != Some(value));
-            writes.labels.extend(set.map(|(key, value)| (key, Some(value))));
-        }
-        if !cluster.is_frozen(name) {
-            let keys = cluster.keys().into_iter();
-            writes
-                .objects
-                .extend(keys.filter_map(|key| Some((key.clone(), Write::wanted(cluster, name, &key)?))));
-        }
-        writes
-    }
-
-    /// What `plan` writes in `name`. Deleted and created again counts as replaced.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let mut writes = Self::default();
-        for action in plan.steps.iter().flat_map(|step| &step.actions) {
-            match action {
-                Action::Label { set, remove, .. } => {
-                    writes.labels.extend(remove.iter().map(|key| (key.clone(), None)));
-                    writes.labels.extend(set.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
-                }
-                Action::Create { key, .. } | Action::Replace { key, .. } => {
-                    let copied = copied(action);
-                    let before = match (action, writes.objects.remove(key)) {
-                        (Action::Replace { version, .. }, None) => Some(version.clone()),
-                        (Action::Create { .. }, Some(Write::Delete(version))) => Some(version),
-                        (Action::Create { .. }, None) => None,
-                        (_, earlier) => panic!("{key:?} is written twice: {earlier:?}, {action:?}"),
-                    };
-                    writes.objects.insert(key.clone(), Write::Put(before, copied));
-                }
-                Action::Delete { key, version } => {
-                    let earlier = writes.objects.insert(key.clone(), Write::Delete(version.clone()));
-                    assert_eq!(earlier, None, "{key:?} is written and then deleted");
-                }
-                Action::CreateHierarchy(_) | Action::ReportStatus { .. } => {
-                    panic!("a status is a step of its own: {action:?}")
-                }
-            }
-        }
-        writes
-    }
-}
-
-impl Write {
-    fn wanted(cluster: &Cluster, name: &Name, key: &ObjectKey) -> Option<Self> {
-        let object = cluster.objects.get(&(name.clone(), key.clone()));
-        if object.is_some_and(|object| object.terminating) {
-            return None;
-        }
-        match (cluster.wanted_copy(name, key), object) {
-            (None, None) => None,
-            (None, Some(object)) => {
-                object.inherited_from.is_some().then(|| Self::Delete(object.version.clone()))
-            }
-            (Some(wanted), None) => Some(Self::Put(None, wanted)),
-            (Some(wanted), Some(object)) => {
-                (!is_copy(object, &wanted)).then(|| Self::Put(Some(object.version.clone()), wanted))
-            }
-        }
-    }
-}
-
-pub(crate) fn is_copy(object: &Object, (from, labels, body): &Copied) -> bool {
-    (object.inherited_from.as_ref(), &object.labels, &object.body) == (Some(from), labels, body)
-}
-
-/// The copy that a write makes, without the object that it is of.
-fn copied(action: &Action) -> Copied {
-    let mut cluster = Cluster::default();
-    let (Action::Create { key, source, content } | Action::Replace { key, source, content, .. }) = action
-    else {
-        panic!("no copy is written: {action:?}")
-    };
-    let create = Action::Create { key: key.clone(), source: source.clone(), content: content.clone() };
-    cluster.perform(&"here".into(), &create).unwrap();
-    let object = cluster.objects.into_values().next().unwrap();
-    (object.inherited_from.unwrap(), object.labels, object.body)
-}
-
-/// Whether `later` keeps the time of every condition in `earlier` that it repeats.
-pub(crate) fn keeps_times(earlier: &[Condition], later: &[Condition]) -> bool {
-    later.iter().all(|new| {
-        let same = |old: &&Condition| (&old.type_, &old.reason) == (&new.type_, &new.reason);
-        new.since == earlier.iter().find(same).and_then(|old| old.since.clone())
-    })
 }

@@ -1,6 +1,6 @@
 //! Things that happen to a cluster, for property tests: few names, so that everything meets everything.
 
-use forest::{Condition, Fact, KindId, Name, ObjectKey, Reason, Stream};
+use forest::{Condition, Fact, KindId, Labels, Name, ObjectKey, Reason, Stream, keys};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
@@ -34,6 +34,20 @@ pub(crate) enum Op {
     /// By hand: a status that is not so.
     Scribble(At, u8),
     RemoveHierarchy(At),
+    /// As a user does, who has to wait for finalizers.
+    DeleteHierarchy(At),
+    AllowCascading(At, bool),
+    /// What the `HierarchyConfiguration` asks for: managed keys and others.
+    Ask(At, u8),
+    /// The annotations of a namespace: whose subnamespace it is, and which other tool keeps it.
+    Annotate(At, Option<At>, u8),
+    /// Puts an anchor of this name there, or changes the one that there is.
+    Anchor(At, At, u8),
+    /// These three take one of the anchors that there are.
+    DeleteAnchor(u8),
+    RemoveAnchor(u8),
+    /// By hand: a state, a finalizer.
+    ForgeAnchor(u8, u8),
     Source(At, u8, u8),
     Copy(At, u8, u8, At),
     /// These three take one of the objects that there are.
@@ -59,6 +73,22 @@ pub(crate) fn any_op() -> impl Strategy<Value = Op> {
         1 => at().prop_map(Op::RemoveHierarchy),
         1 => any::<u8>().prop_map(Op::TerminateObject),
         10 => object_op(),
+        10 => subnamespace_op(),
+    ]
+}
+
+/// Something about anchors, subnamespaces and what is handed down.
+pub(crate) fn subnamespace_op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        6 => (at(), at(), any::<u8>()).prop_map(|(at, child, asked)| Op::Anchor(at, child, asked)),
+        3 => any::<u8>().prop_map(Op::DeleteAnchor),
+        1 => any::<u8>().prop_map(Op::RemoveAnchor),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(which, bits)| Op::ForgeAnchor(which, bits)),
+        4 => (at(), prop::option::weighted(0.7, at()), any::<u8>())
+            .prop_map(|(at, parent, bits)| Op::Annotate(at, parent, bits)),
+        2 => (at(), any::<bool>()).prop_map(|(at, allowed)| Op::AllowCascading(at, allowed)),
+        3 => (at(), any::<u8>()).prop_map(|(at, asked)| Op::Ask(at, asked)),
+        1 => at().prop_map(Op::DeleteHierarchy),
     ]
 }
 
@@ -101,6 +131,43 @@ impl Op {
                 Some(cluster.change_hierarchy(NAMES[at], |seen| seen.status = status(bits)))
             }
             Self::RemoveHierarchy(at) => cluster.remove_hierarchy(NAMES[at]),
+            Self::DeleteHierarchy(at) => cluster.delete_hierarchy(NAMES[at]),
+            Self::AllowCascading(at, allowed) => {
+                Some(cluster.change_hierarchy(NAMES[at], |seen| seen.allow_cascading_deletion = allowed))
+            }
+            Self::Ask(at, bits) => Some(cluster.change_hierarchy(NAMES[at], |seen| {
+                (seen.labels, seen.annotations) = asked(bits);
+                if bits & 64 != 0 {
+                    toggle(&mut seen.finalizers, "example.com/keep");
+                }
+            })),
+            Self::Annotate(at, parent, bits) => {
+                cluster.annotate(NAMES[at], &annotations(parent.map(|at| NAMES[at]), bits))
+            }
+            Self::Anchor(at, child, bits) => Some(cluster.change_anchor(NAMES[at], NAMES[child], |seen| {
+                (seen.labels, seen.annotations) = asked(bits);
+            })),
+            Self::DeleteAnchor(which) => {
+                let (parent, child) = one_anchor(cluster, which)?;
+                cluster.delete_anchor(&parent, &child)
+            }
+            Self::RemoveAnchor(which) => {
+                let (parent, child) = one_anchor(cluster, which)?;
+                cluster.remove_anchor(&parent, &child)
+            }
+            Self::ForgeAnchor(which, bits) => {
+                let (parent, child) = one_anchor(cluster, which)?;
+                Some(cluster.change_anchor(&parent, &child, |seen| {
+                    seen.state = [None, Some("Ok"), Some("Missing"), Some("nonsense")][usize::from(bits % 4)]
+                        .map(Box::from);
+                    if bits & 4 != 0 {
+                        toggle(&mut seen.finalizers, "example.com/keep");
+                    }
+                    if bits & 8 != 0 {
+                        toggle(&mut seen.finalizers, keys::ANCHOR_FINALIZER);
+                    }
+                }))
+            }
             Self::Source(at, object, bits) => {
                 Some(cluster.put(NAMES[at], &key(object), None, body(&key(object), bits)))
             }
@@ -128,13 +195,60 @@ fn one_of(cluster: &Cluster, which: u8) -> Option<(Name, ObjectKey)> {
     cluster.objects.keys().nth(at).cloned()
 }
 
+fn one_anchor(cluster: &Cluster, which: u8) -> Option<(Name, Name)> {
+    let at = usize::from(which).checked_rem(cluster.anchors.len())?;
+    cluster.anchors.keys().nth(at).cloned()
+}
+
+/// What is terminating and has no finalizer is gone, so the last one is never taken away here.
+fn toggle(finalizers: &mut Vec<Box<str>>, one: &str) {
+    if let Some(at) = finalizers.iter().position(|it| **it == *one) {
+        if finalizers.len() > 1 {
+            finalizers.remove(at);
+        }
+    } else {
+        finalizers.push(one.into());
+    }
+}
+
+/// Labels and annotations as a spec asks for them.
+fn asked(bits: u8) -> (Labels, Labels) {
+    let labels = [("tier", "gold"), ("tier", "iron"), ("zone", "a"), ("colour", "red")];
+    let annotations = [("owner", "jane"), ("owner", "joe"), ("colour", "red")];
+    let chosen = |pairs: &[(&'static str, &'static str)], first: usize| -> Labels {
+        let chosen = pairs.iter().enumerate().filter(|(at, _)| bits >> (first + at) & 1 == 1);
+        chosen.map(|(_, pair)| *pair).collect()
+    };
+    (chosen(&labels, 0), chosen(&annotations, 3))
+}
+
+fn annotations(parent: Option<&'static str>, bits: u8) -> Vec<(&'static str, &'static str)> {
+    let manager = match bits % 8 {
+        0 => Some("another-tool"),
+        1 => Some(keys::GROUP),
+        2 => Some(""),
+        _ => None,
+    };
+    let owner = [None, Some("jane"), Some("live")][usize::from(bits / 8 % 3)];
+    let all = [
+        (keys::SUBNAMESPACE_OF, parent),
+        (keys::EXTERNALLY_MANAGED_BY, manager),
+        ("owner", owner),
+        ("note", Some("kept")),
+    ];
+    all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
 fn labels(bits: u8) -> Vec<(&'static str, &'static str)> {
     let all = [
         ("team", "blue"),
         ("hnc.x-k8s.io/included-namespace", "false"),
         ("hnc.x-k8s.io/included-namespace", "true"),
         ("a.tree.hnc.x-k8s.io/depth", "1"),
-        ("z.tree.hnc.x-k8s.io/depth", "7"),
+        ("z.tree.hnc.x-k8s.io/depth", if bits & 1 == 0 { "7" } else { "18446744073709551615" }),
+        ("tier", "live"),
+        (keys::HAS_CHILDREN, "true"),
+        (keys::EXCLUDED, "true"),
     ];
     all.into_iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, pair)| pair).collect()
 }
@@ -155,22 +269,25 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
     match fact {
         Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::Namespaces),
         Fact::Hierarchy(..) | Fact::HierarchyGone(..) | Fact::Hierarchies(_) => Some(Stream::Hierarchies),
+        Fact::Anchor(..) | Fact::AnchorGone(..) | Fact::Anchors(_) => Some(Stream::Anchors),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }
-        Fact::StreamLost(..) | Fact::WriteFailed(..) | Fact::WriteSettled(..) => None,
+        Fact::Definitions(_) | Fact::StreamLost(..) | Fact::WriteFailed(..) | Fact::WriteSettled(..) => None,
     }
 }
 
-pub(crate) fn streams() -> [Stream; 4] {
+pub(crate) fn streams() -> [Stream; 5] {
     let kinds: [KindId; 2] = [roles(), bindings()];
-    [Stream::Namespaces, Stream::Hierarchies, Stream::Kind(kinds[0]), Stream::Kind(kinds[1])]
+    let [namespaces, hierarchies, anchors] = Stream::STRUCTURE;
+    [namespaces, hierarchies, anchors, Stream::Kind(kinds[0]), Stream::Kind(kinds[1])]
 }
 
 pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
     match stream {
         Stream::Namespaces => cluster.list_namespaces(),
         Stream::Hierarchies => cluster.list_hierarchies(),
+        Stream::Anchors => cluster.list_anchors(),
         Stream::Kind(kind) => cluster.list_objects(kind),
     }
 }

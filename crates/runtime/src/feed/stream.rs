@@ -50,7 +50,10 @@ impl Pump {
             while let Some(event) = events.next().await {
                 match event {
                     Ok(event) => {
-                        delay = Delay::default();
+                        // Every attempt to list begins with this one, also one that fails.
+                        if !matches!(event, Event::Init) {
+                            delay = Delay::default();
+                        }
                         self.deliver(&translate, event, &mut listed);
                     }
                     Err(error) => {
@@ -124,6 +127,9 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
     use kube::core::Status;
 
     use super::*;
@@ -144,6 +150,52 @@ mod tests {
         ] {
             assert_eq!((refusal(&error).is_some(), is_expired(&error)), (refused, expired), "{error}");
         }
+    }
+
+    struct Nothing;
+
+    impl Translate<()> for Nothing {
+        type Item = ();
+
+        fn stream(&self) -> (Stream, String) {
+            (Stream::Namespaces, "namespaces".into())
+        }
+
+        fn item(&self, (): ()) {}
+
+        fn seen(&self, (): ()) -> Fact {
+            Fact::Namespaces(vec![])
+        }
+
+        fn gone(&self, (): ()) -> Fact {
+            Fact::Namespaces(vec![])
+        }
+
+        fn all(&self, _: Vec<()>) -> Fact {
+            Fact::Namespaces(vec![])
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lists_that_fail_are_tried_less_and_less_often() {
+        let settings = forest::Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let (writer, _) =
+            ForestWriter::new(forest::Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
+        let metrics = StreamMetrics::register(&prometheus::Registry::new()).unwrap();
+        let attempts = Arc::new(AtomicU32::new(0));
+        let watch = {
+            let attempts = attempts.clone();
+            move || {
+                attempts.fetch_add(1, Ordering::Relaxed);
+                let refused = kube::Error::Api(Status { code: 404, ..Status::default() }.boxed());
+                futures::stream::iter([Ok(Event::<()>::Init), Err(Error::InitialListFailed(refused))])
+            }
+        };
+        let pump = Pump { writer, metrics }.run(Nothing, watch);
+        assert!(tokio::time::timeout(Duration::from_secs(20), pump).await.is_err(), "it never ends");
+        // 50, 100, … 1600 ms, then every two seconds.
+        let attempts = attempts.load(Ordering::Relaxed);
+        assert!((14..=16).contains(&attempts), "{attempts} attempts in twenty seconds");
     }
 
     #[test]

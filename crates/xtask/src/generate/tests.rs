@@ -1,8 +1,12 @@
 //! Whether the files say what the code says, whether a difference is seen, and whether it is the only thing
 //! touched.
 
-use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use serde::de::DeserializeOwned;
 
 use super::*;
 
@@ -43,25 +47,59 @@ fn files_read_back_as_the_objects_they_were_made_from() {
         let read: CustomResourceDefinition = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, definition);
     }
-    let read: ValidatingWebhookConfiguration =
-        serde_saphyr::from_str(&contents("config/webhook/validating.yaml")).unwrap();
-    assert_eq!(read, registrations::validating(&RegistrationSettings::default()));
+    let all = registrations::admission(&RegistrationSettings::default());
+    let read: ValidatingWebhookConfiguration = parsed(&contents("config/webhook/validating.yaml"));
+    assert_eq!(read, all.validating);
+    let read: MutatingWebhookConfiguration = parsed(&contents("config/webhook/mutating.yaml"));
+    assert_eq!(read, all.mutating);
+    for (policy, binding) in all.policies.iter().zip(&all.bindings) {
+        let name = policy.metadata.name.as_deref().unwrap();
+        let read: Vec<Value> =
+            serde_saphyr::from_multiple(&contents(&format!("config/policies/{name}.yaml"))).unwrap();
+        let [read_policy, read_binding] = read.try_into().unwrap();
+        assert_eq!(serde_json::from_value::<ValidatingAdmissionPolicy>(read_policy).unwrap(), *policy);
+        let read: ValidatingAdmissionPolicyBinding = serde_json::from_value(read_binding).unwrap();
+        assert_eq!(read, *binding);
+    }
 }
 
-/// With the namespace put in, the chart's registrations are the plain ones.
+fn parsed<T: DeserializeOwned>(text: &str) -> T {
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// With the namespaces put in, the chart's registrations and policies are the plain ones.
 #[test]
 fn the_chart_has_the_same_registrations() {
-    let text = contents("charts/hns/files/validating.yaml");
-    let rendered = text.replace("{{.Release.Namespace}}", "hnc-system");
-    let read: ValidatingWebhookConfiguration = serde_saphyr::from_str(&rendered).unwrap();
-    assert_eq!(read, registrations::validating(&RegistrationSettings::default()));
-    assert!(!rendered.contains("{{"), "something else is a template");
+    let rendered = |name: &str| {
+        let text = contents(&format!("charts/hns/files/{name}"));
+        let text = text.replace("{{.Release.Namespace}}", "hnc-system").replace(
+            "{{include \"hns.excluded\" .}}",
+            "'hnc-system', 'kube-node-lease', 'kube-public', 'kube-system'",
+        );
+        assert!(!text.contains("{{") && !text.contains(EXCLUDED), "{name}: something is left");
+        text
+    };
+    let all = registrations::admission(&RegistrationSettings::default());
+    let alone = RegistrationSettings { policies: false, ..RegistrationSettings::default() };
+    let alone = registrations::admission(&alone);
+    assert_eq!(parsed::<ValidatingWebhookConfiguration>(&rendered("validating.yaml")), all.validating);
+    assert_eq!(
+        parsed::<ValidatingWebhookConfiguration>(&rendered("validating-without-policies.yaml")),
+        alone.validating
+    );
+    assert_eq!(parsed::<MutatingWebhookConfiguration>(&rendered("mutating.yaml")), all.mutating);
+    assert_eq!(alone.mutating, all.mutating);
+    let read: Vec<Value> = serde_saphyr::from_multiple(&rendered("policies.yaml")).unwrap();
+    let wanted = all.policies.iter().zip(&all.bindings).flat_map(|(policy, binding)| {
+        [serde_json::to_value(policy).unwrap(), serde_json::to_value(binding).unwrap()]
+    });
+    assert_eq!(read, wanted.collect::<Vec<_>>());
 }
 
 #[test]
 fn whole_numbers_have_no_fraction() {
-    let text = yaml(&serde_json::json!({ "b": 0.0, "a": [1.5, 32768.0, -2] })).unwrap();
-    assert_eq!(text.strip_prefix(HEADER), Some("a:\n- 1.5\n- 32768\n- -2\nb: 0\n"));
+    let text = document(&serde_json::json!({ "b": 0.0, "a": [1.5, 32768.0, -2] })).unwrap();
+    assert_eq!(text, "a:\n- 1.5\n- 32768\n- -2\nb: 0\n");
 }
 
 #[test]

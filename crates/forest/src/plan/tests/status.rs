@@ -15,7 +15,8 @@ fn a_condition_keeps_its_time_for_as_long_as_its_reason() {
     assert!(shown.message.contains("\"lost\"") && shown.since.as_ref() == Some(&first), "{shown:?}");
 
     cluster.set_parent("child", Some("child"));
-    let Some(Action::ReportStatus { status, .. }) = plan(&cluster.forest(), "child", &Scope::whole()).report
+    let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+        plan(&cluster.forest(), "child", &Scope::whole()).report
     else {
         panic!("a cycle is not reported")
     };
@@ -47,7 +48,9 @@ fn a_failure_is_shown_until_it_is_overcome_or_of_no_interest() {
         let mut forest = cluster.forest();
         let change = forest.apply(Fact::WriteFailed("child".into(), role_key("r"), "quota".into()));
         assert_eq!(change.namespaces.keys().map(|name| &**name).collect::<Vec<_>>(), ["child"]);
-        let Some(Action::ReportStatus { status, .. }) = plan(&forest, "child", &Scope::whole()).report else {
+        let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+            plan(&forest, "child", &Scope::whole()).report
+        else {
             panic!("a failure is not reported")
         };
         let [shown] = &status.conditions[..] else { panic!("{status:?}") };
@@ -90,7 +93,9 @@ fn many_failures_are_named_in_part_and_counted() {
     for at in 0..5 {
         forest.apply(Fact::WriteFailed("child".into(), role_key(&format!("r{at}")), "quota".into()));
     }
-    let Some(Action::ReportStatus { status, .. }) = plan(&forest, "child", &Scope::whole()).report else {
+    let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+        plan(&forest, "child", &Scope::whole()).report
+    else {
         panic!("failures are not reported")
     };
     let message = &status.conditions[0].message;

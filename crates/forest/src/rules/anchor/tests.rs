@@ -1,1 +1,334 @@
-//! Rows of section 7.4.
+//! Rows of section 7.4, each allowed and refused, with the questions that are asked on the way.
+
+use super::*;
+use crate::cluster::{Cluster, settings};
+use crate::rules::Answer::{No, Terminating, Yes};
+use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unavailable};
+use crate::rules::tests::Expected::{self, Allowed, Denied};
+use crate::rules::tests::{self as dialogue, USER, check, failed, jane};
+use crate::{Fact, Identity, Settings, Stream};
+
+fn request(operation: Operation, parent: &str, child: &str) -> Request {
+    Request {
+        operation,
+        parent: parent.into(),
+        child: child.into(),
+        user: jane(),
+        labels: vec![],
+        annotations: vec![],
+        initial_admin: (None, None),
+    }
+}
+
+fn create(parent: &str, child: &str) -> Request {
+    request(Operation::Create, parent, child)
+}
+
+fn update(parent: &str, child: &str) -> Request {
+    request(Operation::Update, parent, child)
+}
+
+fn delete(parent: &str, child: &str) -> Request {
+    request(Operation::Delete, parent, child)
+}
+
+fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+}
+
+fn judge(forest: &mut Forest, request: &Request, answers: &[(&str, Answer)]) -> Verdict {
+    dialogue::judge(forest, |forest, answers| review(forest, request, answers), answers, |_| ())
+}
+
+const FAULTS: &[&str] = &["spec.labels[colour]", "spec.labels[tier]", "spec.annotations", "\"note\""];
+const FIXED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/initial-admin", "cannot be changed"]);
+
+type Case = (&'static str, &'static str, Request, Vec<(&'static str, Answer)>, Expected);
+
+fn check_all(cases: impl IntoIterator<Item = Case>) {
+    for (what, text, request, answers, expected) in cases {
+        let verdict = judge(&mut Cluster::draw(text).forest(), &request, &answers);
+        check(&format!("{what}, in {text:?}"), &verdict, &expected);
+    }
+}
+
+#[test]
+fn row_1_the_name_becomes_a_namespaces() {
+    let long = "a".repeat(64);
+    for name in ["a.b", "-a", "A", &long] {
+        for request in [create("p", name), update("p", name)] {
+            let verdict = judge(&mut Cluster::draw("p").forest(), &request, &[]);
+            check(name, &verdict, &Denied(Invalid, &["metadata.name"]));
+            let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
+            assert!(denial.message.contains(&format!("{name:?}")), "{}", denial.message);
+        }
+        // One that slipped in can go.
+        check(name, &judge(&mut Cluster::draw("p").forest(), &delete("p", name), &[]), &Allowed);
+    }
+    let verdict = judge(
+        &mut Cluster::draw("p").forest(),
+        &create("p", &long[1..]),
+        &[(&format!("live {}", &long[1..]), No)],
+    );
+    check("63 letters", &verdict, &Allowed);
+}
+
+#[test]
+fn row_2_labels_and_annotations_have_to_be_managed() {
+    let good = |mut request: Request| {
+        request.labels = pairs(&[("tier", "gold")]);
+        request.annotations = pairs(&[("owner", "anybody at all")]);
+        request
+    };
+    let bad = |mut request: Request| {
+        request.labels = pairs(&[("colour", "red"), ("tier", "-")]);
+        request.annotations = pairs(&[("note", "")]);
+        request
+    };
+    check_all([
+        ("managed", "p", good(create("p", "c")), vec![("live c", No)], Allowed),
+        ("managed, later", "p, c<p", good(update("p", "c")), vec![], Allowed),
+        ("not managed", "p", bad(create("p", "c")), vec![], Denied(Invalid, FAULTS)),
+        ("not managed, later", "p, c<p", bad(update("p", "c")), vec![], Denied(Invalid, FAULTS)),
+        ("no longer managed, and deleted", "p, c<p", bad(delete("p", "c")), vec![], Allowed),
+    ]);
+}
+
+#[test]
+fn rows_3_and_4_unmanaged_namespaces_have_no_part_in_it() {
+    check_all([
+        ("managed both", "p", create("p", "c"), vec![("live c", No)], Allowed),
+        (
+            "an unmanaged parent",
+            "kube-system",
+            create("kube-system", "c"),
+            vec![],
+            Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace", "can have no subnamespaces"]),
+        ),
+        (
+            "an unmanaged child",
+            "p",
+            create("p", "kube-system"),
+            vec![],
+            Denied(Forbidden, &["\"kube-system\"", "cannot be a subnamespace"]),
+        ),
+        (
+            "the own namespace",
+            "p",
+            create("p", "hnc-system"),
+            vec![],
+            Denied(Forbidden, &["\"hnc-system\"", "cannot be a subnamespace"]),
+        ),
+        ("what slipped in can be edited", "kube-system", update("kube-system", "c"), vec![], Allowed),
+        ("and go", "kube-system", delete("kube-system", "c"), vec![], Allowed),
+    ]);
+    let settings = Settings::new("hnc-system", [""; 0], "team-.*").unwrap();
+    let mut forest = Cluster::draw("team-a").forest_with(settings);
+    let verdict = judge(&mut forest, &create("team-a", "other"), &[]);
+    check(
+        "not included",
+        &verdict,
+        &Denied(Forbidden, &["\"other\"", "--included-namespace-regex=^(?:team-.*)$"]),
+    );
+    check("included", &judge(&mut forest, &create("team-a", "team-b"), &[("live team-b", No)]), &Allowed);
+}
+
+#[test]
+fn row_5_the_child_is_new_or_was_ours() {
+    check_all([
+        ("a new name", "p", create("p", "c"), vec![("live c", No)], Allowed),
+        ("in a parent that is not known", "", create("p", "c"), vec![("live c", No)], Allowed),
+        ("a lost anchor", "p, c<<p", create("p", "c"), vec![], Allowed),
+        (
+            "a full namespace",
+            "p, c",
+            create("p", "c"),
+            vec![],
+            Denied(Conflict, &["\"c\"", "\"p\"", "exists already"]),
+        ),
+        ("a full child", "p, c:p", create("p", "c"), vec![], Denied(Conflict, &["\"c\"", "\"p\""])),
+        (
+            "another's subnamespace",
+            "p, q, c<q",
+            create("p", "c"),
+            vec![],
+            Denied(Conflict, &["\"c\"", "\"p\""]),
+        ),
+        ("itself", "p", create("p", "p"), vec![], Denied(Conflict, &["\"p\""])),
+        ("its own parent", "p, c<p", create("c", "p"), vec![], Denied(Conflict, &["\"p\"", "\"c\""])),
+        (
+            "one that the forest does not know yet",
+            "p",
+            create("p", "c"),
+            vec![("live c", Yes), ("await c", No)],
+            Denied(Unavailable, &["\"c\"", "try again"]),
+        ),
+        (
+            "one that is still going",
+            "p",
+            create("p", "c"),
+            vec![("live c", Terminating), ("await c", No)],
+            Denied(Unavailable, &["\"c\"", "try again"]),
+        ),
+        (
+            "one that cannot be read",
+            "p",
+            create("p", "c"),
+            vec![("live c", failed())],
+            Denied(Internal, &["\"c\"", "connection refused"]),
+        ),
+    ]);
+    let mut cluster = Cluster::draw("p");
+    let mut forest = cluster.forest();
+    let request = create("p", "c");
+    let verdict = dialogue::judge(
+        &mut forest,
+        |forest, answers| review(forest, &request, answers),
+        &[("live c", Yes), ("await c", Yes)],
+        |forest| drop(forest.apply(cluster.namespace("c"))),
+    );
+    check("it arrives in time, and is somebody's", &verdict, &Denied(Conflict, &["\"c\"", "exists already"]));
+}
+
+/// Bill of rights, (f): whoever creates the missing parent would have power over those that wait for it.
+#[test]
+fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
+    check_all([
+        ("nobody waits", "p, other:p", create("p", "c"), vec![("live c", No)], Allowed),
+        (
+            "all agree",
+            "p, x:c, y<<c",
+            create("p", "c"),
+            vec![("live c", No), ("admin x", Yes), ("admin y", Yes)],
+            Allowed,
+        ),
+        (
+            "one does not",
+            "p, x:c, y:c",
+            create("p", "c"),
+            vec![("live c", No), ("admin x", Yes), ("admin y", No)],
+            Denied(Forbidden, &["\"c\" is the missing parent", "admin of: \"y\""]),
+        ),
+        (
+            "none does",
+            "p, x:c, y:c",
+            create("p", "c"),
+            vec![("live c", No), ("admin x", No), ("admin y", No)],
+            Denied(Forbidden, &["\"c\"", "\"x\", \"y\""]),
+        ),
+        (
+            "it cannot be found out",
+            "p, x:c",
+            create("p", "c"),
+            vec![("live c", No), ("admin x", failed())],
+            Denied(Internal, &["\"x\"", "connection refused"]),
+        ),
+        ("a lost anchor takes nobody's", "p, c<<p, x:c", create("p", "c"), vec![], Allowed),
+    ]);
+}
+
+#[test]
+fn row_6_an_anchor_goes_with_its_leaf() {
+    const HAS_CHILDREN: &[&str] = &["\"c\" has children", "allowCascadingDeletion"];
+    check_all([
+        ("a leaf", "p, c<p", delete("p", "c"), vec![], Allowed),
+        ("with a full child", "p, c<p, x:c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
+        ("with a subnamespace", "p, c<p, x<c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
+        ("allowed there", "p, c+<p, x<c", delete("p", "c"), vec![], Allowed),
+        ("allowed in the parent", "p+, c<p, x<c", delete("p", "c"), vec![], Allowed),
+        ("allowed above", "top+, p:top, c<p, x<c", delete("p", "c"), vec![], Allowed),
+        ("allowed below only", "p, c<p, x+<c", delete("p", "c"), vec![], Denied(Forbidden, HAS_CHILDREN)),
+        (
+            "allowed beside only",
+            "p, q+:p, c<p, x<c",
+            delete("p", "c"),
+            vec![],
+            Denied(Forbidden, HAS_CHILDREN),
+        ),
+        ("it stands for nothing", "p", delete("p", "c"), vec![], Allowed),
+        ("for a full namespace", "p, c, x:c", delete("p", "c"), vec![], Allowed),
+        ("for another's", "p, q, c<q, x:c", delete("p", "c"), vec![], Allowed),
+        ("orphans wait for it", "p, x:c", delete("p", "c"), vec![], Allowed),
+    ]);
+}
+
+/// Whoever may write anchors may write what they show.
+#[test]
+fn row_6_does_not_believe_what_an_anchor_shows() {
+    for state in [None, Some("Missing"), Some("Conflict"), Some("Ok")] {
+        let mut cluster = Cluster::draw("p, c<p, x:c, q, d, y:d");
+        cluster.change_anchor("p", "c", |seen| seen.state = state.map(Box::from));
+        cluster.change_anchor("q", "d", |seen| seen.state = state.map(Box::from));
+        let mut forest = cluster.forest();
+        let verdict = judge(&mut forest, &delete("p", "c"), &[]);
+        check(&format!("shown as {state:?}"), &verdict, &Denied(Forbidden, &["\"c\" has children"]));
+        check(&format!("shown as {state:?}"), &judge(&mut forest, &delete("q", "d"), &[]), &Allowed);
+    }
+}
+
+#[test]
+fn row_7_nothing_else_is_judged_of_a_change() {
+    check_all([
+        ("of a subnamespace with children", "p, c<p, x:c", update("p", "c"), vec![], Allowed),
+        ("in conflict", "p, c", update("p", "c"), vec![], Allowed),
+        ("in an unknown parent", "", update("p", "c"), vec![], Allowed),
+    ]);
+}
+
+#[test]
+fn the_initial_admin_is_the_creator_for_ever() {
+    let admin = |mut request: Request, old: Option<&str>, new: Option<&str>| {
+        request.initial_admin = (old.map(str::to_owned), new.map(str::to_owned));
+        request
+    };
+    check_all([
+        ("nobody", "p", admin(create("p", "c"), None, None), vec![("live c", No)], Allowed),
+        ("oneself", "p", admin(create("p", "c"), None, Some(USER)), vec![("live c", No)], Allowed),
+        ("another", "p", admin(create("p", "c"), None, Some("mallory")), vec![], FIXED),
+        ("one's own group", "p", admin(create("p", "c"), None, Some("staff")), vec![], FIXED),
+        ("kept", "p, c<p", admin(update("p", "c"), Some("joe"), Some("joe")), vec![], Allowed),
+        ("set later", "p, c<p", admin(update("p", "c"), None, Some(USER)), vec![], FIXED),
+        ("taken over", "p, c<p", admin(update("p", "c"), Some("joe"), Some(USER)), vec![], FIXED),
+        ("removed", "p, c<p", admin(update("p", "c"), Some(USER), None), vec![], FIXED),
+        ("gone with the anchor", "p, c<p", admin(delete("p", "c"), Some("joe"), None), vec![], Allowed),
+    ]);
+}
+
+#[test]
+fn a_restorer_brings_anchors_back_in_any_order() {
+    for identity in [USER, "staff"] {
+        let mut with = settings();
+        with.restore_identities = vec![Identity(identity.into())];
+        let restored = |text: &str, request: &Request| {
+            judge(&mut Cluster::draw(text).forest_with(with.clone()), request, &[])
+        };
+        let mut request = create("p", "c");
+        request.initial_admin.1 = Some("joe".into());
+        check("orphans wait for it", &restored("p, x:c", &request), &Allowed);
+        check("its namespace is there already", &restored("p, c", &request), &Allowed);
+        let mut illegal = create("p", "c");
+        illegal.labels = pairs(&[("colour", "red")]);
+        check(
+            "but not what nobody may",
+            &restored("p", &illegal),
+            &Denied(Invalid, &["spec.labels[colour]"]),
+        );
+        let listed = create("p", "kube-system");
+        check("but not what nobody may", &restored("p", &listed), &Denied(Forbidden, &["\"kube-system\""]));
+        let verdict = restored("p, c<p, x:c", &delete("p", "c"));
+        check("nor delete", &verdict, &Denied(Forbidden, &["\"c\" has children"]));
+    }
+}
+
+#[test]
+fn while_the_structure_is_not_known_anchors_neither_come_nor_go() {
+    for lost in Stream::STRUCTURE {
+        let mut forest = Cluster::draw("p, c<p").forest();
+        forest.apply(Fact::StreamLost(lost, "forbidden".into()));
+        for request in [create("p", "c"), delete("p", "c")] {
+            let verdict = judge(&mut forest, &request, &[]);
+            check(&format!("without {lost}"), &verdict, &Denied(Unavailable, &["forbidden", "try again"]));
+        }
+        check(&format!("without {lost}"), &judge(&mut forest, &update("p", "c"), &[]), &Allowed);
+    }
+}

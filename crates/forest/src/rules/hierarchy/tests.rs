@@ -3,19 +3,21 @@
 mod authority;
 mod conflict;
 mod deletion;
+mod overriding;
 
 use super::{Request, Spec, review};
 use crate::cluster::{Cluster, bindings, role_key, roles};
-use crate::rules::Answer::{self, Failed, No, Terminating, Yes};
-use crate::rules::DenialKind::{self, Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
-use crate::rules::{Answers, Awaited, Denial, Operation, Question, Verdict};
+use crate::rules::Answer::{self, No, Terminating, Yes};
+use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
+use crate::rules::tests as dialogue;
+use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
+use crate::rules::tests::{USER, check, failed, jane};
+use crate::rules::{Operation, Verdict};
 use crate::{Fact, Forest, Name, Stream};
-
-const USER: &str = "jane";
 
 fn request(operation: Operation, namespace: &str, old: Option<&str>, new: Option<&str>) -> Request {
     let spec = |parent: Option<&str>| Spec { parent: parent.map(Name::from), ..Spec::default() };
-    Request { operation, namespace: namespace.into(), user: USER.into(), old: spec(old), new: spec(new) }
+    Request { operation, namespace: namespace.into(), user: jane(), old: spec(old), new: spec(new) }
 }
 
 fn create(namespace: &str, new: &str) -> Request {
@@ -33,73 +35,19 @@ fn delete(namespace: &str, old: &str) -> Request {
     request(Operation::Delete, namespace, Some(old).filter(|old| !old.is_empty()), None)
 }
 
-/// A question in words.
-fn words(question: &Question) -> String {
-    match question {
-        Question::IsAdmin(name) => format!("admin {name}"),
-        Question::Namespace(name) => format!("live {name}"),
-        Question::Await(Awaited::Namespace(name)) => format!("await {name}"),
-        Question::Await(Awaited::NoNamespace(name)) => format!("await no {name}"),
-        Question::Await(Awaited::Parent(name, parent)) => {
-            format!("await {name} below {}", parent.as_deref().unwrap_or("nothing"))
-        }
-    }
-}
-
-/// Asks the rule until it decides. It has to ask exactly what `dialogue` answers, in this order, and nothing twice.
-/// Where an answer is that the forest came to know something, `learn` lets it.
+/// See [`dialogue::judge`].
 fn judge(
     forest: &mut Forest,
     request: &Request,
     dialogue: &[(&str, Answer)],
-    mut learn: impl FnMut(&mut Forest),
+    learn: impl FnMut(&mut Forest),
 ) -> Verdict {
-    let mut answers = Answers::new();
-    let mut expected = dialogue.iter();
-    loop {
-        let questions = match review(forest, request, &answers) {
-            Verdict::Ask(questions) => questions,
-            verdict => {
-                assert_eq!(expected.next(), None, "not asked before {verdict:?}");
-                return verdict;
-            }
-        };
-        assert!(!questions.is_empty(), "a question is missing");
-        for question in questions {
-            let asked = words(&question);
-            let (text, answer) =
-                expected.next().unwrap_or_else(|| panic!("{asked:?} is asked beyond {dialogue:?}"));
-            assert_eq!(asked, *text, "of {dialogue:?}");
-            if matches!(question, Question::Await(_)) && *answer == Yes {
-                learn(forest);
-            }
-            let earlier = answers.insert(question, answer.clone());
-            assert_eq!(earlier, None, "{asked:?} is asked twice");
-        }
-    }
+    dialogue::judge(forest, |forest, answers| review(forest, request, answers), dialogue, learn)
 }
 
-#[derive(Debug)]
-enum Expected {
-    Allowed,
-    /// With what the message must name.
-    Denied(DenialKind, &'static [&'static str]),
-}
-use Expected::{Allowed, Denied};
+const EXTERNAL: Expected = Denied(Forbidden, &["\"x\" is managed by \"another-tool\""]);
 
-fn check(what: &str, verdict: &Verdict, expected: &Expected) {
-    match (verdict, expected) {
-        (Verdict::Allow { warnings }, Allowed) => assert!(warnings.is_empty(), "{what}: {warnings:?}"),
-        (Verdict::Deny(Denial { kind, message, causes }), Denied(wanted, names)) => {
-            assert_eq!(kind, wanted, "{what}: {message}");
-            assert_eq!(causes.is_empty(), *kind != Invalid, "{what}: {causes:?}");
-            for name in *names {
-                assert!(message.contains(name), "{what}: {name:?} is not in {message:?}");
-            }
-        }
-        _ => panic!("{what}: {verdict:?}, not {expected:?}"),
-    }
-}
+type Answered<'a> = (&'a str, Answer);
 
 type Case = (&'static str, &'static str, Request, Vec<(&'static str, Answer)>, Expected);
 
@@ -108,10 +56,6 @@ fn check_all(cases: impl IntoIterator<Item = Case>) {
         let verdict = judge(&mut Cluster::draw(text).forest(), &request, &dialogue, |_| ());
         check(&format!("{what}, in {text:?}"), &verdict, &expected);
     }
-}
-
-fn failed() -> Answer {
-    Failed("connection refused".into())
 }
 
 #[test]
@@ -158,15 +102,23 @@ fn rows_1_and_2_unmanaged_namespaces_have_no_part_in_it() {
 
 #[test]
 fn row_3_labels_and_annotations_have_to_be_managed() {
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     let mut request = update("child", ">");
     check("without", &judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ()), &Allowed);
-    request.new.labels = vec!["team".into(), "a/b".into()];
-    request.new.annotations = vec!["note".into()];
+    request.new.labels = vec![pair("tier", "gold"), pair("zone", "")];
+    request.new.annotations = vec![pair("owner", "anything at all")];
+    check("managed", &judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ()), &Allowed);
+    request.new.labels = vec![pair("team", "red"), pair("tier", "gold"), pair("a/b", "")];
+    request.new.annotations = vec![pair("owner", "x"), pair("note", "")];
     let verdict = judge(&mut Cluster::draw("child").forest(), &request, &[], |_| ());
-    check("with", &verdict, &Denied(Invalid, &["spec.labels[team]", "\"a/b\"", "spec.annotations[note]"]));
+    check(
+        "with",
+        &verdict,
+        &Denied(Invalid, &["spec.labels[team]", "\"a/b\"", "spec.annotations", "\"note\""]),
+    );
     let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
     let fields: Vec<&str> = denial.causes.iter().map(|cause| &*cause.field).collect();
-    assert_eq!(fields, ["spec.labels[team]", "spec.labels[a/b]", "spec.annotations[note]"]);
+    assert_eq!(fields, ["spec.labels[team]", "spec.labels[a/b]", "spec.annotations"]);
 }
 
 #[test]
@@ -317,6 +269,95 @@ fn row_5_nothing_moves_below_a_halted_namespace() {
 }
 
 #[test]
+fn row_6_an_external_namespace_has_no_parent_here() {
+    let external = |text: &str| {
+        let mut cluster = Cluster::draw(text);
+        cluster.annotate("x", &[("hnc.x-k8s.io/managed-by", "another-tool")]);
+        cluster.forest()
+    };
+    let cases: [(&str, &str, Request, &[Answered<'_>], Expected); 6] = [
+        ("one is given", "x, p", create("x", "p"), &[], EXTERNAL),
+        ("none is given", "x, p", update("x", ">"), &[], Allowed),
+        ("one was given before", "x:p, p", update("x", "p > p"), &[], EXTERNAL),
+        ("another", "x:p, p, q", update("x", "p > q"), &[], EXTERNAL),
+        ("it is taken back", "x:p, p", update("x", "p >"), &[("admin p", Yes)], Allowed),
+        (
+            "and not without consent",
+            "x:p, p",
+            update("x", "p >"),
+            &[("admin p", No)],
+            Denied(Unauthorized, &["\"p\""]),
+        ),
+    ];
+    for (what, text, request, answers, expected) in cases {
+        check(what, &judge(&mut external(text), &request, answers, |_| ()), &expected);
+    }
+    for not_one in ["hnc.x-k8s.io", ""] {
+        let mut cluster = Cluster::draw("x, p");
+        cluster.annotate("x", &[("hnc.x-k8s.io/managed-by", not_one)]);
+        let verdict = judge(&mut cluster.forest(), &create("x", "p"), &[("admin p", Yes)], |_| ());
+        check("managed by ourselves", &verdict, &Allowed);
+    }
+}
+
+#[test]
+fn row_8_the_parent_of_a_subnamespace_is_its_annotations_affair() {
+    const FOLLOWS: Expected = Denied(
+        Conflict,
+        &["illegal parent", "\"x\" is a subnamespace of \"p\"", "hnc.x-k8s.io/subnamespace-of"],
+    );
+    check_all([
+        ("it stays", "p, x<p", update("x", "p > p"), vec![], Allowed),
+        ("it is written down", "p, x<p", create("x", "p"), vec![], Allowed),
+        ("something else is", "p, x<p", request(Operation::Create, "x", None, None), vec![], Allowed),
+        ("it is put right", "p, q, x<p", update("x", "q > p"), vec![], Allowed),
+        ("it is wrong as it was", "p, q, x<p", update("x", "q > q"), vec![], Allowed),
+        ("another", "p, q, x<p", update("x", "p > q"), vec![], FOLLOWS),
+        ("none", "p, x<p", update("x", "p >"), vec![], FOLLOWS),
+        ("created with another", "p, q, x<p", create("x", "q"), vec![], FOLLOWS),
+        ("without its anchor", "p, q, x<<p", update("x", "p > q"), vec![], FOLLOWS),
+        ("deleted", "p, x<p", delete("x", "p"), vec![("live x", Yes)], FOLLOWS),
+        (
+            "deleted with the namespace",
+            "p, x!<p",
+            delete("x", "p"),
+            vec![("await x below p", No), ("live x", Terminating)],
+            Allowed,
+        ),
+        (
+            "a full namespace",
+            "p, q, x:p",
+            update("x", "p > q"),
+            vec![("admin p", Yes), ("admin q", Yes)],
+            Allowed,
+        ),
+    ]);
+}
+
+#[test]
+fn a_restorer_brings_hierarchies_back_in_any_order() {
+    for identity in [USER, "staff"] {
+        let mut with = crate::cluster::settings();
+        with.restore_identities = vec![crate::Identity(identity.into())];
+        let restored = |text: &str, request: &Request| {
+            judge(&mut Cluster::draw(text).forest_with(with.clone()), request, &[], |_| ())
+        };
+        check("its parent is not there yet", &restored("x", &create("x", "p")), &Allowed);
+        check("nor is it known itself", &restored("", &create("x", "p")), &Allowed);
+        check("its anchor says otherwise", &restored("p, q, x<q", &create("x", "p")), &Allowed);
+        check("its parent is halted", &restored("p:gone, x", &create("x", "p")), &Allowed);
+        let verdict = restored("x", &create("x", "kube-system"));
+        check("but not what nobody may", &verdict, &Denied(Forbidden, &["\"kube-system\""]));
+        let mut forest = Cluster::draw("x, p").forest_with(with.clone());
+        let verdict = judge(&mut forest, &update("x", "> p"), &[("admin p", No)], |_| ());
+        check("nor change", &verdict, &Denied(Unauthorized, &["\"p\""]));
+    }
+    let dialogue = [("live p", No), ("create p", No), ("hierarchy p", No)];
+    let verdict = judge(&mut Cluster::draw("x").forest(), &create("x", "p"), &dialogue, |_| ());
+    check("nobody is one by default", &verdict, &Denied(Forbidden, &["\"p\" does not exist"]));
+}
+
+#[test]
 fn row_7_an_unchanged_parent_needs_nobodys_consent() {
     check_all([
         ("none", "child", update("child", ">"), vec![], Allowed),
@@ -342,15 +383,71 @@ fn row_9_a_new_parent_has_to_exist() {
             "it does not",
             "child",
             create("child", "p"),
-            vec![("live p", No)],
+            vec![("live p", No), ("create p", No), ("hierarchy p", No)],
             Denied(Forbidden, &["\"p\"", "does not exist"]),
         ),
         (
             "others point at it, but it does not",
             "child, other:p",
             create("child", "p"),
-            vec![("live p", No)],
+            vec![("live p", No), ("create p", No), ("hierarchy p", No)],
             Denied(Forbidden, &["\"p\""]),
+        ),
+        (
+            "the user could create the namespace alone",
+            "child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", No)],
+            Denied(Forbidden, &["\"p\"", "does not exist"]),
+        ),
+        (
+            "or its HierarchyConfiguration alone",
+            "child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", No), ("hierarchy p", Yes)],
+            Denied(Forbidden, &["\"p\"", "does not exist"]),
+        ),
+        (
+            "the user could create both: a whole tree is applied in any order",
+            "child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes)],
+            Warned(&["\"p\" does not exist yet", "\"child\" is halted"]),
+        ),
+        (
+            "the same from another tree takes that tree's consent",
+            "top, c:top, child:c",
+            update("child", "c > p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin top", Yes)],
+            Warned(&["\"p\" does not exist yet"]),
+        ),
+        (
+            "and not without",
+            "top, c:top, child:c",
+            update("child", "c > p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin top", No)],
+            Denied(Unauthorized, &["\"top\"", "the root"]),
+        ),
+        (
+            "from one missing parent to another",
+            "child:gone",
+            update("child", "gone > p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("live gone", No)],
+            Warned(&["\"p\" does not exist yet"]),
+        ),
+        (
+            "a missing parent that is a descendant",
+            "child, low:p, (p):child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes)],
+            Warned(&["\"p\" does not exist yet"]),
+        ),
+        (
+            "the rights cannot be found out",
+            "child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", failed()), ("hierarchy p", Yes)],
+            Denied(Internal, &["\"p\"", "connection refused"]),
         ),
         (
             "too new",

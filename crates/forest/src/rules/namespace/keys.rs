@@ -4,7 +4,7 @@
 
 use super::{Asked, Request};
 use crate::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
-use crate::rules::question::{Answer, Question};
+use crate::rules::question::{Answer, Question, all_answered};
 use crate::rules::{Check, Denial, Operation, Verdict};
 
 impl Asked<'_> {
@@ -87,14 +87,14 @@ impl Asked<'_> {
     fn is_admin_of_itself(&self) -> Check {
         let Request { name, user, .. } = self.request;
         let question = Question::IsAdmin(name.clone());
-        match self.answers.get(&question) {
-            None => Err(Verdict::Ask(vec![question])),
-            Some(Answer::Yes) => Ok(()),
-            Some(_) => Err(forbidden(format!(
-                "{:?} may not remove the annotation {EXTERNALLY_MANAGED_BY}: it takes an admin of {name:?} or its manager",
-                user.name
-            ))),
+        all_answered(std::slice::from_ref(&question), self.answers)?;
+        if self.answers[&question] == Answer::Yes {
+            return Ok(());
         }
+        Err(forbidden(format!(
+            "{:?} may not remove the annotation {EXTERNALLY_MANAGED_BY}: it takes an admin of {name:?} or its manager",
+            user.name
+        )))
     }
 
     /// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so nobody but the

@@ -1,114 +1,223 @@
-//! Rules of section 7.6, by tables.
+//! The rules of section 7.6, each allowed and refused, with the questions that are asked on the way.
 
-use std::sync::Arc;
+mod deletion;
+mod external;
+mod subnamespace;
 
 use super::*;
-use crate::rules::DenialKind;
+use crate::cluster::{Cluster, settings};
+use crate::rules::Answer::{No, Terminating, Yes};
+use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Unauthorized, Unavailable};
+use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
+use crate::rules::tests::{self as dialogue, USER, check, failed};
 use crate::{Identity, Settings};
 
-type Pairs = &'static [(&'static str, &'static str)];
-
 const A: &str = "a.tree.hnc.x-k8s.io/depth";
+const MARKER: &str = words::HAS_CHILDREN;
 
-fn forest() -> Forest {
-    let mut settings = Settings::new("hnc-system", ["kube-system"], ".*").unwrap();
-    settings.external_managers = vec![("config-sync".into(), Identity("syncer".into()))];
+/// `"name: key=value, key=value"`; labels are those of our labels and of `team`, the rest annotations.
+fn marks(text: &str) -> Marks {
+    let (mut labels, mut annotations) = (Vec::new(), Vec::new());
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap();
+        let is_label =
+            key.contains(".tree.") || [words::INCLUDED, words::EXCLUDED, MARKER, "team"].contains(&key);
+        if is_label { labels.push((key, value)) } else { annotations.push((key, value)) }
+    }
+    Marks { labels: labels.into_iter().collect(), annotations: annotations.into_iter().collect() }
+}
+
+fn request(operation: Operation, name: &str, user: &str, old: Marks, new: Marks) -> Request {
+    let user = User { name: user.into(), groups: vec!["staff".into()] };
+    Request { operation, name: name.into(), user, old, new }
+}
+
+fn create(name: &str, new: &str) -> Request {
+    request(Operation::Create, name, USER, Marks::default(), marks(new))
+}
+
+fn update(name: &str, old: &str, new: &str) -> Request {
+    request(Operation::Update, name, USER, marks(old), marks(new))
+}
+
+fn delete(name: &str, old: &str) -> Request {
+    request(Operation::Delete, name, USER, marks(old), Marks::default())
+}
+
+fn by(user: &str, request: Request) -> Request {
+    Request { user: User { name: user.into(), groups: vec![] }, ..request }
+}
+
+/// With one that keeps namespaces for "config-sync", a user, and for "fleet", a group; and one that restores.
+fn operated() -> Settings {
+    let mut settings = settings();
+    settings.external_managers =
+        vec![("config-sync".into(), Identity("syncer".into())), ("fleet".into(), Identity("staff".into()))];
     settings.restore_identities = vec![Identity("backup".into())];
-    Forest::new(Arc::new(settings), vec![])
+    settings
 }
 
-fn marks(labels: Pairs, annotations: Pairs) -> Marks {
-    Marks { labels: labels.iter().copied().collect(), annotations: annotations.iter().copied().collect() }
+fn judge(forest: &mut Forest, request: &Request, answers: &[(&str, Answer)]) -> Verdict {
+    dialogue::judge(forest, |forest, answers| review(forest, request, answers), answers, |_| ())
 }
 
-fn request(name: &str, user: &str, old: Option<Marks>, new: Marks) -> Request {
-    Request {
-        operation: if old.is_some() { Operation::Update } else { Operation::Create },
-        name: name.into(),
-        user: User { name: user.into(), groups: vec![] },
-        old: old.unwrap_or_default(),
-        new,
+type Case = (&'static str, &'static str, Request, Vec<(&'static str, Answer)>, Expected);
+
+fn check_all(cases: impl IntoIterator<Item = Case>) {
+    for (what, text, request, answers, expected) in cases {
+        let verdict = judge(&mut Cluster::draw(text).forest_with(operated()), &request, &answers);
+        check(&format!("{what}, in {text:?}"), &verdict, &expected);
     }
 }
 
-fn judge(request: &Request) -> Result<(), DenialKind> {
-    match review(&forest(), request, &Answers::new()) {
-        Verdict::Allow { .. } => Ok(()),
-        Verdict::Deny(denial) => Err(denial.kind),
-        Verdict::Ask(questions) => panic!("{questions:?}"),
-    }
+const TREE: Expected = Denied(Forbidden, &[A, "spec.parent"]);
+const FIXED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/initial-admin", "cannot be changed"]);
+
+const INCLUDED: &str = "hnc.x-k8s.io/included-namespace=true";
+const NOT_INCLUDED: &str = "hnc.x-k8s.io/included-namespace=false";
+const EXCLUDED: &str = "hnc.x-k8s.io/excluded-namespace=true";
+
+#[test]
+fn rule_a_every_managed_namespace_is_included() {
+    const STAYS: Expected = Denied(Forbidden, &["\"x\"", "hnc.x-k8s.io/included-namespace", "\"true\""]);
+    const UNMANAGED: Expected = Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace"]);
+    check_all([
+        ("created with it", "", create("x", INCLUDED), vec![], Allowed),
+        ("created without: the controller adds it", "", create("x", "team=red"), vec![], Allowed),
+        ("created with a wrong value", "", create("x", NOT_INCLUDED), vec![], STAYS),
+        ("added", "x", update("x", "", INCLUDED), vec![], Allowed),
+        ("removed", "x", update("x", INCLUDED, ""), vec![], STAYS),
+        ("falsified", "x", update("x", INCLUDED, NOT_INCLUDED), vec![], STAYS),
+        ("put right", "x", update("x", NOT_INCLUDED, INCLUDED), vec![], Allowed),
+        ("wrong as it was", "x", update("x", NOT_INCLUDED, NOT_INCLUDED), vec![], Allowed),
+        ("an unmanaged one created without", "", create("kube-system", ""), vec![], Allowed),
+        ("an unmanaged one created with it", "", create("kube-system", INCLUDED), vec![], UNMANAGED),
+        ("or with another value", "", create("kube-system", NOT_INCLUDED), vec![], UNMANAGED),
+        ("an unmanaged one gets it", "", update("kube-system", "", INCLUDED), vec![], UNMANAGED),
+        ("and loses it", "", update("kube-system", INCLUDED, ""), vec![], Allowed),
+    ]);
 }
 
 #[test]
-fn own_labels_are_nobodys_to_write() {
-    const FORBIDDEN: Result<(), DenialKind> = Err(DenialKind::Forbidden);
-    let cases: [(&str, &str, Option<Pairs>, Pairs, Result<(), DenialKind>); 19] = [
-        ("created without", "x", None, &[("team", "red")], Ok(())),
-        ("created with a tree label", "x", None, &[(A, "0")], FORBIDDEN),
-        ("kept", "x", Some(&[(A, "1")]), &[(A, "1"), ("team", "red")], Ok(())),
-        ("changed", "x", Some(&[(A, "1")]), &[(A, "2")], FORBIDDEN),
-        ("removed", "x", Some(&[(A, "1")]), &[], FORBIDDEN),
-        ("added to others", "x", Some(&[("team", "red")]), &[(A, "1"), ("team", "red")], FORBIDDEN),
-        ("contained in a longer key", "x", None, &[("a.tree.hnc.x-k8s.io/depths", "0")], FORBIDDEN),
-        ("a foreign key changes", "x", Some(&[("team", "red")]), &[("team", "blue")], Ok(())),
-        ("marker set", "x", Some(&[]), &[(words::HAS_CHILDREN, "true")], FORBIDDEN),
-        ("marker removed", "x", Some(&[(words::HAS_CHILDREN, "true")]), &[], FORBIDDEN),
-        ("created included", "x", None, &[(words::INCLUDED, "true")], Ok(())),
-        ("created wrongly included", "x", None, &[(words::INCLUDED, "false")], FORBIDDEN),
-        ("included removed", "x", Some(&[(words::INCLUDED, "true")]), &[], FORBIDDEN),
-        ("a wrong value kept", "x", Some(&[(words::INCLUDED, "no")]), &[(words::INCLUDED, "no")], Ok(())),
-        ("excluded one included", "kube-system", None, &[(words::INCLUDED, "true")], FORBIDDEN),
-        ("freed of it", "kube-system", Some(&[(words::INCLUDED, "true")]), &[], Ok(())),
-        ("excluded label elsewhere", "x", Some(&[]), &[(words::EXCLUDED, "true")], FORBIDDEN),
-        ("excluded label where listed", "kube-system", Some(&[]), &[(words::EXCLUDED, "true")], Ok(())),
+fn the_excluded_label_is_for_listed_namespaces() {
+    const LISTED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/excluded-namespace", "--excluded-namespace"]);
+    let no = "hnc.x-k8s.io/excluded-namespace=no";
+    check_all([
+        ("on a listed one", "", update("kube-system", "", EXCLUDED), vec![], Allowed),
+        ("created so", "", create("kube-system", EXCLUDED), vec![], Allowed),
+        ("the own namespace is always listed", "", create("hnc-system", EXCLUDED), vec![], Allowed),
+        ("with another value", "", update("kube-system", "", no), vec![], LISTED),
+        ("on another", "x", update("x", "", EXCLUDED), vec![], LISTED),
+        ("created on another", "", create("x", EXCLUDED), vec![], LISTED),
+        ("left where it is", "x", update("x", EXCLUDED, EXCLUDED), vec![], Allowed),
+        ("removed", "x", update("x", EXCLUDED, ""), vec![], Allowed),
+    ]);
+    let settings = Settings::new("hnc-system", [""; 0], "team-.*").unwrap();
+    let mut forest = Cluster::draw("other").forest_with(settings);
+    let verdict = judge(&mut forest, &update("other", "", EXCLUDED), &[]);
+    check("not included is not listed", &verdict, &LISTED);
+}
+
+/// Rule b of HNC never fires; what it was meant to keep apart is in [`external`].
+#[test]
+fn rule_c_tree_labels_and_the_marker_are_nobodys_to_write() {
+    let label = |value: &str| format!("{A}={value}");
+    let [zero, one] = ["0", "1"].map(label);
+    let both = format!("{A}=1, team=red");
+    let longer = "a.tree.hnc.x-k8s.io/depths=0";
+    check_all([
+        ("created without", "", create("x", "team=red"), vec![], Allowed),
+        ("created with one", "", create("x", &zero), vec![], TREE),
+        ("created with its own", "", create("a", &zero), vec![], TREE),
+        ("kept", "x", update("x", &one, &both), vec![], Allowed),
+        ("changed", "x", update("x", &one, &zero), vec![], TREE),
+        ("removed", "x", update("x", &one, ""), vec![], TREE),
+        ("added", "x", update("x", "team=red", &both), vec![], TREE),
+        ("in a longer key", "x", update("x", "", longer), vec![], TREE),
+        ("on an unmanaged namespace", "", update("kube-system", "", &one), vec![], TREE),
+        ("removed from one", "", update("kube-system", &one, ""), vec![], TREE),
+        ("a foreign key", "x", update("x", "team=red", "team=blue"), vec![], Allowed),
+    ]);
+    let [marked, unmarked, wrong] = [format!("{MARKER}=true"), String::new(), format!("{MARKER}=false")];
+    for (old, new) in [(&unmarked, &marked), (&marked, &unmarked), (&marked, &wrong)] {
+        let verdict = judge(&mut Cluster::draw("x").forest(), &update("x", old, new), &[]);
+        check(&format!("{old:?} to {new:?}"), &verdict, &Denied(Forbidden, &[MARKER, "by hand"]));
+    }
+    let verdict = judge(&mut Cluster::draw("").forest(), &create("x", &marked), &[]);
+    check("created marked", &verdict, &Denied(Forbidden, &[MARKER]));
+    check("kept", &judge(&mut Cluster::draw("x").forest(), &update("x", &marked, &marked), &[]), &Allowed);
+}
+
+/// Bill of rights, (e).
+#[test]
+fn the_initial_admin_is_the_creator_for_ever() {
+    let [jane, joe] = [USER, "joe"].map(|user| format!("{}={user}", words::INITIAL_ADMIN));
+    check_all([
+        ("oneself", "", create("x", &jane), vec![], Allowed),
+        ("another", "", create("x", &joe), vec![], FIXED),
+        ("one's own group", "", create("x", "hnc.x-k8s.io/initial-admin=staff"), vec![], FIXED),
+        ("set later", "x", update("x", "", &jane), vec![], FIXED),
+        ("removed", "x", update("x", &jane, ""), vec![], FIXED),
+        ("taken over", "x", update("x", &joe, &jane), vec![], FIXED),
+        ("kept", "x", update("x", &joe, &format!("{joe}, team=red")), vec![], Allowed),
+    ]);
+}
+
+/// Bill of rights, (f).
+#[test]
+fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
+    check_all([
+        ("nobody waits", "other", create("x", ""), vec![], Allowed),
+        ("all agree", "b:x, c<<x", create("x", ""), vec![("admin b", Yes), ("admin c", Yes)], Allowed),
         (
-            "excluded label with another value",
-            "kube-system",
-            Some(&[]),
-            &[(words::EXCLUDED, "no")],
-            FORBIDDEN,
+            "one does not",
+            "b:x, c:x",
+            create("x", ""),
+            vec![("admin b", No), ("admin c", Yes)],
+            Denied(Forbidden, &["\"x\" is the missing parent", "admin of: \"b\""]),
         ),
-    ];
-    for (case, name, old, new, expected) in cases {
-        let old = old.map(|labels| marks(labels, &[]));
-        assert_eq!(judge(&request(name, "carol", old, marks(new, &[]))), expected, "{case}");
-    }
-}
-
-#[test]
-fn external_places_are_for_those_who_are_named() {
-    const MANAGED: Pairs = &[("hnc.x-k8s.io/managed-by", "config-sync")];
-    const OTHER: Pairs = &[("hnc.x-k8s.io/managed-by", "another")];
-    let cases: [(&str, &str, Marks, Marks, bool); 7] = [
-        ("set by anybody", "carol", marks(&[], &[]), marks(&[], MANAGED), false),
-        ("set by the named", "syncer", marks(&[], &[]), marks(&[], MANAGED), true),
-        ("another tool's", "syncer", marks(&[], &[]), marks(&[], OTHER), false),
-        ("tree labels by the named", "syncer", marks(&[], MANAGED), marks(&[(A, "1")], MANAGED), true),
-        ("tree labels by anybody", "carol", marks(&[], MANAGED), marks(&[(A, "1")], MANAGED), false),
-        ("both at once by anybody", "carol", marks(&[], &[]), marks(&[(A, "1")], MANAGED), false),
-        ("something else by anybody", "carol", marks(&[], MANAGED), marks(&[("team", "red")], MANAGED), true),
-    ];
-    for (case, user, old, new, allowed) in cases {
-        assert_eq!(judge(&request("x", user, Some(old), new)).is_ok(), allowed, "{case}");
-    }
+        (
+            "it cannot be found out",
+            "b:x",
+            create("x", ""),
+            vec![("admin b", failed())],
+            Denied(Internal, &["\"b\"", "connection refused"]),
+        ),
+        ("it is no new name to the forest", "x, b:x", create("x", ""), vec![], Allowed),
+        ("whoever waits is gone", "(b):x", create("x", ""), vec![], Allowed),
+        ("a change takes no new name", "x, b:x", update("x", "", "team=red"), vec![], Allowed),
+    ]);
 }
 
 #[test]
 fn a_restorer_creates_what_was_and_changes_nothing() {
-    let exported = || marks(&[(A, "1"), (words::HAS_CHILDREN, "true")], &[(words::SUBNAMESPACE_OF, "a")]);
-    assert_eq!(judge(&request("x", "backup", None, exported())), Ok(()));
-    assert_eq!(judge(&request("x", "carol", None, exported())), Err(DenialKind::Forbidden));
-    let update = request("x", "backup", Some(marks(&[], &[])), marks(&[(A, "1")], &[]));
-    assert_eq!(judge(&update), Err(DenialKind::Forbidden));
-}
-
-#[test]
-fn the_initial_admin_is_the_creator_for_ever() {
-    const ALICE: Pairs = &[(words::INITIAL_ADMIN, "alice")];
-    assert_eq!(judge(&request("x", "alice", None, marks(&[], ALICE))), Ok(()));
-    assert_eq!(judge(&request("x", "bob", None, marks(&[], ALICE))), Err(DenialKind::Forbidden));
-    for (old, new) in [(ALICE, &[] as Pairs), (&[], ALICE)] {
-        let update = request("x", "alice", Some(marks(&[], old)), marks(&[], new));
-        assert_eq!(judge(&update), Err(DenialKind::Forbidden));
-    }
+    let exported = format!(
+        "{A}=1, {MARKER}=true, {INCLUDED}, {}=a, {}=joe",
+        words::SUBNAMESPACE_OF,
+        words::INITIAL_ADMIN
+    );
+    let restore = |request| by("backup", request);
+    check_all([
+        ("as it was", "", restore(create("x", &exported)), vec![], Allowed),
+        ("before its children", "b:x, c<<x", restore(create("x", &exported)), vec![], Allowed),
+        ("as somebody else", "", create("x", &exported), vec![], Denied(Forbidden, &[])),
+        (
+            "a tree label later",
+            "x",
+            restore(update("x", "", &format!("{A}=1"))),
+            vec![],
+            Denied(Forbidden, &[A]),
+        ),
+        (
+            "a deletion",
+            "x, b<x",
+            restore(delete("x", "")),
+            vec![],
+            Denied(Forbidden, &["\"x\" has subnamespaces"]),
+        ),
+    ]);
+    let mut by_group = settings();
+    by_group.restore_identities = vec![Identity("staff".into())];
+    let mut forest = Cluster::draw("").forest_with(by_group);
+    check("by a group", &judge(&mut forest, &create("x", &exported), &[]), &Allowed);
 }

@@ -1,0 +1,180 @@
+//! Keeping registrations and policies in the cluster as the settings say, for as long as this replica leads.
+//!
+//! A change is seen by watches on exactly these objects, and put right by updates in place: to delete and create anew would
+//! let requests through. What is not ours is left alone, and so is how the webhook is reached: address and authority are
+//! whoever's who installed them. It never creates a webhook configuration, and judges no request.
+//!
+//! Whoever has to break the glass turns it off (`--manage-registrations=false`), or everything is put back.
+
+mod diff;
+mod objects;
+mod plan;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use kube::core::{DynamicObject, TypeMeta};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use self::objects::{Kind, Target, Wanted, targets};
+use self::plan::{Seen, State, Write, plan};
+use crate::registrations::RegistrationSettings;
+
+const FIELD_MANAGER: &str = "hns-controller";
+
+/// API servers look for changed policies once a second; another may be a moment behind this one.
+const ENFORCED_AFTER: Duration = Duration::from_secs(3);
+
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+
+/// Keeps everything as `settings` say until `may_write` says no.
+///
+/// What cannot be done is logged once and tried again when something changes, or after a while.
+pub async fn keep(client: Client, settings: RegistrationSettings, may_write: impl Fn() -> bool) {
+    let wanted = match Wanted::new(&settings) {
+        Ok(wanted) => wanted,
+        Err(error) => {
+            tracing::error!(%error, "registrations cannot be written down; they are left alone");
+            return;
+        }
+    };
+    let targets = targets();
+    let mut events = watch::all(&client, &targets);
+    let mut keeper = Keeper { client, wanted, state: State::default(), said: BTreeSet::new() };
+    let mut retry = FIRST_RETRY;
+    while may_write() {
+        let known = targets.iter().all(|target| keeper.state.seen.contains_key(target));
+        let failed = known && !keeper.settle(&may_write).await;
+        if !failed {
+            retry = FIRST_RETRY;
+        }
+        tokio::select! {
+            Some((target, seen)) = events.next() => keeper.see(target, seen),
+            () = tokio::time::sleep(retry), if failed => {
+                retry = (retry * 2).min(LONGEST_RETRY);
+                keeper.state.policies_failed = false;
+            }
+        }
+        // What has come meanwhile is judged as a whole.
+        while let Some(Some((target, seen))) = events.next().now_or_never() {
+            keeper.see(target, seen);
+        }
+    }
+}
+
+struct Keeper {
+    client: Client,
+    wanted: Wanted,
+    state: State,
+    /// What has been complained of already.
+    said: BTreeSet<String>,
+}
+
+impl Keeper {
+    fn see(&mut self, target: Target, seen: Seen) {
+        self.state.seen.insert(target, seen);
+    }
+
+    /// Carries out plans until there is nothing left to do. False when a write failed.
+    async fn settle(&mut self, may_write: &impl Fn() -> bool) -> bool {
+        loop {
+            let plan = plan(&self.wanted, &self.state);
+            let new = plan.impossible.iter().filter(|it| !self.said.contains(*it));
+            new.for_each(|it| tracing::warn!("{it}"));
+            self.said = plan.impossible.iter().cloned().collect();
+            if plan.writes.is_empty() {
+                return !self.state.policies_failed;
+            }
+            let (mut failed, alone_before) = (false, self.state.policies_failed);
+            for write in &plan.writes {
+                if !may_write() {
+                    return true;
+                }
+                failed |= !self.write(write).await;
+            }
+            // Where policies cannot be had, the webhook must be sent everything now, not after another try.
+            let goes_on_alone = self.state.policies_failed && !alone_before;
+            if failed && !goes_on_alone {
+                return false;
+            }
+            if plan.settle && !failed {
+                tokio::time::sleep(ENFORCED_AFTER).await;
+            }
+        }
+    }
+
+    async fn write(&mut self, write: &Write) -> bool {
+        let (target, sent, written) = match write {
+            Write::Create(target, object) => (target, Some(object), self.create(target, object).await),
+            Write::Replace(target, object) => (target, Some(object), self.replace(target, object).await),
+            Write::Delete(target) => (target, None, self.delete(target).await),
+        };
+        match written {
+            Ok(seen) => {
+                tracing::info!(
+                    "{target} was not as the flags say, and has been put right; to change it by hand, set \
+                     --manage-registrations=false first"
+                );
+                if let (Some(sent), Seen::Present(answer)) = (sent, &seen) {
+                    let pair = (diff::content(sent), diff::content(answer));
+                    self.state.answered.insert(target.clone(), pair);
+                }
+                self.state.seen.insert(target.clone(), seen);
+                true
+            }
+            Err(error) => {
+                let conflict = matches!(&error, kube::Error::Api(status) if status.code == 409);
+                // Somebody was faster; the watch shows what they wrote.
+                if !conflict {
+                    tracing::warn!(%error, "{target} could not be put right; trying again");
+                    self.state.policies_failed |= matches!(target.kind, Kind::Policy | Kind::Binding);
+                }
+                false
+            }
+        }
+    }
+
+    fn api(&self, target: &Target) -> Api<DynamicObject> {
+        Api::all_with(self.client.clone(), &target.kind.resource())
+    }
+
+    async fn create(&self, target: &Target, object: &Value) -> Result<Seen, kube::Error> {
+        let object = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+        present(self.api(target).create(&post_params(), &object).await?)
+    }
+
+    async fn replace(&self, target: &Target, object: &Value) -> Result<Seen, kube::Error> {
+        let mut object: DynamicObject =
+            serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
+        // Objects of a list do not say what they are.
+        let resource = target.kind.resource();
+        object.types = Some(TypeMeta { api_version: resource.api_version, kind: resource.kind });
+        present(self.api(target).replace(&target.name, &post_params(), &object).await?)
+    }
+
+    async fn delete(&self, target: &Target) -> Result<Seen, kube::Error> {
+        let uid = match self.state.seen.get(target) {
+            Some(Seen::Present(found)) => found["metadata"]["uid"].as_str().map(str::to_owned),
+            _ => None,
+        };
+        let params = DeleteParams::default().preconditions(Preconditions { uid, resource_version: None });
+        match self.api(target).delete(&target.name, &params).await {
+            Ok(_) => Ok(Seen::Absent),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Seen::Absent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn present(object: DynamicObject) -> Result<Seen, kube::Error> {
+    serde_json::to_value(object).map(Seen::Present).map_err(kube::Error::SerdeError)
+}
+
+fn post_params() -> PostParams {
+    PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
+}

@@ -1,0 +1,96 @@
+//! What of an object in the cluster is ours, and what it would take to put that right. Pure: objects in, objects out.
+//!
+//! Objects are JSON as the API server wrote them, so that a field which this version does not know survives.
+
+use hns_api::names;
+use serde_json::{Map, Value};
+
+/// The webhooks that these settings may leave out. Found without being wanted, they are taken away; every other unknown
+/// entry belongs to somebody else.
+const OPTIONAL: [&str; 1] = [names::webhooks::INITIAL_ADMIN];
+
+/// How a webhook configuration should be.
+#[derive(Debug, PartialEq)]
+pub(super) struct Repair {
+    /// The whole object to write, if it differs from the one found.
+    pub(super) object: Option<Value>,
+    /// The entries that are missing and cannot be added, because nothing in the object says which authority signs the
+    /// webhook's certificate.
+    pub(super) impossible: Vec<String>,
+}
+
+/// Puts our entries right, by name; leaves who is called (`clientConfig`) and everybody else's entries alone.
+///
+/// An entry that is missing is called as its siblings of ours are, under its own path.
+pub(super) fn webhooks(found: &Value, wanted: &Value) -> Repair {
+    let wanted_entries = entries(wanted);
+    let mut result: Vec<Value> =
+        entries(found).iter().filter(|entry| !is_surplus(entry, wanted_entries)).cloned().collect();
+    let sibling = result.iter().find(|entry| by_name(wanted_entries, entry).is_some());
+    let sibling = sibling.map(|entry| entry["clientConfig"].clone());
+    let mut impossible = Vec::new();
+    for entry in wanted_entries {
+        match result.iter_mut().find(|found| found["name"] == entry["name"]) {
+            Some(found) => *found = with_client_config(entry, found["clientConfig"].clone()),
+            None => match &sibling {
+                Some(sibling) => result.push(with_client_config(entry, like(sibling, entry))),
+                None => impossible.push(entry["name"].as_str().unwrap_or_default().to_owned()),
+            },
+        }
+    }
+    let changed = entries(found) != result;
+    let object = changed.then(|| with_field(found, "webhooks", Value::Array(result)));
+    Repair { object, impossible }
+}
+
+/// The object with the `spec` that is wanted, if it has another one.
+pub(super) fn spec(found: &Value, wanted: &Value) -> Option<Value> {
+    (found["spec"] != wanted["spec"]).then(|| with_field(found, "spec", wanted["spec"].clone()))
+}
+
+/// What of an object is compared: all but its metadata and status.
+pub(super) fn content(object: &Value) -> Value {
+    let field = if object["webhooks"].is_array() { "webhooks" } else { "spec" };
+    object[field].clone()
+}
+
+fn entries(object: &Value) -> &[Value] {
+    object["webhooks"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn by_name<'a>(entries: &'a [Value], like: &Value) -> Option<&'a Value> {
+    entries.iter().find(|entry| entry["name"] == like["name"])
+}
+
+fn is_surplus(entry: &Value, wanted: &[Value]) -> bool {
+    let name = entry["name"].as_str().unwrap_or_default();
+    OPTIONAL.contains(&name) && by_name(wanted, entry).is_none()
+}
+
+fn with_client_config(entry: &Value, client_config: Value) -> Value {
+    with_field(entry, "clientConfig", client_config)
+}
+
+/// The sibling's address and authority with the path of `entry`.
+fn like(sibling: &Value, entry: &Value) -> Value {
+    let mut config = sibling.clone();
+    let path = &entry["clientConfig"]["service"]["path"];
+    if config["service"].is_object() {
+        config["service"]["path"] = path.clone();
+    } else if let (Some(url), Some(path)) = (config["url"].as_str(), path.as_str()) {
+        // After the scheme's two slashes, the path begins with the next one.
+        let host = url.find("://").map_or(0, |scheme| scheme + 3);
+        let end = url[host..].find('/').map_or(url.len(), |slash| host + slash);
+        config["url"] = Value::String(format!("{}{path}", &url[..end]));
+    }
+    config
+}
+
+fn with_field(object: &Value, field: &str, value: Value) -> Value {
+    let mut object = object.as_object().cloned().unwrap_or_else(Map::new);
+    object.insert(field.to_owned(), value);
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Which writes come before which.
+
+use hns_api::names;
+use serde_json::json;
+
+use super::super::objects::targets;
+use super::*;
+use crate::registrations::RegistrationSettings;
+
+fn wanted(policies: bool) -> Wanted {
+    Wanted::new(&RegistrationSettings { policies, ..RegistrationSettings::default() }).unwrap()
+}
+
+/// A cluster in which everything is as these settings say.
+fn installed(policies: bool) -> State {
+    let wanted = wanted(policies);
+    let mut state = State::default();
+    for target in targets() {
+        let object = wanted.policies.get(&target).or_else(|| wanted.webhooks.get(&target));
+        state.seen.insert(target, object.map_or(Seen::Absent, |object| Seen::Present(object.clone())));
+    }
+    state
+}
+
+fn policy(name: &str, kind: Kind) -> Target {
+    Target { kind, name: name.to_owned() }
+}
+
+fn described(plan: &Plan) -> Vec<(&str, Kind)> {
+    let describe = |write: &Write| match write {
+        Write::Create(target, _) => ("create", target.kind),
+        Write::Replace(target, _) => ("replace", target.kind),
+        Write::Delete(target) => ("delete", target.kind),
+    };
+    plan.writes.iter().map(describe).collect()
+}
+
+/// As if the API server had done what was asked.
+fn carry_out(plan: Plan, state: &mut State) {
+    for write in plan.writes {
+        match write {
+            Write::Create(target, object) | Write::Replace(target, object) => {
+                state.seen.insert(target, Seen::Present(object))
+            }
+            Write::Delete(target) => state.seen.insert(target, Seen::Absent),
+        };
+    }
+}
+
+#[test]
+fn nothing_is_written_when_nothing_differs() {
+    for policies in [true, false] {
+        assert_eq!(plan(&wanted(policies), &installed(policies)), Plan::default());
+    }
+}
+
+#[test]
+fn policies_are_in_force_before_the_webhook_is_sent_less() {
+    let (wanted, mut state) = (wanted(true), installed(false));
+    let first = plan(&wanted, &state);
+    let mut expected = vec![("create", Kind::Policy); 5];
+    expected.extend([("create", Kind::Binding); 5]);
+    assert_eq!(described(&first), expected);
+    assert!(first.settle);
+    carry_out(first, &mut state);
+    let second = plan(&wanted, &state);
+    assert_eq!(described(&second), [("replace", Kind::Validating)]);
+    carry_out(second, &mut state);
+    assert_eq!(plan(&wanted, &state), Plan::default());
+}
+
+#[test]
+fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
+    let (wanted, mut state) = (wanted(false), installed(true));
+    let first = plan(&wanted, &state);
+    assert_eq!(described(&first), [("replace", Kind::Validating)]);
+    assert!(first.settle);
+    carry_out(first, &mut state);
+    let second = plan(&wanted, &state);
+    let mut expected = vec![("delete", Kind::Binding); 5];
+    expected.extend([("delete", Kind::Policy); 5]);
+    assert_eq!(described(&second), expected);
+    carry_out(second, &mut state);
+    assert_eq!(plan(&wanted, &state), Plan::default());
+}
+
+/// A policy that cannot be had must not leave a gap.
+#[test]
+fn without_policies_the_webhook_is_sent_everything_whatever_the_flag_says() {
+    let wanted = wanted(true);
+    let mut failed = installed(true);
+    failed.policies_failed = true;
+    assert_eq!(described(&plan(&wanted, &failed)), [("replace", Kind::Validating)]);
+
+    let mut refused = installed(true);
+    refused.seen.insert(policy(names::policies::COPIES, Kind::Binding), Seen::Refused("no".into()));
+    let plan = plan(&wanted, &refused);
+    assert_eq!(described(&plan), [("replace", Kind::Validating)]);
+    assert_eq!(plan.impossible.len(), 1, "{:?}", plan.impossible);
+    assert!(plan.impossible[0].contains("hns-copies"), "{:?}", plan.impossible);
+}
+
+#[test]
+fn a_changed_policy_is_put_right_and_a_webhook_configuration_never_created() {
+    let (wanted, mut state) = (wanted(true), installed(true));
+    let target = policy(names::policies::ANCHORS, Kind::Policy);
+    state.seen.insert(target.clone(), Seen::Present(json!({ "spec": {}, "status": {} })));
+    let changed = plan(&wanted, &state);
+    let [Write::Replace(written, object)] = changed.writes.as_slice() else { panic!("{changed:?}") };
+    assert_eq!((written, &object["spec"]), (&target, &wanted.policies[&target]["spec"]));
+    carry_out(changed, &mut state);
+
+    state.seen.insert(policy(names::MUTATING_WEBHOOK_CONFIGURATION, Kind::Mutating), Seen::Absent);
+    let missing = plan(&wanted, &state);
+    assert_eq!(described(&missing), []);
+    assert!(missing.impossible[0].contains(names::MUTATING_WEBHOOK_CONFIGURATION));
+}
+
+/// A newer API server may add a field of its own to whatever is written.
+#[test]
+fn what_the_api_server_makes_of_a_write_is_not_written_again() {
+    let (wanted, mut state) = (wanted(true), installed(true));
+    let target = policy(names::policies::ANCHORS, Kind::Policy);
+    let mut embellished = wanted.policies[&target].clone();
+    embellished["spec"]["new"] = json!("field");
+    state.seen.insert(target.clone(), Seen::Present(embellished.clone()));
+    let first = plan(&wanted, &state);
+    assert_eq!(described(&first), [("replace", Kind::Policy)]);
+    let sent = wanted.policies[&target]["spec"].clone();
+    state.answered.insert(target.clone(), (sent, embellished["spec"].clone()));
+    assert_eq!(plan(&wanted, &state), Plan::default());
+    // Anything else is.
+    embellished["spec"]["validations"] = json!([]);
+    state.seen.insert(target, Seen::Present(embellished));
+    assert_eq!(described(&plan(&wanted, &state)), [("replace", Kind::Policy)]);
+}

@@ -1,0 +1,158 @@
+//! What can be asked of a request in CEL, as webhooks and policies both ask it. Each function is one question, and its
+//! answer is never an error for a request that the rules beside it let in.
+//!
+//! `object` has `metadata` in CREATE and UPDATE, `oldObject` in UPDATE and DELETE. Nothing else is certain: not labels, not
+//! even a name, which a CREATE with `generateName` lacks before the API server has made one up. A name is taken from the
+//! object, since `request.name` is absent when a collection is deleted.
+
+use std::collections::BTreeSet;
+
+use hns_api::{annotations, labels, names};
+use k8s_openapi::api::admissionregistration::v1::MatchCondition;
+
+use super::RegistrationSettings;
+use super::cel::{any_of, list, literal};
+
+/// Above so many labels or annotations no loop goes over them.
+pub(super) const MANY_KEYS: usize = 1000;
+
+/// In the key of every label and annotation of ours.
+const OUR_KEYS: &str = "hnc.x-k8s.io/";
+
+/// The name of the new object.
+pub(super) const NEW_NAME: &str = "object.metadata.?name.orValue('')";
+
+pub(super) fn condition(name: &str, expression: String) -> MatchCondition {
+    MatchCondition { name: name.to_owned(), expression }
+}
+
+pub(super) fn not_the_controller(settings: &RegistrationSettings) -> MatchCondition {
+    let user = names::service_account_user(&settings.namespace, &settings.controller_service_account);
+    let expression = format!("request.userInfo.username != {}", literal(&user));
+    condition("not-the-controller", expression)
+}
+
+/// The namespace controller empties a terminating namespace and holds no right that a rule could ask of it.
+/// The garbage collector must never stand beside it here: anyone who may set an owner reference could
+/// delete by its hand.
+pub(super) fn not_the_namespace_controller() -> MatchCondition {
+    let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
+    let expression =
+        format!("!(request.operation == 'DELETE' &&\nrequest.userInfo.username in {})", list(&users));
+    condition("not-the-namespace-controller", expression)
+}
+
+/// Whether the requesting user is, or is in, one of these.
+pub(super) fn requested_by<S: AsRef<str>>(identities: &[S]) -> String {
+    if identities.is_empty() {
+        return "false".to_owned();
+    }
+    let identities = list(identities);
+    format!(
+        "(request.userInfo.username in {identities} || request.userInfo.?groups.orValue([]).exists(g, g in {identities}))"
+    )
+}
+
+/// Whether exported objects are being brought back.
+pub(super) fn restoring(settings: &RegistrationSettings) -> String {
+    if settings.restore_identities.is_empty() {
+        return "false".to_owned();
+    }
+    format!("(request.operation == 'CREATE' && {})", requested_by(&settings.restore_identities))
+}
+
+/// Whether `manager`, an expression, is one whose namespaces the requesting user may keep.
+pub(super) fn kept_by_the_user(settings: &RegistrationSettings, manager: &str) -> String {
+    let mut values: Vec<&String> = settings.external_managers.iter().map(|(value, _)| value).collect();
+    values.sort();
+    values.dedup();
+    let alternatives: Vec<String> = values
+        .into_iter()
+        .map(|value| {
+            let named = settings.external_managers.iter().filter(|(of, _)| of == value);
+            let named: Vec<&String> = named.map(|(_, identity)| identity).collect();
+            format!("({manager} == {} && {})", literal(value), requested_by(&named))
+        })
+        .collect();
+    if alternatives.is_empty() { "false".to_owned() } else { format!("({})", alternatives.join(" || ")) }
+}
+
+/// Whether the namespace of this name, an expression, is excluded by name. Sorted: the order of flags means nothing, and what
+/// differs in it only should not be written.
+pub(super) fn listed(settings: &RegistrationSettings, name: &str) -> String {
+    let excluded: BTreeSet<&String> = settings.excluded.iter().collect();
+    format!("{name} in {}", list(&excluded.into_iter().collect::<Vec<_>>()))
+}
+
+/// Whether the namespace of this name, an expression, is managed.
+pub(super) fn managed(settings: &RegistrationSettings, name: &str) -> String {
+    format!("!({}) && {name}.matches({})", listed(settings, name), literal(&settings.included_pattern))
+}
+
+/// Whether the old object is being deleted already.
+pub(super) const OLD_IS_GOING: &str = "has(oldObject.metadata.deletionTimestamp)";
+
+/// Whether the old object, a namespace, has something below it.
+pub(super) fn old_has_children() -> String {
+    format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::HAS_CHILDREN))
+}
+
+/// Whether the old object, a namespace, is a subnamespace.
+pub(super) fn old_is_subnamespace() -> String {
+    format!("oldObject.metadata.?annotations[?{}].hasValue()", literal(annotations::SUBNAMESPACE_OF))
+}
+
+/// An annotation of the new object, as an optional.
+pub(super) fn new_annotation(key: &str) -> String {
+    format!("object.metadata.?annotations[?{}]", literal(key))
+}
+
+/// An annotation of the old object, as an optional; absent where there is no old object.
+pub(super) fn old_annotation(key: &str) -> String {
+    format!("oldObject.?metadata.?annotations[?{}]", literal(key))
+}
+
+/// Whether there are too many labels or annotations to look at each.
+pub(super) fn many_keys() -> String {
+    let sizes = ["labels", "annotations"].into_iter().flat_map(|map| {
+        [new_map(map), old_map(map)].map(|map| format!("{map}.orValue({{}}).size() > {MANY_KEYS}"))
+    });
+    any_of(&sizes.collect::<Vec<_>>())
+}
+
+/// Whether a key of ours is added to, changed on or removed from a namespace. On CREATE every one is added. Only after
+/// [`many_keys`].
+///
+/// The one key that the mutating webhook adds by itself is let pass with the one right value, or it would send every
+/// CREATE to the validating one.
+pub(super) fn our_keys_differ(settings: &RegistrationSettings) -> String {
+    let harmless = format!(
+        " && !(k == {} && {}[?k].orValue('') == 'true' && {})",
+        literal(labels::INCLUDED_NAMESPACE),
+        new_map("labels"),
+        managed(settings, NEW_NAME)
+    );
+    any_of(&[set("labels", &harmless), removed("labels"), set("annotations", ""), removed("annotations")])
+}
+
+fn set(map: &str, unless: &str) -> String {
+    let (new, old) = (new_map(map), old_map(map));
+    format!("{new}.orValue({{}}).exists(k, {} && {new}[?k] != {old}[?k]{unless})", is_ours())
+}
+
+fn removed(map: &str) -> String {
+    let (new, old) = (new_map(map), old_map(map));
+    format!("{old}.orValue({{}}).exists(k, {} && !(k in {new}.orValue({{}})))", is_ours())
+}
+
+fn is_ours() -> String {
+    format!("k.contains({})", literal(OUR_KEYS))
+}
+
+fn new_map(map: &str) -> String {
+    format!("object.metadata.?{map}")
+}
+
+fn old_map(map: &str) -> String {
+    format!("oldObject.?metadata.?{map}")
+}

@@ -1,0 +1,257 @@
+//! The entries of the two webhook configurations. Each says what reaches the webhook, and never what it answers.
+
+use hns_api::{annotations, labels, names};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MutatingWebhook, RuleWithOperations, ServiceReference, ValidatingWebhook,
+    WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::RegistrationSettings;
+use super::cel::{all_of, any_of, literal};
+use super::conditions::{
+    NEW_NAME, OLD_IS_GOING, condition, managed, many_keys, new_annotation, not_the_controller,
+    not_the_namespace_controller, old_annotation, old_has_children, old_is_subnamespace, our_keys_differ,
+    restoring,
+};
+
+/// Seconds after which the API server gives up on an answer that it refuses without.
+const FAIL_TIMEOUT: i32 = 5;
+
+/// Seconds after which the API server goes on without an answer. While a webhook hangs, every request that an `Ignore` entry
+/// covers takes so long.
+const IGNORE_TIMEOUT: i32 = 2;
+
+const NAMESPACES: &str = "namespaces";
+const ANCHORS: &str = "subnamespaceanchors";
+const HIERARCHIES: &str = "hierarchyconfigurations";
+
+/// All validating entries.
+pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
+    let entries = [namespaces(settings), late_namespaces(settings), hierarchies(settings), anchors(settings)];
+    entries.into_iter().map(|entry| entry.validating(settings)).collect()
+}
+
+/// All mutating entries.
+pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> {
+    let entries = [Some(namespace_label(settings)), settings.initial_admin.then(|| initial_admin(settings))];
+    entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
+}
+
+/// Our keys decide the hierarchy and can be written through the subresources as well. A namespace that is marked is part of
+/// a tree, and its deletion concerns others.
+///
+/// With policies the entry is the same: they judge key by key what can be judged without the tree, this one the rest.
+fn namespaces(settings: &RegistrationSettings) -> Entry {
+    let can_be_refused = format!(
+        "request.operation == 'DELETE' ?\n!{OLD_IS_GOING} && ({} || {}) :\n({} ||\n{})",
+        old_has_children(),
+        old_is_subnamespace(),
+        many_keys(),
+        our_keys_differ(settings)
+    );
+    Entry {
+        name: names::webhooks::NAMESPACES,
+        path: names::paths::NAMESPACES,
+        fails_closed: true,
+        rules: vec![
+            rule("", &[NAMESPACES], &["CREATE", "UPDATE", "DELETE"]),
+            rule("", &["namespaces/status", "namespaces/finalize"], &["UPDATE"]),
+        ],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+    }
+}
+
+/// What the entry above leaves: a namespace whose mark has not arrived may have subnamespaces, and a new one may bear the
+/// name that others wait for as their parent.
+fn late_namespaces(settings: &RegistrationSettings) -> Entry {
+    let can_be_refused = format!(
+        "request.operation == 'DELETE' ?\n{} && !{OLD_IS_GOING} &&\n!{} && !{} :\n{} &&\n!({} ||\n{})",
+        managed(settings, "oldObject.metadata.name"),
+        old_has_children(),
+        old_is_subnamespace(),
+        managed(settings, NEW_NAME),
+        many_keys(),
+        our_keys_differ(settings)
+    );
+    Entry {
+        name: names::webhooks::LATE_NAMESPACES,
+        path: names::paths::NAMESPACES,
+        fails_closed: false,
+        rules: vec![rule("", &[NAMESPACES], &["CREATE", "DELETE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+    }
+}
+
+/// A write that leaves the spec as it was is status, and a deletion that leaves no tree concerns nobody else.
+fn hierarchies(settings: &RegistrationSettings) -> Entry {
+    let can_be_refused = any_of(&[
+        "request.operation == 'CREATE'",
+        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)",
+        "(request.operation == 'DELETE' && oldObject.?spec.?parent.orValue('') != '')",
+    ]);
+    Entry {
+        name: names::webhooks::HIERARCHY_CONFIGURATIONS,
+        path: names::paths::HIERARCHY_CONFIGURATIONS,
+        fails_closed: true,
+        rules: vec![rule(hns_api::GROUP, &[HIERARCHIES], &["CREATE", "UPDATE", "DELETE"])],
+        conditions: vec![
+            not_the_controller(settings),
+            not_the_namespace_controller(),
+            condition("can-be-refused", can_be_refused),
+        ],
+    }
+}
+
+/// An anchor that is going is not judged again, and finalizers and status are no business of a rule: with both programs
+/// gone for good, they can be taken away by hand. Who created it is guarded by a policy, or else here.
+fn anchors(settings: &RegistrationSettings) -> Entry {
+    let creator = format!(
+        "(request.operation == 'UPDATE' && {} != {})",
+        new_annotation(annotations::INITIAL_ADMIN),
+        old_annotation(annotations::INITIAL_ADMIN)
+    );
+    let mut alternatives = vec![
+        "request.operation == 'CREATE'".to_owned(),
+        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
+        format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
+    ];
+    if !settings.policies {
+        alternatives.push(creator);
+    }
+    Entry {
+        name: names::webhooks::SUBNAMESPACE_ANCHORS,
+        path: names::paths::SUBNAMESPACE_ANCHORS,
+        fails_closed: true,
+        rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE", "UPDATE", "DELETE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", any_of(&alternatives))],
+    }
+}
+
+/// A managed namespace without the included label gets it; a wrong value is the validating entry's to refuse. While the API
+/// server has not made up a name yet, nobody can say whether it will be managed, and the controller adds the label later.
+fn namespace_label(settings: &RegistrationSettings) -> Entry {
+    let can_be_changed = all_of(&[
+        format!("{NEW_NAME} != ''"),
+        managed(settings, NEW_NAME),
+        format!("!object.metadata.?labels[?{}].hasValue()", literal(labels::INCLUDED_NAMESPACE)),
+        "!has(object.metadata.deletionTimestamp)".to_owned(),
+    ]);
+    Entry {
+        name: names::webhooks::NAMESPACE_LABEL,
+        path: names::paths::NAMESPACE_LABEL,
+        fails_closed: false,
+        rules: vec![rule("", &[NAMESPACES], &["CREATE", "UPDATE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-changed", can_be_changed)],
+    }
+}
+
+/// Whoever creates a subnamespace, by an anchor or directly, is recorded; whoever restores one has not created it. A value
+/// that is there already is judged, not replaced.
+fn initial_admin(settings: &RegistrationSettings) -> Entry {
+    let can_be_changed = all_of(&[
+        format!("!{}.hasValue()", new_annotation(annotations::INITIAL_ADMIN)),
+        format!(
+            "(request.resource.resource == {} || {}.orValue('') != '')",
+            literal(ANCHORS),
+            new_annotation(annotations::SUBNAMESPACE_OF)
+        ),
+    ]);
+    let not_restoring = format!("!{}", restoring(settings));
+    Entry {
+        name: names::webhooks::INITIAL_ADMIN,
+        path: names::paths::INITIAL_ADMIN,
+        fails_closed: false,
+        rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE"]), rule("", &[NAMESPACES], &["CREATE"])],
+        conditions: vec![
+            not_the_controller(settings),
+            condition("not-restoring", not_restoring),
+            condition("can-be-changed", can_be_changed),
+        ],
+    }
+}
+
+/// What differs between entries.
+struct Entry {
+    name: &'static str,
+    path: &'static str,
+    fails_closed: bool,
+    rules: Vec<RuleWithOperations>,
+    conditions: Vec<MatchCondition>,
+}
+
+impl Entry {
+    fn failure_policy(&self) -> (String, i32) {
+        if self.fails_closed {
+            ("Fail".to_owned(), FAIL_TIMEOUT)
+        } else {
+            ("Ignore".to_owned(), IGNORE_TIMEOUT)
+        }
+    }
+
+    fn client_config(&self, settings: &RegistrationSettings) -> WebhookClientConfig {
+        WebhookClientConfig {
+            service: Some(ServiceReference {
+                name: settings.service.clone(),
+                namespace: settings.namespace.clone(),
+                path: Some(self.path.to_owned()),
+                port: Some(names::WEBHOOK_SERVICE_PORT),
+            }),
+            ..WebhookClientConfig::default()
+        }
+    }
+
+    fn validating(self, settings: &RegistrationSettings) -> ValidatingWebhook {
+        let (failure_policy, timeout_seconds) = self.failure_policy();
+        ValidatingWebhook {
+            name: self.name.to_owned(),
+            admission_review_versions: vec!["v1".to_owned()],
+            client_config: self.client_config(settings),
+            failure_policy: Some(failure_policy),
+            match_conditions: Some(self.conditions),
+            match_policy: Some("Equivalent".to_owned()),
+            namespace_selector: no_selector(),
+            object_selector: no_selector(),
+            rules: Some(self.rules),
+            side_effects: "None".to_owned(),
+            timeout_seconds: Some(timeout_seconds),
+        }
+    }
+
+    fn mutating(self, settings: &RegistrationSettings) -> MutatingWebhook {
+        let (failure_policy, timeout_seconds) = self.failure_policy();
+        MutatingWebhook {
+            name: self.name.to_owned(),
+            admission_review_versions: vec!["v1".to_owned()],
+            client_config: self.client_config(settings),
+            failure_policy: Some(failure_policy),
+            match_conditions: Some(self.conditions),
+            match_policy: Some("Equivalent".to_owned()),
+            namespace_selector: no_selector(),
+            object_selector: no_selector(),
+            reinvocation_policy: Some("Never".to_owned()),
+            rules: Some(self.rules),
+            side_effects: "None".to_owned(),
+            timeout_seconds: Some(timeout_seconds),
+        }
+    }
+}
+
+/// Matches everything. There must be no other on entries about namespaces: it looks at the new labels only, so a request
+/// that takes the selected label away would escape.
+#[expect(clippy::unnecessary_wraps, reason = "the form of the fields")]
+fn no_selector() -> Option<LabelSelector> {
+    Some(LabelSelector::default())
+}
+
+/// Resources named one by one: a wildcard would catch access reviews and our own repairs.
+pub(super) fn rule(group: &str, resources: &[&str], operations: &[&str]) -> RuleWithOperations {
+    let owned = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
+    RuleWithOperations {
+        api_groups: owned(&[group]),
+        api_versions: owned(&["*"]),
+        resources: owned(resources),
+        operations: owned(operations),
+        scope: Some("*".to_owned()),
+    }
+}

@@ -1,0 +1,113 @@
+//! What the API server refuses by itself, so that it stays refused while every webhook is dead.
+//!
+//! A policy speaks before the webhook, so it may only refuse what the webhook's rule always refuses, and with the same code:
+//! here are rules that need no tree and answer 403. All else that concerns others is sent to an entry that fails closed.
+
+mod anchors;
+mod copies;
+mod hierarchy;
+mod namespace_anchors;
+mod namespace_keys;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchCondition, MatchResources, NamedRuleWithOperations, ParamRef, RuleWithOperations,
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
+    ValidatingAdmissionPolicySpec, Validation, Variable,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::{RegistrationSettings, named};
+
+/// All policies, in the order of [`hns_api::names::policies::ALL`].
+pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {
+    vec![
+        namespace_keys::policy(settings),
+        copies::policy(settings),
+        hierarchy::policy(),
+        anchors::policy(settings),
+        namespace_anchors::policy(settings),
+    ]
+}
+
+/// What puts a policy into force.
+pub(super) fn binding(policy: &ValidatingAdmissionPolicy) -> ValidatingAdmissionPolicyBinding {
+    let name = policy.metadata.name.clone().unwrap_or_default();
+    let has_params = policy.spec.as_ref().is_some_and(|spec| spec.param_kind.is_some());
+    ValidatingAdmissionPolicyBinding {
+        metadata: named(&name),
+        spec: Some(ValidatingAdmissionPolicyBindingSpec {
+            policy_name: Some(name),
+            // All anchors of the namespace that the request is about: an empty selector, and no namespace.
+            param_ref: has_params.then(|| ParamRef {
+                selector: Some(LabelSelector::default()),
+                parameter_not_found_action: Some("Allow".to_owned()),
+                ..ParamRef::default()
+            }),
+            validation_actions: Some(vec!["Deny".to_owned()]),
+            match_resources: None,
+        }),
+    }
+}
+
+/// What differs between policies; all but one fail closed.
+struct Policy {
+    name: &'static str,
+    rules: Vec<RuleWithOperations>,
+    conditions: Vec<MatchCondition>,
+    variables: Vec<Variable>,
+    validations: Vec<Validation>,
+}
+
+impl Policy {
+    fn build(self) -> ValidatingAdmissionPolicy {
+        let unless_empty = |variables: Vec<Variable>| (!variables.is_empty()).then_some(variables);
+        ValidatingAdmissionPolicy {
+            metadata: named(self.name),
+            spec: Some(ValidatingAdmissionPolicySpec {
+                failure_policy: Some("Fail".to_owned()),
+                match_conditions: Some(self.conditions),
+                match_constraints: Some(MatchResources {
+                    match_policy: Some("Equivalent".to_owned()),
+                    namespace_selector: Some(LabelSelector::default()),
+                    object_selector: Some(LabelSelector::default()),
+                    resource_rules: Some(self.rules.into_iter().map(of_any_name).collect()),
+                    exclude_resource_rules: None,
+                }),
+                validations: Some(self.validations),
+                variables: unless_empty(self.variables),
+                ..ValidatingAdmissionPolicySpec::default()
+            }),
+            status: None,
+        }
+    }
+}
+
+fn of_any_name(rule: RuleWithOperations) -> NamedRuleWithOperations {
+    NamedRuleWithOperations {
+        api_groups: rule.api_groups,
+        api_versions: rule.api_versions,
+        operations: rule.operations,
+        resource_names: None,
+        resources: rule.resources,
+        scope: rule.scope,
+    }
+}
+
+fn variable(name: &str, expression: impl Into<String>) -> Variable {
+    Variable { name: name.to_owned(), expression: expression.into() }
+}
+
+/// Refuses with 403 unless `expression` is true.
+fn must(expression: impl Into<String>, message: &str) -> Validation {
+    Validation {
+        expression: expression.into(),
+        message: Some(message.to_owned()),
+        message_expression: None,
+        reason: Some("Forbidden".to_owned()),
+    }
+}
+
+/// The same, with a message that is an expression itself; the other one is used when that fails.
+fn must_saying(expression: impl Into<String>, message: &str, saying: impl Into<String>) -> Validation {
+    Validation { message_expression: Some(saying.into()), ..must(expression, message) }
+}

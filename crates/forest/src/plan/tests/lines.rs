@@ -1,0 +1,78 @@
+//! Plans as lines to compare.
+
+use crate::plan::{Action, Edit, Plan, SubnamespaceSpec};
+use crate::{HierarchyStatus, Labels};
+
+pub(super) fn lines(plan: &Plan) -> Vec<String> {
+    let report = plan.report.iter().map(line);
+    let steps = plan.steps.iter().map(|step| {
+        let actions: Vec<String> = step.actions.iter().map(line).collect();
+        let word = match (step.guards, step.gives) {
+            (true, false) => "off",
+            (false, true) => "on",
+            (true, true) => "both",
+            (false, false) => "idle",
+        };
+        format!("{word} {}", actions.join(", "))
+    });
+    report.chain(steps).collect()
+}
+
+pub(super) fn line(action: &Action) -> String {
+    match action {
+        Action::Mark { labels, annotations, .. } => {
+            let annotated = if annotations.is_empty() { "" } else { " annotate" };
+            format!("label{}{annotated}{}", edit(labels), edit(annotations))
+        }
+        Action::CreateHierarchy { spec, held, status } => {
+            let held = if *held { " held" } else { "" };
+            format!("hierarchy with{}{held} {}", of_subnamespace(spec.as_ref()), shown(status))
+        }
+        Action::ChangeHierarchy { spec, finalizers, status, .. } => {
+            let status = status.as_ref().map(|status| format!(" {}", shown(status))).unwrap_or_default();
+            let spec = of_subnamespace(spec.as_ref());
+            format!("report{spec}{}{status}", held_by(finalizers.as_ref()))
+        }
+        Action::ChangeAnchor { child, finalizers, state, .. } => {
+            let state = state.map(|state| format!(" {}", state.as_str())).unwrap_or_default();
+            format!("anchor {child}{}{state}", held_by(finalizers.as_ref()))
+        }
+        Action::CreateSubnamespace { child, initial_admin: None } => format!("create subnamespace {child}"),
+        Action::CreateSubnamespace { child, initial_admin: Some(user) } => {
+            format!("create subnamespace {child} for {user}")
+        }
+        Action::BindInitialAdmin { user, cluster_role } => format!("bind {user} to {cluster_role}"),
+        Action::DeleteSubnamespace { child, .. } => format!("delete subnamespace {child}"),
+        Action::Create { key, source, .. } => format!("create {} from {source}", key.name),
+        Action::Replace { key, source, .. } => format!("replace {} from {source}", key.name),
+        Action::Delete { key, .. } => format!("delete {}", key.name),
+    }
+}
+
+fn edit(edit: &Edit) -> String {
+    let short = |key: &str| key.replace(".tree.hnc.x-k8s.io/depth", "").replace("hnc.x-k8s.io/", "");
+    let set = edit.set.iter().map(|(key, value)| format!(" +{}={value}", short(key)));
+    let remove = edit.remove.iter().map(|key| format!(" -{}", short(key)));
+    set.chain(remove).collect()
+}
+
+/// ` of PARENT`, and what the anchor says.
+fn of_subnamespace(spec: Option<&SubnamespaceSpec>) -> String {
+    let Some(SubnamespaceSpec { parent, from_anchor }) = spec else { return String::new() };
+    let pairs = |labels: &Labels| -> String {
+        labels.iter().flat_map(|(key, value)| [" ", key, "=", value]).collect()
+    };
+    match from_anchor {
+        None => format!(" of {parent} unanchored"),
+        Some((labels, annotations)) => format!(" of {parent}{}{}", pairs(labels), pairs(annotations)),
+    }
+}
+
+fn held_by(finalizers: Option<&Vec<Box<str>>>) -> String {
+    finalizers.map(|all| format!(" held by [{}]", all.join(" "))).unwrap_or_default()
+}
+
+fn shown(status: &HierarchyStatus) -> String {
+    let reasons: Vec<&str> = status.conditions.iter().map(|condition| &*condition.reason).collect();
+    format!("[{}] [{}]", status.children.join(" "), reasons.join(" "))
+}

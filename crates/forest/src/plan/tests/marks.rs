@@ -1,0 +1,287 @@
+//! Labels and annotations that are handed down (section 3.1 of HNC's contract), and those that external roots bring.
+
+use super::*;
+use crate::cluster::settings;
+
+type Pairs = &'static [(&'static str, &'static str)];
+
+fn ask(cluster: &mut Cluster, name: &str, labels: Pairs, annotations: Pairs) {
+    cluster.change_hierarchy(name, |seen| {
+        (seen.labels, seen.annotations) =
+            (labels.iter().copied().collect(), annotations.iter().copied().collect());
+    });
+}
+
+/// The managed labels and annotations that are on a namespace, and the tree labels of those that end in `far`.
+fn on(cluster: &Cluster, name: &str) -> String {
+    let seen = &cluster.namespaces[name];
+    let ours = |key: &str| ["tier", "zone", "owner"].contains(&key) || key.contains("far.tree");
+    let short = |key: &str| key.replace(".tree.hnc.x-k8s.io/depth", "");
+    let all = seen.labels.iter().chain(seen.annotations.iter()).filter(|(key, _)| ours(key));
+    all.map(|(key, value)| format!("{}={value}", short(key))).collect::<Vec<_>>().join(" ")
+}
+
+fn reasons(cluster: &Cluster, name: &str) -> String {
+    let conditions = cluster.hierarchies.get(name).map(|seen| &seen.status.conditions);
+    conditions.into_iter().flatten().map(|it| &*it.reason).collect::<Vec<_>>().join(" ")
+}
+
+fn check_on(cluster: &mut Cluster, what: &str, expected: &[(&str, &str)]) {
+    settle(cluster);
+    for (name, marks) in expected {
+        assert_eq!(on(cluster, name), *marks, "{name}, {what}");
+    }
+}
+
+#[test]
+fn the_highest_word_counts_until_it_is_withdrawn() {
+    let mut cluster = Cluster::draw("top, mid:top, low:mid, beside:top");
+    ask(&mut cluster, "top", &[("tier", "gold")], &[("owner", "joe")]);
+    ask(&mut cluster, "mid", &[("tier", "iron"), ("zone", "a")], &[("owner", "jane")]);
+    check_on(
+        &mut cluster,
+        "both speak",
+        &[
+            ("top", "tier=gold owner=joe"),
+            ("mid", "tier=gold zone=a owner=joe"),
+            ("low", "tier=gold zone=a owner=joe"),
+            ("beside", "tier=gold owner=joe"),
+        ],
+    );
+    assert_eq!(reasons(&cluster, "mid"), "OverriddenByAncestor");
+    assert_eq!([reasons(&cluster, "top"), reasons(&cluster, "low")], ["", ""]);
+    ask(&mut cluster, "top", &[], &[]);
+    check_on(
+        &mut cluster,
+        "the highest is silent",
+        &[
+            ("top", ""),
+            ("mid", "tier=iron zone=a owner=jane"),
+            ("low", "tier=iron zone=a owner=jane"),
+            ("beside", ""),
+        ],
+    );
+    assert_eq!(reasons(&cluster, "mid"), "");
+    cluster.set_parent("low", Some("beside"));
+    check_on(&mut cluster, "it moves away", &[("low", "")]);
+    ask(&mut cluster, "mid", &[], &[]);
+    check_on(&mut cluster, "nobody speaks", &[("mid", "")]);
+}
+
+#[test]
+fn only_managed_keys_are_applied_and_only_those_are_taken_away() {
+    let mut cluster = Cluster::draw("x, kube-system");
+    ask(&mut cluster, "x", &[("tier", "gold"), ("colour", "red")], &[("owner", "joe"), ("note", "new")]);
+    for name in ["x", "kube-system"] {
+        cluster.label(name, &[("tier", "live"), ("zone", "live"), ("team", "red"), ("tiers", "two")]);
+        cluster.annotate(name, &[("owner", "live"), ("note", "old")]);
+    }
+    let expected = [
+        "report [] [IllegalManagedLabel IllegalManagedAnnotation]",
+        "on label +included-namespace=true +tier=gold +x=0 -zone annotate +owner=joe",
+    ];
+    assert_eq!(planned(&cluster.forest(), "x"), expected);
+    assert_eq!(planned(&cluster.forest(), "kube-system"), [""; 0]);
+    settle(&mut cluster);
+    let seen = &cluster.namespaces["x"];
+    assert_eq!((seen.labels.get("team"), seen.labels.get("tiers")), (Some("red"), Some("two")));
+    assert_eq!((seen.labels.get("colour"), seen.annotations.get("note")), (None, Some("old")));
+}
+
+#[test]
+fn a_subnamespace_asks_for_what_its_anchor_says() {
+    let mut cluster = Cluster::draw("p, c<p, low:c");
+    cluster.change_anchor("p", "c", |seen| {
+        seen.labels = [("tier", "gold")].into_iter().collect();
+        seen.annotations = [("owner", "jane")].into_iter().collect();
+    });
+    let first = planned(&cluster.forest(), "c").remove(0);
+    assert_eq!(first, "hierarchy with of p tier=gold owner=jane [low] []");
+    check_on(
+        &mut cluster,
+        "as anchored",
+        &[("p", ""), ("c", "tier=gold owner=jane"), ("low", "tier=gold owner=jane")],
+    );
+    ask(&mut cluster, "c", &[("tier", "own")], &[]);
+    check_on(&mut cluster, "whatever is written there", &[("c", "tier=gold owner=jane")]);
+    // Without an anchor to say otherwise, what was said stays, and is its own.
+    cluster.remove_anchor("p", "c");
+    check_on(&mut cluster, "the anchor is lost", &[("c", "tier=gold owner=jane")]);
+    ask(&mut cluster, "c", &[("tier", "own")], &[]);
+    check_on(&mut cluster, "and its own word counts", &[("c", "tier=own"), ("low", "tier=own")]);
+    cluster.set_parent("c", Some("elsewhere"));
+    assert_eq!(planned(&cluster.forest(), "c"), ["report of p unanchored"]);
+}
+
+#[test]
+fn managed_marks_stop_at_a_halted_namespace() {
+    // Of the two that top and mid ask for, which reach low.
+    let cases = [
+        ("top, mid:kube-system, low:mid", "zone=a"),
+        ("top:mid, mid:top, low:mid", "zone=a"),
+        ("top, mid?:top, low:mid", "zone=a"),
+        ("top, mid:top, low:mid", "tier=gold zone=a"),
+    ];
+    for (text, reaching) in cases {
+        let mut cluster = Cluster::draw(text);
+        ask(&mut cluster, "top", &[("tier", "gold")], &[]);
+        ask(&mut cluster, "mid", &[("zone", "a")], &[]);
+        check_on(&mut cluster, text, &[("mid", reaching), ("low", reaching)]);
+    }
+}
+
+fn external(tree: &[(&str, &str)], managed: Pairs) -> Cluster {
+    let mut cluster = Cluster::draw("ext, child:ext, leaf:child");
+    let labels: Vec<(&str, &str)> = tree.iter().chain(managed).copied().collect();
+    cluster.label("ext", &labels);
+    cluster.annotate("ext", &[("hnc.x-k8s.io/managed-by", "another-tool"), ("owner", "them")]);
+    cluster
+}
+
+const FAR: &str = "far.tree.hnc.x-k8s.io/depth";
+
+#[test]
+fn an_external_root_hands_down_what_is_on_it() {
+    let mut cluster =
+        external(&[(FAR, "1"), ("very-far.tree.hnc.x-k8s.io/depth", "2")], &[("tier", "theirs")]);
+    check_on(
+        &mut cluster,
+        "with the depth added",
+        &[
+            ("ext", "far=1 tier=theirs very-far=2 owner=them"),
+            ("child", "far=2 tier=theirs very-far=3 owner=them"),
+            ("leaf", "far=3 tier=theirs very-far=4 owner=them"),
+        ],
+    );
+    let own = |name: &str| cluster.namespaces[name].labels.get("ext.tree.hnc.x-k8s.io/depth");
+    assert_eq!([own("ext"), own("child"), own("leaf")], [Some("0"), Some("1"), Some("2")]);
+
+    ask(&mut cluster, "child", &[("tier", "mine"), ("zone", "a")], &[]);
+    check_on(
+        &mut cluster,
+        "the highest still wins",
+        &[("leaf", "far=3 tier=theirs very-far=4 zone=a owner=them")],
+    );
+    assert_eq!(reasons(&cluster, "child"), "OverriddenByAncestor");
+
+    cluster.label("ext", &[(FAR, "4")]);
+    check_on(&mut cluster, "as it changes", &[("leaf", "far=6 tier=mine zone=a owner=them")]);
+    cluster.annotate("ext", &[("owner", "them")]);
+    check_on(
+        &mut cluster,
+        "until it is one of ours again",
+        &[("ext", ""), ("child", "tier=mine zone=a"), ("leaf", "tier=mine zone=a")],
+    );
+}
+
+#[test]
+fn depths_that_are_none_are_kept_and_not_handed_down() {
+    let most = usize::MAX.to_string();
+    for odd in ["x", "-1", "", &most] {
+        let mut cluster = external(&[(FAR, odd)], &[]);
+        check_on(
+            &mut cluster,
+            odd,
+            &[("ext", format!("far={odd} owner=them").as_str()), ("child", "owner=them")],
+        );
+    }
+    let nearly = (usize::MAX - 1).to_string();
+    let mut cluster = external(&[(FAR, &nearly)], &[]);
+    check_on(
+        &mut cluster,
+        "as far as it goes",
+        &[("child", format!("far={most} owner=them").as_str()), ("leaf", "owner=them")],
+    );
+    // What it says of its descendants or itself counts for nothing.
+    let mut cluster =
+        external(&[("child.tree.hnc.x-k8s.io/depth", "9"), ("ext.tree.hnc.x-k8s.io/depth", "9")], &[]);
+    settle(&mut cluster);
+    let depth = |name: &str, of: &str| {
+        cluster.namespaces[name].labels.get(&format!("{of}.tree.hnc.x-k8s.io/depth")).map(str::to_owned)
+    };
+    assert_eq!([depth("leaf", "child"), depth("leaf", "ext")], [Some("1".into()), Some("2".into())]);
+    assert_eq!([depth("child", "child"), depth("ext", "ext")], [Some("0".into()), Some("0".into())]);
+}
+
+#[test]
+fn an_external_namespace_has_no_parent_and_is_no_subnamespace() {
+    let mut cluster = Cluster::draw("p, x:p, c<p");
+    cluster.role("p", "r", "x");
+    settle(&mut cluster);
+    for name in ["x", "c"] {
+        let of = [("hnc.x-k8s.io/subnamespace-of", "p"), ("hnc.x-k8s.io/managed-by", "another-tool")];
+        cluster.annotate(name, &of[usize::from(name == "x")..]);
+    }
+    let forest = settle(&mut cluster);
+    assert_eq!([forest.parent("x"), forest.parent("c")], [None, None]);
+    assert!(!cluster.objects.contains_key(&("x".into(), key("r"))));
+    assert!(!cluster.objects.contains_key(&("c".into(), key("r"))));
+}
+
+#[test]
+fn the_ancestry_is_written_where_it_is_wanted() {
+    let mut with = settings();
+    with.ancestry_annotation = true;
+    let mut cluster = Cluster::draw("a, b:a, c:b, lone, stray:gone, low:stray, kube-system");
+    settle(&mut cluster);
+    let names = [("a", "a"), ("c", "a.b.c"), ("lone", "lone"), ("stray", "stray"), ("low", "stray.low")];
+    for (name, ancestry) in names {
+        let expected = [format!("on label annotate +ancestry={ancestry}")];
+        assert_eq!(planned(&cluster.forest_with(with.clone()), name), expected, "{name}");
+    }
+    assert_eq!(planned(&cluster.forest_with(with), "kube-system"), [""; 0]);
+    cluster.annotate("c", &[("hnc.x-k8s.io/ancestry", "a.b.c")]);
+    assert_eq!(planned(&cluster.forest(), "c"), ["on label annotate -ancestry"]);
+}
+
+#[test]
+fn the_excluded_label_stays_on_listed_namespaces_only() {
+    let excluded = [("hnc.x-k8s.io/excluded-namespace", "true")];
+    let mut cluster = Cluster::draw("x, kube-system");
+    settle(&mut cluster);
+    cluster.change_namespace("x", |seen| {
+        let present = seen.labels.iter().chain(excluded).collect::<Labels>();
+        seen.labels = present;
+    });
+    cluster.label("kube-system", &excluded);
+    assert_eq!(planned(&cluster.forest(), "x"), ["on label -excluded-namespace"]);
+    assert_eq!(planned(&cluster.forest(), "kube-system"), [""; 0]);
+}
+
+/// Of what comes from above, an orphan loses what came from the namespace that is gone.
+#[test]
+fn copies_of_a_deleted_parent_go_and_those_from_above_it_stay() {
+    let mut cluster = Cluster::draw("top, mid:top, low:mid, leaf:low");
+    cluster.role("top", "r-top", "x");
+    cluster.role("mid", "r-mid", "x");
+    cluster.role("low", "r-low", "x");
+    settle(&mut cluster);
+    for key in ["r-top", "r-mid"] {
+        cluster.remove_object("mid", &super::key(key));
+    }
+    cluster.remove_hierarchy("mid");
+    let mut forest = cluster.forest();
+    let gone = cluster.remove_namespace("mid").unwrap();
+    let change = forest.apply(gone);
+    assert!(change.namespaces.contains_key("low") && change.namespaces.contains_key("leaf"), "{change:?}");
+    assert!(
+        planned(&forest, "low").contains(&"off delete r-mid".to_owned()),
+        "{:?}",
+        planned(&forest, "low")
+    );
+    settle(&mut cluster);
+    let copies = |cluster: &Cluster, name: &str| -> String {
+        let here =
+            cluster.objects.iter().filter(|((at, _), it)| **at == *name && it.inherited_from.is_some());
+        here.map(|((_, key), _)| &*key.name).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([copies(&cluster, "low"), copies(&cluster, "leaf")], ["r-top", "r-low r-top"]);
+
+    // When what was above goes as well, those who hang in the air are told.
+    let mut forest = cluster.forest();
+    let change = forest.apply(cluster.remove_namespace("top").unwrap());
+    for name in ["low", "leaf"] {
+        let scope = &change.namespaces[name];
+        assert_eq!(lines(&plan(&forest, name, scope)), ["off delete r-top"], "{name}");
+    }
+}

@@ -1,0 +1,52 @@
+//! Who is asked about which request, row by row, and that no condition ever ends in an error.
+
+use std::collections::BTreeSet;
+
+use super::install::{Turn, evaluation_errors, turn};
+use super::table::{self, Row, Users, shown};
+
+#[tokio::test]
+async fn every_condition_lets_through_what_it_should_and_nothing_else() {
+    let turn = turn().await;
+    turn.alive().await;
+    let users = Users::of(turn.cluster());
+    let mut wrong = Vec::new();
+    let mut tried = 0;
+    for table in table::read(include_str!("calls.yaml")) {
+        println!("\n{}", table.title);
+        for row in &table.rows {
+            tried += 1;
+            let objections = judge(&turn, &users, row).await;
+            let asked: Vec<&str> = row.asks.iter().map(String::as_str).collect();
+            println!("  {:<90} asks {:<45} {}", row.it, asked.join(", "), shown(row));
+            wrong.extend(objections.into_iter().map(|why| format!("{}, {}: {why}", table.title, row.it)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {tried} rows:\n{}", wrong.len(), wrong.join("\n"));
+    assert_eq!(evaluation_errors(turn.cluster()).await, [""; 0], "conditions ended in an error");
+    println!("\n{tried} rows; no condition ended in an error");
+}
+
+/// What is wrong about the outcome of a row, and about who was asked.
+pub(crate) async fn judge(turn: &Turn, users: &Users<'_>, row: &Row) -> Vec<String> {
+    turn.recorder().take();
+    let outcome = users.try_out(row).await;
+    let calls = turn.recorder().take();
+    let by_this_request = calls
+        .iter()
+        .filter(|call| call.request["userInfo"]["username"] == row.user && call.request["dryRun"] == true);
+    let asked: BTreeSet<String> = by_this_request.map(|call| call.entry.clone()).collect();
+    let called = (asked != row.asks).then(|| format!("asked {asked:?}, not {:?}", row.asks));
+    row.objection(&outcome).into_iter().chain(called).collect()
+}
+
+/// The count above would be of no use if errors were not counted.
+#[tokio::test]
+async fn an_error_in_a_condition_is_counted() {
+    let turn = turn().await;
+    turn.alive().await;
+    turn.with_a_condition_that_fails().await;
+    println!("counted: {:?}", evaluation_errors(turn.cluster()).await);
+    turn.forget_errors().await;
+    assert_eq!(evaluation_errors(turn.cluster()).await, [""; 0]);
+}

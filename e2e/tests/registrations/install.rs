@@ -1,0 +1,238 @@
+//! The installation that the tests of this file share, and taking turns with it: who the registrations name, the living, the
+//! dead or the hanging webhook, is one thing for the whole cluster.
+
+use std::time::Duration;
+
+use hns_controller::registrations::{Admission, RegistrationSettings, admission};
+use hns_e2e::product::CONTROLLER_USER;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Options, Product, eventually};
+use http::{Method, Request};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use super::recorder::Recorder;
+use super::table::{self, Users};
+
+/// The field of a metric that counts conditions that could not be evaluated.
+const ERRORS: &str = "apiserver_admission_match_condition_evaluation_errors_total";
+
+/// What the tables were written for: something of every setting.
+pub(crate) fn settings() -> RegistrationSettings {
+    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+    let manager = |value: &str, name: &str| (value.to_owned(), name.to_owned());
+    RegistrationSettings {
+        excluded: owned(&[
+            "kube-system",
+            "kube-public",
+            "kube-node-lease",
+            "hnc-system",
+            "listed",
+            "listed-too",
+        ]),
+        included_pattern: "^(?:[^x].*)$".to_owned(),
+        restore_identities: owned(&["restorer", "restorers"]),
+        external_managers: vec![
+            manager("fleet", "fleet-agent"),
+            manager("fleet", "fleet-agents"),
+            manager("convoy", "convoy-agent"),
+        ],
+        initial_admin: true,
+        ..RegistrationSettings::default()
+    }
+}
+
+struct World {
+    product: Product<'static>,
+    recorder: Recorder,
+    /// Whose turn it is.
+    turn: Mutex<()>,
+}
+
+/// The installation, to oneself for as long as this is held.
+pub(crate) struct Turn {
+    world: &'static World,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// Waits for one's turn.
+pub(crate) async fn turn() -> Turn {
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    let world = WORLD
+        .get_or_init(async || {
+            let product = Product::install(Cluster::shared().await, Options::default()).await.unwrap();
+            let recorder = Recorder::start(product.certificates());
+            populate(product.cluster()).await;
+            World { product, recorder, turn: Mutex::new(()) }
+        })
+        .await;
+    Turn { world, _turn: world.turn.lock().await }
+}
+
+/// Does what `world.yaml` says, as the controller, whom nothing refuses.
+async fn populate(cluster: &Cluster) {
+    let steps: Vec<Value> = serde_saphyr::from_str(include_str!("world.yaml")).unwrap();
+    let users = Users::of(cluster);
+    for step in &steps {
+        let (method, path, body) = if let Some(path) = step["delete"].as_str() {
+            (Method::DELETE, path.to_owned(), Value::Null)
+        } else if let Some(path) = step["finalize"].as_str() {
+            let mut namespace = users.send(CONTROLLER_USER, Method::GET, path, &Value::Null).await.unwrap();
+            namespace["spec"]["finalizers"] = json!([]);
+            (Method::PUT, format!("{path}/finalize"), namespace)
+        } else {
+            (Method::POST, table::collection_of(&step["object"]), step["object"].clone())
+        };
+        users
+            .send(CONTROLLER_USER, method, &path, &body)
+            .await
+            .unwrap_or_else(|error| panic!("{step}: {error}"));
+    }
+}
+
+impl Turn {
+    pub(crate) fn cluster(&self) -> &'static Cluster {
+        self.world.product.cluster()
+    }
+
+    pub(crate) fn recorder(&self) -> &'static Recorder {
+        &self.world.recorder
+    }
+
+    /// Registers the living webhook.
+    pub(crate) async fn alive(&self) {
+        self.route(self.world.recorder.alive).await;
+        let asked = async || {
+            self.recorder().take();
+            let outcome = self.probe().await;
+            let calls = self.recorder().take();
+            if outcome.is_ok() && calls.len() == 2 { Ok(()) } else { Err(format!("{outcome:?}, {calls:?}")) }
+        };
+        eventually("the living webhook is asked", PATIENCE, asked).await.unwrap();
+        self.policies_in_force().await;
+    }
+
+    /// Registers one that nothing listens for.
+    pub(crate) async fn dead(&self) {
+        self.route(self.world.recorder.dead).await;
+        self.unanswered("connection refused").await;
+        self.policies_in_force().await;
+    }
+
+    /// Registers one that never answers.
+    pub(crate) async fn hanging(&self) {
+        self.route(self.world.recorder.hanging).await;
+        self.unanswered("deadline exceeded").await;
+        self.policies_in_force().await;
+    }
+
+    async fn unanswered(&self, says: &str) {
+        let refused = async || match self.probe().await {
+            Err(kube::Error::Api(status)) if status.message.contains(says) => Ok(()),
+            other => Err(format!("{other:?}")),
+        };
+        eventually("the webhook does not answer", Duration::from_secs(60), refused).await.unwrap();
+    }
+
+    /// Creates an anchor as a dry run: two entries must be asked.
+    async fn probe(&self) -> Result<Value, kube::Error> {
+        let path = "/apis/hnc.x-k8s.io/v1alpha2/namespaces/parent/subnamespaceanchors?dryRun=All";
+        let anchor = json!({ "metadata": { "name": "probe" } });
+        Users::of(self.cluster()).send("prober", Method::POST, path, &anchor).await
+    }
+
+    /// Waits for the policies as they are for the tables: each refuses something that only these settings refuse, or that no
+    /// other one does.
+    async fn policies_in_force(&self) {
+        let users = Users::of(self.cluster());
+        let probes = table::read(include_str!("in-force.yaml"));
+        for row in probes.iter().flat_map(|table| &table.rows) {
+            let refused = async || match row.objection(&users.try_out(row).await) {
+                None => Ok(()),
+                Some(objection) => Err(objection),
+            };
+            eventually(&row.it, PATIENCE, refused).await.unwrap();
+        }
+    }
+
+    async fn route(&self, port: u16) {
+        self.apply(&self.registrations(port)).await;
+    }
+
+    /// Everything as it is while the webhook is alive.
+    pub(crate) fn registered(&self) -> Vec<Value> {
+        let all = self.registrations(self.world.recorder.alive).into_iter();
+        all.filter(|object| object["kind"] != "ValidatingAdmissionPolicyBinding").collect()
+    }
+
+    fn registrations(&self, port: u16) -> Vec<Value> {
+        let Admission { mut validating, mut mutating, policies, bindings } = admission(&settings());
+        let client_config = |name: &str| WebhookClientConfig {
+            url: Some(format!("https://127.0.0.1:{port}/{}", name.trim_end_matches(".hnc.x-k8s.io"))),
+            ca_bundle: Some(ByteString(self.world.product.ca_pem().as_bytes().to_vec())),
+            service: None,
+        };
+        for webhook in validating.webhooks.iter_mut().flatten() {
+            webhook.client_config = client_config(&webhook.name);
+        }
+        for webhook in mutating.webhooks.iter_mut().flatten() {
+            webhook.client_config = client_config(&webhook.name);
+        }
+        let policies = policies.iter().map(|it| serde_json::to_value(it).unwrap());
+        let bindings = bindings.iter().map(|it| serde_json::to_value(it).unwrap());
+        let webhooks = [serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()];
+        policies.chain(bindings).chain(webhooks).collect()
+    }
+
+    async fn apply(&self, documents: &[Value]) {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": documents });
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.cluster().kubectl().args(apply).stdin(list.to_string()).ok().await.unwrap();
+    }
+
+    /// Registers, for one kind, a condition that looks a key up in a map that is absent; and has it evaluated.
+    pub(crate) async fn with_a_condition_that_fails(&self) {
+        let bad = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": { "name": "careless" },
+            "webhooks": [{
+                "name": "careless.example.com",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": { "url": format!("https://127.0.0.1:{}/careless", self.world.recorder.dead) },
+                "failurePolicy": "Ignore",
+                "matchConditions": [{ "name": "careless", "expression": "object.metadata.labels['team'] == 'red'" }],
+                "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"] }],
+                "sideEffects": "None",
+            }],
+        });
+        self.apply(&[bad]).await;
+        let users = Users::of(self.cluster());
+        let counted = async || {
+            let path = "/api/v1/namespaces/child/configmaps?dryRun=All";
+            let created =
+                users.send("carol", Method::POST, path, &json!({ "metadata": { "name": "fresh" } })).await;
+            created.map_err(|error| error.to_string())?;
+            let errors = evaluation_errors(self.cluster()).await;
+            if errors.is_empty() { Err("nothing is counted".to_owned()) } else { Ok(()) }
+        };
+        eventually("the error is counted", PATIENCE, counted).await.unwrap();
+    }
+
+    /// Takes that registration away and starts counting anew, with the API server.
+    pub(crate) async fn forget_errors(&self) {
+        let delete = ["delete", "validatingwebhookconfiguration", "careless"];
+        self.cluster().kubectl().args(delete).ok().await.unwrap();
+        self.cluster().restart_api_server().await.unwrap();
+    }
+}
+
+/// What the API server counts of conditions that could not be evaluated, as far as it is not 0.
+pub(crate) async fn evaluation_errors(cluster: &Cluster) -> Vec<String> {
+    let request = Request::get("/metrics").body(Vec::new()).unwrap();
+    let text = cluster.admin().request_text(request).await.unwrap();
+    let counted = text.lines().filter(|line| line.starts_with(ERRORS) && !line.ends_with(" 0"));
+    counted.map(str::to_owned).collect()
+}

@@ -1,0 +1,107 @@
+//! Cascading deletion: what goes with an anchor, and what must stay.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Result, ensure};
+use hns_e2e::refusal;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::scene::{DELETION, Structure, scene};
+
+/// Five levels below the root. Full namespaces stand between subnamespaces.
+const TREE: [(&str, &str, bool); 8] = [
+    ("c-one", "c-root", true),
+    ("c-two", "c-one", true),
+    ("c-three", "c-two", true),
+    ("c-four", "c-three", true),
+    ("c-five", "c-four", true),
+    ("c-full", "c-one", false),
+    ("c-full-sub", "c-full", true),
+    ("c-deep-full", "c-four", false),
+];
+const GOES: [&str; 5] = ["c-one", "c-two", "c-three", "c-four", "c-five"];
+const STAYS: [&str; 4] = ["c-root", "c-full", "c-full-sub", "c-deep-full"];
+
+#[tokio::test]
+async fn subnamespaces_go_with_the_anchor_and_full_namespaces_are_orphaned() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.create_namespace("c-root").await?;
+    let mut paths = BTreeMap::from([("c-root", vec!["c-root"])]);
+    for (child, parent, is_subnamespace) in TREE {
+        let path = [&[child], paths[parent].as_slice()].concat();
+        if is_subnamespace {
+            steps.subnamespace(&path).await?;
+        } else {
+            steps.plant(&[(child, parent)]).await?;
+            steps.labelled(&path).await?;
+        }
+        paths.insert(child, path);
+    }
+    steps.create_role("c-root", "c-from-top", (&["get"], "", "pods")).await?;
+    steps.create_role("c-one", "c-from-one", (&["get"], "", "pods")).await?;
+    hns_e2e::eventually("the roles arrive", hns_e2e::steps::PATIENCE, async || {
+        for role in ["c-from-top", "c-from-one"] {
+            steps.roles("c-deep-full").get(role).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    })
+    .await?;
+
+    let delete = async || steps.anchors("c-root").delete("c-one", &DeleteParams::default()).await;
+    let status = refusal(delete().await);
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
+    ensure!(status.message.contains("c-one"), "{}", status.message);
+    // A child's own flag is no help.
+    steps.configure("c-two", json!({ "allowCascadingDeletion": true })).await?;
+    assert_eq!(refusal(delete().await).code, 403);
+    steps.configure("c-one", json!({ "allowCascadingDeletion": true })).await?;
+    let mut uids = BTreeMap::new();
+    for name in STAYS {
+        uids.insert(name, steps.uid(name).await?);
+    }
+    hns_e2e::eventually("the anchor may be deleted", hns_e2e::steps::PATIENCE, async || {
+        delete().await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    for name in GOES {
+        steps.gone(name).await?;
+    }
+    hns_e2e::eventually("the anchor goes with its namespace", DELETION, async || {
+        match steps.anchors("c-root").get_opt("c-one").await {
+            Ok(None) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+
+    let messages = steps.reasons("c-full", &["ParentMissing"]).await?;
+    ensure!(messages[0].contains("c-one"), "{messages:?}");
+    let messages = steps.reasons("c-deep-full", &["ParentMissing"]).await?;
+    ensure!(messages[0].contains("c-four"), "{messages:?}");
+    steps.reasons("c-full-sub", &["AncestorHaltActivities"]).await?;
+    steps.labelled(&["c-full-sub", "c-full"]).await?;
+    steps.labelled(&["c-deep-full"]).await?;
+    steps.anchor_shows("c-full", "c-full-sub", "Ok").await?;
+    for name in STAYS {
+        let namespace = steps.namespaces().get(name).await?;
+        ensure!(namespace.metadata.deletion_timestamp.is_none(), "{name} is going");
+        assert_eq!(namespace.metadata.uid.as_ref(), uids.get(name), "{name} is another one");
+    }
+    println!("{GOES:?} went, {STAYS:?} stayed");
+    begins_anew(steps).await
+}
+
+/// A namespace of the same name starts without the permission to cascade, and without what its predecessor was told.
+async fn begins_anew(steps: &hns_e2e::Steps) -> Result<()> {
+    steps.subnamespace(&["c-one", "c-root"]).await?;
+    steps.labelled(&["c-full-sub", "c-full", "c-one", "c-root"]).await?;
+    steps.reasons("c-full", &[]).await?;
+    steps.reasons("c-full-sub", &[]).await?;
+    let stored = steps.stored_hierarchy("c-one").await?.unwrap_or_default();
+    assert_eq!(stored["spec"].get("allowCascadingDeletion"), None, "{stored}");
+    let status = refusal(steps.anchors("c-root").delete("c-one", &DeleteParams::default()).await);
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
+    Ok(())
+}
