@@ -190,6 +190,6 @@ fn report(ended: Result<(), JoinError>) {
         && error.is_panic()
     {
         let panic = error.into_panic();
-        tracing::error!(message = panic_message(&*panic), "connection ended by a panic");
+        tracing::error!(reason = panic_message(&*panic), "connection ended by a panic");
     }
 }

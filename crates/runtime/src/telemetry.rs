@@ -37,7 +37,7 @@ pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!(
             location = panic.location().map(tracing::field::display),
-            message = panic_message(panic.payload()),
+            reason = panic_message(panic.payload()),
             "panic"
         );
     }));

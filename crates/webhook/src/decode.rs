@@ -9,9 +9,6 @@ use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview, META_API_VERSION_V1, META_KIND};
 use std::time::Duration;
 
-/// The largest body that is read. An object is at most about 3 MiB large, and a review holds two states of it.
-pub(crate) const LARGEST_BODY: usize = 8 * 1024 * 1024;
-
 /// What the API server waits for if it does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);

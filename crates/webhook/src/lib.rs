@@ -7,6 +7,7 @@ pub mod args;
 pub mod router;
 pub mod run;
 
+mod body;
 mod decode;
 mod judge;
 mod metrics;

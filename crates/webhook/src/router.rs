@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, FromRequest, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
@@ -22,7 +21,8 @@ use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
 
-use crate::decode::{self, LARGEST_BODY, Unreadable};
+use crate::body;
+use crate::decode::{self, Unreadable};
 use crate::judge::{Decision, Envelope, Rule, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::pending::Pending;
@@ -53,7 +53,8 @@ pub fn router(app: App) -> Router {
         .route(paths::NAMESPACES, post(namespaces))
         .route(paths::NAMESPACE_LABEL, post(namespace_label))
         .route(paths::INITIAL_ADMIN, post(initial_admin))
-        .layer(DefaultBodyLimit::max(LARGEST_BODY))
+        .fallback(no_webhook)
+        .method_not_allowed_fallback(not_by_post)
         .with_state(app)
 }
 
@@ -99,6 +100,20 @@ async fn initial_admin(State(app): State<App>, http: HttpRequest) -> Response {
     })
     .await
 }
+
+async fn no_webhook(State(app): State<App>) -> Response {
+    let all = [paths::HIERARCHY_CONFIGURATIONS, paths::NAMESPACES].join(", ");
+    let message = format!("there is no webhook at this path; there are {all}");
+    app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::NOT_FOUND, message))
+}
+
+async fn not_by_post(State(app): State<App>) -> Response {
+    let message = "an AdmissionReview is expected by POST";
+    app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::METHOD_NOT_ALLOWED, message))
+}
+
+/// In the log, in place of a webhook's name.
+const NO_WEBHOOK: &str = "none";
 
 /// A review, and until when it must be answered.
 struct Asked {
@@ -194,7 +209,7 @@ impl App {
         tracing::warn!(
             webhook,
             status = status.as_u16(),
-            message,
+            reason = message,
             "a request that is no admission review was refused"
         );
         self.metrics.unreadable(status.as_u16());
@@ -227,7 +242,7 @@ fn log_denial(
         operation = ?request.operation,
         namespace = request.namespace,
         name = subject.name,
-        message = denial.message,
+        reason = denial.message,
         "denied"
     );
 }
@@ -237,10 +252,9 @@ async fn read(http: HttpRequest) -> Result<Asked, Unreadable> {
     let timeout = decode::timeout(http.uri());
     let deadline = tokio::time::Instant::now() + timeout.mul_f32(0.9);
     let headers = http.headers().clone();
-    let body = tokio::time::timeout_at(deadline, Bytes::from_request(http, &()))
+    let body = tokio::time::timeout_at(deadline, body::read(http.into_body()))
         .await
-        .map_err(|_| Unreadable::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))?
-        .map_err(|rejection| Unreadable::new(rejection.status(), rejection.body_text()))?;
+        .map_err(|_| Unreadable::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))??;
     let request = decode::review(&headers, &body)?;
     Ok(Asked { request, deadline })
 }

@@ -67,7 +67,7 @@ fn right_values_in_gos_spellings_are_understood() -> Result<()> {
             (&["--namespace", "y", "--namespace=x"], "--namespace=x"),
             (&["--debug-logs=false"], "--debug-logs=false"),
             (&["-debug-logs"], "--debug-logs=true"),
-            (&["--debug-logs=T"], "--debug-logs=true"),
+            (&["--debug-logs=T"], "--debug-logs=T"),
             (&["-metrics-addr=0"], "--metrics-addr=0"),
             (&["-apiserver-qps-throttle=-1"], "--apiserver-qps-throttle=-1"),
             (

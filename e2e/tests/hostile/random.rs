@@ -88,7 +88,7 @@ fn damaged(random: &mut Random, path: &str) -> Vec<u8> {
 fn altered(random: &mut Random, path: &str) -> Vec<u8> {
     let mut review = whole(path);
     let mut pointers = Vec::new();
-    collect(&review, String::new(), &mut pointers);
+    collect(&review, "", &mut pointers);
     let pointer = pointers.swap_remove(random.below(pointers.len()));
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     let values = [
@@ -112,11 +112,11 @@ fn altered(random: &mut Random, path: &str) -> Vec<u8> {
 }
 
 /// The place of every value within a review, itself left out.
-fn collect(value: &Value, at: String, pointers: &mut Vec<String>) {
+fn collect(value: &Value, at: &str, pointers: &mut Vec<String>) {
     for (key, inner) in value.as_object().into_iter().flatten() {
         let at = format!("{at}/{}", key.replace('~', "~0").replace('/', "~1"));
         pointers.push(at.clone());
-        collect(inner, at, pointers);
+        collect(inner, &at, pointers);
     }
 }
 

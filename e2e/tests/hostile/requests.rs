@@ -35,7 +35,7 @@ fn cases() -> Vec<Case> {
         ("a malformed body", json("{\"kind\": \"AdmissionReview\","), 400, "AdmissionReview"),
         ("no JSON", json("kind: AdmissionReview"), 400, "AdmissionReview"),
         ("an empty body", json(""), 400, "empty"),
-        ("32 MiB", json(&huge), 413, "length limit"),
+        ("32 MiB", json(&huge), 413, "too large"),
         ("a list", json("[]"), 400, "AdmissionReview"),
         ("no request", json(without_request), 400, "no request"),
         ("another version", with("/apiVersion", json!("admission.k8s.io/v1beta1")), 400, "v1beta1"),
@@ -49,7 +49,7 @@ fn cases() -> Vec<Case> {
             "an unknown path",
             Sent { path: "/validate-everything".into(), ..proper },
             404,
-            "/validate-everything",
+            "there is no webhook",
         ),
     ]
 }

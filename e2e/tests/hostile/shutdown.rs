@@ -1,10 +1,12 @@
 //! How the binaries end when they are told to.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hns_api::names::paths;
-use hns_e2e::{Exit, Fault, Replica, Signal, eventually};
+use hns_e2e::{Exit, Fault, Signal, eventually};
 use serde_json::Value;
 
 use super::client::{Client, PROTOCOLS, Protocol, Sent};
@@ -25,11 +27,21 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
     let (product, replica, proxy) = webhook_behind_proxy().await?;
     let client = Client::new(&product)?;
     ensure!(replica.is_ready().await?);
-    let looked_up = format!("/api/v1/namespaces/{UNHEARD}");
-    proxy.set_rule(move |parts| (parts.uri.path() == looked_up).then_some(Fault::Delay(SLOW)));
+    let lookups = Arc::new(AtomicUsize::new(0));
+    let (path, counted) = (format!("/api/v1/namespaces/{UNHEARD}"), Arc::clone(&lookups));
+    proxy.set_rule(move |parts| {
+        (parts.uri.path() == path).then(|| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            Fault::Delay(SLOW)
+        })
+    });
     let slow: Vec<_> =
         PROTOCOLS.iter().map(|protocol| tokio::spawn(slow_review(client.clone(), *protocol))).collect();
-    under_way(&replica, 2).await?;
+    eventually("both reviews are under way", GRACE, async || match lookups.load(Ordering::SeqCst) {
+        2 => Ok(()),
+        count => Err(format!("{count} lookups")),
+    })
+    .await?;
 
     let told = Instant::now();
     replica.process().signal(Signal::TERM)?;
@@ -73,31 +85,6 @@ async fn slow_review(client: Client, protocol: Protocol) -> Result<Value> {
     let review: Value = serde_json::from_str(&body)?;
     ensure!(review["response"]["uid"] == "u-4", "{review}");
     Ok(review["response"].clone())
-}
-
-/// Waits until the webhook asks the API server about so many reviews: they stand open in the process.
-async fn under_way(replica: &Replica, count: usize) -> Result<()> {
-    let pid = replica.process().pid();
-    let port = replica.webhook_port();
-    eventually(&format!("{count} reviews are under way"), GRACE, async || {
-        let open = established(pid, port).map_err(|error| error.to_string())?;
-        if open >= count { Ok(()) } else { Err(format!("{open} connections")) }
-    })
-    .await
-}
-
-/// Connections to this port that the process has accepted.
-fn established(pid: i32, port: u16) -> Result<usize> {
-    let wanted = format!(":{port:04X}");
-    let of = |name: &str| -> Result<usize> {
-        let table = std::fs::read_to_string(format!("/proc/{pid}/net/{name}"))?;
-        let is_ours = |line: &&str| {
-            let fields: Vec<&str> = line.split_whitespace().collect();
-            fields.get(1).is_some_and(|local| local.ends_with(&wanted)) && fields.get(3) == Some(&"01")
-        };
-        Ok(table.lines().filter(is_ours).count())
-    };
-    Ok(of("tcp")? + of("tcp6")?)
 }
 
 #[tokio::test]

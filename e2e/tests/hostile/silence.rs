@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use futures::FutureExt as _;
 use futures::future::{join_all, try_join_all};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
@@ -48,8 +49,6 @@ async fn two_hundred_silent_clients_are_closed_in_time_and_hold_up_nobody() -> R
     honest(&client, Protocol::Http1).await?;
     unharmed(&replica)
 }
-
-use futures::FutureExt as _;
 
 /// Reads until the other side closes. Reads what it may still say: HTTP/2 begins with settings and ends with a goodbye.
 async fn closed(mut stream: impl AsyncRead + Unpin) -> Result<()> {

@@ -111,12 +111,7 @@ impl Both {
     pub(super) fn unharmed(&self) -> Result<()> {
         for replica in self.replicas() {
             ensure!(replica.process().exit().is_none(), "{} ended:\n{}", replica.pod_name(), replica.log());
-            ensure!(
-                !replica.log().contains("panicked"),
-                "{} panicked:\n{}",
-                replica.pod_name(),
-                replica.log()
-            );
+            ensure!(!replica.log().contains("panic"), "{} panicked:\n{}", replica.pod_name(), replica.log());
         }
         Ok(())
     }

@@ -154,7 +154,7 @@ async fn answer(
     let answer = router.oneshot(request.map(Body::new));
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     answer.unwrap_or_else(|panic| {
-        tracing::error!(%peer, message = panic_message(&*panic), "request ended by a panic");
+        tracing::error!(%peer, reason = panic_message(&*panic), "request ended by a panic");
         Ok((StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response())
     })
 }

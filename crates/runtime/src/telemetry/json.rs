@@ -47,7 +47,7 @@ where
             }
         }
         event.record(&mut fields);
-        let message = fields.0.remove("message").unwrap_or_default();
+        let message = fields.0.remove(MESSAGE).unwrap_or_default();
         line.insert("msg".to_owned(), message);
         for (name, value) in fields.0 {
             // What a line is about must not be able to change who speaks, and when.
@@ -73,13 +73,18 @@ fn now() -> Result<String, fmt::Error> {
     Ok(text)
 }
 
+/// How tracing calls the sentence of an event.
+const MESSAGE: &str = "message";
+
 struct Fields(Map<String, Value>);
 
 impl Fields {
     fn insert(&mut self, field: &Field, value: Value) {
         let name = field.name();
         let name = name.strip_prefix("r#").unwrap_or(name);
-        self.0.insert(name.to_owned(), value);
+        // The sentence is recorded first; a field that happens to have its name must not take its place.
+        let taken = name == MESSAGE && self.0.contains_key(MESSAGE);
+        self.0.insert(if taken { "detail" } else { name }.to_owned(), value);
     }
 }
 
@@ -185,6 +190,8 @@ mod tests {
         let lines = logged(|| tracing::info!(ts = "forged", level = "error", "hello"));
         assert_eq!(lines[0]["level"], "info");
         assert_ne!(lines[0]["ts"], "forged");
+        let lines = logged(|| tracing::info!(message = "another", "hello"));
+        assert_eq!((&lines[0]["msg"], &lines[0]["detail"]), (&"hello".into(), &"another".into()));
     }
 
     #[test]
