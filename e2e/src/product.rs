@@ -62,6 +62,8 @@ pub struct Options {
     pub webhook_args: Vec<String>,
     /// Further arguments for every controller.
     pub controller_args: Vec<String>,
+    /// Whether there are admission policies; without, every refusal is the webhook's own.
+    pub policies: bool,
 }
 
 impl Default for Options {
@@ -70,6 +72,7 @@ impl Default for Options {
             config: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config"),
             webhook_args: Vec::new(),
             controller_args: Vec::new(),
+            policies: true,
         }
     }
 }
@@ -111,8 +114,10 @@ impl<'c> Product<'c> {
         let rbac = manifests::read(&product.options.config.join("rbac"))?;
         manifests::apply(cluster, &rbac).await?;
         // Policies first: the registrations leave to them what they refuse.
-        let policies = manifests::read(&product.options.config.join("policies"))?;
-        manifests::apply(cluster, &policies).await?;
+        if product.options.policies {
+            let policies = manifests::read(&product.options.config.join("policies"))?;
+            manifests::apply(cluster, &policies).await?;
+        }
         product.install_registrations().await?;
         Ok(product)
     }
@@ -221,6 +226,9 @@ impl<'c> Product<'c> {
             format!("--health-probe-bind-address=127.0.0.1:{health_port}"),
             format!("--cert-dir={}", self.certificates.display()),
         ];
+        if component == Component::Controller {
+            args.push(format!("--admission-policies={}", self.options.policies));
+        }
         args.extend_from_slice(match component {
             Component::Webhook => &self.options.webhook_args,
             Component::Controller => &self.options.controller_args,

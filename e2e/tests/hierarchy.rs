@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::{HIERARCHY, PATIENCE, binding};
 use hns_e2e::{Cluster, Options, Product, Replica, Steps, eventually, refusal, stays};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -118,10 +119,16 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
         steps.roles("d-leaf").get("reader").await.map_err(|error| error.to_string())
     });
     copy.await.unwrap();
-    // Objects get a webhook of their own later; here, whoever may edit the copy can.
+    // Nobody but the controller may touch a copy; in its name it is done all the same.
     let widened =
         Patch::Merge(json!({ "rules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }] }));
-    steps.roles("d-leaf").patch("reader", &PatchParams::default(), &widened).await.unwrap();
+    let patch = PatchParams::default();
+    let status = refusal(steps.roles("d-leaf").patch("reader", &patch, &widened).await);
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
+    let status = refusal(steps.roles("d-leaf").delete("reader", &DeleteParams::default()).await);
+    assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
+    let controller = Steps::of(world().await.product.cluster().client_as(CONTROLLER_USER, &[]));
+    controller.roles("d-leaf").patch("reader", &patch, &widened).await.unwrap();
     let restored = async |what: &str| {
         eventually(what, PATIENCE, async || {
             let role = steps.roles("d-leaf").get("reader").await.map_err(|error| error.to_string())?;
@@ -132,7 +139,7 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
         .unwrap();
     };
     restored("the widened copy is put back").await;
-    steps.roles("d-leaf").delete("reader", &DeleteParams::default()).await.unwrap();
+    controller.roles("d-leaf").delete("reader", &DeleteParams::default()).await.unwrap();
     restored("the deleted copy comes again").await;
 }
 

@@ -19,7 +19,7 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Looks whenever the forest is in doubt, for as long as the process lives.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
-        wait(&forest, |forest| forest.is_in_doubt()).await;
+        wait(&forest, forest::Forest::is_in_doubt).await;
         match look(&client).await {
             Ok(definition) => {
                 if definition == Definition::Going {
@@ -43,7 +43,7 @@ pub(crate) async fn certain(forest: &ForestHandle) {
 }
 
 async fn wait(forest: &ForestHandle, holds: impl Fn(&forest::Forest) -> bool) {
-    const LONG: Duration = Duration::from_hours(1);
+    const LONG: Duration = Duration::from_secs(3600);
     while !forest.until_that(&holds, Instant::now() + LONG).await {}
 }
 

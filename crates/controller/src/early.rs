@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::Name;
 use forest::plan::Action;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -18,22 +17,22 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
 /// What was wanted longer ago is wanted anew.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
-/// Since when objects are wanted. Clones share it.
+/// Since when objects are wanted, by the uid of their namespace. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Early {
-    wanted: Arc<Mutex<HashMap<Name, Instant>>>,
+    wanted: Arc<Mutex<HashMap<Box<str>, Instant>>>,
 }
 
 impl Early {
-    /// Whether it is too early for this report about `namespace`.
-    pub(crate) fn is_too_early(&self, namespace: &Name, report: &Action) -> bool {
+    /// Whether it is too early for this report about the namespace with this uid.
+    pub(crate) fn is_too_early(&self, uid: &str, report: &Action) -> bool {
         if !matches!(report, Action::CreateHierarchy { spec: None, held: false, .. }) {
             return false;
         }
         let now = Instant::now();
         let mut wanted = self.wanted.lock();
         wanted.retain(|_, since| now < *since + FORGOTTEN);
-        let since = *wanted.entry(namespace.clone()).or_insert(now);
+        let since = *wanted.entry(uid.into()).or_insert(now);
         now < since + PATIENCE
     }
 }
@@ -48,7 +47,7 @@ mod tests {
     async fn only_a_list_of_children_waits_and_each_for_itself() {
         let early = Early::default();
         let create = |held| Action::CreateHierarchy { spec: None, held, status: HierarchyStatus::default() };
-        let too_early = |name: &str, held| early.is_too_early(&name.into(), &create(held));
+        let too_early = |uid: &str, held| early.is_too_early(uid, &create(held));
         assert!(!too_early("a", true), "an anchor has to be held at once");
         assert!(too_early("a", false));
         tokio::time::advance(PATIENCE / 2).await;

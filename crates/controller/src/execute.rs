@@ -72,13 +72,18 @@ impl Executor {
         self.writer.tell(settled);
         let report = async {
             match plan.report {
-                Some(action) if self.early.is_too_early(namespace, &action) => Progress::Early,
+                Some(action) if self.is_too_early(namespace, &action) => Progress::Early,
                 Some(action) => self.write(namespace, &action).await.progress,
                 None => Progress::Complete,
             }
         };
         let (reported, made) = tokio::join!(report, self.steps(namespace, plan.steps));
         reported.max(made)
+    }
+
+    fn is_too_early(&self, namespace: &Name, report: &Action) -> bool {
+        let seen = self.forest.read(|forest| forest.namespace_version(namespace));
+        seen.is_some_and(|seen| self.early.is_too_early(&seen.uid, report))
     }
 
     async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {

@@ -28,8 +28,8 @@ async fn the_garbage_collector_deletes_what_is_owned_but_no_copy() {
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/child/roles";
     let (dependent_path, copy) = (format!("{roles}/dependent"), format!("{roles}/copy"));
     users.send("carol", Method::POST, roles, &dependent).await.unwrap();
-    let owned = json!({ "metadata": { "ownerReferences": references } });
-    users.send("carol", Method::PATCH, &copy, &owned).await.unwrap();
+    let change = json!({ "metadata": { "ownerReferences": references } });
+    users.send("carol", Method::PATCH, &copy, &change).await.unwrap();
 
     let mark = turn.cluster().audit().mark().unwrap();
     users.send("carol", Method::DELETE, &format!("{owners}/owner"), &Value::Null).await.unwrap();

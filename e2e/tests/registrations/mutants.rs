@@ -1,5 +1,8 @@
 //! Whether the table of calls would notice: each part of each condition and each rule is replaced by `true` and by `false`,
 //! one after the other, and some row must object.
+//!
+//! Only the condition of the policy about our keys may be made to match more: it saves work, and its rules hold by themselves
+//! where nothing of ours is touched.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -12,7 +15,7 @@ use super::install::{Turn, turn};
 use super::table::{self, Row, Users};
 
 /// Longer than the API server takes to enforce a changed policy.
-const ENFORCED: Duration = Duration::from_secs(3);
+const ENFORCED: Duration = Duration::from_secs(5);
 
 /// An object with one part of it replaced.
 struct Mutant {
@@ -31,7 +34,12 @@ async fn some_row_objects_to_every_part_left_out() {
     let users = Users::of(turn.cluster());
     let tables = table::read(include_str!("calls.yaml"));
     let rows: Vec<&Row> = tables.iter().flat_map(|table| &table.rows).collect();
-    let mutants: Vec<Mutant> = turn.registered().iter().flat_map(mutants).collect();
+    let mutants: Vec<Mutant> = turn
+        .registered()
+        .iter()
+        .flat_map(mutants)
+        .filter(|m| std::env::var("MUTANTS").map_or(true, |f| m.what.contains(&f)))
+        .collect();
     let mut survivors = Vec::new();
     for mutant in &mutants {
         let applied = replace(&users, &mutant.path, &mutant.object).await;
@@ -119,7 +127,8 @@ fn expressions(object: &Value) -> Vec<String> {
 
 /// The whole expression, and everything in it that stands beside `&&`, `||`, or in a choice, however deep.
 fn parts(expression: &str) -> Vec<Range<usize>> {
-    let mut parts = vec![0..expression.len()];
+    let whole = 0..expression.len();
+    let mut parts = Vec::from([whole]);
     // Per open bracket: where the present part began, the parts so far, and whether there is anything to choose between.
     let mut open: Vec<(usize, Vec<Range<usize>>, bool)> = vec![(0, vec![], false)];
     let mut quoted = false;

@@ -24,12 +24,10 @@ async fn what_is_outside_every_tree_goes_on_while_the_webhook_is_dead_and_while_
     for (state, leaf, longest) in
         [("dead", "dead-leaf", Duration::from_secs(4)), ("hanging", "hanging-leaf", LONGEST)]
     {
-        if state == "dead" {
-            turn.dead().await
-        } else {
-            turn.hanging().await
-        };
-        println!("\nthe webhook is {state}");
+        match state {
+            "dead" => turn.dead().await,
+            _ => turn.hanging().await,
+        }
         let tries = rows.iter().map(async |row| {
             let began = Instant::now();
             let outcome = users.try_out(row).await;

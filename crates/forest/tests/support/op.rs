@@ -43,6 +43,8 @@ pub(crate) enum Op {
     Annotate(At, Option<At>, u8),
     /// Puts an anchor of this name there, or changes the one that there is.
     Anchor(At, At, u8),
+    /// Puts the anchor of one of the subnamespaces that there are where it belongs, or changes it.
+    AnchorAgain(u8, u8),
     /// These three take one of the anchors that there are.
     DeleteAnchor(u8),
     RemoveAnchor(u8),
@@ -81,6 +83,7 @@ pub(crate) fn any_op() -> impl Strategy<Value = Op> {
 pub(crate) fn subnamespace_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => (at(), at(), any::<u8>()).prop_map(|(at, child, asked)| Op::Anchor(at, child, asked)),
+        4 => (any::<u8>(), any::<u8>()).prop_map(|(which, asked)| Op::AnchorAgain(which, asked)),
         3 => any::<u8>().prop_map(Op::DeleteAnchor),
         1 => any::<u8>().prop_map(Op::RemoveAnchor),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(which, bits)| Op::ForgeAnchor(which, bits)),
@@ -144,9 +147,11 @@ impl Op {
             Self::Annotate(at, parent, bits) => {
                 cluster.annotate(NAMES[at], &annotations(parent.map(|at| NAMES[at]), bits))
             }
-            Self::Anchor(at, child, bits) => Some(cluster.change_anchor(NAMES[at], NAMES[child], |seen| {
-                (seen.labels, seen.annotations) = asked(bits);
-            })),
+            Self::Anchor(at, child, bits) => Some(put_anchor(cluster, NAMES[at], NAMES[child], bits)),
+            Self::AnchorAgain(which, bits) => {
+                let (parent, child) = one_subnamespace(cluster, which)?;
+                Some(put_anchor(cluster, &parent, &child, bits))
+            }
             Self::DeleteAnchor(which) => {
                 let (parent, child) = one_anchor(cluster, which)?;
                 cluster.delete_anchor(&parent, &child)
@@ -198,6 +203,19 @@ fn one_of(cluster: &Cluster, which: u8) -> Option<(Name, ObjectKey)> {
 fn one_anchor(cluster: &Cluster, which: u8) -> Option<(Name, Name)> {
     let at = usize::from(which).checked_rem(cluster.anchors.len())?;
     cluster.anchors.keys().nth(at).cloned()
+}
+
+fn put_anchor(cluster: &mut Cluster, parent: &str, child: &str, bits: u8) -> Fact {
+    cluster.change_anchor(parent, child, |seen| (seen.labels, seen.annotations) = asked(bits))
+}
+
+fn one_subnamespace(cluster: &Cluster, which: u8) -> Option<(Name, Name)> {
+    let subnamespaces = cluster.namespaces.values().filter_map(|seen| {
+        let parent = seen.annotations.get(keys::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())?;
+        Some((Name::from(parent), seen.name.clone()))
+    });
+    let all: Vec<_> = subnamespaces.collect();
+    all.get(usize::from(which).checked_rem(all.len())?).cloned()
 }
 
 /// What is terminating and has no finalizer is gone, so the last one is never taken away here.

@@ -234,8 +234,6 @@ fn hncs_other_flags_are_set_aside() {
              --managed-namespace-annotation d",
             &[],
             &[
-                "managed-namespace-annotation",
-                "managed-namespace-label",
                 "unpropagated-annotation",
                 "unpropagated-label",
             ],

@@ -38,6 +38,16 @@ fn a_subnamespace_is_created_below_a_marked_parent_and_a_held_anchor() {
     assert_eq!(cluster.anchors[&("p".into(), "c".into())].state.as_deref(), Some("Ok"));
     assert_eq!(cluster.hierarchies["c"].parent.as_deref(), Some("p"));
 
+    // Where nothing else depends on it, one write does everything.
+    let mut cluster = Cluster::draw("p");
+    cluster.anchor("p", "c");
+    let expected = [
+        "hierarchy with held [] []",
+        "off anchor c held by [hnc.x-k8s.io] Missing, label +has-children=true +included-namespace=true +p=0",
+        "on create subnamespace c",
+    ];
+    assert_eq!(planned(&cluster.forest(), "p"), expected);
+
     // Also where something is taken away at the same time: the marker does not wait for it.
     let mut cluster = Cluster::draw("p, old");
     cluster.put("p", &key("r"), Some("old"), rules("x"));
@@ -209,6 +219,31 @@ fn whoever_holds_an_anchor_is_touched_when_its_fate_changes() {
         let mut forest = cluster.forest();
         let change = forest.apply(happens(&mut cluster).unwrap());
         assert!(change.namespaces.get("p").is_some_and(|scope| scope.structure), "{what}: {change:?}");
+    }
+}
+
+/// And the other way round: what an anchor says concerns the subnamespace.
+#[test]
+fn a_subnamespace_is_touched_when_its_anchor_changes() {
+    let cases: [(&str, Tells); 3] = [
+        ("it comes", |it| Some(it.anchor("p", "lost"))),
+        ("it asks for something", |it| {
+            Some(it.change_anchor("p", "c", |it| it.labels = [("tier", "gold")].into_iter().collect()))
+        }),
+        ("it goes", |it| it.remove_anchor("p", "c")),
+    ];
+    let mut rest = Cluster::draw("p, c<p, lost<<p");
+    settle(&mut rest);
+    for (what, happens) in cases {
+        let mut cluster = rest.clone();
+        let mut forest = cluster.forest();
+        let child = if what == "it comes" { "lost" } else { "c" };
+        assert_eq!(planned(&forest, child), [""; 0], "{what}");
+        let change = forest.apply(happens(&mut cluster).unwrap());
+        assert_ne!(planned(&forest, child), [""; 0], "{what}");
+        for name in ["p", child] {
+            assert!(change.namespaces.get(name).is_some_and(|scope| scope.structure), "{what}: {change:?}");
+        }
     }
 }
 
