@@ -210,11 +210,7 @@ impl Forest {
         if change.everything {
             return;
         }
-        let is_orphan = |id: &Id| {
-            let parent = self.tree.parent(*id).map(|parent| self.tree.node(parent));
-            parent.is_some_and(|parent| parent.namespace.is_none())
-        };
-        for orphan in self.tree.ids().filter(is_orphan) {
+        for orphan in self.tree.orphans() {
             for id in self.tree.descendants(orphan).into_iter().chain([orphan]) {
                 for (key, object) in self.objects.within(id) {
                     if matches!(object, Object::Copy(copy) if copy.inherited_from == *name) {

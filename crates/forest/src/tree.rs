@@ -27,6 +27,8 @@ pub(crate) struct Tree {
     ids: HashMap<Name, Id>,
     nodes: Vec<Option<Node>>,
     free: Vec<Id>,
+    /// Those that have children and are not there.
+    missing: BTreeSet<Id>,
     /// Where anchors of a name are.
     holders: HashMap<Name, BTreeSet<Id>>,
 }
@@ -194,10 +196,27 @@ impl Tree {
                 self.descendants(id).into_iter().for_each(|below| change.structure(self.name(below).clone()));
             }
         }
+        for concerned in [Some(id), before.1, parent].into_iter().flatten() {
+            self.note_whether_missing(concerned);
+        }
         if let Some(old) = before.1 {
             self.release(old);
         }
         self.release(id);
+    }
+
+    fn note_whether_missing(&mut self, id: Id) {
+        let node = self.node(id);
+        if node.namespace.is_none() && !node.children.is_empty() {
+            self.missing.insert(id);
+        } else {
+            self.missing.remove(&id);
+        }
+    }
+
+    /// The namespaces whose parent is not there.
+    pub(crate) fn orphans(&self) -> impl Iterator<Item = Id> {
+        self.missing.iter().flat_map(|parent| self.children(*parent)).copied()
     }
 
     fn touch_around(&self, id: Id, change: &mut Change) {

@@ -38,6 +38,7 @@ pub(crate) fn settings() -> RegistrationSettings {
             manager("fleet", "fleet-agent"),
             manager("fleet", "fleet-agents"),
             manager("convoy", "convoy-agent"),
+            manager("convoy", "fleet-agents"),
         ],
         initial_admin: true,
         ..RegistrationSettings::default()

@@ -7,7 +7,7 @@ use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{eventually, refusal};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
@@ -86,7 +86,7 @@ async fn a_new_anchor_is_missing_and_then_ok() -> Result<()> {
     let steps = &scene.steps;
     steps.create_namespace("an-root").await?;
     let api = steps.anchors("an-root");
-    let version = api.list(&Default::default()).await?.metadata.resource_version.unwrap_or_default();
+    let version = api.list(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
     steps.subnamespace(&["an-child", "an-root"]).await?;
     let mut events = api.watch(&WatchParams::default(), &version).await?.boxed();
     let mut states: Vec<String> = Vec::new();

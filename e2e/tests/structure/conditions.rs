@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result, ensure};
 use hns_e2e::steps::{HIERARCHY, PATIENCE};
 use hns_e2e::{Steps, eventually, refusal};
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::scene::{Structure, scene};
@@ -217,8 +217,8 @@ async fn an_explicit_false_survives_the_controllers_rewriting() -> Result<()> {
     steps.configure("ef-child", json!({ "allowCascadingDeletion": false })).await?;
     // The controller rewrites the spec, because the anchor says something new.
     let labels = json!([{ "key": "structure.test/team", "value": "a" }]);
-    let patch = kube::api::Patch::Merge(json!({ "spec": { "labels": labels } }));
-    steps.anchors("ef-root").patch("ef-child", &Default::default(), &patch).await?;
+    let patch = Patch::Merge(json!({ "spec": { "labels": labels } }));
+    steps.anchors("ef-root").patch("ef-child", &PatchParams::default(), &patch).await?;
     let rewritten = steps
         .hierarchy_is("ef-child", "has the anchor's labels", |it| it["spec"]["labels"] == labels)
         .await?;

@@ -1,4 +1,4 @@
-//! A core ResourceQuota limits how many subnamespaces a namespace may have. Nothing of hns is needed for it, and nothing may
+//! A core `ResourceQuota` limits how many subnamespaces a namespace may have. Nothing of hns is needed for it, and nothing may
 //! be in its way.
 
 use std::time::Duration;

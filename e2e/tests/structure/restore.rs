@@ -12,35 +12,39 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Steps, eventually};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, Structure, scene};
 use super::shuffle::Dice;
 
-const ORDERS: u64 = 20;
+/// Several trees of the same shape go through it side by side: most of a deletion is waiting.
+const FAMILIES: u64 = 4;
+const ORDERS_EACH: u64 = 5;
 const SEED: u64 = 0x0e57_04e5;
-const PREFIX: &str = "rs-";
 
-/// Namespace, parent, and whether it is a subnamespace. Five levels.
+/// Namespace, parent, and whether it is a subnamespace; without the name of the family. Five levels.
 const TREE: [(&str, &str, bool); 15] = [
-    ("rs-root", "", false),
-    ("rs-a", "rs-root", true),
-    ("rs-a-1", "rs-a", true),
-    ("rs-a-1-full", "rs-a-1", false),
-    ("rs-a-1-full-sub", "rs-a-1-full", true),
-    ("rs-a-1-sub", "rs-a-1", true),
-    ("rs-a-2", "rs-a", false),
-    ("rs-a-2-sub", "rs-a-2", true),
-    ("rs-b", "rs-root", false),
-    ("rs-b-1", "rs-b", true),
-    ("rs-b-2", "rs-b", false),
-    ("rs-b-2-full", "rs-b-2", false),
-    ("rs-c", "rs-root", true),
-    ("rs-c-1", "rs-c", true),
-    ("rs-lone", "", false),
+    ("root", "", false),
+    ("a", "root", true),
+    ("a-1", "a", true),
+    ("a-1-full", "a-1", false),
+    ("a-1-full-sub", "a-1-full", true),
+    ("a-1-sub", "a-1", true),
+    ("a-2", "a", false),
+    ("a-2-sub", "a-2", true),
+    ("b", "root", false),
+    ("b-1", "b", true),
+    ("b-2", "b", false),
+    ("b-2-full", "b-2", false),
+    ("c", "root", true),
+    ("c-1", "c", true),
+    ("lone", "", false),
 ];
+
+/// Where there is a role and a binding.
+const SOURCES: [&str; 4] = ["root", "a", "a-1-full", "b-2"];
 
 /// Exported kinds, by the name that kubectl knows them under.
 const KINDS: [(&str, &str, &str, &str); 5] = [
@@ -55,25 +59,23 @@ const KINDS: [(&str, &str, &str, &str); 5] = [
 async fn a_tree_comes_back_as_it_was_in_any_order() -> Result<()> {
     let scene = scene().await?;
     let restorer = hire(&scene).await?;
-    build(&scene.steps).await?;
-    let exported = settled(&scene).await?;
-    println!("{} objects; seed {SEED:#x}", exported.len());
-    let wanted = compared(&exported);
-    for order in 0..ORDERS {
-        // Past the rules: they would have it done from below, anchor by anchor.
-        let names: Vec<String> = TREE.iter().map(|(name, ..)| (*name).to_owned()).collect();
-        scene.slipped.delete_namespaces(&names).await?;
-        let present =
-            restore(&restorer, &exported, SEED + order).await.with_context(|| format!("order {order}"))?;
-        eventually(&format!("order {order}: all is as it was"), Duration::from_secs(60), async || {
-            let seen = export(&scene).await.map_err(|error| format!("{error:#}"))?;
-            let seen = compared(&seen);
-            if seen == wanted { Ok(()) } else { Err(difference(&wanted, &seen)) }
-        })
+    let families = (0..FAMILIES).map(|number| Family {
+        prefix: format!("rs-{number}-"),
+        scene: &scene,
+        restorer: &restorer,
+    });
+    let families: Vec<_> = families.collect();
+    println!("seed {SEED:#x}");
+    futures::future::try_join_all(families.iter().zip(0..).map(|(family, number)| family.live(number)))
         .await?;
-        println!("order {order}: as it was; {present} objects were there before their turn");
-    }
     Ok(())
+}
+
+/// One tree. Its names begin with its prefix.
+struct Family<'a, H> {
+    prefix: String,
+    scene: &'a Scene<H>,
+    restorer: &'a Steps,
 }
 
 /// Has every right, as a restore tool does, and is in the group that the flag names.
@@ -86,105 +88,167 @@ async fn hire<H>(scene: &Scene<H>) -> Result<Steps> {
     Api::all(scene.cluster().admin()).create(&PostParams::default(), &binding).await?;
     let restorer = Steps::of(scene.cluster().client_as("restore-tool", &["restore-operators"]));
     eventually("its rights are known", PATIENCE, async || {
-        restorer.namespaces().list(&Default::default()).await.map(drop).map_err(|error| error.to_string())
+        restorer.namespaces().list(&ListParams::default()).await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
     Ok(restorer)
 }
 
-async fn build(steps: &Steps) -> Result<()> {
-    let mut paths: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (name, parent, is_subnamespace) in TREE {
-        let above = paths.get(parent).map(Vec::as_slice).unwrap_or_default();
-        let path = [&[name], above].concat();
-        if is_subnamespace {
-            steps.subnamespace(&path).await?;
-        } else {
-            steps.plant(&[(name, parent)]).await?;
-            let marks = json!({ "labels": { "colour": name }, "annotations": { "example.com/owner": name } });
-            steps.change_namespace(name, json!({ "metadata": marks })).await?;
-        }
-        paths.insert(name, path);
+impl<H> Family<'_, H> {
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
     }
-    let pair = |key: &str, value: &str| json!([{ "key": format!("structure.test/{key}"), "value": value }]);
-    steps
-        .configure("rs-root", json!({ "labels": pair("team", "red"), "annotations": pair("note", "all") }))
-        .await?;
-    steps
-        .configure("rs-a-2", json!({ "labels": pair("cost", "low"), "allowCascadingDeletion": false }))
-        .await?;
-    steps.configure("rs-c", json!({ "allowCascadingDeletion": true })).await?;
-    for (parent, child) in [("rs-root", "rs-a"), ("rs-b", "rs-b-1")] {
-        let labels = Patch::Merge(json!({ "spec": { "labels": pair("tier", child) } }));
-        steps.anchors(parent).patch(child, &PatchParams::default(), &labels).await?;
-    }
-    for place in ["rs-root", "rs-a", "rs-a-1-full", "rs-b-2"] {
-        let role = format!("{place}-role");
-        steps.create_role(place, &role, (&["get", "list"], "", "pods")).await?;
-        steps.create_binding(place, &role, ("Role", &role), "alice").await?;
-    }
-    for path in paths.values() {
-        steps.labelled(path).await?;
-    }
-    Ok(())
-}
 
-/// The export, once it has stopped changing and holds every copy.
-async fn settled<H>(scene: &Scene<H>) -> Result<Vec<Value>> {
-    let below = |place: &str| {
-        let is_below = |name: &str| {
-            std::iter::successors(Some(name), |name| {
-                TREE.iter().find(|(it, ..)| it == name).map(|(_, parent, _)| *parent)
-            })
-            .any(|it| it == place)
+    /// Itself first, then its parent, and so on.
+    fn path(&self, name: &str) -> Vec<String> {
+        let parent = |name: &&'static str| {
+            TREE.iter().find(|(it, ..)| it == name).map(|(_, parent, _)| *parent).filter(|it| !it.is_empty())
         };
-        TREE.iter().filter(|(name, ..)| is_below(name)).count()
-    };
-    let bindings: usize = ["rs-root", "rs-a", "rs-a-1-full", "rs-b-2"].into_iter().map(below).sum();
-    let count = |objects: &[Value], kind: &str| objects.iter().filter(|it| it["kind"] == kind).count();
-    let mut last = None;
-    eventually("the tree is complete and at rest", Duration::from_secs(60), async || {
-        let seen = export(scene).await.map_err(|error| format!("{error:#}"))?;
-        let now = Some(compared(&seen));
-        let rests = std::mem::replace(&mut last, now.clone()) == now;
-        let counts = KINDS.map(|(.., kind)| count(&seen, kind));
-        if rests && counts == [TREE.len(), TREE.len() - 1, 8, bindings, bindings] {
-            Ok(seen)
-        } else {
-            Err(format!("{counts:?}"))
-        }
-    })
-    .await
-}
+        let known = TREE.iter().find(|(it, ..)| *it == name).map(|(it, ..)| *it);
+        std::iter::successors(known, parent).map(|it| self.name(it)).collect()
+    }
 
-/// What `kubectl get -o yaml` prints of the tree.
-async fn export<H>(scene: &Scene<H>) -> Result<Vec<Value>> {
-    let kinds = KINDS.map(|(plural, ..)| plural).join(",");
-    let text = scene.cluster().kubectl().args(["get", &kinds, "-A", "-o", "yaml"]).ok().await?;
-    let list: Value = serde_saphyr::from_str(&text).context("what kubectl prints")?;
-    let items = list["items"].as_array().context("a list")?;
-    Ok(items.iter().filter(|it| place(it).starts_with(PREFIX)).cloned().collect())
+    async fn live(&self, number: u64) -> Result<()> {
+        self.build().await?;
+        let wanted = self.settled().await?;
+        let exported = self.export().await?;
+        println!("{}: {} objects", self.prefix, exported.len());
+        for order in number * ORDERS_EACH..(number + 1) * ORDERS_EACH {
+            self.vanish().await?;
+            let present = restore(self.restorer, &exported, SEED + order)
+                .await
+                .with_context(|| format!("order {order}"))?;
+            eventually(&format!("order {order}: all is as it was"), Duration::from_secs(60), async || {
+                // Looking costs the cluster more than most of what it is doing.
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                let seen = self.seen().await.map_err(|error| format!("{error:#}"))?;
+                if seen == wanted { Ok(()) } else { Err(difference(&wanted, &seen)) }
+            })
+            .await?;
+            println!("order {order}: as it was; {present} objects were there before their turn");
+        }
+        Ok(())
+    }
+
+    /// Deletes everything at once, past the rules: they would have it done from below, anchor by anchor. Left to themselves
+    /// the anchors would wait for each other, level by level.
+    async fn vanish(&self) -> Result<()> {
+        let slipped = &self.scene.slipped;
+        let names: Vec<String> = TREE.iter().map(|(name, ..)| self.name(name)).collect();
+        for name in &names {
+            slipped.namespaces().delete(name, &DeleteParams::default()).await?;
+        }
+        let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+        for (child, parent, _) in TREE.iter().filter(|(.., is_subnamespace)| *is_subnamespace) {
+            let (child, anchors) = (self.name(child), slipped.anchors(&self.name(parent)));
+            anchors.delete(&child, &DeleteParams::default()).await?;
+            anchors.patch(&child, &PatchParams::default(), &release).await?;
+        }
+        for name in &names {
+            slipped.gone(name).await?;
+        }
+        Ok(())
+    }
+
+    async fn build(&self) -> Result<()> {
+        let steps = &self.scene.steps;
+        for (name, ..) in TREE {
+            self.plant(name).await?;
+        }
+        let pair =
+            |key: &str, value: &str| json!([{ "key": format!("structure.test/{key}"), "value": value }]);
+        let root = json!({ "labels": pair("team", "red"), "annotations": pair("note", "all") });
+        steps.configure(&self.name("root"), root).await?;
+        let explicit = json!({ "labels": pair("cost", "low"), "allowCascadingDeletion": false });
+        steps.configure(&self.name("a-2"), explicit).await?;
+        // The hierarchy of the second is there before its turn, below one that is halted until its own parent is back.
+        for name in ["c", "c-1"] {
+            steps.configure(&self.name(name), json!({ "allowCascadingDeletion": true })).await?;
+        }
+        for (parent, child) in [("root", "a"), ("b", "b-1")] {
+            let labels = Patch::Merge(json!({ "spec": { "labels": pair("tier", child) } }));
+            let anchors = steps.anchors(&self.name(parent));
+            anchors.patch(&self.name(child), &PatchParams::default(), &labels).await?;
+        }
+        for place in SOURCES {
+            let role = self.name(&format!("{place}-role"));
+            steps.create_role(&self.name(place), &role, (&["get", "list"], "", "pods")).await?;
+            steps.create_binding(&self.name(place), &role, ("Role", &role), "alice").await?;
+        }
+        Ok(())
+    }
+
+    async fn plant(&self, name: &str) -> Result<()> {
+        let steps = &self.scene.steps;
+        let path = self.path(name);
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        if TREE.iter().any(|(it, _, is_subnamespace)| *it == name && *is_subnamespace) {
+            return steps.subnamespace(&path).await;
+        }
+        steps.plant(&[(path[0], path.get(1).copied().unwrap_or_default())]).await?;
+        let marks = json!({ "labels": { "colour": name }, "annotations": { "example.com/owner": name } });
+        steps.change_namespace(path[0], json!({ "metadata": marks })).await?;
+        steps.labelled(&path).await
+    }
+
+    /// The tree, once it has stopped changing and holds every copy.
+    async fn settled(&self) -> Result<BTreeMap<String, Value>> {
+        let below = |place: &str| {
+            TREE.iter().filter(|(name, ..)| self.path(name).contains(&self.name(place))).count()
+        };
+        let copies: usize = SOURCES.into_iter().map(below).sum();
+        let subnamespaces = TREE.iter().filter(|(.., is_subnamespace)| *is_subnamespace).count();
+        // A namespace that stands alone has no hierarchy.
+        let wanted = [TREE.len(), TREE.len() - 1, subnamespaces, copies, copies];
+        let mut last = None;
+        eventually("the tree is complete and at rest", Duration::from_secs(60), async || {
+            let seen = self.seen().await.map_err(|error| format!("{error:#}"))?;
+            let rests = last.replace(seen.clone()).is_some_and(|last| last == seen);
+            let counts = KINDS.map(|(.., kind)| seen.values().filter(|it| it["kind"] == kind).count());
+            if rests && counts == wanted {
+                Ok(seen)
+            } else {
+                Err(format!("{counts:?} instead of {wanted:?}"))
+            }
+        })
+        .await
+    }
+
+    /// What `kubectl get -o yaml` prints of the tree.
+    async fn export(&self) -> Result<Vec<Value>> {
+        let kinds = KINDS.map(|(plural, ..)| plural).join(",");
+        let text = self.scene.cluster().kubectl().args(["get", &kinds, "-A", "-o", "yaml"]).ok().await?;
+        let list: Value = serde_saphyr::from_str(&text).context("what kubectl prints")?;
+        let items = list["items"].as_array().context("a list")?;
+        Ok(items.iter().filter(|it| place(it).starts_with(&self.prefix)).cloned().collect())
+    }
+
+    /// What must come back: everything but what the API server gives to each object anew, and when conditions began.
+    async fn seen(&self) -> Result<BTreeMap<String, Value>> {
+        let mut seen = BTreeMap::new();
+        for (_, group, version, kind) in KINDS {
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+            let api: Api<DynamicObject> = Api::all_with(self.scene.steps.client.clone(), &resource);
+            for object in api.list(&ListParams::default()).await? {
+                let mut object = portable(&serde_json::to_value(object)?);
+                if !place(&object).starts_with(&self.prefix) {
+                    continue;
+                }
+                object["kind"] = json!(kind);
+                for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+                    condition["lastTransitionTime"] = Value::Null;
+                }
+                seen.insert(format!("{} {kind} {}", place(&object), object["metadata"]["name"]), object);
+            }
+        }
+        Ok(seen)
+    }
 }
 
 /// The namespace that an object is or is in.
 fn place(object: &Value) -> &str {
     let metadata = &object["metadata"];
     metadata["namespace"].as_str().or(metadata["name"].as_str()).unwrap_or_default()
-}
-
-/// What must come back: everything but what the API server gives to each object anew, and when conditions began.
-fn compared(objects: &[Value]) -> BTreeMap<String, Value> {
-    let comparable = |object: &Value| {
-        let mut object = portable(object);
-        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
-            condition["lastTransitionTime"] = Value::Null;
-        }
-        object
-    };
-    objects
-        .iter()
-        .map(|it| (format!("{} {} {}", place(it), it["kind"], it["metadata"]["name"]), comparable(it)))
-        .collect()
 }
 
 fn difference(wanted: &BTreeMap<String, Value>, seen: &BTreeMap<String, Value>) -> String {

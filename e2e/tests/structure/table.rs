@@ -39,11 +39,7 @@ async fn every_line_is_answered_as_the_table_says() -> Result<()> {
         let lines: Vec<Line> = read(file)?;
         for line in lines {
             let (allowed, refused) = answers.entry((file, line.row.clone())).or_default();
-            if line.is_allowed() {
-                *allowed += 1
-            } else {
-                *refused += 1
-            }
+            *(if line.is_allowed() { allowed } else { refused }) += 1;
             match line.run(scene.cluster()).await? {
                 Ok(answer) => println!("{file} {line}: {answer}"),
                 Err(answer) => wrong.push(format!("{file} {line}\n    but it is {answer}")),

@@ -247,6 +247,14 @@ impl Asked<'_> {
         if matches!(self.presence(parent)?, Presence::Here) {
             return Ok(Vec::new());
         }
+        let absent = || {
+            Err(Denial::forbidden(format!("the requested parent {parent:?} does not exist; create it first"))
+                .into())
+        };
+        if !managed_keys::is_dns_label(parent) {
+            // No namespace can ever have this name.
+            return absent();
+        }
         let rights =
             [Question::MayCreateNamespace(parent.clone()), Question::MayCreateHierarchy(parent.clone())];
         all_answered(&rights, self.answers)?;
@@ -256,8 +264,7 @@ impl Asked<'_> {
                 self.request.namespace
             )]);
         }
-        Err(Denial::forbidden(format!("the requested parent {parent:?} does not exist; create it first"))
-            .into())
+        absent()
     }
 
     /// Row 10.

@@ -233,10 +233,7 @@ fn hncs_other_flags_are_set_aside() {
             "--unpropagated-annotation a --unpropagated-label=b --managed-namespace-label c \
              --managed-namespace-annotation d",
             &[],
-            &[
-                "unpropagated-annotation",
-                "unpropagated-label",
-            ],
+            &["unpropagated-annotation", "unpropagated-label"],
         ),
         (
             "--enable-leader-election --no-webhooks --webhooks-only --enable-test-log \

@@ -154,37 +154,33 @@ impl<'a> Right<'a> {
         user: &str,
         paths: &BTreeMap<&str, Vec<&str>>,
     ) -> Result<()> {
-        match self.namespace {
-            Some(namespace) => {
-                // It is propagated: a name of its own in every namespace, or it would be in the way of itself.
-                let name = format!("{user}-in-{namespace}");
-                steps.create_role(namespace, &name, (&self.verbs, self.group, self.resources[0])).await?;
-                steps.create_binding(namespace, &name, ("Role", &name), user).await?;
-                let below = paths.iter().filter(|(_, path)| path.contains(&namespace)).map(|(name, _)| *name);
-                for place in below.chain([namespace]) {
-                    self.holds(cluster, user, Some(place)).await?;
-                }
-                Ok(())
-            }
-            None => {
-                self.give_everywhere(cluster, user).await?;
-                self.holds(cluster, user, None).await
-            }
+        let Some(namespace) = self.namespace else {
+            self.give_everywhere(cluster, user).await?;
+            return self.holds(cluster, user, None).await;
+        };
+        // It is propagated: a name of its own in every namespace, or it would be in the way of itself.
+        let name = format!("{user}-in-{namespace}");
+        steps.create_role(namespace, &name, (&self.verbs, self.group, self.resources[0])).await?;
+        steps.create_binding(namespace, &name, ("Role", &name), user).await?;
+        let below = paths.iter().filter(|(_, path)| path.contains(&namespace)).map(|(name, _)| *name);
+        for place in below.chain([namespace]) {
+            self.holds(cluster, user, Some(place)).await?;
         }
+        Ok(())
     }
 
     async fn give_everywhere(&self, cluster: &Cluster, user: &str) -> Result<()> {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
         let name = format!("{user}-{}-{}", self.verbs.join("-"), self.resources[0]).replace('*', "all");
         let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
-        let rule = PolicyRule {
+        let allowed = PolicyRule {
             verbs: owned(&self.verbs),
             api_groups: Some(owned(&[self.group])),
             resources: Some(owned(&self.resources)),
             ..PolicyRule::default()
         };
         let role =
-            ClusterRole { metadata: metadata.clone(), rules: Some(vec![rule]), ..ClusterRole::default() };
+            ClusterRole { metadata: metadata.clone(), rules: Some(vec![allowed]), ..ClusterRole::default() };
         let binding = ClusterRoleBinding {
             metadata,
             role_ref: RoleRef {

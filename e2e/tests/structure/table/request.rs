@@ -94,7 +94,7 @@ impl Request {
                 ("PUT", format!("{}/{finalize}", target.path), "application/json", object)
             }
             Self::Change(target, through, patch) => {
-                let subresource = through.iter().map(|it| format!("/{it}")).collect::<String>();
+                let subresource = through.as_ref().map_or_else(String::new, |it| format!("/{it}"));
                 (
                     "PATCH",
                     format!("{}{subresource}", target.path),

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, literal};
-use super::super::conditions::{not_the_controller, restoring};
+use super::super::conditions::{not_the_controller, requested_by};
 use super::super::entries::rule;
 use super::{Policy, must, must_saying, variable};
 
@@ -80,7 +80,7 @@ fn source() -> Variable {
 /// Whoever restores a backup brings copies back, too; what is wrong about them the controller puts right.
 fn creation(settings: &RegistrationSettings) -> Validation {
     must(
-        format!("request.operation != 'CREATE' || {}", restoring(settings)),
+        format!("request.operation != 'CREATE' || {}", requested_by(&settings.restore_identities)),
         "an object with the label hnc.x-k8s.io/inherited-from is a copy, which nobody can create by hand; create its source",
     )
 }
