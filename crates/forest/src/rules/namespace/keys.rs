@@ -9,11 +9,11 @@ use crate::rules::{Check, Denial, Operation, Verdict};
 
 impl Asked<'_> {
     pub(super) fn keys(&self) -> Check {
+        self.tree_labels()?;
         self.included()?;
         self.excluded()?;
         self.marker()?;
-        self.external_manager()?;
-        self.tree_labels()
+        self.external_manager()
     }
 
     /// Rule a. A managed namespace may be created without the label, which the controller adds then: with the mutating
