@@ -1,6 +1,12 @@
 //! Two users cross two parents at the same moment. One replica never lets both through; what two replicas let through
 //! together, the controller reports and halts.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which end where something is not as it should be"
+)]
+
 use std::time::{Duration, Instant};
 
 use hns_api::HierarchyConfiguration;

@@ -114,10 +114,8 @@ pub(super) fn old_annotation(key: &str) -> String {
 
 /// Whether there are too many labels or annotations to look at each.
 pub(super) fn many_keys() -> String {
-    let sizes = ["labels", "annotations"].into_iter().flat_map(|map| {
-        [new_map(map), old_map(map)].map(|map| format!("{map}.orValue({{}}).size() > {MANY_KEYS}"))
-    });
-    any_of(&sizes.collect::<Vec<_>>())
+    let maps = ["labels", "annotations"].into_iter().flat_map(|map| [new_map(map), old_map(map)]);
+    any_of(&maps.map(|map| is_big(&map)).collect::<Vec<_>>())
 }
 
 /// Whether a key of ours is added to, changed on or removed from a namespace. On CREATE every one is added. Only after
@@ -126,13 +124,28 @@ pub(super) fn many_keys() -> String {
 /// The one key that the mutating webhook adds by itself is let pass with the one right value, or it would send every
 /// CREATE to the validating one.
 pub(super) fn our_keys_differ(settings: &RegistrationSettings) -> String {
-    let harmless = format!(
-        " && !(k == {} && {}[?k].orValue('') == 'true' && {})",
-        literal(labels::INCLUDED_NAMESPACE),
-        new_map("labels"),
-        managed(settings, NEW_NAME)
-    );
+    let harmless = format!(" && !({} && {})", is_included(), managed(settings, NEW_NAME));
     any_of(&[set("labels", &harmless), removed("labels"), set("annotations", ""), removed("annotations")])
+}
+
+/// The same for a managed namespace that is being created, its size included.
+pub(super) fn new_keys_are_many_or_ours() -> String {
+    let [labels, annotations] = ["labels", "annotations"].map(new_map);
+    any_of(&[
+        is_big(&labels),
+        is_big(&annotations),
+        format!("{labels}.orValue({{}}).exists(k, {} && !({}))", is_ours(), is_included()),
+        format!("{annotations}.orValue({{}}).exists(k, {})", is_ours()),
+    ])
+}
+
+fn is_big(map: &str) -> String {
+    format!("{map}.orValue({{}}).size() > {MANY_KEYS}")
+}
+
+/// Whether the key is the included label's, and its value as it should be.
+fn is_included() -> String {
+    format!("k == {} && {}[?k].orValue('') == 'true'", literal(labels::INCLUDED_NAMESPACE), new_map("labels"))
 }
 
 fn set(map: &str, unless: &str) -> String {

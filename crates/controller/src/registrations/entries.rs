@@ -10,9 +10,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::RegistrationSettings;
 use super::cel::{all_of, any_of, literal};
 use super::conditions::{
-    NEW_NAME, OLD_IS_GOING, condition, managed, many_keys, new_annotation, not_the_controller,
-    not_the_namespace_controller, old_annotation, old_has_children, old_is_subnamespace, our_keys_differ,
-    restoring,
+    NEW_NAME, OLD_IS_GOING, condition, managed, many_keys, new_annotation, new_keys_are_many_or_ours,
+    not_the_controller, not_the_namespace_controller, old_annotation, old_has_children, old_is_subnamespace,
+    our_keys_differ, restoring,
 };
 
 /// Seconds after which the API server gives up on an answer that it refuses without.
@@ -66,13 +66,12 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
 /// name that others wait for as their parent.
 fn late_namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = format!(
-        "request.operation == 'DELETE' ?\n{} && !{OLD_IS_GOING} &&\n!{} && !{} :\n{} &&\n!({} ||\n{})",
+        "request.operation == 'DELETE' ?\n{} && !{OLD_IS_GOING} &&\n!{} && !{} :\n{} &&\n!({})",
         managed(settings, "oldObject.metadata.name"),
         old_has_children(),
         old_is_subnamespace(),
         managed(settings, NEW_NAME),
-        many_keys(),
-        our_keys_differ(settings)
+        new_keys_are_many_or_ours()
     );
     Entry {
         name: names::webhooks::LATE_NAMESPACES,
