@@ -115,7 +115,10 @@ mod tests {
     }
 
     fn admit(pending: &Pending, forest: &Forest, change: Adoption, dry_run: bool) -> Result<(), Held> {
-        pending.admit(forest, || Ok::<_, ()>(Some(change)), dry_run).unwrap()
+        match pending.admit(forest, || Ok::<_, ()>(Some(change)), dry_run) {
+            Ok(admitted) => admitted,
+            Err(()) => panic!("it was judged"),
+        }
     }
 
     #[tokio::test(start_paused = true)]

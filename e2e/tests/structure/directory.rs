@@ -12,29 +12,31 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
-use super::scene::{Scene, Structure, scene};
+use super::scene::{Scene, Structure, among_others, scene_in_rounds};
 use super::shuffle::Dice;
 
 const NAMESPACES: usize = 30;
-const ROUNDS: u64 = 20;
+const SETS: [&str; 4] = ["dir-a", "dir-b", "dir-c", "dir-d"];
+const ROUNDS_EACH: u64 = 5;
 const SEED: u64 = 0x5eed_0d1e;
 const USER: &str = "gitops";
 
 #[tokio::test]
 #[ignore = "needs a run on a quiet machine before it may count"]
 async fn a_directory_of_new_namespaces_is_applied_in_one_go() -> Result<()> {
-    let scene = scene().await?;
+    let scene = scene_in_rounds().await?;
     hire(&scene).await?;
     println!("seed {SEED:#x}");
-    // While one set of names is being deleted, the other is applied; each comes again and again.
-    let sets = tokio::join!(rounds(&scene, "dir-a"), rounds(&scene, "dir-b"));
-    sets.0.and(sets.1)
+    // While one set of names is being deleted, another is applied; each comes again and again.
+    futures::future::try_join_all(SETS.map(|set| rounds(&scene, set))).await.map(drop)
 }
 
 async fn rounds<H>(scene: &Scene<H>, set: &str) -> Result<()> {
     let directory = tempfile::tempdir()?;
-    for round in 0..ROUNDS / 2 {
-        let tree = tree(set, SEED + round);
+    let seed = set.bytes().fold(SEED, |seed, byte| seed * 31 + u64::from(byte));
+    for round in 0..ROUNDS_EACH {
+        let _place = among_others().await;
+        let tree = tree(set, seed + round);
         write(directory.path(), &tree)?;
         apply(scene, directory.path(), (set, round)).await?;
         for name in tree.keys() {

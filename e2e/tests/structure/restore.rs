@@ -16,7 +16,7 @@ use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Pos
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, Structure, scene};
+use super::scene::{Scene, Structure, among_others, scene_in_rounds};
 use super::shuffle::Dice;
 
 /// Several trees of the same shape go through it side by side: most of a deletion is waiting.
@@ -58,7 +58,7 @@ const KINDS: [(&str, &str, &str, &str); 5] = [
 #[tokio::test]
 #[ignore = "needs a run on a quiet machine before it may count"]
 async fn a_tree_comes_back_as_it_was_in_any_order() -> Result<()> {
-    let scene = scene().await?;
+    let scene = scene_in_rounds().await?;
     let restorer = hire(&scene).await?;
     let families = (0..FAMILIES).map(|number| Family {
         prefix: format!("rs-{number}-"),
@@ -115,6 +115,7 @@ impl<H> Family<'_, H> {
         let exported = self.export().await?;
         println!("{}: {} objects", self.prefix, exported.len());
         for order in number * ORDERS_EACH..(number + 1) * ORDERS_EACH {
+            let _place = among_others().await;
             self.vanish().await?;
             let present = restore(self.restorer, &exported, SEED + order)
                 .await

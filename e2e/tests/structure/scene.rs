@@ -105,6 +105,11 @@ pub(crate) async fn scene() -> Result<Scene> {
     Scene::new(world().await?, held)
 }
 
+/// The installation, for a test of many rounds: it has to hold [`among_others`] in each, and lets go of it in between.
+pub(crate) async fn scene_in_rounds() -> Result<Scene<()>> {
+    Scene::new(world().await?, ())
+}
+
 /// The installation, with nothing else going on in this suite.
 pub(crate) async fn scene_alone() -> Result<Scene<RwLockWriteGuard<'static, ()>>> {
     let world = world().await?;
