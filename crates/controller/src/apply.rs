@@ -8,7 +8,7 @@ mod structure;
 use std::time::Duration;
 
 use forest::plan::{Action, Content};
-use forest::{Fact, Kind, KindId, Name, ObjectKey, Version};
+use forest::{Fact, Kind, KindId, Name, ObjectKey, Settings, Version};
 use hns_runtime::{feed, ingest};
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use kube::core::DynamicObject;
@@ -50,6 +50,7 @@ pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) namespace: &'a Name,
     pub(crate) kind: &'a (dyn Fn(KindId) -> Kind + Sync),
+    pub(crate) settings: &'a Settings,
 }
 
 /// The name of an action, for counting.
@@ -109,7 +110,7 @@ impl Applier<'_> {
         let manifest = content.0.manifest(&kind, self.namespace, &key.name, source, None);
         let object = serde_json::from_value(manifest).map_err(kube::Error::SerdeError)?;
         let created = self.objects(&kind).create(&post_params(false), &object).await?;
-        Ok(object_fact(key.kind, created))
+        Ok(self.seen(key.kind, &kind, created))
     }
 
     /// Replaces the object whole. What cannot be changed in place (a binding's roleRef) is created anew, if the API server
@@ -128,7 +129,7 @@ impl Applier<'_> {
             Err(kube::Error::Api(status)) if status.code == 422 && kind.binds_subjects() => {
                 self.recreate(&kind, key, version, source, content).await
             }
-            replaced => conclude(replaced.map(|object| object_fact(key.kind, object))),
+            replaced => conclude(replaced.map(|object| self.seen(key.kind, &kind, object))),
         }
     }
 
@@ -171,10 +172,18 @@ impl Applier<'_> {
         let gone =
             || Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid.clone());
         match self.objects(&kind).delete(&key.name, &params).await {
-            Ok(deleted) => Ok(deleted.left().map_or_else(gone, |object| object_fact(key.kind, object))),
+            Ok(deleted) => Ok(deleted.left().map_or_else(gone, |object| self.seen(key.kind, &kind, object))),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
             Err(error) => Err(error),
         }
+    }
+
+    fn seen(&self, id: KindId, kind: &Kind, object: DynamicObject) -> Fact {
+        let content = match object.data {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        };
+        Fact::Object(id, ingest::object(kind, self.settings, object.metadata, content))
     }
 
     fn objects(&self, kind: &Kind) -> Api<DynamicObject> {
@@ -198,14 +207,6 @@ fn post_params(dry_run: bool) -> PostParams {
 
 fn patch_params() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() }
-}
-
-fn object_fact(kind: KindId, object: DynamicObject) -> Fact {
-    let content = match object.data {
-        Value::Object(fields) => Some(fields),
-        _ => None,
-    };
-    Fact::Object(kind, ingest::object(object.metadata, content))
 }
 
 /// What an answer of the API server means.

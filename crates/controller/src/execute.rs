@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::plan::{Action, Plan, Step};
-use forest::{Fact, KindId, Name, Version};
+use forest::{Fact, Forest, KindId, Name, Version};
 use futures::future::join_all;
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use kube::Client;
@@ -115,7 +115,8 @@ impl Executor {
             return Progress::Stopped.into();
         }
         let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
-        let applier = Applier { client: &self.client, namespace, kind: &kind };
+        let settings = self.forest.read(Forest::shared_settings);
+        let applier = Applier { client: &self.client, namespace, kind: &kind, settings: &settings };
         let outcome = applier.apply(action).await;
         self.metrics.wrote(action_label(action), &outcome);
         if let Outcome::Transient(_, Some(wait)) = &outcome {

@@ -43,6 +43,13 @@ impl Canonical {
         self
     }
 
+    /// Without the labels that `is_meant` names.
+    #[must_use]
+    pub fn without_labels(mut self, is_meant: impl Fn(&str) -> bool) -> Self {
+        self.labels.retain(|key, _| !is_meant(key));
+        self
+    }
+
     /// A fingerprint: equal forms have equal digests within one process, and nobody outside it can aim at a collision,
     /// because its key is random.
     pub fn digest(&self) -> Digest {

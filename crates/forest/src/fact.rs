@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use crate::content::Canonical;
-use crate::{Condition, KindId, Name, ObjectKey, Stream};
+use crate::exceptions::{Exceptions, Unparsable};
+use crate::{Condition, KindId, KindSettings, Name, ObjectKey, Stream};
 
 /// Which state of which object was observed; the precondition of every later write to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -152,8 +153,10 @@ pub struct ObjectFact {
     pub inherited_from: Option<Name>,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
-    /// Why it does not propagate whatever the hierarchy says, if so.
+    /// Why it does not propagate whatever the hierarchy says, if so ([`crate::exclusion::exclusion`]).
     pub excluded: Option<Box<str>>,
+    /// What its annotations ask for; `None` when they say nothing about propagation.
+    pub exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What is copied and compared; `None` from streams that carry metadata only.
     pub content: Option<Arc<Canonical>>,
 }
@@ -182,6 +185,8 @@ pub enum Fact {
     /// The definitions of `HierarchyConfiguration` and `SubnamespaceAnchor` were looked at, past every cache, after
     /// everything told so far.
     Definitions(Definition),
+    /// These kinds are propagated, each as said; others are so no more.
+    Kinds(Vec<KindSettings>),
     /// An object was seen.
     Object(KindId, ObjectFact),
     /// An object is gone: namespace, name, uid. Of one with another uid nothing is said.

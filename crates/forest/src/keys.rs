@@ -24,3 +24,15 @@ pub const ANCHOR_FINALIZER: &str = "hnc.x-k8s.io";
 pub const HIERARCHY_FINALIZER: &str = "hnc.x-k8s.io/hasSubnamespace";
 /// On a namespace, where a flag asks for it: the names of its ancestors and its own, the root's first, joined by dots.
 pub const ANCESTRY: &str = "hnc.x-k8s.io/ancestry";
+/// On a source: a label selector that destinations must match.
+pub const SELECT: &str = "propagate.hnc.x-k8s.io/select";
+/// On a source: the subtrees it goes to, or with `!` does not go to.
+pub const TREE_SELECT: &str = "propagate.hnc.x-k8s.io/treeSelect";
+/// On a source: true keeps it where it is.
+pub const NONE: &str = "propagate.hnc.x-k8s.io/none";
+/// On a source: true opts in where its kind is in mode `AllowPropagate`.
+pub const ALL: &str = "propagate.hnc.x-k8s.io/all";
+/// On a copy: the namespace of its source.
+pub const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
+/// Not ours: an object with it, whatever its value, never propagates.
+pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Name;
+use crate::{Name, Patterns};
 
 /// A kind of namespaced object that is propagated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -70,7 +70,70 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A kind's place in the list that a forest was made with.
+/// What is done with the objects of a kind (section 2.3 of HNC's contract).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mode {
+    /// Every source goes to all namespaces below, unless it says otherwise.
+    #[default]
+    Propagate,
+    /// Only sources that opt in are propagated.
+    AllowPropagate,
+    /// Copies are deleted; sources are left alone.
+    Remove,
+    /// Nothing is done; copies stay as they are.
+    Ignore,
+}
+
+impl Mode {
+    /// Whether anything is propagated in this mode, so that admission has something to judge.
+    pub fn propagates(self) -> bool {
+        matches!(self, Self::Propagate | Self::AllowPropagate)
+    }
+}
+
+/// As the `HNCConfiguration` spells it.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Propagate => "Propagate",
+            Self::AllowPropagate => "AllowPropagate",
+            Self::Remove => "Remove",
+            Self::Ignore => "Ignore",
+        })
+    }
+}
+
+/// What becomes of a descendant's own object where one of the same name is propagated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum OnConflict {
+    /// It is overwritten, as HNC does.
+    #[default]
+    Overwrite,
+    /// It is left alone, and that is reported.
+    Report,
+}
+
+/// A kind and how the operator wants it treated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KindSettings {
+    /// Which kind.
+    pub kind: Kind,
+    /// What is done with its objects.
+    pub mode: Mode,
+    /// What becomes of conflicts.
+    pub on_conflict: OnConflict,
+    /// Objects of these names never propagate.
+    pub excluded_names: Patterns,
+}
+
+impl KindSettings {
+    /// The kind in this mode, with nothing else said of it.
+    pub fn new(kind: Kind, mode: Mode) -> Self {
+        Self { kind, mode, on_conflict: OnConflict::default(), excluded_names: Patterns::default() }
+    }
+}
+
+/// A kind's place in the order in which a forest came to know the kinds. It stands for the same kind for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(pub(crate) u16);
 

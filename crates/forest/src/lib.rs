@@ -21,13 +21,17 @@ mod anchor;
 mod change;
 mod condition;
 mod content;
+pub mod exceptions;
+pub mod exclusion;
 mod fact;
 pub mod keys;
 mod kind;
 mod object;
+mod patterns;
 mod settings;
 mod store;
 mod stream;
+mod tracking;
 mod tree;
 
 pub mod plan;
@@ -40,10 +44,12 @@ pub use content::{Canonical, Digest};
 pub use fact::{
     AnchorFact, Definition, Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact, Version,
 };
-pub use kind::{Kind, KindId, ObjectKey};
+pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
+pub use patterns::Patterns;
 pub use settings::{Identity, Settings, Unmanaged};
 pub use store::{Forest, Sizes};
 pub use stream::{Stream, StreamState};
+pub use tracking::{is_tracking_key, tracking_keys};
 pub use tree::Illegal;
 
 /// The name of a namespace or an object, shared between everything that mentions it.

@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use crate::exceptions::{Exceptions, Unparsable, Withheld};
 use crate::tree::Id;
-use crate::{Canonical, Digest, KindId, Name, ObjectFact, ObjectKey, Version};
+use crate::{Canonical, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
 
 /// An object that was not propagated.
 #[derive(Debug, Clone)]
@@ -15,6 +16,8 @@ pub(crate) struct Source {
     pub(crate) version: Version,
     /// Why it does not propagate, whatever the hierarchy says.
     pub(crate) excluded: Option<Box<str>>,
+    /// What its annotations ask for.
+    pub(crate) exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What its copies look like; `None` from metadata-only streams.
     pub(crate) content: Option<Arc<Canonical>>,
     pub(crate) digest: Option<Digest>,
@@ -24,10 +27,45 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The one predicate of propagation, for rules and plans: whether this is copied to the namespaces below.
-    pub(crate) fn propagates(&self) -> bool {
-        self.excluded.is_none()
+    /// The one predicate of propagation, for rules and plans: whether an object of this name and kind goes to a namespace
+    /// below that should have these labels.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn goes_to(
+        &self,
+        kind: &KindSettings,
+        name: &str,
+        label: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Withheld> {
+        goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_deref(), label)
     }
+
+    /// Whether it depends on a destination's labels where this goes.
+    pub(crate) fn looks_at_labels(&self) -> bool {
+        matches!(self.exceptions.as_deref(), Some(Ok(exceptions)) if exceptions.looks_at_labels())
+    }
+}
+
+/// The same of an object that is not, or not yet, in a forest.
+pub(crate) fn goes_to(
+    kind: &KindSettings,
+    name: &str,
+    excluded: Option<&str>,
+    exceptions: Option<&Result<Exceptions, Unparsable>>,
+    label: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Withheld> {
+    match exceptions {
+        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
+        Some(Ok(exceptions)) => exceptions.admit(kind.mode, label)?,
+        None => Exceptions::default().admit(kind.mode, label)?,
+    }
+    if kind.excluded_names.matches(name) {
+        return Err(Withheld::Excluded(
+            format!("the name {name:?} is excluded in the HNCConfiguration").into(),
+        ));
+    }
+    excluded.map_or(Ok(()), |why| Err(Withheld::Excluded(why.into())))
 }
 
 /// An object with the label `hnc.x-k8s.io/inherited-from`.
@@ -49,13 +87,13 @@ pub(crate) enum Object {
 
 impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
-        let ObjectFact { version, inherited_from, terminating, excluded, content, .. } = fact;
+        let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, .. } = fact;
         let digest = content.as_ref().map(|content| content.digest());
         let body = content.as_ref().map(|content| content.body_digest());
         if let Some(inherited_from) = inherited_from {
             Self::Copy(Copy { version, inherited_from, digest, body, terminating })
         } else {
-            Self::Source(Source { version, excluded, content, digest, body, terminating })
+            Self::Source(Source { version, excluded, exceptions, content, digest, body, terminating })
         }
     }
 
@@ -92,7 +130,9 @@ impl Object {
     pub(crate) fn propagates_as(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Source(one), Self::Source(other)) => {
-                one.excluded == other.excluded && one.digest == other.digest
+                one.excluded == other.excluded
+                    && one.exceptions == other.exceptions
+                    && one.digest == other.digest
             }
             _ => false,
         }

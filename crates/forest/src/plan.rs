@@ -15,7 +15,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use self::marks::{Labelling, asked_for, managed};
+pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
 use crate::{
     AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
 };

@@ -8,7 +8,7 @@ use std::fmt;
 
 use regex::{Regex, RegexSet};
 
-use crate::keys;
+use crate::{Patterns, is_tracking_key, keys};
 
 /// What the operator has decided by flags, as far as rules and plans depend on it.
 #[derive(Debug, Clone)]
@@ -25,6 +25,14 @@ pub struct Settings {
     pub restore_identities: Vec<Identity>,
     /// Whether each namespace says its ancestry in an annotation.
     pub ancestry_annotation: bool,
+    /// Objects with one of these labels, key and value, never propagate.
+    pub nopropagation_labels: Vec<(String, String)>,
+    /// Labels that copies do not take over.
+    pub unpropagated_labels: Patterns,
+    /// Annotations that copies do not take over.
+    pub unpropagated_annotations: Patterns,
+    /// Whether copies take over the labels and annotations by which deployment tools find what is theirs.
+    pub propagate_tracking_metadata: bool,
     /// The `ClusterRole` to which the creator of a subnamespace is bound in it, if that is wanted.
     pub initial_admin: Option<Box<str>>,
 }
@@ -74,6 +82,10 @@ impl Settings {
             external_managers: Vec::new(),
             restore_identities: Vec::new(),
             ancestry_annotation: false,
+            nopropagation_labels: Vec::new(),
+            unpropagated_labels: Patterns::default(),
+            unpropagated_annotations: Patterns::default(),
+            propagate_tracking_metadata: false,
             initial_admin: None,
         }
     }
@@ -97,6 +109,11 @@ impl Settings {
     /// Whether the hierarchy manages this annotation of namespaces. Its own keys are never managed by a pattern.
     pub fn is_managed_annotation(&self, key: &str) -> bool {
         !key.contains(keys::GROUP) && self.managed_annotations.is_match(key)
+    }
+
+    /// Whether propagation leaves this label or annotation of objects out of account: it is neither copied nor compared.
+    pub fn is_ignored_key(&self, key: &str) -> bool {
+        !self.propagate_tracking_metadata && is_tracking_key(key)
     }
 
     /// Whether the operator has excluded `namespace` by name.

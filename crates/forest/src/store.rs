@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::object::{Object, Objects};
 use crate::tree::{Id, Tree};
 use crate::{
-    AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, Name, NamespaceFact, ObjectFact,
-    ObjectKey, Settings, Stream, StreamState, Version,
+    AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
+    NamespaceFact, ObjectFact, ObjectKey, Settings, Stream, StreamState, Version,
 };
 
 /// All that is known of the hierarchy.
@@ -19,7 +19,8 @@ use crate::{
 #[derive(Debug)]
 pub struct Forest {
     pub(crate) settings: Arc<Settings>,
-    pub(crate) kinds: Vec<Kind>,
+    /// By id; those that are not wanted any more keep theirs.
+    kinds: Vec<KnownKind>,
     pub(crate) tree: Tree,
     pub(crate) objects: Objects,
     pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Box<str>>>,
@@ -28,12 +29,28 @@ pub struct Forest {
     going: bool,
 }
 
+#[derive(Debug)]
+struct KnownKind {
+    settings: KindSettings,
+    /// Whether it is in the configuration of the moment.
+    configured: bool,
+}
+
 impl Forest {
-    /// An empty forest that propagates `kinds`.
+    /// An empty forest that propagates `kinds`, and knows that these are all.
     pub fn new(settings: Arc<Settings>, kinds: Vec<Kind>) -> Self {
+        let mut forest = Self::unconfigured(settings);
+        let kinds = kinds.into_iter().map(|kind| KindSettings::new(kind, Mode::Propagate));
+        forest.configure(kinds.collect(), &mut Change::default());
+        forest
+    }
+
+    /// An empty forest that has yet to be told which kinds are propagated ([`Fact::Kinds`]). Nothing is planned about
+    /// objects before.
+    pub fn unconfigured(settings: Arc<Settings>) -> Self {
         Self {
             settings,
-            kinds,
+            kinds: Vec::new(),
             tree: Tree::default(),
             objects: Objects::default(),
             failures: HashMap::new(),
@@ -48,14 +65,36 @@ impl Forest {
         &self.settings
     }
 
-    /// The propagated kinds.
-    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &Kind)> {
-        (0u16..).map(KindId).zip(&self.kinds)
+    /// The same, to keep.
+    pub fn shared_settings(&self) -> Arc<Settings> {
+        self.settings.clone()
+    }
+
+    /// The configured kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &KindSettings)> {
+        let kinds = (0u16..).map(KindId).zip(&self.kinds);
+        kinds.filter(|(_, known)| known.configured).map(|(id, known)| (id, &known.settings))
     }
 
     /// The kind behind an id that this forest gave.
     pub fn kind(&self, id: KindId) -> &Kind {
-        &self.kinds[usize::from(id.0)]
+        &self.kinds[usize::from(id.0)].settings.kind
+    }
+
+    /// How objects of a kind are treated; `None` when it is not configured any more.
+    pub fn kind_settings(&self, id: KindId) -> Option<&KindSettings> {
+        self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
+    }
+
+    /// The configured kind of this group, and of this name in objects, whatever the version.
+    pub fn kind_named(&self, group: &str, kind: &str) -> Option<KindId> {
+        let is_meant = |it: &Kind| it.group == group && it.kind == kind;
+        self.kinds().find(|(_, settings)| is_meant(&settings.kind)).map(|(id, _)| id)
+    }
+
+    /// Whether it is known which kinds are propagated.
+    pub fn is_configured(&self) -> bool {
+        self.stream(Stream::Configuration).is_synced()
     }
 
     /// How far a stream is.
@@ -71,10 +110,11 @@ impl Forest {
             .find(|(_, state)| !state.is_synced())
     }
 
-    /// The first kind whose objects cannot be relied on, if any.
+    /// The first propagated kind whose objects cannot be relied on, if any.
     pub fn kind_gap(&self) -> Option<(&Kind, StreamState)> {
         self.kinds()
-            .map(|(id, kind)| (kind, self.stream(Stream::Kind(id))))
+            .filter(|(_, settings)| settings.mode.propagates())
+            .map(|(id, settings)| (&settings.kind, self.stream(Stream::Kind(id))))
             .find(|(_, state)| !state.is_synced())
     }
 
@@ -163,14 +203,16 @@ impl Forest {
             Fact::AnchorGone(parent, child, uid) => self.anchor_gone(&parent, &child, &uid, &mut change),
             Fact::Anchors(all) => self.anchors(all, &mut change),
             Fact::Definitions(definition) => self.definitions(definition, &mut change),
+            Fact::Kinds(kinds) => self.configure(kinds, &mut change),
+            // What a stream of the past still has to say of a kind that is not wanted any more is not heard.
+            Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
+                if self.kind_settings(kind).is_none() => {}
             Fact::Object(kind, seen) => self.object(kind, seen, &mut change),
             Fact::ObjectGone(kind, namespace, name, uid) => {
                 self.object_gone(&namespace, &ObjectKey { kind, name }, &uid, &mut change);
             }
             Fact::Objects(kind, all) => self.all_objects(kind, all, &mut change),
-            Fact::StreamLost(stream, why) => {
-                self.streams.insert(stream, StreamState::Lost(why));
-            }
+            Fact::StreamLost(stream, why) => self.stream_lost(stream, why),
             Fact::WriteFailed(namespace, key, why) => self.failed(namespace, key, why, &mut change),
             Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
         }
@@ -191,6 +233,56 @@ impl Forest {
         for holder in holders {
             change.structure(holder);
         }
+    }
+
+    /// A configuration that cannot be read any more is still the last that anybody wanted.
+    fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
+        if stream != Stream::Configuration || !self.is_configured() {
+            self.streams.insert(stream, StreamState::Lost(why));
+        }
+    }
+
+    fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
+        self.synced(Stream::Configuration, change);
+        let unwanted = (0u16..).map(KindId).zip(&self.kinds).filter(|(_, known)| {
+            known.configured && !kinds.iter().any(|wanted| wanted.kind == known.settings.kind)
+        });
+        for id in unwanted.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.forget_kind(id);
+            change.everything = true;
+        }
+        for wanted in kinds {
+            change.everything |= self.configure_kind(wanted);
+        }
+    }
+
+    /// Whether that changes anything.
+    fn configure_kind(&mut self, wanted: KindSettings) -> bool {
+        match self.kinds.iter_mut().find(|known| known.settings.kind == wanted.kind) {
+            Some(known) if known.configured && known.settings == wanted => false,
+            Some(known) => {
+                *known = KnownKind { settings: wanted, configured: true };
+                true
+            }
+            None => {
+                self.kinds.push(KnownKind { settings: wanted, configured: true });
+                true
+            }
+        }
+    }
+
+    /// What is known of the objects of a kind would be out of date by the time it is wanted again.
+    fn forget_kind(&mut self, id: KindId) {
+        self.kinds[usize::from(id.0)].configured = false;
+        self.streams.remove(&Stream::Kind(id));
+        for (namespace, key) in self.objects.places(id) {
+            self.objects.remove(namespace, &key);
+            self.tree.unpin(namespace);
+        }
+        self.failures.retain(|_, failed| {
+            failed.retain(|key, _| key.kind != id);
+            !failed.is_empty()
+        });
     }
 
     fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {

@@ -16,6 +16,8 @@ pub enum Stream {
     Hierarchies,
     /// All `SubnamespaceAnchors`.
     Anchors,
+    /// The `HNCConfiguration`, which says what is propagated.
+    Configuration,
     /// All objects of one propagated kind.
     Kind(KindId),
 }
@@ -31,6 +33,7 @@ impl fmt::Display for Stream {
             Self::Namespaces => "namespaces",
             Self::Hierarchies => "hierarchyconfigurations.hnc.x-k8s.io",
             Self::Anchors => "subnamespaceanchors.hnc.x-k8s.io",
+            Self::Configuration => "hncconfigurations.hnc.x-k8s.io",
             Self::Kind(_) => "objects of a propagated kind",
         })
     }

@@ -8,7 +8,7 @@ mod stream;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use forest::{Fact, Forest, Kind, KindId, NamespaceFact, Stream, StreamState};
+use forest::{Fact, Forest, Kind, KindId, NamespaceFact, Settings, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -53,7 +53,7 @@ pub fn start(
     let anchors = Api::<DynamicObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
     tasks.spawn(pump.clone().run(Anchors, move || watcher(anchors.clone(), Config::default())));
     for (id, kind) in forest.kinds() {
-        let stream = Objects { id, kind: Arc::new(kind.clone()) };
+        let stream = Objects { id, kind: Arc::new(kind.kind.clone()), settings: forest.shared_settings() };
         match detail {
             Detail::Content => tasks.spawn(objects::<DynamicObject>(client, pump.clone(), stream)),
             Detail::Metadata => {
@@ -98,7 +98,7 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
         let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
         let kinds = forest
             .kinds()
-            .map(|(id, kind)| (Stream::Kind(id), readiness.information(kind.group_resource(), WAITING)));
+            .map(|(id, kind)| (Stream::Kind(id), readiness.information(kind.kind.group_resource(), WAITING)));
         structure
             .into_iter()
             .chain(kinds)
@@ -215,6 +215,7 @@ impl Translate<DynamicObject> for Anchors {
 struct Objects {
     id: KindId,
     kind: Arc<Kind>,
+    settings: Arc<Settings>,
 }
 
 impl<K: Parts> Translate<K> for Objects {
@@ -230,7 +231,7 @@ impl<K: Parts> Translate<K> for Objects {
             Value::Object(fields) => fields,
             _ => serde_json::Map::new(),
         });
-        ingest::object(metadata, content)
+        ingest::object(&self.kind, &self.settings, metadata, content)
     }
 
     fn seen(&self, item: Self::Item) -> Fact {

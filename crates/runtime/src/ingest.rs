@@ -6,9 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use forest::exceptions::Exceptions;
+use forest::exclusion::{Traits, exclusion};
 use forest::{
-    AnchorFact, Canonical, Condition, HierarchyFact, HierarchyStatus, Labels, Name, NamespaceFact,
-    ObjectFact, Version,
+    AnchorFact, Canonical, Condition, HierarchyFact, HierarchyStatus, Kind, Labels, Name, NamespaceFact,
+    ObjectFact, Settings, Version,
 };
 use hns_api::{
     HierarchyConfigurationSpec, HierarchyConfigurationStatus, KeyValue, SubnamespaceAnchorSpec, annotations,
@@ -117,49 +119,57 @@ fn condition(shown: &hns_api::Condition) -> Condition {
 }
 
 /// An object of a propagated kind, from its metadata and, where the stream carries it, everything else.
-pub fn object(metadata: ObjectMeta, content: Option<Map<String, Value>>) -> ObjectFact {
-    let inherited_from = metadata
-        .labels
-        .as_ref()
-        .and_then(|labels| labels.get(labels::INHERITED_FROM))
-        .map(|source| Name::from(source.as_str()));
+pub fn object(
+    kind: &Kind,
+    settings: &Settings,
+    metadata: ObjectMeta,
+    content: Option<Map<String, Value>>,
+) -> ObjectFact {
+    let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let traits = Traits {
+        kind,
+        name: metadata.name.as_deref().unwrap_or_default(),
+        secret_type: content.as_ref().and_then(|content| content.get("type")).and_then(Value::as_str),
+        has_finalizers: metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()),
+        label: &label,
+        annotation: &annotation,
+    };
+    let asks = annotations::PROPAGATE.into_iter().any(|key| annotation(key).is_some());
     let mut fact = ObjectFact {
         namespace: namespace_of(&metadata),
         name: name(&metadata),
         version: version(&metadata),
         terminating: metadata.deletion_timestamp.is_some(),
-        excluded: exclusion(&metadata).map(Into::into),
-        inherited_from,
+        excluded: exclusion(settings, &traits).map(Into::into),
+        exceptions: asks.then(|| Box::new(Exceptions::parse(annotation))),
+        inherited_from: label(labels::INHERITED_FROM).map(Name::from),
         content: None,
     };
-    fact.content = content.map(|body| {
-        let canonical = Canonical::new(
-            metadata.labels.unwrap_or_default(),
-            metadata.annotations.unwrap_or_default(),
-            body,
-        );
-        Arc::new(if fact.inherited_from.is_some() { canonical } else { canonical.as_copy() })
-    });
+    let is_copy = fact.inherited_from.is_some();
+    fact.content = content.map(|body| Arc::new(canonical(settings, metadata, body, is_copy)));
     fact
 }
 
-/// The annotations that keep a source, or copies of it, away from somewhere.
-const LIMITS: [&str; 4] = [
-    annotations::PROPAGATE_SELECT,
-    annotations::PROPAGATE_TREE_SELECT,
-    annotations::PROPAGATE_NONE,
-    annotations::OPENSHIFT_DESCRIPTION,
-];
-
-/// Why a source stays where it is. An annotation that limits propagation and is not evaluated (yet) stops it altogether:
-/// less access than asked for can be repaired, more cannot be taken back.
-fn exclusion(metadata: &ObjectMeta) -> Option<String> {
-    if metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty()) {
-        return Some("objects with finalizers are not propagated".into());
+/// What of an object is copied and compared. What copies do not take over is left out of sources, so that a copy that has
+/// it all the same is put right; what is none of propagation's business is left out of both.
+fn canonical(
+    settings: &Settings,
+    metadata: ObjectMeta,
+    body: Map<String, Value>,
+    is_copy: bool,
+) -> Canonical {
+    let mut labels = metadata.labels.unwrap_or_default();
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    labels.retain(|key, _| !settings.is_ignored_key(key));
+    annotations.retain(|key, _| !settings.is_ignored_key(key));
+    if is_copy {
+        return Canonical::new(labels, annotations, body);
     }
-    let annotations = metadata.annotations.as_ref()?;
-    let limit = LIMITS.into_iter().find(|key| annotations.contains_key(*key))?;
-    Some(format!("objects with the annotation {limit} are not propagated by this version"))
+    annotations.retain(|key, _| !settings.unpropagated_annotations.matches(key));
+    Canonical::new(labels, annotations, body)
+        .as_copy()
+        .without_labels(|key| settings.unpropagated_labels.matches(key))
 }
 
 /// The state of an object that metadata shows.

@@ -19,6 +19,10 @@ use super::table::{self, Users};
 /// The field of a metric that counts conditions that could not be evaluated.
 const ERRORS: &str = "apiserver_admission_match_condition_evaluation_errors_total";
 
+/// An API server that has just started learns of definitions only when it looks again, every half minute; until then a
+/// policy with parameters of a defined kind is not in force.
+const POLICY_PATIENCE: Duration = Duration::from_secs(60);
+
 /// What the tables were written for: something of every setting.
 pub(crate) fn settings() -> RegistrationSettings {
     let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
@@ -154,7 +158,7 @@ impl Turn {
                 None => Ok(()),
                 Some(objection) => Err(objection),
             };
-            eventually(&row.it, PATIENCE, refused).await.unwrap();
+            eventually(&row.it, POLICY_PATIENCE, refused).await.unwrap();
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Content};
+use super::{Action, Content, wanted_label};
 use crate::condition::Halt;
 use crate::object::{Copy, Object, Source};
 use crate::tree::Id;
-use crate::{Forest, Kind, Name, ObjectKey, ObjectScope, Stream};
+use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, Stream};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -25,12 +25,17 @@ pub(super) struct Changes {
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     let node = forest.tree.node(id);
     let going = node.namespace.as_ref().is_none_or(|seen| seen.terminating);
-    if *scope == ObjectScope::None || going || !node.managed {
+    if *scope == ObjectScope::None || going || !node.managed || !forest.is_configured() {
         return Changes::default();
     }
-    let synced: Vec<bool> =
-        forest.kinds().map(|(kind, _)| forest.stream(Stream::Kind(kind)).is_synced()).collect();
-    let is_known = |key: &ObjectKey| synced[usize::from(key.kind.0)];
+    let synced: BTreeSet<KindId> = forest
+        .kinds()
+        .filter(|(kind, settings)| {
+            settings.mode != Mode::Ignore && forest.stream(Stream::Kind(*kind)).is_synced()
+        })
+        .map(|(kind, _)| kind)
+        .collect();
+    let is_known = |key: &ObjectKey| synced.contains(&key.kind);
     let mut changes = Changes::default();
     if let Some(root) = forest.tree.halted_root(id) {
         let is_meant = |key: &ObjectKey| is_known(key) && scope.includes(key);
@@ -75,7 +80,9 @@ impl<'a> Place<'a> {
     fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
         self.above.iter().find_map(|id| {
             let source = self.forest.objects.source(*id, key)?;
-            source.propagates().then(|| (self.forest.tree.name(*id), source))
+            let label = |label: &str| wanted_label(self.forest, self.id, label);
+            let goes = source.goes_to(self.forest.kind_settings(key.kind)?, &key.name, &label).is_ok();
+            goes.then(|| (self.forest.tree.name(*id), source))
         })
     }
 

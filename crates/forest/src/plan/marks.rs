@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Action, Edit};
 use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
-use crate::tree::{Id, Namespace};
+use crate::tree::{Id, Namespace, Node};
 use crate::{Forest, Labels, Name, Version};
 
 /// How a namespace's labels and annotations differ from what they should be.
@@ -52,16 +52,11 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     let Some(seen) = node.namespace.as_ref().filter(|seen| !seen.terminating) else {
         return Marks::default();
     };
-    let (labels, annotations) = if node.managed { wanted(forest, id, seen) } else { Default::default() };
+    let (labels, annotations) =
+        if node.managed { wanted(forest, id, &forest.tree.labelling(id), seen) } else { Default::default() };
     let settings = forest.settings();
-    let (external, listed) = (node.is_external(), settings.is_listed(&node.name));
-    let own_label = |key: &str| match key {
-        INCLUDED => true,
-        EXCLUDED => !listed,
-        _ if !node.managed => false,
-        HAS_CHILDREN => true,
-        _ => !external && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
-    };
+    let external = node.is_external();
+    let own_label = |key: &str| is_own_label(forest, node, key);
     let own_annotation = |key: &str| match key {
         _ if !node.managed => false,
         ANCESTRY => true,
@@ -72,6 +67,18 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
         version: seen.version.clone(),
         labels: edit(&seen.labels, labels, own_label),
         annotations: edit(&seen.annotations, annotations, own_annotation),
+    }
+}
+
+/// Whether nobody else has a say in this label of a namespace.
+fn is_own_label(forest: &Forest, node: &Node, key: &str) -> bool {
+    let settings = forest.settings();
+    match key {
+        INCLUDED => true,
+        EXCLUDED => !settings.is_listed(&node.name),
+        _ if !node.managed => false,
+        HAS_CHILDREN => true,
+        _ => !node.is_external() && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
     }
 }
 
@@ -94,18 +101,17 @@ pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
 
 type Pairs = BTreeMap<String, String>;
 
-fn wanted(forest: &Forest, id: Id, seen: &Namespace) -> (Pairs, Pairs) {
+fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pairs) {
     let tree = &forest.tree;
-    let path = tree.labelling(id);
-    let mut labels = tree_labels(forest, &path);
+    let mut labels = tree_labels(forest, path);
     labels.insert(INCLUDED.into(), "true".into());
     if !tree.children(id).is_empty() || !tree.node(id).anchors.is_empty() {
         labels.insert(HAS_CHILDREN.into(), "true".into());
     }
     let mut annotations = Pairs::new();
     if seen.external_manager().is_none() {
-        labels.extend(managed(forest, &path, Labelling::Labels).into_iter().map(|(key, it)| (key, it.value)));
-        annotations = managed(forest, &path, Labelling::Annotations)
+        labels.extend(managed(forest, path, Labelling::Labels).into_iter().map(|(key, it)| (key, it.value)));
+        annotations = managed(forest, path, Labelling::Annotations)
             .into_iter()
             .map(|(key, it)| (key, it.value))
             .collect();
@@ -115,6 +121,28 @@ fn wanted(forest: &Forest, id: Id, seen: &Namespace) -> (Pairs, Pairs) {
         annotations.insert(ANCESTRY.into(), names.join("."));
     }
     (labels, annotations)
+}
+
+/// The value of a label that a namespace should have; what it is when nothing is left to be written. Selectors are matched
+/// against these, so that what is propagated does not depend on how far the labels themselves are.
+pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String> {
+    label_below(forest, id, &forest.tree.labelling(id), key)
+}
+
+/// The same if the namespace and what is above it were `path`, which begins with the namespace itself.
+pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
+    let node = forest.tree.node(id);
+    let seen = node.namespace.as_ref()?;
+    let ours = key.ends_with(TREE_LABEL)
+        || matches!(key, INCLUDED | HAS_CHILDREN)
+        || forest.settings().is_managed_label(key);
+    if node.managed
+        && ours
+        && let Some(value) = wanted(forest, id, path, seen).0.remove(key)
+    {
+        return Some(value);
+    }
+    seen.labels.get(key).filter(|_| !is_own_label(forest, node, key)).map(str::to_owned)
 }
 
 /// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.

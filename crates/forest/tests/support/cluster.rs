@@ -95,6 +95,7 @@ impl Object {
             inherited_from: self.inherited_from.clone(),
             terminating: self.terminating,
             excluded: self.excluded.then(|| "it is marked so".into()),
+            exceptions: None,
             content: Some(Arc::new(content)),
         }
     }

@@ -288,6 +288,7 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
         Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::Namespaces),
         Fact::Hierarchy(..) | Fact::HierarchyGone(..) | Fact::Hierarchies(_) => Some(Stream::Hierarchies),
         Fact::Anchor(..) | Fact::AnchorGone(..) | Fact::Anchors(_) => Some(Stream::Anchors),
+        Fact::Kinds(_) => Some(Stream::Configuration),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }
@@ -306,6 +307,7 @@ pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
         Stream::Namespaces => cluster.list_namespaces(),
         Stream::Hierarchies => cluster.list_hierarchies(),
         Stream::Anchors => cluster.list_anchors(),
+        Stream::Configuration => unreachable!("these forests are made with their kinds"),
         Stream::Kind(kind) => cluster.list_objects(kind),
     }
 }

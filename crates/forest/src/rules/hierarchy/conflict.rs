@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::Asked;
 use crate::object::Source;
+use crate::plan::label_below;
 use crate::rules::{Check, Denial};
 use crate::tree::Id;
-use crate::{Forest, Name, ObjectKey};
+use crate::{Forest, Name, ObjectKey, OnConflict};
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -48,7 +49,8 @@ impl Asked<'_> {
     }
 }
 
-/// The sources in `child` and below that a source in `parent` or above would overwrite, in a stable order.
+/// The sources in `child` and below that a source in `parent` or above would overwrite, in a stable order. Selectors are
+/// matched against the labels that each namespace would have below the new parent.
 fn conflicts(forest: &Forest, parent: &Name, child: &Name) -> BTreeSet<(Name, ObjectKey)> {
     let (Some(parent), Some(child)) = (forest.tree.id(parent), forest.tree.id(child)) else {
         return BTreeSet::new();
@@ -56,11 +58,27 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name) -> BTreeSet<(Name, Ob
     let mut below: HashSet<Id> = forest.tree.descendants(child).into_iter().collect();
     below.insert(child);
     let above = forest.tree.ancestry(parent).path;
+    let joined = |holder: Id| {
+        let mut path = forest.tree.ancestry(holder).path;
+        path.truncate(path.iter().position(|id| *id == child).map_or(path.len(), |at| at + 1));
+        path.extend(&above);
+        path
+    };
+    let overwrites = |key: &ObjectKey, source: &Source, holder: Id| {
+        let Some(kind) = forest.kind_settings(key.kind) else { return false };
+        kind.on_conflict == OnConflict::Overwrite
+            && source
+                .goes_to(kind, &key.name, &|label| label_below(forest, holder, &joined(holder), label))
+                .is_ok()
+    };
     above
-        .into_iter()
-        .flat_map(|id| forest.objects.within(id))
-        .filter(|(_, object)| object.source().is_some_and(Source::propagates))
-        .flat_map(|(key, _)| held_in(forest, key, &below).map(move |holder| (holder, key)))
+        .iter()
+        .flat_map(|id| forest.objects.within(*id))
+        .filter_map(|(key, object)| Some((key, object.source()?)))
+        .flat_map(|(key, source)| {
+            let holders = held_in(forest, key, &below);
+            holders.filter(move |holder| overwrites(key, source, *holder)).map(move |holder| (holder, key))
+        })
         .map(|(holder, key)| (forest.tree.name(holder).clone(), key.clone()))
         .collect()
 }

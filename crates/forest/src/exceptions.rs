@@ -1,0 +1,176 @@
+//! The annotations by which a source says where it goes: `select`, `treeSelect`, `none` and `all` (section 3.3 of HNC's
+//! contract).
+//!
+//! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that
+//! a destination should have. Full Kubernetes selector syntax is understood; HNC knows no `!=`, `>` and `<`. No text makes
+//! the parsers fail in any other way than by saying what is wrong with it. Never looks at modes or at the tree.
+
+mod selector;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+pub use self::selector::Selector;
+use crate::{Mode, keys};
+
+/// What a source's annotations ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exceptions {
+    select: Option<Selector>,
+    tree_select: Option<TreeSelector>,
+    none: bool,
+    all: bool,
+}
+
+/// An annotation that makes no sense. As a sentence, it says which, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unparsable {
+    /// The annotation's key.
+    pub annotation: &'static str,
+    /// What is wrong with its value.
+    pub why: Box<str>,
+}
+
+impl fmt::Display for Unparsable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the annotation {} cannot be understood: {}", self.annotation, self.why)
+    }
+}
+
+/// Why an object does not go to some destination. As a clause, it completes "… is not propagated because".
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withheld {
+    /// Its kind is in this mode.
+    Mode(Mode),
+    /// It, or everything like it, never propagates; the text says why.
+    Excluded(Box<str>),
+    /// One of its annotations cannot be understood.
+    Unparsable(Unparsable),
+    /// `select` does not match the destination.
+    NotSelected,
+    /// `treeSelect` does not match the destination.
+    NotInTree,
+    /// `none` is set.
+    OptedOut,
+    /// Its kind needs it to opt in, and it does not.
+    NotOptedIn,
+}
+
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode(mode) => write!(f, "its kind is in mode {mode}"),
+            Self::Excluded(why) => f.write_str(why),
+            Self::Unparsable(unparsable) => unparsable.fmt(f),
+            Self::NotSelected => write!(f, "its annotation {} does not select the namespace", keys::SELECT),
+            Self::NotInTree => {
+                write!(f, "its annotation {} does not select the namespace", keys::TREE_SELECT)
+            }
+            Self::OptedOut => write!(f, "its annotation {} is true", keys::NONE),
+            Self::NotOptedIn => write!(
+                f,
+                "its kind is in mode AllowPropagate and none of its annotations {}, {} and {} asks for it",
+                keys::SELECT,
+                keys::TREE_SELECT,
+                keys::ALL
+            ),
+        }
+    }
+}
+
+impl Exceptions {
+    /// What the annotations ask for; `annotation` looks one up. The first that makes no sense, in the order of the contract,
+    /// is the error.
+    ///
+    /// # Errors
+    /// An annotation that cannot be parsed.
+    pub fn parse<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Unparsable> {
+        let value = |key: &'static str| annotation(key).unwrap_or_default();
+        let because = |annotation| move |why: String| Unparsable { annotation, why: why.into() };
+        Ok(Self {
+            select: Selector::parse(value(keys::SELECT)).map_err(because(keys::SELECT))?,
+            tree_select: TreeSelector::parse(value(keys::TREE_SELECT)).map_err(because(keys::TREE_SELECT))?,
+            none: boolean(value(keys::NONE)).map_err(because(keys::NONE))?,
+            all: boolean(value(keys::ALL)).map_err(because(keys::ALL))?,
+        })
+    }
+
+    /// Whether an object that asks for this goes to a destination. `label` looks up a label that the destination should
+    /// have; `mode` is the kind's.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn admit(&self, mode: Mode, label: &dyn Fn(&str) -> Option<String>) -> Result<(), Withheld> {
+        if !mode.propagates() {
+            return Err(Withheld::Mode(mode));
+        }
+        if self.select.as_ref().is_some_and(|select| !select.matches(label)) {
+            return Err(Withheld::NotSelected);
+        }
+        if self.tree_select.as_ref().is_some_and(|select| !select.matches(label)) {
+            return Err(Withheld::NotInTree);
+        }
+        if self.none {
+            return Err(Withheld::OptedOut);
+        }
+        let asks = self.all || self.looks_at_labels();
+        if mode == Mode::AllowPropagate && !asks { Err(Withheld::NotOptedIn) } else { Ok(()) }
+    }
+
+    /// Whether it depends on a destination's labels where the object goes.
+    pub fn looks_at_labels(&self) -> bool {
+        self.select.is_some() || self.tree_select.is_some()
+    }
+}
+
+/// The subtrees that a source goes to, or does not go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TreeSelector {
+    /// Tree labels that must, or must not, be there.
+    parts: Box<[(bool, Box<str>)]>,
+}
+
+impl TreeSelector {
+    fn parse(text: &str) -> Result<Option<Self>, String> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let mut parts: Vec<(bool, Box<str>)> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let (wanted, name) = part.strip_prefix('!').map_or((true, part), |name| (false, name));
+            if !is_dns_label(name) {
+                return Err(format!(
+                    "{part:?} is no name of a namespace, with or without a leading \"!\", in the list {text:?}"
+                ));
+            }
+            if wanted && parts.iter().any(|(wanted, _)| *wanted) {
+                return Err(format!("only one namespace may be named without a leading \"!\" in {text:?}"));
+            }
+            parts.push((wanted, format!("{name}{}", keys::TREE_LABEL).into()));
+        }
+        Ok(Some(Self { parts: parts.into() }))
+    }
+
+    fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
+        self.parts.iter().all(|(wanted, key)| label(key).is_some() == *wanted)
+    }
+}
+
+fn is_dns_label(text: &str) -> bool {
+    let inner = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let bytes = text.as_bytes();
+    (1..=63).contains(&bytes.len())
+        && bytes.iter().all(|c| inner(*c))
+        && bytes.first() != Some(&b'-')
+        && bytes.last() != Some(&b'-')
+}
+
+/// Go's literals, and nothing for false.
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
+        "" | "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
+        other => Err(format!("{other:?} is neither true nor false")),
+    }
+}

@@ -1,0 +1,257 @@
+//! Label selectors in the syntax of Kubernetes.
+
+use std::collections::BTreeSet;
+
+/// What the labels of a destination must be like: all of these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selector(Box<[Requirement]>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Requirement {
+    key: Box<str>,
+    demand: Demand,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Demand {
+    Exists,
+    DoesNotExist,
+    Equals(Box<str>),
+    In(BTreeSet<Box<str>>),
+    NotIn(BTreeSet<Box<str>>),
+    GreaterThan(i64),
+    LessThan(i64),
+}
+
+impl Selector {
+    /// Reads a selector; a blank text is none.
+    ///
+    /// Of two equalities on one key the last counts, as in HNC; everything else must hold together.
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let mut parser = Parser { tokens: tokens(text), at: 0, text };
+        let mut requirements: Vec<Requirement> = Vec::new();
+        loop {
+            let requirement = parser.requirement()?;
+            if matches!(requirement.demand, Demand::Equals(_)) {
+                let replaced =
+                    |it: &Requirement| it.key == requirement.key && matches!(it.demand, Demand::Equals(_));
+                requirements.retain(|it| !replaced(it));
+            }
+            requirements.push(requirement);
+            match parser.next() {
+                None => return Ok(Some(Self(requirements.into()))),
+                Some(Token::Comma) => {}
+                Some(other) => return Err(parser.unexpected(&other, "a comma or the end")),
+            }
+        }
+    }
+
+    /// Whether labels match; `label` looks one up.
+    pub(super) fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
+        self.0.iter().all(|requirement| requirement.demand.is_met_by(label(&requirement.key).as_deref()))
+    }
+}
+
+impl Demand {
+    fn is_met_by(&self, value: Option<&str>) -> bool {
+        let number = || value.and_then(|value| value.parse::<i64>().ok());
+        match self {
+            Self::Exists => value.is_some(),
+            Self::DoesNotExist => value.is_none(),
+            Self::Equals(wanted) => value == Some(wanted),
+            Self::In(wanted) => value.is_some_and(|value| wanted.contains(value)),
+            Self::NotIn(unwanted) => value.is_none_or(|value| !unwanted.contains(value)),
+            Self::GreaterThan(bound) => number().is_some_and(|number| number > *bound),
+            Self::LessThan(bound) => number().is_some_and(|number| number < *bound),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Token<'a> {
+    Word(&'a str),
+    Comma,
+    Open,
+    Close,
+    /// A run of `=`, `!`, `<` and `>`.
+    Sign(&'a str),
+}
+
+fn tokens(text: &str) -> Vec<Token<'_>> {
+    let is_sign = |c: char| matches!(c, '=' | '!' | '<' | '>');
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let run = |ends: &dyn Fn(char) -> bool| rest.find(ends).unwrap_or(rest.len());
+        let (token, length) = match first {
+            ',' => (Token::Comma, 1),
+            '(' => (Token::Open, 1),
+            ')' => (Token::Close, 1),
+            // A negation stands by itself, so that `!a` and `a!=b` are told apart from what makes no sense.
+            '!' if !rest.starts_with("!=") => (Token::Sign("!"), 1),
+            _ if is_sign(first) => {
+                let length = run(&|c| !is_sign(c));
+                (Token::Sign(&rest[..length]), length)
+            }
+            _ => {
+                let length = run(&|c| is_sign(c) || matches!(c, ',' | '(' | ')') || c.is_whitespace());
+                (Token::Word(&rest[..length]), length)
+            }
+        };
+        tokens.push(token);
+        rest = rest[length..].trim_start();
+    }
+    tokens
+}
+
+struct Parser<'a> {
+    tokens: Vec<Token<'a>>,
+    at: usize,
+    text: &'a str,
+}
+
+impl<'a> Parser<'a> {
+    fn next(&mut self) -> Option<Token<'a>> {
+        let token = self.tokens.get(self.at).cloned();
+        self.at += 1;
+        token
+    }
+
+    fn peek(&self) -> Option<&Token<'a>> {
+        self.tokens.get(self.at)
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        if self.peek() == Some(&Token::Sign("!")) {
+            self.next();
+            return Ok(Requirement { key: self.key()?, demand: Demand::DoesNotExist });
+        }
+        let key = self.key()?;
+        let demand = match self.peek() {
+            None | Some(Token::Comma) => return Ok(Requirement { key, demand: Demand::Exists }),
+            Some(Token::Sign(sign)) => self.comparison(sign)?,
+            Some(Token::Word(word @ ("in" | "notin"))) => {
+                let is_in = *word == "in";
+                self.next();
+                let values = self.list()?;
+                if is_in { Demand::In(values) } else { Demand::NotIn(values) }
+            }
+            Some(other) => {
+                let other = other.clone();
+                return Err(self.unexpected(&other, "=, ==, !=, in, notin, >, < or a comma"));
+            }
+        };
+        Ok(Requirement { key, demand })
+    }
+
+    fn comparison(&mut self, sign: &str) -> Result<Demand, String> {
+        let sign = sign.to_owned();
+        self.next();
+        let value = match self.peek() {
+            Some(Token::Word(word)) => (*word).to_owned(),
+            None | Some(Token::Comma) => String::new(),
+            Some(other) => {
+                let other = other.clone();
+                return Err(self.unexpected(&other, "a value"));
+            }
+        };
+        if !value.is_empty() {
+            self.next();
+        }
+        let number = || {
+            value
+                .parse()
+                .map_err(|_| format!("{value:?} after {sign:?} is no whole number in {:?}", self.text))
+        };
+        match sign.as_str() {
+            "=" | "==" => Ok(Demand::Equals(self.value(&value)?)),
+            "!=" => Ok(Demand::NotIn(BTreeSet::from([self.value(&value)?]))),
+            ">" => Ok(Demand::GreaterThan(number()?)),
+            "<" => Ok(Demand::LessThan(number()?)),
+            _ => Err(format!("{sign:?} is no operator in {:?}", self.text)),
+        }
+    }
+
+    /// Values in parentheses; what is missing between two commas is the empty value.
+    fn list(&mut self) -> Result<BTreeSet<Box<str>>, String> {
+        match self.next() {
+            Some(Token::Open) => {}
+            Some(other) => return Err(self.unexpected(&other, "an opening parenthesis")),
+            None => return Err(format!("values in parentheses are missing at the end of {:?}", self.text)),
+        }
+        let mut values = BTreeSet::new();
+        loop {
+            let value = match self.peek() {
+                Some(Token::Word(word)) => {
+                    let word = (*word).to_owned();
+                    self.next();
+                    word
+                }
+                _ => String::new(),
+            };
+            values.insert(self.value(&value)?);
+            match self.next() {
+                Some(Token::Comma) => {}
+                Some(Token::Close) => return Ok(values),
+                Some(other) => return Err(self.unexpected(&other, "a comma or a closing parenthesis")),
+                None => return Err(format!("a closing parenthesis is missing in {:?}", self.text)),
+            }
+        }
+    }
+
+    fn key(&mut self) -> Result<Box<str>, String> {
+        match self.next() {
+            Some(Token::Word(word)) if is_qualified_name(word) => Ok(word.into()),
+            Some(Token::Word(word)) => Err(format!("{word:?} is no key of a label in {:?}", self.text)),
+            Some(other) => Err(self.unexpected(&other, "the key of a label")),
+            None => Err(format!("the key of a label is missing at the end of {:?}", self.text)),
+        }
+    }
+
+    fn value(&self, word: &str) -> Result<Box<str>, String> {
+        if word.is_empty() || is_name(word) {
+            Ok(word.into())
+        } else {
+            Err(format!("{word:?} is no value of a label in {:?}", self.text))
+        }
+    }
+
+    fn unexpected(&self, token: &Token<'_>, expected: &str) -> String {
+        let found = match token {
+            Token::Word(text) | Token::Sign(text) => text,
+            Token::Comma => ",",
+            Token::Open => "(",
+            Token::Close => ")",
+        };
+        format!("{found:?} stands where {expected} is expected in {:?}", self.text)
+    }
+}
+
+/// A name, or a DNS subdomain, a slash and a name.
+fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        None => is_name(text),
+        Some((prefix, name)) => {
+            let is_part = |part: &str| {
+                let ends = |c: Option<&u8>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+                let bytes = part.as_bytes();
+                let inner = |c: &u8| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == b'-';
+                ends(bytes.first()) && ends(bytes.last()) && bytes.iter().all(inner)
+            };
+            prefix.len() <= 253 && prefix.split('.').all(is_part) && is_name(name)
+        }
+    }
+}
+
+/// What both the name in a key and a value look like.
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let ends = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);
+    (1..=63).contains(&bytes.len())
+        && ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.'))
+}
