@@ -44,8 +44,7 @@ impl Change {
     }
 
     pub(crate) fn object(&mut self, name: Name, key: ObjectKey) {
-        let scope = self.namespaces.entry(name).or_default();
-        scope.objects.merge(ObjectScope::Some(BTreeSet::from([key])));
+        self.namespaces.entry(name).or_default().object(key);
     }
 }
 
@@ -62,6 +61,10 @@ impl Scope {
     /// Every respect.
     pub fn whole() -> Self {
         Self { structure: true, objects: ObjectScope::All }
+    }
+
+    pub(crate) fn object(&mut self, key: ObjectKey) {
+        self.objects.merge(ObjectScope::Some(BTreeSet::from([key])));
     }
 
     /// Adds what `other` touches.
@@ -84,7 +87,8 @@ pub enum ObjectScope {
 }
 
 impl ObjectScope {
-    pub(crate) fn includes(&self, key: &ObjectKey) -> bool {
+    /// Whether this object is meant.
+    pub fn includes(&self, key: &ObjectKey) -> bool {
         match self {
             Self::None => false,
             Self::Some(keys) => keys.contains(key),

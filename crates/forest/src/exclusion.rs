@@ -25,7 +25,11 @@ pub struct Traits<'a> {
 /// The types of Secrets that belong to something in their own namespace. Watches leave them out by these words.
 pub const SECRET_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
-const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
+/// Why an object with finalizers is excluded: nobody would take them away from its copies.
+pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
+
+/// The objects, by kind and name, that somebody else makes in every namespace; kinds of the core group.
+pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
     [("ConfigMap", "istio-ca-root-cert"), ("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")];
 
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
@@ -50,7 +54,7 @@ pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
             keys::OPENSHIFT_DESCRIPTION
         ));
     }
-    object.has_finalizers.then(|| "objects with finalizers cannot be propagated".to_owned())
+    object.has_finalizers.then(|| FINALIZERS.to_owned())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::content::Canonical;
+use crate::content::{Canonical, Digest};
 use crate::exceptions::{Exceptions, Unparsable};
 use crate::{Condition, KindId, KindSettings, Name, ObjectKey, Stream};
 
@@ -158,7 +158,33 @@ pub struct ObjectFact {
     /// What its annotations ask for; `None` when they say nothing about propagation.
     pub exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What is copied and compared; `None` from streams that carry metadata only.
-    pub content: Option<Arc<Canonical>>,
+    pub content: Option<Content>,
+}
+
+/// What is known of an object's content.
+#[derive(Debug, Clone)]
+pub struct Content {
+    /// Of all of it.
+    pub digest: Digest,
+    /// Of the body alone.
+    pub body: Digest,
+    /// All of it, where it may have to be copied. Whoever tells the fact may leave it out; it is asked for when needed
+    /// ([`crate::plan::Plan::unread`]).
+    pub canonical: Option<Arc<Canonical>>,
+}
+
+impl Content {
+    /// What is known when everything is.
+    pub fn whole(canonical: Canonical) -> Self {
+        let (digest, body) = (canonical.digest(), canonical.body_digest());
+        Self { digest, body, canonical: Some(Arc::new(canonical)) }
+    }
+
+    /// The same without what it was made of.
+    #[must_use]
+    pub fn digests(self) -> Self {
+        Self { canonical: None, ..self }
+    }
 }
 
 /// Something to tell a forest.
@@ -197,6 +223,11 @@ pub enum Fact {
     StreamLost(Stream, Box<str>),
     /// A copy in this namespace could not be written or removed; the text is the API server's.
     WriteFailed(Name, ObjectKey, Box<str>),
+    /// An object in this namespace is left alone though one from above should be in its place; the text says why.
+    Conflict(Name, ObjectKey, Box<str>),
     /// A copy in this namespace was written or removed, or need not be any more.
     WriteSettled(Name, ObjectKey),
+    /// The API server was given content with this digest to write, and what it made of it is what is known of the copy:
+    /// nothing is to be written because of the difference.
+    Accepted(Name, ObjectKey, Digest),
 }

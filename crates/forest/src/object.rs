@@ -1,14 +1,13 @@
 //! The objects of propagated kinds: sources, copies, and the index by name.
 //!
-//! Sources are kept with their content where the stream carries it; copies are remembered as a digest. Never decides
+//! Sources are kept with their content where something below may take copies; everything else is remembered as a digest. Never decides
 //! where an object belongs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::exceptions::{Exceptions, Unparsable, Withheld};
 use crate::tree::Id;
-use crate::{Canonical, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
+use crate::{Content, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
 
 /// An object that was not propagated.
 #[derive(Debug, Clone)]
@@ -19,10 +18,7 @@ pub(crate) struct Source {
     /// What its annotations ask for.
     pub(crate) exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What its copies look like; `None` from metadata-only streams.
-    pub(crate) content: Option<Arc<Canonical>>,
-    pub(crate) digest: Option<Digest>,
-    /// Of the body alone.
-    pub(crate) body: Option<Digest>,
+    pub(crate) content: Option<Content>,
     pub(crate) terminating: bool,
 }
 
@@ -73,10 +69,20 @@ pub(crate) fn goes_to(
 pub(crate) struct Copy {
     pub(crate) version: Version,
     pub(crate) inherited_from: Name,
-    pub(crate) digest: Option<Digest>,
-    /// Of the body alone.
-    pub(crate) body: Option<Digest>,
+    /// Its digests; `None` from metadata-only streams.
+    pub(crate) content: Option<Content>,
+    /// The digest of what the API server was given when it made this of it.
+    pub(crate) accepted: Option<Digest>,
     pub(crate) terminating: bool,
+}
+
+impl Copy {
+    /// Whether this is what writing that source gives.
+    pub(crate) fn is_of(&self, namespace: &Name, source: &Source) -> bool {
+        let wanted = source.content.as_ref().map(|content| content.digest);
+        let is_same = self.content.as_ref().map(|content| content.digest) == wanted;
+        self.inherited_from == *namespace && (is_same || (wanted.is_some() && self.accepted == wanted))
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -88,12 +94,11 @@ pub(crate) enum Object {
 impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
         let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, .. } = fact;
-        let digest = content.as_ref().map(|content| content.digest());
-        let body = content.as_ref().map(|content| content.body_digest());
         if let Some(inherited_from) = inherited_from {
-            Self::Copy(Copy { version, inherited_from, digest, body, terminating })
+            let content = content.map(Content::digests);
+            Self::Copy(Copy { version, inherited_from, content, accepted: None, terminating })
         } else {
-            Self::Source(Source { version, excluded, exceptions, content, digest, body, terminating })
+            Self::Source(Source { version, excluded, exceptions, content, terminating })
         }
     }
 
@@ -104,12 +109,36 @@ impl Object {
         }
     }
 
+    fn content(&self) -> Option<&Content> {
+        match self {
+            Self::Source(source) => source.content.as_ref(),
+            Self::Copy(copy) => copy.content.as_ref(),
+        }
+    }
+
     /// The digest of the body; `None` from metadata-only streams.
     pub(crate) fn body(&self) -> Option<Digest> {
-        match self {
-            Self::Source(source) => source.body,
-            Self::Copy(copy) => copy.body,
+        self.content().map(|content| content.body)
+    }
+
+    /// Forgets what it holds, but for the digests.
+    pub(crate) fn trim(&mut self) {
+        if let Self::Source(Source { content: Some(content), .. }) = self {
+            content.canonical = None;
         }
+    }
+
+    /// What the API server has made of a copy stays so as long as nobody changes it.
+    fn remember(&mut self, old: &Self) {
+        if let (Self::Copy(copy), Self::Copy(known)) = (&mut *self, old)
+            && copy.content.as_ref().map(|it| it.digest) == known.content.as_ref().map(|it| it.digest)
+        {
+            copy.accepted = known.accepted;
+        }
+    }
+
+    fn looks_at_labels(&self) -> bool {
+        self.source().is_some_and(Source::looks_at_labels)
     }
 
     pub(crate) fn is_terminating(&self) -> bool {
@@ -132,7 +161,7 @@ impl Object {
             (Self::Source(one), Self::Source(other)) => {
                 one.excluded == other.excluded
                     && one.exceptions == other.exceptions
-                    && one.digest == other.digest
+                    && one.content.as_ref().map(|it| it.digest) == other.content.as_ref().map(|it| it.digest)
             }
             _ => false,
         }
@@ -144,6 +173,30 @@ pub(crate) struct Objects {
     by_namespace: HashMap<Id, BTreeMap<ObjectKey, Object>>,
     /// Where sources of a name are.
     sources: HashMap<ObjectKey, BTreeSet<Id>>,
+    /// Which of them depend on labels, and how many of each name.
+    selective: BTreeMap<ObjectKey, usize>,
+    /// Where sources are kept whole.
+    whole: HashSet<Id>,
+    /// How many objects of each kind there are.
+    counts: HashMap<KindId, Counts>,
+}
+
+/// How many objects of a kind a forest holds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Those that were not propagated.
+    pub sources: usize,
+    /// Those that were.
+    pub copies: usize,
+}
+
+impl Counts {
+    fn of(&mut self, object: &Object) -> &mut usize {
+        match object {
+            Object::Source(_) => &mut self.sources,
+            Object::Copy(_) => &mut self.copies,
+        }
+    }
 }
 
 impl Objects {
@@ -165,6 +218,21 @@ impl Objects {
         self.sources.get(key)
     }
 
+    /// The names of this kind that several namespaces have a source of, and which these are; in no order.
+    pub(crate) fn shared(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &BTreeSet<Id>)> {
+        self.sources.iter().filter(move |(key, holders)| key.kind == kind && holders.len() > 1)
+    }
+
+    /// How many objects of a kind there are.
+    pub(crate) fn counts(&self, kind: KindId) -> Counts {
+        self.counts.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// The names of sources for which it matters what labels a namespace has.
+    pub(crate) fn selective(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.selective.keys()
+    }
+
     /// All places of objects of a kind, for telling what a complete list no longer holds.
     pub(crate) fn places(&self, kind: KindId) -> Vec<(Id, ObjectKey)> {
         let of_kind = |key: &&ObjectKey| key.kind == kind;
@@ -175,12 +243,21 @@ impl Objects {
     }
 
     /// Puts the object in its place and gives back what was there.
-    pub(crate) fn insert(&mut self, namespace: Id, key: ObjectKey, object: Object) -> Option<Object> {
-        if object.source().is_some() {
+    pub(crate) fn insert(&mut self, namespace: Id, key: ObjectKey, mut object: Object) -> Option<Object> {
+        self.unindex(namespace, &key);
+        if let Some(source) = object.source() {
             self.sources.entry(key.clone()).or_default().insert(namespace);
-        } else {
-            self.unindex(namespace, &key);
+            if source.looks_at_labels() {
+                *self.selective.entry(key.clone()).or_default() += 1;
+            }
+            if source.content.as_ref().is_some_and(|content| content.canonical.is_some()) {
+                self.whole.insert(namespace);
+            }
         }
+        if let Some(old) = self.get(namespace, &key) {
+            object.remember(old);
+        }
+        *self.counts.entry(key.kind).or_default().of(&object) += 1;
         self.by_namespace.entry(namespace).or_default().insert(key, object)
     }
 
@@ -190,11 +267,46 @@ impl Objects {
         let removed = objects.remove(key);
         if objects.is_empty() {
             self.by_namespace.remove(&namespace);
+            self.whole.remove(&namespace);
         }
         removed
     }
 
+    /// Notes what the API server was given when it made the copy of it that is known.
+    pub(crate) fn accepted(&mut self, namespace: Id, key: &ObjectKey, given: Digest) {
+        let object = self.by_namespace.get_mut(&namespace).and_then(|objects| objects.get_mut(key));
+        if let Some(Object::Copy(copy)) = object {
+            copy.accepted = Some(given);
+        }
+    }
+
+    /// Where sources are kept whole.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = Id> {
+        self.whole.iter().copied()
+    }
+
+    /// Forgets what the sources in a namespace hold, but for the digests: nothing takes copies of them.
+    pub(crate) fn trim(&mut self, namespace: Id) {
+        if !self.whole.remove(&namespace) {
+            return;
+        }
+        let objects = self.by_namespace.get_mut(&namespace).into_iter().flat_map(BTreeMap::values_mut);
+        objects.for_each(Object::trim);
+    }
+
     fn unindex(&mut self, namespace: Id, key: &ObjectKey) {
+        if let Some(old) = self.by_namespace.get(&namespace).and_then(|objects| objects.get(key))
+            && let Some(counts) = self.counts.get_mut(&key.kind)
+        {
+            *counts.of(old) -= 1;
+        }
+        let selects = self.get(namespace, key).is_some_and(Object::looks_at_labels);
+        if selects && let Some(count) = self.selective.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                self.selective.remove(key);
+            }
+        }
         if let Some(holders) = self.sources.get_mut(key) {
             holders.remove(&namespace);
             if holders.is_empty() {

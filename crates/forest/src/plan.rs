@@ -5,6 +5,7 @@
 //! writes, waits or retries, and knows no clock.
 
 mod anchors;
+mod complaints;
 mod conditions;
 mod copies;
 mod hierarchy;
@@ -17,7 +18,8 @@ use std::sync::Arc;
 
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
 use crate::{
-    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
+    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, ObjectScope, Scope,
+    Version,
 };
 
 /// A write to the cluster. Every change of something that exists carries the version it is a change of.
@@ -152,10 +154,39 @@ pub struct SubnamespaceSpec {
 #[derive(Debug, Clone)]
 pub struct Content(pub Arc<Canonical>, pub(crate) Digest);
 
+impl Content {
+    /// Its fingerprint.
+    pub fn digest(&self) -> Digest {
+        self.1
+    }
+}
+
 impl PartialEq for Content {
     fn eq(&self, other: &Self) -> bool {
         self.1 == other.1
     }
+}
+
+/// Something about a source for whoever keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// The source.
+    pub key: ObjectKey,
+    /// The state that this is about.
+    pub version: Version,
+    /// What is wrong.
+    pub reason: ComplaintReason,
+    /// A sentence.
+    pub message: Box<str>,
+}
+
+/// What may be wrong with a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ComplaintReason {
+    /// One of its annotations makes no sense.
+    CannotParseSelector,
+    /// It cannot be copied.
+    CannotPropagateObject,
 }
 
 /// Writes that do not depend on each other.
@@ -181,12 +212,25 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// Objects with a recorded failure that nothing needs to be done about any more.
     pub settled: Vec<ObjectKey>,
+    /// Objects that are left alone though others from above should be in their place, and why; to be recorded. Those that
+    /// are recorded already are not named again.
+    pub conflicts: Vec<(ObjectKey, Box<str>)>,
+    /// Sources, by namespace, whose content must be read before this namespace can be planned in full.
+    pub unread: Vec<(Name, ObjectKey)>,
+    /// All that is to be said of the sources in this namespace that the plan looked at.
+    pub complaints: Vec<Complaint>,
+    /// Which objects the plan looked at.
+    pub objects: ObjectScope,
 }
 
 impl Plan {
-    /// Whether there is nothing to write.
+    /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.report.is_none() && self.steps.is_empty() && self.settled.is_empty()
+        self.report.is_none()
+            && self.steps.is_empty()
+            && self.settled.is_empty()
+            && self.conflicts.is_empty()
+            && self.unread.is_empty()
     }
 
     /// All writes, in order.
@@ -229,6 +273,10 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     };
     let copies = copies::changes(forest, id, &scope.objects);
     plan.settled = copies.settled;
+    plan.conflicts = copies.conflicts;
+    plan.unread = copies.unread;
+    plan.complaints = complaints::of_sources(forest, id, &scope.objects);
+    plan.objects = scope.objects.clone();
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
     let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some());
     plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());

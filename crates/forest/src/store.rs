@@ -2,10 +2,10 @@
 //!
 //! [`Forest::apply`] is the only way in. It decides nothing; it says what was touched.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::object::{Object, Objects};
+use crate::object::{Counts, Object, Objects};
 use crate::tree::{Id, Tree};
 use crate::{
     AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
@@ -23,10 +23,20 @@ pub struct Forest {
     kinds: Vec<KnownKind>,
     pub(crate) tree: Tree,
     pub(crate) objects: Objects,
-    pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Box<str>>>,
+    pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Failure>>,
+    /// The namespaces with objects that are left alone though others should be in their place.
+    pub(crate) conflicted: BTreeSet<Name>,
     streams: HashMap<Stream, StreamState>,
     doubt: bool,
     going: bool,
+}
+
+/// Why an object is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) why: Box<str>,
+    /// Nobody has tried: it is left alone.
+    pub(crate) is_conflict: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +64,7 @@ impl Forest {
             tree: Tree::default(),
             objects: Objects::default(),
             failures: HashMap::new(),
+            conflicted: BTreeSet::new(),
             streams: HashMap::new(),
             doubt: true,
             going: false,
@@ -187,6 +198,11 @@ impl Forest {
         sizes
     }
 
+    /// How many objects of a kind there are, whatever their namespaces.
+    pub fn counts(&self, kind: KindId) -> Counts {
+        self.objects.counts(kind)
+    }
+
     /// Takes a fact in and says what it touched.
     pub fn apply(&mut self, fact: Fact) -> Change {
         let mut change = Change::default();
@@ -213,11 +229,51 @@ impl Forest {
             }
             Fact::Objects(kind, all) => self.all_objects(kind, all, &mut change),
             Fact::StreamLost(stream, why) => self.stream_lost(stream, why),
-            Fact::WriteFailed(namespace, key, why) => self.failed(namespace, key, why, &mut change),
+            Fact::WriteFailed(namespace, key, why) => {
+                self.failed(namespace, key, Failure { why, is_conflict: false }, &mut change);
+            }
+            Fact::Conflict(namespace, key, why) => {
+                self.failed(namespace, key, Failure { why, is_conflict: true }, &mut change);
+            }
             Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
+            Fact::Accepted(namespace, key, given) => {
+                if let Some(id) = self.tree.id(&namespace) {
+                    self.objects.accepted(id, &key, given);
+                }
+            }
         }
         self.touch_holders(&mut change);
+        self.touch_selective(&mut change);
+        self.trim(&change);
         change
+    }
+
+    /// What a namespace's labels are decides which copies it should hold.
+    fn touch_selective(&self, change: &mut Change) {
+        if change.everything {
+            return;
+        }
+        for scope in change.namespaces.values_mut().filter(|scope| scope.structure) {
+            self.objects.selective().for_each(|key| scope.object(key.clone()));
+        }
+    }
+
+    /// Sources are kept whole only where something below takes copies of them; what is below is not known before the
+    /// structure is.
+    fn trim(&mut self, change: &Change) {
+        if self.structure_gap().is_some() {
+            return;
+        }
+        let is_leaf = |id: &Id| self.tree.children(*id).is_empty();
+        let leaves: Vec<Id> = if change.everything {
+            self.objects.whole().filter(is_leaf).collect()
+        } else {
+            let touched = change.namespaces.keys().filter_map(|name| self.tree.id(name));
+            touched.filter(is_leaf).collect()
+        };
+        for id in leaves {
+            self.objects.trim(id);
+        }
     }
 
     /// What changes about a namespace changes the state of the anchors that bear its name.
@@ -283,6 +339,11 @@ impl Forest {
             failed.retain(|key, _| key.kind != id);
             !failed.is_empty()
         });
+        let failures = &self.failures;
+        self.conflicted.retain(|namespace| {
+            failures.get(namespace).is_some_and(|failed| failed.values().any(|failure| failure.is_conflict))
+        });
+        self.tree.links_matter_above(!self.conflicted.is_empty());
     }
 
     fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
@@ -321,6 +382,7 @@ impl Forest {
         }
         if !self.exists(name) {
             self.failures.remove(name);
+            self.note_conflicts(name, change);
         }
     }
 
@@ -432,7 +494,10 @@ impl Forest {
         } else {
             self.tree.id(&namespace).expect("an object keeps its namespace's node")
         };
-        let object = Object::from_fact(seen);
+        let mut object = Object::from_fact(seen);
+        if self.structure_gap().is_none() && self.tree.children(id).is_empty() {
+            object.trim();
+        }
         let old = self.objects.insert(id, key.clone(), object.clone());
         self.touch_object(id, &key, old.as_ref(), Some(&object), change);
     }
@@ -489,12 +554,13 @@ impl Forest {
     }
 
     /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
-    fn failed(&mut self, namespace: Name, key: ObjectKey, why: Box<str>, change: &mut Change) {
+    fn failed(&mut self, namespace: Name, key: ObjectKey, failure: Failure, change: &mut Change) {
         if !self.exists(&namespace) {
             return;
         }
         let failed = self.failures.entry(namespace.clone()).or_default();
-        if failed.insert(key, why.clone()) != Some(why) {
+        if failed.insert(key, failure.clone()) != Some(failure) {
+            self.note_conflicts(&namespace, change);
             change.structure(namespace);
         }
     }
@@ -506,7 +572,29 @@ impl Forest {
             if failed.is_empty() {
                 self.failures.remove(namespace);
             }
+            self.note_conflicts(namespace, change);
             change.structure(namespace.clone());
+        }
+    }
+
+    /// Conflicts are shown on the namespace and on all above it.
+    fn note_conflicts(&mut self, namespace: &Name, change: &mut Change) {
+        let failed = self.failures.get(namespace);
+        let has_some = failed.is_some_and(|failed| failed.values().any(|failure| failure.is_conflict));
+        let known = if has_some {
+            !self.conflicted.insert(namespace.clone())
+        } else {
+            self.conflicted.remove(namespace)
+        };
+        self.tree.links_matter_above(!self.conflicted.is_empty());
+        if (has_some || known)
+            && let Some(id) = self.tree.id(namespace)
+        {
+            self.tree
+                .ancestry(id)
+                .path
+                .iter()
+                .for_each(|above| change.structure(self.tree.name(*above).clone()));
         }
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Tree {
     missing: BTreeSet<Id>,
     /// Where anchors of a name are.
     holders: HashMap<Name, BTreeSet<Id>>,
+    /// Whether something is said of a namespace on all above it, so that a link concerns them too.
+    links_matter_above: bool,
 }
 
 impl Tree {
@@ -219,7 +221,14 @@ impl Tree {
         self.missing.iter().flat_map(|parent| self.children(*parent)).copied()
     }
 
+    pub(crate) fn links_matter_above(&mut self, matter: bool) {
+        self.links_matter_above = matter;
+    }
+
     fn touch_around(&self, id: Id, change: &mut Change) {
+        if self.links_matter_above {
+            self.ancestry(id).path.iter().for_each(|above| change.structure(self.name(*above).clone()));
+        }
         if let Some(parent) = self.node(id).parent {
             change.structure(self.name(parent).clone());
         }

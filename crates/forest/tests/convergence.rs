@@ -17,7 +17,7 @@ mod op;
 use std::collections::BTreeSet;
 
 use forest::plan::{Action, Plan, plan};
-use forest::{Definition, Fact, Forest, Name, ObjectKey, Scope, keys};
+use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, Scope, keys};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, bindings};
@@ -115,6 +115,14 @@ impl Run {
         names.map(|name| (name.clone(), plan(&self.forest, &name, &Scope::whole()))).collect()
     }
 
+    /// Reads what the plans lack. Once read, a source is kept for as long as something below may take copies of it.
+    fn read(&mut self) {
+        let unread: Vec<_> = self.plans().into_iter().flat_map(|(_, plan)| plan.unread).collect();
+        let facts: Vec<Fact> = unread.iter().map(|(name, key)| self.cluster.object_fact(name, key)).collect();
+        self.hear(facts);
+        assert!(self.plans().iter().all(|(_, plan)| plan.unread.is_empty()), "read in vain");
+    }
+
     /// Two rounds of writes and one that finds nothing: the second is for labels that were removed before they were
     /// set, the second of these writes being about a state that the first has changed. When a round has changed what
     /// others' plans follow from, it counts anew.
@@ -144,6 +152,7 @@ impl Run {
     fn round(&mut self, fate: &Fate) -> Done {
         let mut done = Done::default();
         let planned_on = self.cluster.clone();
+        self.read();
         for (name, plan) in self.plans() {
             assert_eq!(Writes::of(&plan), Writes::wanted(&planned_on, &name), "the writes in {name}");
             check_deletions(&planned_on, &name, &plan);
@@ -384,11 +393,13 @@ fn check_specs(before: &Cluster, after: &Cluster) {
 fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey) {
     let place = (name.clone(), key.clone());
     let (old, new) = (before.objects.get(&place), after.objects.get(&place));
-    let untouchable = before.is_frozen(name) || old.is_some_and(|object| object.terminating);
-    if old.is_some_and(|object| !object.terminating && before.is_forsaken(name, object)) {
+    let ignored = before.mode(key) == Mode::Ignore;
+    let untouchable = ignored || before.is_frozen(name) || old.is_some_and(|object| object.terminating);
+    if !ignored && old.is_some_and(|object| !object.terminating && before.is_forsaken(name, object)) {
         return assert_eq!(new, None, "{name}: the namespace that {key:?} comes from is gone");
     }
-    match before.wanted_copy(name, key) {
+    // What stood in the way of a source from above was one itself, until it was overwritten.
+    match after.wanted_copy(name, key) {
         _ if untouchable => assert_eq!(old, new, "{key:?} in {name} is to be left alone"),
         Some(wanted) => {
             assert!(

@@ -2,7 +2,7 @@
 
 use super::marks::{Labelling, asked_for, managed};
 use crate::tree::{Id, Node};
-use crate::{Condition, Forest, Name, Reason};
+use crate::{Condition, Forest, Name, ObjectKey, Reason};
 
 /// So many objects are named in a condition.
 const NAMED: usize = 3;
@@ -19,6 +19,7 @@ pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
         .chain(illegal_keys(forest, node))
         .chain(overridden(forest, id))
         .chain(failed_writes(forest, &node.name))
+        .chain(conflicts(forest, id))
         .collect()
 }
 
@@ -88,17 +89,37 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
 }
 
 fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
-    let failed = forest.failures.get(namespace)?;
-    let named = failed
-        .iter()
-        .take(NAMED)
-        .map(|(key, why)| format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), &*key.name));
-    let mut lines: Vec<String> = named.collect();
-    if failed.len() > NAMED {
-        lines.push(format!("and {} more", failed.len() - NAMED));
+    let failed = forest.failures.get(namespace)?.iter().filter(|(_, failure)| !failure.is_conflict);
+    let lines = failed.map(|(key, failure)| line(forest, key, &failure.why));
+    named("These objects could not be written or removed: ", lines)
+}
+
+/// The objects that are left alone here and in all that is below.
+fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
+    let concerned = forest.conflicted.iter().filter(|name| {
+        forest.tree.id(name).is_some_and(|below| forest.tree.ancestry(below).path.contains(&id))
+    });
+    let lines = concerned.flat_map(|name| {
+        let failed = forest.failures.get(name).into_iter().flatten();
+        failed
+            .filter(|(_, failure)| failure.is_conflict)
+            .map(move |(key, failure)| format!("in namespace {name:?}, {}", line(forest, key, &failure.why)))
+    });
+    named("These objects stand in the way of others from above: ", lines)
+}
+
+fn line(forest: &Forest, key: &ObjectKey, why: &str) -> String {
+    format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), &*key.name)
+}
+
+/// A condition that names some of what it is about, and counts the rest.
+fn named(what: &str, lines: impl Iterator<Item = String>) -> Option<Condition> {
+    let mut lines = lines.peekable();
+    lines.peek()?;
+    let mut text: Vec<String> = lines.by_ref().take(NAMED).collect();
+    let more = lines.count();
+    if more > 0 {
+        text.push(format!("and {more} more"));
     }
-    Some(Condition::new(
-        Reason::CannotPropagateObject,
-        format!("These objects could not be written or removed: {}", lines.join("; ")),
-    ))
+    Some(Condition::new(Reason::CannotPropagateObject, format!("{what}{}", text.join("; "))))
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Action, Content, wanted_label};
 use crate::condition::Halt;
-use crate::object::{Copy, Object, Source};
+use crate::object::{Object, Source};
+use crate::store::Failure;
 use crate::tree::Id;
-use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, Stream};
+use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -17,6 +18,8 @@ pub(super) struct Changes {
     pub(super) gained_roles: Vec<Action>,
     pub(super) gained_bindings: Vec<Action>,
     pub(super) settled: Vec<ObjectKey>,
+    pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
+    pub(super) unread: Vec<(Name, ObjectKey)>,
 }
 
 /// What must be written so that the objects in `scope` are right. A namespace that is unmanaged, unknown or going away is
@@ -49,6 +52,9 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     let place = Place { forest, id, above };
     for key in place.keys(scope).into_iter().filter(is_known) {
         changes.add(&place, key);
+    }
+    if !changes.unread.is_empty() {
+        changes.give_nothing_yet();
     }
     changes.separate_changed_bindings(&place);
     changes
@@ -91,6 +97,14 @@ impl<'a> Place<'a> {
         failures.get(self.forest.tree.name(self.id)).into_iter().flat_map(|failed| failed.keys())
     }
 
+    fn failure(&self, key: &ObjectKey) -> Option<&'a Failure> {
+        self.forest.failures.get(self.forest.tree.name(self.id))?.get(key)
+    }
+
+    fn reports_conflicts(&self, key: &ObjectKey) -> bool {
+        self.forest.kind_settings(key.kind).is_some_and(|kind| kind.on_conflict == OnConflict::Report)
+    }
+
     fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
         self.forest.objects.get(self.id, key)
     }
@@ -125,19 +139,44 @@ impl Changes {
     }
 
     fn add(&mut self, place: &Place<'_>, key: ObjectKey) {
-        let action = match (place.source(&key), place.object(&key)) {
-            (_, Some(object)) if object.is_terminating() => None,
+        match (place.source(&key), place.object(&key)) {
+            (_, Some(object)) if object.is_terminating() => self.nothing(place, key),
             (None, Some(Object::Copy(copy))) => {
-                Some(Action::Delete { key: key.clone(), version: copy.version.clone() })
+                let version = copy.version.clone();
+                self.file(place.forest, Action::Delete { key, version });
             }
-            (None, _) => None,
-            (Some(wanted), Some(Object::Copy(copy))) if is_copy_of(copy, wanted) => None,
-            (Some(wanted), existing) => write(key.clone(), wanted, existing),
-        };
-        match action {
-            Some(action) => self.file(place.forest, action),
-            None if place.forest.has_failed(place.id, &key) => self.settled.push(key),
-            None => {}
+            (None, _) => self.nothing(place, key),
+            (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
+                self.nothing(place, key);
+            }
+            (Some((namespace, _)), Some(Object::Source(_))) if place.reports_conflicts(&key) => {
+                self.conflict(place, key, namespace);
+            }
+            (Some((namespace, source)), existing) => {
+                match write(key.clone(), (namespace, source), existing) {
+                    Some(action) => self.file(place.forest, action),
+                    None => self.unread.push((namespace.clone(), key)),
+                }
+            }
+        }
+    }
+
+    /// Nothing is to be done about this object.
+    fn nothing(&mut self, place: &Place<'_>, key: ObjectKey) {
+        if place.failure(&key).is_some() {
+            self.settled.push(key);
+        }
+    }
+
+    /// The object is left alone, and that is said.
+    fn conflict(&mut self, place: &Place<'_>, key: ObjectKey, source: &Name) {
+        let why = format!(
+            "it is left as it is, although the one from namespace {source:?} should be in its place; rename or delete one of \
+             the two"
+        );
+        let known = place.failure(&key).is_some_and(|known| known.is_conflict && *known.why == *why);
+        if !known {
+            self.conflicts.push((key, why.into()));
         }
     }
 
@@ -152,6 +191,13 @@ impl Changes {
             _ => &mut self.gained,
         };
         list.push(action);
+    }
+
+    /// What is gained is gained together and in its order, so it waits for what has yet to be read.
+    fn give_nothing_yet(&mut self) {
+        for list in [&mut self.gained, &mut self.gained_roles, &mut self.gained_bindings] {
+            list.clear();
+        }
     }
 
     /// A binding that changes while a role appears or changes would, wherever it comes in the order, for a moment give
@@ -179,22 +225,13 @@ impl Changes {
     }
 }
 
-fn is_copy_of(copy: &Copy, (namespace, source): (&Name, &Source)) -> bool {
-    copy.inherited_from == *namespace && copy.digest == source.digest
-}
-
-/// A source without content (from a metadata-only stream) cannot be copied.
+/// A source of which only the digest is known cannot be copied.
 fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
-    let content = Content(source.content.clone()?, source.digest?);
+    let content = source.content.as_ref()?;
+    let content = Content(content.canonical.clone()?, content.digest);
     let source = namespace.clone();
     Some(match existing {
         None => Action::Create { key, source, content },
         Some(object) => Action::Replace { key, version: object.version().clone(), source, content },
     })
-}
-
-impl Forest {
-    fn has_failed(&self, id: Id, key: &ObjectKey) -> bool {
-        self.failures.get(self.tree.name(id)).is_some_and(|failed| failed.contains_key(key))
-    }
 }

@@ -105,7 +105,7 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
     let tree = &forest.tree;
     let mut labels = tree_labels(forest, path);
     labels.insert(INCLUDED.into(), "true".into());
-    if !tree.children(id).is_empty() || !tree.node(id).anchors.is_empty() {
+    if has_children(forest, id) {
         labels.insert(HAS_CHILDREN.into(), "true".into());
     }
     let mut annotations = Pairs::new();
@@ -133,16 +133,21 @@ pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String>
 pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
     let node = forest.tree.node(id);
     let seen = node.namespace.as_ref()?;
-    let ours = key.ends_with(TREE_LABEL)
-        || matches!(key, INCLUDED | HAS_CHILDREN)
-        || forest.settings().is_managed_label(key);
-    if node.managed
-        && ours
-        && let Some(value) = wanted(forest, id, path, seen).0.remove(key)
-    {
-        return Some(value);
-    }
-    seen.labels.get(key).filter(|_| !is_own_label(forest, node, key)).map(str::to_owned)
+    let wanted = match key {
+        _ if !node.managed => None,
+        INCLUDED => Some("true".to_owned()),
+        HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
+        _ if key.ends_with(TREE_LABEL) => tree_labels(forest, path).remove(key),
+        _ if !node.is_external() && forest.settings().is_managed_label(key) => {
+            managed(forest, path, Labelling::Labels).remove(key).map(|it| it.value)
+        }
+        _ => None,
+    };
+    wanted.or_else(|| seen.labels.get(key).filter(|_| !is_own_label(forest, node, key)).map(str::to_owned))
+}
+
+fn has_children(forest: &Forest, id: Id) -> bool {
+    !forest.tree.children(id).is_empty() || !forest.tree.node(id).anchors.is_empty()
 }
 
 /// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.

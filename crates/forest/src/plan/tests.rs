@@ -6,6 +6,7 @@ mod anchors;
 mod conditions;
 mod lines;
 mod marks;
+mod propagation;
 mod status;
 
 use self::lines::{line, lines};

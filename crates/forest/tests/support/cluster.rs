@@ -6,9 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
+use forest::exceptions::Exceptions;
 use forest::{
-    AnchorFact, Canonical, Fact, Forest, HierarchyFact, Kind, KindId, Labels, Name, NamespaceFact,
-    ObjectFact, ObjectKey, Settings, Version, keys,
+    AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Labels, Mode,
+    Name, NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
 
@@ -16,6 +17,11 @@ mod perform;
 
 /// A managed-looking name that the settings exclude.
 pub(crate) const EXCLUDED: &str = "kube-system";
+
+#[path = "asks.rs"]
+pub(crate) mod asks;
+
+use asks::ASKS;
 
 /// What every installation here decides; labels and annotations of these keys are managed.
 pub(crate) const MANAGED_LABELS: [&str; 2] = ["tier", "zone"];
@@ -81,6 +87,8 @@ pub(crate) struct Object {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) body: Map<String, Value>,
     pub(crate) excluded: bool,
+    /// Which of [`ASKS`] it makes.
+    pub(crate) asks: usize,
     pub(crate) terminating: bool,
 }
 
@@ -95,8 +103,12 @@ impl Object {
             inherited_from: self.inherited_from.clone(),
             terminating: self.terminating,
             excluded: self.excluded.then(|| "it is marked so".into()),
-            exceptions: None,
-            content: Some(Arc::new(content)),
+            exceptions: (self.asks > 0).then(|| {
+                let annotations = ASKS[self.asks].annotations;
+                let find = |key: &str| annotations.iter().find(|it| it.0 == key).map(|it| it.1);
+                Box::new(Exceptions::parse(find))
+            }),
+            content: Some(Content::whole(content)),
         }
     }
 
@@ -117,6 +129,8 @@ pub(crate) struct Cluster {
     /// By parent and child.
     pub(crate) anchors: BTreeMap<(Name, Name), AnchorFact>,
     pub(crate) objects: BTreeMap<(Name, ObjectKey), Object>,
+    /// Of Roles and of bindings.
+    pub(crate) modes: [Mode; 2],
     clock: u64,
 }
 
@@ -297,7 +311,7 @@ impl Cluster {
         let inherited_from = from.map(Name::from);
         self.store(
             place,
-            Object { version, inherited_from, labels, body, excluded: false, terminating: false },
+            Object { version, inherited_from, labels, body, excluded: false, asks: 0, terminating: false },
         )
     }
 
@@ -348,6 +362,16 @@ impl Cluster {
         Fact::Anchors(self.anchors.iter().map(|((parent, _), seen)| (parent.clone(), seen.clone())).collect())
     }
 
+    pub(crate) fn configuration(&self) -> Fact {
+        let kinds = [Kind::role(), Kind::role_binding()].into_iter().zip(self.modes);
+        Fact::Kinds(kinds.map(|(kind, mode)| KindSettings::new(kind, mode)).collect())
+    }
+
+    /// What is seen of one of the objects when it is looked at.
+    pub(crate) fn object_fact(&self, namespace: &Name, key: &ObjectKey) -> Fact {
+        Fact::Object(key.kind, self.objects[&(namespace.clone(), key.clone())].fact(namespace, key))
+    }
+
     pub(crate) fn list_objects(&self, kind: KindId) -> Fact {
         let of_kind = self.objects.iter().filter(|((_, key), _)| key.kind == kind);
         Fact::Objects(kind, of_kind.map(|((namespace, key), object)| object.fact(namespace, key)).collect())
@@ -374,7 +398,7 @@ impl Cluster {
     }
 
     fn told_to(&self, mut forest: Forest) -> Forest {
-        for fact in self.lists() {
+        for fact in self.lists().into_iter().chain([self.configuration()]) {
             forest.apply(fact);
         }
         forest

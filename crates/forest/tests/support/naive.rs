@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::plan::SubnamespaceSpec;
-use forest::{AnchorFact, AnchorState, HierarchyStatus, Labels, Name, ObjectKey, keys};
+use forest::{AnchorFact, AnchorState, HierarchyStatus, Labels, Mode, Name, ObjectKey, keys};
 use serde_json::{Map, Value};
 
-use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object};
+use crate::cluster::asks::ASKS;
+use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object, bindings};
 
 pub(crate) mod writes;
 
@@ -391,8 +392,23 @@ impl Cluster {
         let above = self.ancestry(name).into_iter().skip(1).collect::<Vec<_>>();
         above.into_iter().rev().find_map(|from| {
             let object = self.objects.get(&(from.clone(), key.clone()))?;
-            (object.inherited_from.is_none() && !object.excluded).then_some((from, object))
+            let goes = object.inherited_from.is_none() && !object.excluded && self.goes(key, object, name);
+            goes.then_some((from, object))
         })
+    }
+
+    pub(crate) fn mode(&self, key: &ObjectKey) -> Mode {
+        self.modes[usize::from(key.kind == bindings())]
+    }
+
+    /// Whether a source goes to a namespace below, as far as its kind and what it asks for have a say.
+    fn goes(&self, key: &ObjectKey, source: &Object, to: &str) -> bool {
+        let asked = (ASKS[source.asks].goes)(&self.wanted_labels(to));
+        match self.mode(key) {
+            Mode::Propagate => asked != Some(false),
+            Mode::AllowPropagate => asked == Some(true),
+            Mode::Remove | Mode::Ignore => false,
+        }
     }
 
     /// What the object should be as a copy, if it should be one.

@@ -1,8 +1,9 @@
 //! Things that happen to a cluster, for property tests: few names, so that everything meets everything.
 
-use forest::{Condition, Fact, KindId, Labels, Name, ObjectKey, Reason, Stream, keys};
+use forest::{Condition, Fact, KindId, Labels, Mode, Name, ObjectKey, Reason, Stream, keys};
 use proptest::prelude::*;
 
+use crate::cluster::asks::ASKS;
 use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
 
 /// All namespaces that there ever are; the last is not managed.
@@ -52,10 +53,13 @@ pub(crate) enum Op {
     ForgeAnchor(u8, u8),
     Source(At, u8, u8),
     Copy(At, u8, u8, At),
-    /// These three take one of the objects that there are.
+    /// These four take one of the objects that there are.
     Exclude(u8, bool),
+    AskFor(u8, u8),
     TerminateObject(u8),
     RemoveObject(u8),
+    /// The mode of a kind.
+    Configure(u8, u8),
 }
 
 fn at() -> impl Strategy<Value = At> {
@@ -66,7 +70,7 @@ fn at() -> impl Strategy<Value = At> {
 pub(crate) fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => at().prop_map(Op::Create),
-        2 => (at(), any::<u8>()).prop_map(|(at, labels)| Op::Relabel(at, labels)),
+        6 => (at(), any::<u8>()).prop_map(|(at, labels)| Op::Relabel(at, labels)),
         1 => at().prop_map(Op::Terminate),
         2 => at().prop_map(Op::Remove),
         8 => (at(), prop::option::weighted(0.9, at())).prop_map(|(at, parent)| Op::SetParent(at, parent)),
@@ -103,6 +107,8 @@ pub(crate) fn object_op() -> impl Strategy<Value = Op> {
             .prop_map(|(at, key, body, from)| Op::Copy(at, key, body, from)),
         2 => any::<u8>().prop_map(Op::RemoveObject),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(which, it)| Op::Exclude(which, it)),
+        5 => (any::<u8>(), any::<u8>()).prop_map(|(which, asks)| Op::AskFor(which, asks)),
+        1 => (any::<u8>(), any::<u8>()).prop_map(|(kind, mode)| Op::Configure(kind, mode)),
     ]
 }
 
@@ -182,6 +188,23 @@ impl Op {
             Self::Exclude(which, excluded) => {
                 let (at, key) = one_of(cluster, which)?;
                 cluster.change_object(&at, &key, |it| it.excluded = excluded)
+            }
+            Self::AskFor(which, asks) => {
+                let (at, key) = one_of(cluster, which)?;
+                cluster.change_object(&at, &key, |it| it.asks = usize::from(asks) % ASKS.len())
+            }
+            Self::Configure(kind, mode) => {
+                // What is propagated is what most of this is about.
+                let modes = [
+                    Mode::Propagate,
+                    Mode::Propagate,
+                    Mode::Propagate,
+                    Mode::AllowPropagate,
+                    Mode::Remove,
+                    Mode::Ignore,
+                ];
+                cluster.modes[usize::from(kind % 2)] = modes[usize::from(mode) % modes.len()];
+                Some(cluster.configuration())
             }
             Self::TerminateObject(which) => {
                 let (at, key) = one_of(cluster, which)?;
@@ -292,14 +315,20 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }
-        Fact::Definitions(_) | Fact::StreamLost(..) | Fact::WriteFailed(..) | Fact::WriteSettled(..) => None,
+        Fact::Definitions(_)
+        | Fact::StreamLost(..)
+        | Fact::WriteFailed(..)
+        | Fact::Conflict(..)
+        | Fact::WriteSettled(..)
+        | Fact::Accepted(..) => None,
     }
 }
 
-pub(crate) fn streams() -> [Stream; 5] {
+pub(crate) fn streams() -> [Stream; 6] {
     let kinds: [KindId; 2] = [roles(), bindings()];
     let [namespaces, hierarchies, anchors] = Stream::STRUCTURE;
-    [namespaces, hierarchies, anchors, Stream::Kind(kinds[0]), Stream::Kind(kinds[1])]
+    let kinds = kinds.map(Stream::Kind);
+    [namespaces, hierarchies, anchors, Stream::Configuration, kinds[0], kinds[1]]
 }
 
 pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
@@ -307,7 +336,7 @@ pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
         Stream::Namespaces => cluster.list_namespaces(),
         Stream::Hierarchies => cluster.list_hierarchies(),
         Stream::Anchors => cluster.list_anchors(),
-        Stream::Configuration => unreachable!("these forests are made with their kinds"),
+        Stream::Configuration => cluster.configuration(),
         Stream::Kind(kind) => cluster.list_objects(kind),
     }
 }

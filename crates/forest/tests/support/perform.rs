@@ -210,7 +210,8 @@ impl Cluster {
             Some(version) => self.next_version(version),
             None => self.new_version(),
         };
-        let object = Object { version, inherited_from, labels, body, excluded: false, terminating: false };
+        let object =
+            Object { version, inherited_from, labels, body, excluded: false, asks: 0, terminating: false };
         let place = (namespace.clone(), key.clone());
         let same = |old: &Object| {
             (&old.inherited_from, &old.labels, &old.body)

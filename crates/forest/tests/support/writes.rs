@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::plan::{Action, Edit, Plan};
-use forest::{AnchorFact, AnchorState, Condition, HierarchyStatus, Labels, Name, ObjectKey, Version, keys};
+use forest::{
+    AnchorFact, AnchorState, Condition, HierarchyStatus, Labels, Mode, Name, ObjectKey, Version, keys,
+};
 
 use super::{Copied, Fate, Pairs};
 use crate::cluster::{Cluster, Object};
@@ -59,7 +61,7 @@ impl Writes {
             writes.want_anchor(cluster, name, child, anchor);
         }
         let keys = cluster.keys().into_iter();
-        let wanted = keys.filter_map(|key| {
+        let wanted = keys.filter(|key| cluster.mode(key) != Mode::Ignore).filter_map(|key| {
             let write = if cluster.is_frozen(name) {
                 Write::forsaken(cluster, name, &key)
             } else {
