@@ -104,7 +104,7 @@ impl Asked<'_> {
         if self.request.old.parent == self.request.new.parent && self.way == Way::Hierarchy {
             return self.concluded(Vec::new());
         }
-        let warnings = match &self.request.new.parent {
+        let mut warnings = match &self.request.new.parent {
             None => Vec::new(),
             Some(parent) => {
                 let warnings = self.parent_exists(parent)?;
@@ -114,7 +114,7 @@ impl Asked<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
-            self.no_conflicts(parent)?;
+            warnings.extend(self.no_conflicts(parent)?);
         }
         self.concluded(warnings)
     }

@@ -7,15 +7,23 @@ use crate::object::Source;
 use crate::plan::label_below;
 use crate::rules::{Check, Denial};
 use crate::tree::Id;
-use crate::{Forest, Name, ObjectKey, OnConflict};
+use crate::{Forest, Name, ObjectKey, OnConflict, Stream};
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
 
 impl Asked<'_> {
-    /// Refuses when a source above would overwrite a source in the namespace or below it. What cannot be known is not
-    /// assumed: while a kind's objects cannot be listed, nothing joins a tree.
-    pub(super) fn no_conflicts(&self, parent: &Name) -> Check {
+    /// Refuses when a source above would overwrite a source in the namespace or below it, and warns of those that would be
+    /// left alone. What cannot be known is not assumed: while a kind's objects cannot be listed, nothing joins a tree.
+    pub(super) fn no_conflicts(&self, parent: &Name) -> Check<Option<String>> {
+        if !self.forest.is_configured() {
+            return Err(Denial::unavailable(format!(
+                "it cannot be known what a new parent would overwrite, because it is not known which kinds are \
+                 propagated: {}; wait and try again",
+                self.forest.stream(Stream::Configuration)
+            ))
+            .into());
+        }
         if let Some((kind, state)) = self.forest.kind_gap() {
             let resource = kind.group_resource();
             return Err(Denial::unavailable(format!(
@@ -25,14 +33,27 @@ impl Asked<'_> {
             ))
             .into());
         }
-        let found = conflicts(self.forest, parent, &self.request.namespace);
-        if found.is_empty() {
-            return Ok(());
+        let found = |outcome| conflicts(self.forest, parent, &self.request.namespace, outcome);
+        if let Some(overwritten) = self.listed(found(OnConflict::Overwrite)) {
+            return Err(Denial::conflict(format!(
+                "these objects would be overwritten by objects of the same name from the new parent or its ancestors; \
+                 rename or delete them first: {overwritten}"
+            ))
+            .into());
         }
+        Ok(self.listed(found(OnConflict::Report)).map(|left_alone| {
+            format!(
+                "these objects are left as they are, although objects of the same name from the new parent or its ancestors \
+                 should be in their place: {left_alone}"
+            )
+        }))
+    }
+
+    /// Some of them by name, and how many more; nothing when there are none.
+    fn listed(&self, found: BTreeSet<(Name, ObjectKey)>) -> Option<String> {
         let more = found.len().saturating_sub(NAMED);
-        let mut lines: Vec<String> = found
-            .into_iter()
-            .take(NAMED)
+        let named = found.into_iter().take(NAMED);
+        let mut lines: Vec<String> = named
             .map(|(namespace, key)| {
                 format!("Namespace {namespace:?}: {} ({})", key.name, self.forest.kind(key.kind))
             })
@@ -40,18 +61,18 @@ impl Asked<'_> {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
-        Err(Denial::conflict(format!(
-            "these objects would be overwritten by objects of the same name from the new parent or its ancestors; rename \
-             or delete them first: {}",
-            lines.join("; ")
-        ))
-        .into())
+        (!lines.is_empty()).then(|| lines.join("; "))
     }
 }
 
-/// The sources in `child` and below that a source in `parent` or above would overwrite, in a stable order. Selectors are
-/// matched against the labels that each namespace would have below the new parent.
-fn conflicts(forest: &Forest, parent: &Name, child: &Name) -> BTreeSet<(Name, ObjectKey)> {
+/// The sources in `child` and below in whose place a source in `parent` or above should come, of kinds whose conflicts end
+/// so, in a stable order. Selectors are matched against the labels that each namespace would have below the new parent.
+fn conflicts(
+    forest: &Forest,
+    parent: &Name,
+    child: &Name,
+    outcome: OnConflict,
+) -> BTreeSet<(Name, ObjectKey)> {
     let (Some(parent), Some(child)) = (forest.tree.id(parent), forest.tree.id(child)) else {
         return BTreeSet::new();
     };
@@ -64,9 +85,9 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name) -> BTreeSet<(Name, Ob
         path.extend(&above);
         path
     };
-    let overwrites = |key: &ObjectKey, source: &Source, holder: Id| {
+    let comes = |key: &ObjectKey, source: &Source, holder: Id| {
         let Some(kind) = forest.kind_settings(key.kind) else { return false };
-        kind.on_conflict == OnConflict::Overwrite
+        kind.on_conflict == outcome
             && source
                 .goes_to(kind, &key.name, &|label| label_below(forest, holder, &joined(holder), label))
                 .is_ok()
@@ -77,7 +98,7 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name) -> BTreeSet<(Name, Ob
         .filter_map(|(key, object)| Some((key, object.source()?)))
         .flat_map(|(key, source)| {
             let holders = held_in(forest, key, &below);
-            holders.filter(move |holder| overwrites(key, source, *holder)).map(move |holder| (holder, key))
+            holders.filter(move |holder| comes(key, source, *holder)).map(move |holder| (holder, key))
         })
         .map(|(holder, key)| (forest.tree.name(holder).clone(), key.clone()))
         .collect()

@@ -151,3 +151,49 @@ fn row_11_what_cannot_be_listed_is_not_assumed() {
         check("with both", &verdict, &Allowed);
     }
 }
+
+#[test]
+fn row_11_before_it_is_known_what_is_propagated_nothing_joins() {
+    let cluster = Cluster::draw("p, q, child:q");
+    let mut forest = Forest::unconfigured(std::sync::Arc::new(crate::cluster::settings()));
+    for fact in cluster.lists() {
+        forest.apply(fact);
+    }
+    let verdict =
+        judge(&mut forest, &update("child", "q > p"), &[("admin q", Yes), ("admin p", Yes)], |_| ());
+    check("unconfigured", &verdict, &Denied(Unavailable, &["which kinds", "try again"]));
+    check("leaving", &judge(&mut forest, &update("child", "q >"), &[("admin q", Yes)], |_| ()), &Allowed);
+}
+
+#[test]
+fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
+    // Selectors look at the labels that the holder would have below the new parent.
+    let cases = [
+        ("asks for nothing", 0, crate::OnConflict::Overwrite, false),
+        ("blue namespaces only", 1, crate::OnConflict::Overwrite, true),
+        ("what is one or two below a", 4, crate::OnConflict::Overwrite, false),
+        ("what is below b", 5, crate::OnConflict::Overwrite, true),
+        ("nowhere", 7, crate::OnConflict::Overwrite, true),
+        ("asks for nothing, and would not overwrite", 0, crate::OnConflict::Report, true),
+    ];
+    for (what, asks, on_conflict, joins) in cases {
+        let mut cluster = Cluster::draw("a, child, low:child");
+        cluster.role("a", "r", "x");
+        cluster.role("low", "r", "y");
+        cluster.change_object("a", &crate::cluster::role_key("r"), |it| it.asks = asks);
+        let mut forest = cluster.forest();
+        let kinds = [crate::Kind::role(), crate::Kind::role_binding()].into_iter();
+        let kinds = kinds.map(|kind| crate::KindSettings {
+            on_conflict,
+            ..crate::KindSettings::new(kind, crate::Mode::Propagate)
+        });
+        forest.apply(Fact::Kinds(kinds.collect()));
+        let verdict = judge(&mut forest, &update("child", "> a"), &[("admin a", Yes)], |_| ());
+        let warned = matches!(&verdict, Verdict::Allow { warnings } if warnings.iter().any(|it| it.contains("\"low\": r (")));
+        assert_eq!(warned, on_conflict == crate::OnConflict::Report, "{what}: {verdict:?}");
+        let expected = if joins { Allowed } else { Denied(Conflict, &["\"low\"", "r "]) };
+        if !warned {
+            check(what, &verdict, &expected);
+        }
+    }
+}
