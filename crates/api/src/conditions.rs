@@ -47,6 +47,8 @@ pub mod bad_configuration {
     pub const RESOURCE_NOT_NAMESPACED: &str = "ResourceNotNamespaced";
     /// The same kind is configured twice, or one that is always propagated is configured.
     pub const MULTIPLE_CONFIGURATIONS_FOR_TYPE: &str = "MultipleConfigurationsForType";
+    /// A service account lacks rights on a configured kind; the message names them and where to grant them.
+    pub const MISSING_RIGHTS: &str = "MissingRights";
     /// Anything else; the message says what.
     pub const UNKNOWN: &str = "Unknown";
 }

@@ -46,6 +46,18 @@ pub struct ResourceSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::mode")]
     pub mode: Option<SynchronizationMode>,
+
+    /// What becomes of an object in a namespace below that is not a copy, where one of the same name is
+    /// propagated. Overwrite: it is replaced. Report: it is left alone, and that is shown as a condition.
+    /// Absent means Overwrite.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::conflict_policy")]
+    pub on_conflict: Option<ConflictPolicy>,
+
+    /// Objects of these names are never propagated. A star stands for any characters and a question mark for
+    /// one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub excluded_names: Option<Vec<String>>,
 }
 
 /// What is being synchronized, and what is wrong with it.
@@ -111,9 +123,28 @@ pub enum SynchronizationMode {
     Unknown(String),
 }
 
+/// What becomes of an object that is in the way of a copy.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+pub enum ConflictPolicy {
+    /// It is replaced by the copy.
+    #[default]
+    Overwrite,
+    /// It is left alone, and that is shown.
+    Report,
+    /// A word that the schema does not know, kept as written. It works as [`ConflictPolicy::Report`] does:
+    /// what is not understood destroys nothing.
+    #[serde(untagged)]
+    Unknown(String),
+}
+
 impl ResourceSpec {
     /// The mode that the entry asks for; an absent mode is [`SynchronizationMode::Propagate`].
     pub fn mode(&self) -> SynchronizationMode {
         self.mode.clone().unwrap_or_default()
+    }
+
+    /// What the entry asks for where an object is in the way; absent is [`ConflictPolicy::Overwrite`].
+    pub fn on_conflict(&self) -> ConflictPolicy {
+        self.on_conflict.clone().unwrap_or_default()
     }
 }

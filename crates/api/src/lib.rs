@@ -34,8 +34,8 @@ pub use hierarchy_configuration::{
     HierarchyConfiguration, HierarchyConfigurationSpec, HierarchyConfigurationStatus,
 };
 pub use hnc_configuration::{
-    HNCConfiguration, HNCConfigurationSpec, HNCConfigurationStatus, ResourceSpec, ResourceStatus,
-    SynchronizationMode,
+    ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, HNCConfigurationStatus, ResourceSpec,
+    ResourceStatus, SynchronizationMode,
 };
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use key_value::KeyValue;

@@ -55,8 +55,12 @@ pub mod webhooks {
     pub const SUBNAMESPACE_ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
     /// Judges the cluster's configuration.
     pub const HNC_CONFIGURATIONS: &str = "hncconfigurations.hnc.x-k8s.io";
-    /// Judges objects of propagated kinds.
+    /// Judges objects of propagated kinds. Its name also stands for the two below in metrics and logs.
     pub const OBJECTS: &str = "objects.hnc.x-k8s.io";
+    /// Judges objects of propagated kinds in namespaces that bear the mark of a tree.
+    pub const TREE_OBJECTS: &str = "tree-objects.hnc.x-k8s.io";
+    /// Judges what a rule could still deny of an object before the mark of a tree has arrived on its namespace; fails open.
+    pub const LATE_OBJECTS: &str = "late-objects.hnc.x-k8s.io";
     /// Judges hierarchical quotas.
     pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "hrq.hnc.x-k8s.io";
     /// Judges usage recorded in resource quotas. The spelling is HNC's.

@@ -85,6 +85,14 @@ pub(crate) fn mode(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// What may become of an object that is in the way of a copy.
+pub(crate) fn conflict_policy(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "enum": ["Overwrite", "Report"],
+    })
+}
+
 /// Any text.
 pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string" })

@@ -1,8 +1,8 @@
 //! Whether objects as clusters hold them can be read, and written back with the same meaning.
 
 use hns_api::{
-    HNCConfiguration, HierarchicalResourceQuota, HierarchyConfiguration, SubnamespaceAnchor,
-    SynchronizationMode,
+    ConflictPolicy, HNCConfiguration, HierarchicalResourceQuota, HierarchyConfiguration, ResourceSpec,
+    SubnamespaceAnchor, SynchronizationMode,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -67,6 +67,7 @@ fn the_other_kinds_are_written_back_as_they_were_read() {
             "spec": { "resources": [
                 { "resource": "secrets", "mode": "AllowPropagate" },
                 { "group": "apps", "resource": "deployments" },
+                { "resource": "configmaps", "onConflict": "Report", "excludedNames": ["team-*"] },
             ] },
             "status": { "resources": [
                 { "group": "", "version": "v1", "resource": "secrets", "mode": "Propagate", "numSourceObjects": 0 },
@@ -134,6 +135,21 @@ fn modes_are_words_and_strange_ones_survive() {
         assert_eq!(mode(&config), expected);
         let written = serde_json::to_value(&config).unwrap();
         assert_eq!(written.pointer("/spec/resources/0/mode"), Some(&json!(word)));
+    }
+}
+
+#[test]
+fn an_unknown_conflict_policy_survives() {
+    let read = |entry: Value| serde_json::from_value::<ResourceSpec>(entry).unwrap();
+    assert_eq!(read(json!({ "resource": "secrets" })).on_conflict(), ConflictPolicy::Overwrite);
+    for (word, expected) in [
+        ("Overwrite", ConflictPolicy::Overwrite),
+        ("Report", ConflictPolicy::Report),
+        ("report", ConflictPolicy::Unknown("report".into())),
+    ] {
+        let entry = read(json!({ "resource": "secrets", "onConflict": word }));
+        assert_eq!(entry.on_conflict(), expected);
+        assert_eq!(serde_json::to_value(&entry).unwrap()["onConflict"], json!(word));
     }
 }
 

@@ -111,6 +111,17 @@ impl Exceptions {
         if self.tree_select.as_ref().is_some_and(|select| !select.matches(label)) {
             return Err(Withheld::NotInTree);
         }
+        self.admit_somewhere(mode)
+    }
+
+    /// Whether there can be a destination at all that such an object goes to, whatever its labels.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn admit_somewhere(&self, mode: Mode) -> Result<(), Withheld> {
+        if !mode.propagates() {
+            return Err(Withheld::Mode(mode));
+        }
         if self.none {
             return Err(Withheld::OptedOut);
         }

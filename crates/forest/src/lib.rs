@@ -20,6 +20,7 @@ mod cluster;
 mod anchor;
 mod change;
 mod condition;
+pub mod configuration;
 mod content;
 pub mod exceptions;
 pub mod exclusion;
@@ -31,6 +32,7 @@ mod patterns;
 mod settings;
 mod store;
 mod stream;
+mod survey;
 mod tracking;
 mod tree;
 
@@ -42,9 +44,11 @@ pub use change::{Change, ObjectScope, Scope};
 pub use condition::{Condition, Reason};
 pub use content::{Canonical, Digest};
 pub use fact::{
-    AnchorFact, Definition, Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact, Version,
+    AnchorFact, Content, Definition, Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact,
+    Version,
 };
 pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
+pub use object::Counts;
 pub use patterns::Patterns;
 pub use settings::{Identity, Settings, Unmanaged};
 pub use store::{Forest, Sizes};

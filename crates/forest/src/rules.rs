@@ -6,8 +6,10 @@
 
 pub mod adoption;
 pub mod anchor;
+pub mod configuration;
 pub mod hierarchy;
 pub mod namespace;
+pub mod object;
 
 mod denial;
 mod managed_keys;
@@ -15,7 +17,7 @@ mod question;
 #[cfg(test)]
 mod tests;
 
-pub use denial::{Cause, Denial, DenialKind};
+pub use denial::{Cause, Denial, DenialKind, FieldFault};
 pub use question::{Answer, Answers, Awaited, Question};
 
 /// What a rule says of a request.

@@ -1,4 +1,7 @@
-//! Label selectors in the syntax of Kubernetes.
+//! Label selectors in the syntax of Kubernetes: what the API server accepts as one is accepted here, and nothing else.
+//!
+//! Two differences are wanted: of two equalities on one key the last counts, as in HNC, and a text with a NUL in it is
+//! refused, which the API server takes for the end of the text.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +31,7 @@ impl Selector {
     ///
     /// Of two equalities on one key the last counts, as in HNC; everything else must hold together.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
-        if text.trim().is_empty() {
+        if text.chars().all(is_blank) {
             return Ok(None);
         }
         let mut parser = Parser { tokens: tokens(text), at: 0, text };
@@ -80,10 +83,15 @@ enum Token<'a> {
     Sign(&'a str),
 }
 
+/// What may stand between two words; other white space is part of a word, and makes it none.
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
 fn tokens(text: &str) -> Vec<Token<'_>> {
     let is_sign = |c: char| matches!(c, '=' | '!' | '<' | '>');
     let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
+    let mut rest = text.trim_start_matches(is_blank);
     while let Some(first) = rest.chars().next() {
         let run = |ends: &dyn Fn(char) -> bool| rest.find(ends).unwrap_or(rest.len());
         let (token, length) = match first {
@@ -97,12 +105,12 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
                 (Token::Sign(&rest[..length]), length)
             }
             _ => {
-                let length = run(&|c| is_sign(c) || matches!(c, ',' | '(' | ')') || c.is_whitespace());
+                let length = run(&|c| is_sign(c) || matches!(c, ',' | '(' | ')') || is_blank(c));
                 (Token::Word(&rest[..length]), length)
             }
         };
         tokens.push(token);
-        rest = rest[length..].trim_start();
+        rest = rest[length..].trim_start_matches(is_blank);
     }
     tokens
 }
@@ -161,10 +169,10 @@ impl<'a> Parser<'a> {
         if !value.is_empty() {
             self.next();
         }
+        // A number is written as the value of a label, so it has no sign.
         let number = || {
-            value
-                .parse()
-                .map_err(|_| format!("{value:?} after {sign:?} is no whole number in {:?}", self.text))
+            let number = self.value(&value)?.parse();
+            number.map_err(|_| format!("{value:?} after {sign:?} is no whole number in {:?}", self.text))
         };
         match sign.as_str() {
             "=" | "==" => Ok(Demand::Equals(self.value(&value)?)),

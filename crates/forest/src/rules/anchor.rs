@@ -63,13 +63,12 @@ impl Asked<'_> {
     fn well_formed(&self) -> Check {
         let Request { child, labels, annotations, .. } = self.request;
         if !managed_keys::is_dns_label(child) {
-            return Err(Denial::invalid(vec![Cause {
-                field: "metadata.name".into(),
-                message: format!(
-                    "Invalid value: {child:?}: becomes the name of a namespace, so it must be a DNS label: at most 63 \
-                     lower-case letters, digits and '-', the first and last a letter or a digit"
-                ),
-            }])
+            return Err(Denial::invalid(vec![Cause::invalid(
+                "metadata.name",
+                child,
+                "becomes the name of a namespace, so it must be a DNS label: at most 63 lower-case letters, digits and \
+                 '-', the first and last a letter or a digit",
+            )])
             .into());
         }
         managed_keys::check(self.forest.settings(), labels, annotations)

@@ -20,6 +20,32 @@ pub struct Cause {
     pub field: String,
     /// What is wrong with it.
     pub message: String,
+    /// The same for programs.
+    pub fault: FieldFault,
+}
+
+/// What may be wrong with a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FieldFault {
+    /// Its value makes no sense.
+    Invalid,
+    /// Its value is there already.
+    Duplicate,
+}
+
+impl Cause {
+    /// The fault of `value`, which stands in `field`; `why` is a clause.
+    pub(crate) fn of(fault: FieldFault, field: impl Into<String>, value: &str, why: &str) -> Self {
+        let word = match fault {
+            FieldFault::Invalid => "Invalid",
+            FieldFault::Duplicate => "Duplicate",
+        };
+        Self { field: field.into(), message: format!("{word} value: {value:?}: {why}"), fault }
+    }
+
+    pub(crate) fn invalid(field: impl Into<String>, value: &str, why: &str) -> Self {
+        Self::of(FieldFault::Invalid, field, value, why)
+    }
 }
 
 /// The HTTP answers of section 7.2 of HNC's contract.

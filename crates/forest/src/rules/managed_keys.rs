@@ -14,10 +14,7 @@ pub(super) fn check(
             (!settings.is_managed_label(key)).then_some("not one of the managed labels of this cluster")
         });
         let value_fault = label_value_fault(value);
-        let cause = |fault: &str, what: &str| Cause {
-            field: format!("spec.labels[{key}]"),
-            message: format!("Invalid value: {what:?}: {fault}"),
-        };
+        let cause = |fault: &str, what: &str| Cause::invalid(format!("spec.labels[{key}]"), what, fault);
         fault.map(|fault| cause(fault, key)).into_iter().chain(value_fault.map(|fault| cause(fault, value)))
     };
     let of_annotation = |(key, _): &(String, String)| {
@@ -25,10 +22,7 @@ pub(super) fn check(
             (!settings.is_managed_annotation(key))
                 .then_some("not one of the managed annotations of this cluster")
         });
-        fault.map(|fault| Cause {
-            field: "spec.annotations".into(),
-            message: format!("Invalid value: {key:?}: {fault}"),
-        })
+        fault.map(|fault| Cause::invalid("spec.annotations", key, fault))
     };
     let causes: Vec<Cause> =
         labels.iter().flat_map(of_label).chain(annotations.iter().filter_map(of_annotation)).collect();

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use super::{Check, Denial, Verdict};
-use crate::{Forest, Name};
+use crate::configuration::rights::Right;
+use crate::{Forest, Kind, Name, Stream, StreamState};
 
 /// A question to the API server, or to time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -18,6 +19,8 @@ pub enum Question {
     MayCreateHierarchy(Name),
     /// Does this namespace exist now, and is it going away? A read past every cache.
     Namespace(Name),
+    /// Has one of the two service accounts this right in all namespaces? A `SubjectAccessReview`.
+    Account(Right),
     /// Will the forest come to know this within the time that a request can wait?
     Await(Awaited),
 }
@@ -31,6 +34,8 @@ pub enum Awaited {
     NoNamespace(Name),
     /// The namespace's configured parent is this one (`None`: it has none).
     Parent(Name, Option<Name>),
+    /// Either all objects of the kind, or that they cannot be had.
+    Objects(Kind),
 }
 
 impl Awaited {
@@ -40,6 +45,9 @@ impl Awaited {
             Self::Namespace(name) => forest.exists(name),
             Self::NoNamespace(name) => !forest.exists(name),
             Self::Parent(name, parent) => forest.parent(name) == parent.as_ref(),
+            Self::Objects(kind) => forest
+                .kind_named(&kind.group, &kind.kind)
+                .is_some_and(|id| forest.stream(Stream::Kind(id)) != StreamState::Waiting),
         }
     }
 }
@@ -86,6 +94,10 @@ impl fmt::Display for Question {
             Self::Namespace(name) | Self::Await(Awaited::Namespace(name)) => {
                 write!(f, "whether namespace {name:?} exists")
             }
+            Self::Account(Right { account, verb, resource, .. }) => {
+                write!(f, "whether the service account {} may {verb} {resource}", account.cluster_role())
+            }
+            Self::Await(Awaited::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
             Self::Await(Awaited::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
             Self::Await(Awaited::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
         }

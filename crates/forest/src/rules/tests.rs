@@ -3,6 +3,7 @@
 use super::Answer::{self, Failed, Yes};
 use super::{Answers, Awaited, Denial, DenialKind, Question, User, Verdict};
 use crate::Forest;
+use crate::configuration::rights::Right;
 
 /// Who asks in the tables.
 pub(super) const USER: &str = "jane";
@@ -22,6 +23,10 @@ fn words(question: &Question) -> String {
         Question::MayCreateNamespace(name) => format!("create {name}"),
         Question::MayCreateHierarchy(name) => format!("hierarchy {name}"),
         Question::Namespace(name) => format!("live {name}"),
+        Question::Account(Right { account, verb, resource, .. }) => {
+            format!("{} {verb} {resource}", account.cluster_role())
+        }
+        Question::Await(Awaited::Objects(kind)) => format!("await {}", kind.group_resource()),
         Question::Await(Awaited::Namespace(name)) => format!("await {name}"),
         Question::Await(Awaited::NoNamespace(name)) => format!("await no {name}"),
         Question::Await(Awaited::Parent(name, parent)) => {

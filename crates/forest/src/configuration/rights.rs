@@ -1,0 +1,120 @@
+//! What the two service accounts must be allowed to do with a kind, and what is said where they are not. Never asks whether
+//! they are.
+
+use std::fmt;
+
+use crate::{Kind, KindSettings, Mode};
+
+/// One of the two programs, as RBAC knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Account {
+    /// `hns-webhook`, which only looks.
+    Webhook,
+    /// `hns-controller`, which writes copies.
+    Controller,
+}
+
+impl Account {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Webhook, Self::Controller];
+
+    /// What it does with the objects of a kind in this mode. The webhook looks at those of ignored kinds too, so that it knows
+    /// what would be overwritten if they were propagated.
+    fn verbs(self, mode: Mode) -> &'static [&'static str] {
+        match (self, mode) {
+            (Self::Webhook, _) => &["list", "watch"],
+            (Self::Controller, Mode::Ignore) => &[],
+            (Self::Controller, _) => &["get", "list", "watch", "create", "update", "delete"],
+        }
+    }
+
+    /// The `ClusterRole` in which its rights stand; its service account has the same name by default.
+    pub fn cluster_role(self) -> &'static str {
+        match self {
+            Self::Webhook => "hns-webhook",
+            Self::Controller => "hns-controller",
+        }
+    }
+
+    /// What is not done where it lacks a right.
+    fn consequence(self) -> &'static str {
+        match self {
+            Self::Webhook => "it cannot be known what would be overwritten, and no namespace can join a tree",
+            Self::Controller => "not all of them are propagated",
+        }
+    }
+}
+
+/// A right, in all namespaces.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Right {
+    /// Whose.
+    pub account: Account,
+    /// To do what.
+    pub verb: &'static str,
+    /// With objects of this API group.
+    pub group: Box<str>,
+    /// And of this plural.
+    pub resource: Box<str>,
+}
+
+/// The rights that a kind needs.
+pub fn needed(kind: &KindSettings) -> Vec<Right> {
+    let of = |account: Account| {
+        let right = move |verb: &&'static str| Right {
+            account,
+            verb,
+            group: kind.kind.group.as_str().into(),
+            resource: kind.kind.resource.as_str().into(),
+        };
+        account.verbs(kind.mode).iter().map(right)
+    };
+    Account::ALL.into_iter().flat_map(of).collect()
+}
+
+/// What an account may not do with a kind, although it has to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// Which account.
+    pub account: Account,
+    /// With which kind.
+    pub kind: Kind,
+    /// What. Never empty.
+    pub verbs: Vec<&'static str>,
+}
+
+/// What is lacking for these kinds, in a stable order. `has` says whether a right is there; one of which nothing is known is
+/// not said to be missing.
+pub fn lacks<'a>(
+    kinds: impl IntoIterator<Item = &'a KindSettings>,
+    has: impl Fn(&Right) -> Option<bool>,
+) -> Vec<Lack> {
+    let mut lacks: Vec<Lack> = Vec::new();
+    for kind in kinds {
+        for right in needed(kind).into_iter().filter(|right| has(right) == Some(false)) {
+            match lacks.last_mut().filter(|last| last.account == right.account && last.kind == kind.kind) {
+                Some(last) => last.verbs.push(right.verb),
+                None => lacks.push(Lack {
+                    account: right.account,
+                    kind: kind.kind.clone(),
+                    verbs: vec![right.verb],
+                }),
+            }
+        }
+    }
+    lacks
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { account, kind, verbs } = self;
+        let name = account.cluster_role();
+        write!(
+            f,
+            "the service account {name} may not {} {} in all namespaces, so {}; grant it in the ClusterRole {name}",
+            verbs.join(", "),
+            kind.group_resource(),
+            account.consequence()
+        )
+    }
+}

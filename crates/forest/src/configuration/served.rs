@@ -1,0 +1,104 @@
+//! What the API server serves, and which of it a name means. Never judges whether it can be propagated.
+
+use std::collections::{BTreeSet, HashSet};
+
+use super::{Entry, Fault};
+use crate::Kind;
+
+/// A resource that the API server serves, in the version that it prefers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedKind {
+    /// The kind and its plural.
+    pub kind: Kind,
+    /// The name in the singular; may be empty.
+    pub singular: String,
+    /// The short names.
+    pub short_names: Vec<String>,
+    /// Whether its objects are in namespaces.
+    pub namespaced: bool,
+    /// What can be done to its objects.
+    pub verbs: Vec<String>,
+}
+
+/// Everything that the API server serves, as far as it can say.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Served {
+    /// The resources, without subresources.
+    pub kinds: Vec<ServedKind>,
+    /// The groups of which it cannot say at the moment what is in them.
+    pub unavailable: BTreeSet<String>,
+}
+
+impl Served {
+    /// The same with what was known before of groups that are unavailable now, and of resources that are `defined` (by plural
+    /// and group, as in `things.example.com`) and not served at the moment: neither says that they are gone.
+    #[must_use]
+    pub fn keeping(mut self, before: &Self, defined: &dyn Fn(&str) -> bool) -> Self {
+        let Self { kinds, unavailable } = &mut self;
+        let in_doubt = |known: &&ServedKind| unavailable.contains(&known.kind.group);
+        let kept: HashSet<(&str, &str)> = before.kinds.iter().filter(in_doubt).map(ServedKind::id).collect();
+        kinds.retain(|found| !kept.contains(&found.id()));
+        let there: HashSet<(&str, &str)> = kinds.iter().map(ServedKind::id).collect();
+        let missing = before.kinds.iter().filter(|known| {
+            !there.contains(&known.id()) && (in_doubt(known) || defined(&known.kind.group_resource()))
+        });
+        let missing: Vec<ServedKind> = missing.cloned().collect();
+        kinds.extend(missing);
+        self
+    }
+
+    /// The resource that an entry means. A plural counts before a singular, and that before a short name; without a group, the
+    /// core group counts before all others, of which only one may have the name.
+    pub(super) fn named(&self, entry: &Entry) -> Result<&ServedKind, (Fault, String)> {
+        let name = entry.resource.to_ascii_lowercase();
+        let is_meant = |it: &&ServedKind| entry.group.is_empty() || it.kind.group == entry.group;
+        let by_name: [&dyn Fn(&ServedKind) -> bool; 3] =
+            [&|it| it.kind.resource == name, &|it| it.singular == name, &|it| it.short_names.contains(&name)];
+        for called in by_name.into_iter().filter(|_| !name.is_empty()) {
+            let found: Vec<&ServedKind> =
+                self.kinds.iter().filter(is_meant).filter(|it| called(it)).collect();
+            match &found[..] {
+                [] => {}
+                [one] => return Ok(one),
+                several => return the_core_one(several),
+            }
+        }
+        Err(self.not_found(entry))
+    }
+
+    fn not_found(&self, entry: &Entry) -> (Fault, String) {
+        let unavailable: Vec<&str> = self
+            .unavailable
+            .iter()
+            .map(String::as_str)
+            .filter(|group| entry.group.is_empty() || *group == entry.group)
+            .collect();
+        if unavailable.is_empty() {
+            return (Fault::NotFound, "the API server serves no such resource".into());
+        }
+        (
+            Fault::Unavailable,
+            format!(
+                "it cannot be known at the moment whether there is such a resource, because these API groups are \
+                 unavailable: {}",
+                unavailable.join(", ")
+            ),
+        )
+    }
+}
+
+impl ServedKind {
+    fn id(&self) -> (&str, &str) {
+        (&self.kind.group, &self.kind.resource)
+    }
+}
+
+fn the_core_one<'a>(several: &[&'a ServedKind]) -> Result<&'a ServedKind, (Fault, String)> {
+    let mut core = several.iter().filter(|it| it.kind.group.is_empty());
+    if let (Some(one), None) = (core.next(), core.next()) {
+        return Ok(one);
+    }
+    let mut all: Vec<String> = several.iter().map(|it| it.kind.group_resource()).collect();
+    all.sort_unstable();
+    Err((Fault::Unusable, format!("it could be any of {}; say which group is meant", all.join(", "))))
+}

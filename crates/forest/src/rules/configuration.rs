@@ -1,0 +1,169 @@
+//! `hncconfigurations.hnc.x-k8s.io`: which kinds may be propagated (section 7.7 of HNC's contract).
+//!
+//! Ordinary RBAC decides who may change the configuration; here it is judged whether it makes sense and what it would
+//! overwrite. By "new" is meant new compared with the request's old object. What would be overwritten is known of kinds that
+//! are configured already, also in mode `Ignore`; of one that was never configured nothing is known, and that is said.
+
+use super::question::{Answer, Answers, Awaited, Question};
+use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
+use crate::configuration::rights::{Right, lacks, needed};
+use crate::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
+use crate::{Forest, KindId, KindSettings, Name, OnConflict, Stream, StreamState};
+
+mod conflict;
+#[cfg(test)]
+mod tests;
+
+/// The only configuration there is.
+const CONFIG: &str = "config";
+
+/// An `HNCConfiguration` that is to be created, changed or deleted.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Create, update or delete.
+    pub operation: Operation,
+    /// Its name.
+    pub name: Name,
+    /// `spec.resources` so far; none when it is created. What cannot be read is given as the reason why.
+    pub old: Vec<Result<Entry, String>>,
+    /// The same afterwards; none when it is deleted.
+    pub new: Vec<Result<Entry, String>>,
+    /// What the API server serves now, or why that cannot be said.
+    pub served: Result<Served, String>,
+}
+
+/// Judges `request` as far as `answers` go.
+pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+    judge(forest, request, answers).unwrap_or_else(|verdict| verdict)
+}
+
+fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict> {
+    if request.operation == Operation::Delete {
+        return if *request.name == *CONFIG { Err(stays()) } else { Ok(Verdict::allow()) };
+    }
+    if request.operation == Operation::Update && request.old == request.new {
+        return Ok(Verdict::allow());
+    }
+    let served = request.served.as_ref().map_err(|why| unknown(why))?;
+    let (old, new) = (resolve(&request.old, served), resolve(&request.new, served));
+    let mut warnings = makes_sense(&new.findings)?;
+    warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
+    warnings.extend(rights(&old, &new, answers)?);
+    Ok(Verdict::Allow { warnings })
+}
+
+fn stays() -> Verdict {
+    Denial::forbidden(
+        "the configuration of the cluster is not deleted; to propagate nothing but roles and role bindings, empty \
+         spec.resources",
+    )
+    .into()
+}
+
+fn unknown(why: &str) -> Verdict {
+    Denial::unavailable(format!("it cannot be known which resources there are: {why}; try again in a moment"))
+        .into()
+}
+
+/// Row 1. An entry of which nothing can be known at the moment is no fault of who wrote it.
+fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
+    let (in_doubt, faults): (Vec<&Finding>, Vec<&Finding>) =
+        findings.iter().partition(|finding| finding.fault == Fault::Unavailable);
+    if faults.is_empty() {
+        return Ok(in_doubt.into_iter().map(Finding::to_string).collect());
+    }
+    let cause = |finding: &Finding| {
+        let fault =
+            if finding.fault == Fault::Duplicate { FieldFault::Duplicate } else { FieldFault::Invalid };
+        Cause::of(fault, finding.field(), &finding.subject, &finding.why)
+    };
+    Err(Denial::invalid(faults.into_iter().map(cause).collect()).into())
+}
+
+/// Row 2.
+fn overwrites_nothing(
+    forest: &Forest,
+    old: &Resolution,
+    new: &Resolution,
+    answers: &Answers,
+) -> Check<Vec<String>> {
+    let newly: Vec<&KindSettings> = new
+        .settings()
+        .filter(|kind| {
+            let before = old.of_kind(&kind.kind).map(|before| &before.settings);
+            overwrites(kind) && !before.is_some_and(overwrites)
+        })
+        .collect();
+    if newly.is_empty() {
+        return Ok(Vec::new());
+    }
+    hierarchy::structure_is_known(forest)?;
+    let mut warnings = Vec::new();
+    let mut found = Vec::new();
+    for kind in newly {
+        match known(forest, kind, answers)? {
+            Ok(id) => found.extend(conflict::conflicts(forest, id, kind)),
+            Err(why) => warnings.push(why),
+        }
+    }
+    if found.is_empty() { Ok(warnings) } else { Err(conflict::denial(&found)) }
+}
+
+fn overwrites(kind: &KindSettings) -> bool {
+    kind.mode.propagates() && kind.on_conflict == OnConflict::Overwrite
+}
+
+/// The kind in the forest, if its objects are known; else the warning that they are not.
+fn known(forest: &Forest, kind: &KindSettings, answers: &Answers) -> Check<Result<KindId, String>> {
+    let resource = kind.kind.group_resource();
+    let Some(id) = forest.kind_named(&kind.kind.group, &kind.kind.kind) else {
+        return Ok(Err(format!(
+            "{resource} were not configured so far, so it has not been checked what this overwrites; to have it checked, \
+             set them to Ignore first"
+        )));
+    };
+    let why = match forest.stream(Stream::Kind(id)) {
+        StreamState::Synced => return Ok(Ok(id)),
+        StreamState::Lost(why) => why,
+        StreamState::Waiting => {
+            let question = Question::Await(Awaited::Objects(forest.kind(id).clone()));
+            return Err(if answers.contains_key(&question) {
+                Denial::unavailable(format!(
+                    "it cannot be known yet what would be overwritten, because not all {resource} have been listed; try \
+                     again in a moment"
+                ))
+                .into()
+            } else {
+                Verdict::Ask(vec![question])
+            });
+        }
+    };
+    Ok(Err(format!(
+        "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
+    )))
+}
+
+/// What is missing does not keep anybody from configuring a kind, for it may be granted later; it is said.
+fn rights(old: &Resolution, new: &Resolution, answers: &Answers) -> Check<Vec<String>> {
+    let is_new = |kind: &&KindSettings| {
+        old.of_kind(&kind.kind).is_none_or(|before| needed(&before.settings) != needed(kind))
+    };
+    let changed: Vec<&KindSettings> = new.settings().filter(is_new).collect();
+    let questions: Vec<Question> =
+        changed.iter().flat_map(|kind| needed(kind)).map(Question::Account).collect();
+    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
+    if !open.is_empty() {
+        return Err(Verdict::Ask(open));
+    }
+    let has = |right: &Right| match &answers[&Question::Account(right.clone())] {
+        Answer::Yes => Some(true),
+        Answer::No => Some(false),
+        Answer::Failed(_) | Answer::Terminating => None,
+    };
+    let unanswered = questions.iter().find_map(|question| match &answers[question] {
+        Answer::Failed(why) => Some(format!("it could not be found out {question}: {why}")),
+        _ => None,
+    });
+    let lacks = lacks(changed, has);
+    Ok(lacks.iter().map(ToString::to_string).chain(unanswered).collect())
+}

@@ -1,0 +1,71 @@
+//! Row 2: which objects a kind that comes to be propagated would overwrite. Never judges an object that nobody would touch.
+
+use crate::rules::{Denial, Verdict};
+use crate::tree::Id;
+use crate::{Forest, KindId, KindSettings, Name, ObjectKey};
+
+/// So many conflicts are named; of the rest, the number is given.
+const NAMED: usize = 20;
+
+/// A source that would be overwritten.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Conflict {
+    /// Where it is.
+    below: Name,
+    /// Its name.
+    name: Name,
+    /// Where the one is that would take its place.
+    above: Name,
+    /// What both are.
+    resource: String,
+}
+
+/// The sources that others above would overwrite if the kind were treated so, in a stable order. Costs what the number of names
+/// is that several namespaces have.
+pub(super) fn conflicts(forest: &Forest, id: KindId, kind: &KindSettings) -> Vec<Conflict> {
+    let mut found: Vec<Conflict> = forest
+        .objects
+        .shared(id)
+        .flat_map(|(key, holders)| holders.iter().map(move |below| (key, *below)))
+        .filter_map(|(key, below)| {
+            let above = overwriting(forest, kind, key, below)?;
+            let [below, above] = [below, above].map(|id| forest.tree.name(id).clone());
+            Some(Conflict { below, name: key.name.clone(), above, resource: kind.kind.group_resource() })
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// The top-most namespace whose source of this name would go to `below`. What is halted is left alone, and when it is repaired
+/// the rule about parents judges it.
+fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id) -> Option<Id> {
+    if !forest.tree.node(below).exists() || forest.tree.halted_root(below).is_some() {
+        return None;
+    }
+    let label = |label: &str| crate::plan::wanted_label(forest, below, label);
+    let above = forest.tree.ancestry(below).path.into_iter().skip(1);
+    above
+        .filter(|above| {
+            let source = forest.objects.source(*above, key);
+            source.is_some_and(|source| source.goes_to(kind, &key.name, &label).is_ok())
+        })
+        .last()
+}
+
+/// 409 with what is in the way.
+pub(super) fn denial(found: &[Conflict]) -> Verdict {
+    let line = |Conflict { below, name, above, resource }: &Conflict| {
+        format!("Object {name:?} in namespace {above:?} would overwrite the one in {below:?} ({resource})")
+    };
+    let mut lines: Vec<String> = found.iter().take(NAMED).map(line).collect();
+    let more = found.len().saturating_sub(NAMED);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    Denial::conflict(format!(
+        "objects of the same name would be overwritten; rename or delete them first, or set onConflict to Report: {}",
+        lines.join("; ")
+    ))
+    .into()
+}

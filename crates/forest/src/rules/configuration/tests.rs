@@ -1,0 +1,295 @@
+//! What is refused, what is warned of, and what is asked.
+
+use std::sync::Arc;
+
+use super::super::tests::{Expected, check, failed, judge};
+use super::*;
+use crate::cluster::Cluster;
+use crate::configuration::ServedKind;
+use crate::exceptions::Exceptions;
+use crate::rules::Answer::{No, Yes};
+use crate::rules::DenialKind::{Conflict, Forbidden, Invalid, Unavailable};
+use crate::{Fact, Kind, Mode, ObjectFact, Settings, Version, keys};
+
+const ALL_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
+
+fn kind(group: &str, kind: &str) -> Kind {
+    let resource = format!("{}s", kind.to_lowercase());
+    Kind { group: group.into(), version: "v1".into(), kind: kind.into(), resource }
+}
+
+fn served() -> Served {
+    let kinds = [kind("", "Secret"), kind("", "ConfigMap"), Kind::role(), kind("", "Node")];
+    let served = kinds.map(|kind| ServedKind {
+        namespaced: kind.kind != "Node",
+        singular: kind.kind.to_lowercase(),
+        kind,
+        short_names: vec![],
+        verbs: ALL_VERBS.map(str::to_owned).into(),
+    });
+    Served { kinds: served.into(), ..Served::default() }
+}
+
+/// `secrets Ignore, configmaps`; of an entry that ends in `!`, conflicts are reported.
+fn entries(text: &str) -> Vec<Result<Entry, String>> {
+    let modes = [Mode::Propagate, Mode::AllowPropagate, Mode::Remove, Mode::Ignore];
+    let entry = |text: &str| {
+        let on_conflict = if text.ends_with('!') { OnConflict::Report } else { OnConflict::Overwrite };
+        let (resource, mode) = text.trim_end_matches('!').split_once(' ').unwrap_or((text, "Propagate"));
+        let mode = modes.into_iter().find(|it| it.to_string() == mode).unwrap();
+        Ok(Entry { resource: resource.trim_end_matches('!').into(), mode, on_conflict, ..Entry::default() })
+    };
+    text.split(", ").filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+fn update(old: &str, new: &str) -> Request {
+    Request {
+        operation: Operation::Update,
+        name: CONFIG.into(),
+        old: entries(old),
+        new: entries(new),
+        served: Ok(served()),
+    }
+}
+
+/// One namespace is a root, and below it are a, b and c, each below the one before; `alone` is alone.
+fn forest(kinds: &[(Kind, Mode)]) -> Forest {
+    let mut forest = Cluster::draw("root, a:root, b:a, c:b, alone").forest();
+    let enforced = [Kind::role(), Kind::role_binding()].map(|kind| (kind, Mode::Propagate));
+    let all = enforced.iter().chain(kinds);
+    forest.apply(Fact::Kinds(all.map(|(kind, mode)| KindSettings::new(kind.clone(), *mode)).collect()));
+    forest
+}
+
+/// Everything there is of a kind: namespace, name, and an annotation if it has one.
+fn list(forest: &mut Forest, kind: &str, objects: &[(&str, &str, Option<(&str, &str)>)]) {
+    let id = forest.kind_named("", kind).unwrap();
+    let fact =
+        |(at, (namespace, name, annotation)): (usize, &(&str, &str, Option<(&str, &str)>))| ObjectFact {
+            namespace: (*namespace).into(),
+            name: (*name).into(),
+            version: Version { uid: at.to_string().into(), resource_version: "1".into() },
+            inherited_from: None,
+            terminating: false,
+            excluded: None,
+            exceptions: annotation
+                .map(|(key, value)| Box::new(Exceptions::parse(|asked| (asked == key).then_some(value)))),
+            content: None,
+        };
+    forest.apply(Fact::Objects(id, objects.iter().enumerate().map(fact).collect()));
+}
+
+const CONTROLLER: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+/// Every right that these resources need, all granted.
+fn granted(resources: &[&str]) -> Vec<(String, Answer)> {
+    let of = |resource: &&str| {
+        let webhook = ["list", "watch"].map(|verb| (format!("hns-webhook {verb} {resource}"), Yes));
+        let controller = CONTROLLER.map(|verb| (format!("hns-controller {verb} {resource}"), Yes));
+        webhook.into_iter().chain(controller).collect::<Vec<_>>()
+    };
+    resources.iter().flat_map(of).collect()
+}
+
+fn verdict(forest: &mut Forest, request: &Request, dialogue: &[(String, Answer)]) -> Verdict {
+    let dialogue: Vec<(&str, Answer)> =
+        dialogue.iter().map(|(text, answer)| (text.as_str(), answer.clone())).collect();
+    judge(forest, |forest, answers| review(forest, request, answers), &dialogue, |_| {})
+}
+
+fn expect(
+    what: &str,
+    forest: &mut Forest,
+    request: &Request,
+    asked: &[(String, Answer)],
+    expected: &Expected,
+) {
+    check(what, &verdict(forest, request, asked), expected);
+}
+
+#[test]
+fn the_configuration_stays() {
+    let mut forest = forest(&[]);
+    let delete = |name: &str| Request {
+        operation: Operation::Delete,
+        name: name.into(),
+        new: vec![],
+        ..update("secrets", "")
+    };
+    let refused = Expected::Denied(Forbidden, &["spec.resources"]);
+    expect("config", &mut forest, &delete("config"), &[], &refused);
+    expect("another", &mut forest, &delete("other"), &[], &Expected::Allowed);
+}
+
+#[test]
+fn every_entry_that_makes_no_sense_is_named() {
+    let mut forest = forest(&[]);
+    let request = update("", "secrets, crontabs, roles Ignore, secret, nodes, configmaps");
+    let Verdict::Deny(denial) = verdict(&mut forest, &request, &[]) else { panic!("it is let through") };
+    assert_eq!(denial.kind, Invalid);
+    let causes: Vec<_> = denial
+        .causes
+        .iter()
+        .map(|cause| (cause.field.as_str(), cause.fault, cause.message.as_str()))
+        .collect();
+    let expected = [
+        ("spec.resources[1]", FieldFault::Invalid, "Invalid value: \"crontabs\": "),
+        ("spec.resources[2]", FieldFault::Invalid, "Invalid value: \"roles\": "),
+        ("spec.resources[3]", FieldFault::Duplicate, "Duplicate value: \"secret\": "),
+        ("spec.resources[4]", FieldFault::Invalid, "Invalid value: \"nodes\": "),
+    ];
+    assert_eq!(causes.len(), expected.len(), "{causes:?}");
+    for ((field, fault, message), (wanted_field, wanted_fault, begins)) in causes.into_iter().zip(expected) {
+        assert_eq!((field, fault), (wanted_field, wanted_fault));
+        assert!(message.starts_with(begins), "{message}");
+    }
+
+    let allowed = [
+        ("roles AllowPropagate", "", Expected::Allowed),
+        ("roles AllowPropagate!", "roles AllowPropagate", Expected::Allowed),
+        ("roles Remove", "", Expected::Denied(Invalid, &["always in mode Propagate"])),
+        // What was there before is not judged again unless something is changed.
+        ("crontabs", "crontabs", Expected::Allowed),
+        ("crontabs, roles AllowPropagate", "crontabs", Expected::Denied(Invalid, &["crontabs"])),
+    ];
+    for (new, old, expected) in allowed {
+        expect(new, &mut forest, &update(old, new), &[], &expected);
+    }
+    let create = Request { operation: Operation::Create, ..update("crontabs", "crontabs") };
+    expect("created", &mut forest, &create, &[], &Expected::Denied(Invalid, &["crontabs"]));
+    let unreadable = Request { new: vec![Err("it has no resource".into())], ..update("", "") };
+    let refused = Expected::Denied(Invalid, &["spec.resources[0]", "it has no resource"]);
+    expect("unreadable", &mut forest, &unreadable, &[], &refused);
+}
+
+#[test]
+fn what_the_api_server_cannot_say_is_not_held_against_anybody() {
+    let mut forest = forest(&[]);
+    let request = Request { served: Err("connection refused".into()), ..update("", "secrets") };
+    let refused = Expected::Denied(Unavailable, &["connection refused", "again"]);
+    expect("nothing is known", &mut forest, &request, &[], &refused);
+
+    let served = Served { unavailable: ["metrics.k8s.io".to_owned()].into(), ..served() };
+    let request = Request { served: Ok(served), ..update("", "things") };
+    let warned = Expected::Warned(&["things", "metrics.k8s.io"]);
+    expect("one group is unavailable", &mut forest, &request, &[], &warned);
+}
+
+#[test]
+fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
+    let configmaps = || kind("", "ConfigMap");
+    let objects = [
+        ("root", "x", None),
+        ("b", "x", None),
+        ("root", "opted-out", Some((keys::NONE, "true"))),
+        ("a", "opted-out", None),
+        ("a", "elsewhere", None),
+        ("alone", "elsewhere", None),
+        ("root", "only-b", Some((keys::TREE_SELECT, "b"))),
+        ("a", "only-b", None),
+        ("c", "only-b", None),
+        ("a", "twice", None),
+        ("b", "twice", None),
+        ("c", "twice", None),
+        ("root", "asked", Some((keys::ALL, "true"))),
+        ("c", "asked", None),
+    ];
+    let conflict = |name: &str, above: &str, below: &str| {
+        format!("Object {name:?} in namespace {above:?} would overwrite the one in {below:?} (configmaps)")
+    };
+    let asked = [conflict("asked", "root", "c"), conflict("only-b", "root", "c")];
+    let all = [
+        conflict("twice", "a", "b"),
+        conflict("x", "root", "b"),
+        conflict("asked", "root", "c"),
+        conflict("only-b", "root", "c"),
+        conflict("twice", "a", "c"),
+    ];
+    let cases: [(&str, &str, Mode, &[String]); 9] = [
+        ("configmaps Ignore", "configmaps", Mode::Ignore, &all),
+        ("configmaps Ignore", "configmaps Propagate", Mode::Ignore, &all),
+        ("configmaps Remove", "configmaps", Mode::Remove, &all),
+        ("configmaps Ignore", "configmaps AllowPropagate", Mode::Ignore, &asked),
+        ("configmaps Ignore", "configmaps!", Mode::Ignore, &[]),
+        ("configmaps!", "configmaps", Mode::Propagate, &all),
+        ("configmaps!", "configmaps Remove", Mode::Propagate, &[]),
+        ("configmaps AllowPropagate", "configmaps", Mode::AllowPropagate, &[]),
+        ("configmaps", "configmaps, roles AllowPropagate", Mode::Propagate, &[]),
+    ];
+    for (old, new, mode, expected) in cases {
+        let mut forest = forest(&[(configmaps(), mode)]);
+        list(&mut forest, "ConfigMap", &objects);
+        let what = format!("{old} -> {new}");
+        let rights =
+            if old.contains("Ignore") && expected.is_empty() { granted(&["configmaps"]) } else { vec![] };
+        match verdict(&mut forest, &update(old, new), &rights) {
+            Verdict::Deny(denial) => {
+                assert_eq!(denial.kind, Conflict, "{what}: {denial:?}");
+                let lines: Vec<&str> = denial.message.split_once(": ").unwrap().1.split("; ").collect();
+                assert_eq!(lines[lines.len() - expected.len()..].join("; "), expected.join("; "), "{what}");
+                assert_eq!(lines.len(), expected.len(), "{what}: {lines:?}");
+            }
+            other => assert!(expected.is_empty(), "{what}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_long_list_of_conflicts_is_cut_short() {
+    let mut forest = forest(&[(kind("", "ConfigMap"), Mode::Ignore)]);
+    let names: Vec<String> = (0..23).map(|at| format!("n{at:02}")).collect();
+    let objects: Vec<_> =
+        names.iter().flat_map(|name| [("root", name.as_str(), None), ("c", name.as_str(), None)]).collect();
+    list(&mut forest, "ConfigMap", &objects);
+    let request = update("configmaps Ignore", "configmaps");
+    expect("long", &mut forest, &request, &[], &Expected::Denied(Conflict, &["n00", "n19", "and 3 more"]));
+    let Verdict::Deny(denial) = verdict(&mut forest, &request, &[]) else { panic!("it is let through") };
+    assert!(!denial.message.contains("n20"), "{}", denial.message);
+}
+
+#[test]
+fn what_is_not_known_is_waited_for_or_said() {
+    let ignored = || forest(&[(kind("", "ConfigMap"), Mode::Ignore)]);
+    let request = update("configmaps Ignore", "configmaps");
+    let awaited = |answer| vec![("await configmaps".to_owned(), answer)];
+    let refused = Expected::Denied(Unavailable, &["configmaps", "again"]);
+    expect("no list yet", &mut ignored(), &request, &awaited(No), &refused);
+
+    let rights = granted(&["configmaps"]);
+    let mut lost = ignored();
+    let id = lost.kind_named("", "ConfigMap").unwrap();
+    lost.apply(Fact::StreamLost(Stream::Kind(id), "forbidden".into()));
+    let warned = Expected::Warned(&["configmaps cannot be listed: forbidden"]);
+    expect("it cannot be listed", &mut lost, &request, &rights, &warned);
+
+    let warned = Expected::Warned(&["configmaps", "Ignore first"]);
+    expect("never configured", &mut forest(&[]), &update("", "configmaps"), &rights, &warned);
+
+    let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+    let mut empty = Forest::unconfigured(Arc::new(settings));
+    expect("no structure", &mut empty, &request, &[], &Expected::Denied(Unavailable, &["namespaces"]));
+}
+
+#[test]
+fn missing_rights_are_warned_of_and_only_where_something_changes() {
+    let mut forest = forest(&[(kind("", "Secret"), Mode::Remove)]);
+    let with = |changed: &[(&str, Answer)]| -> Vec<(String, Answer)> {
+        let mut rights = granted(&["configmaps"]);
+        for (text, answer) in changed {
+            rights.iter_mut().find(|right| right.0 == *text).unwrap().1 = answer.clone();
+        }
+        rights
+    };
+    let request = update("secrets Remove", "secrets Remove, configmaps!");
+    expect("all granted", &mut forest, &request, &with(&[]), &Expected::Allowed);
+    let lacking = with(&[("hns-controller create configmaps", No), ("hns-controller delete configmaps", No)]);
+    let warned = Expected::Warned(&["hns-controller may not create, delete configmaps", "ClusterRole"]);
+    expect("the controller lacks", &mut forest, &request, &lacking, &warned);
+    let unanswered = with(&[("hns-webhook list configmaps", failed())]);
+    let warned = Expected::Warned(&["hns-webhook may list configmaps", "connection refused"]);
+    expect("no answer", &mut forest, &request, &unanswered, &warned);
+
+    let webhook: Vec<_> = granted(&["secrets"]).into_iter().take(2).collect();
+    let ignored = update("secrets Remove", "secrets Ignore");
+    expect("the webhook looks", &mut forest, &ignored, &webhook, &Expected::Allowed);
+}

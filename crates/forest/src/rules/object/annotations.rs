@@ -1,0 +1,69 @@
+//! Rows 1 to 6: the annotations by which a source says where it goes.
+//!
+//! What stays as it was is not judged, but for row 1, and that not while the object is being deleted: the last finalizer must
+//! come off it, whatever mistakes it has from before.
+
+use super::{Asked, State};
+use crate::exceptions::Exceptions;
+use crate::keys::{ALL, GROUP, NONE, SELECT, TREE_SELECT};
+use crate::rules::{Check, Denial, DenialKind};
+
+/// In the order of the rows.
+const EXCEPTIONS: [&str; 4] = [SELECT, TREE_SELECT, NONE, ALL];
+
+impl Asked<'_> {
+    pub(super) fn annotations(&self, new: &State<'_>) -> Check {
+        if !new.terminating {
+            only_known_keys(new)?;
+        }
+        let old = |key| self.request.old.as_ref().map_or("", |old| old.annotation(key));
+        let changed: Vec<&str> =
+            EXCEPTIONS.into_iter().filter(|key| old(key) != new.annotation(key)).collect();
+        for key in &changed {
+            makes_sense(key, new.annotation(key))?;
+        }
+        if changed.is_empty() { Ok(()) } else { only_one(new) }
+    }
+}
+
+/// Row 1: whoever writes such a key means an exception, and would not notice that it has no effect.
+fn only_known_keys(new: &State<'_>) -> Check {
+    let unknown = new.annotations.keys().find(|key| is_reserved(key) && !EXCEPTIONS.contains(&key.as_str()));
+    match unknown {
+        None => Ok(()),
+        Some(key) => Err(bad_request(format!(
+            "the annotation {key} means nothing; remove it, or use one of {}",
+            EXCEPTIONS.join(", ")
+        ))),
+    }
+}
+
+/// Whether the prefix of a key is one label below the project's group. Deeper ones, and the group itself, are free.
+fn is_reserved(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
+    prefix.split_once('.').is_some_and(|(_, rest)| rest == GROUP)
+}
+
+/// Rows 2 to 5.
+fn makes_sense(key: &str, value: &str) -> Check {
+    match Exceptions::parse(|asked| (asked == key).then_some(value)) {
+        Ok(_) => Ok(()),
+        Err(unparsable) => Err(bad_request(format!("{unparsable}; correct or remove it"))),
+    }
+}
+
+/// Row 6.
+fn only_one(new: &State<'_>) -> Check {
+    let present: Vec<&str> = EXCEPTIONS.into_iter().filter(|key| !new.annotation(key).is_empty()).collect();
+    if present.len() <= 1 {
+        return Ok(());
+    }
+    Err(bad_request(format!(
+        "an object can have one of the annotations that say where it goes, and this one would have {}; remove all but one",
+        present.join(", ")
+    )))
+}
+
+fn bad_request(message: String) -> crate::rules::Verdict {
+    Denial::new(DenialKind::BadRequest, message).into()
+}

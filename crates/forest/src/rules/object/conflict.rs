@@ -1,0 +1,186 @@
+//! Row 7: what a source would overwrite in the namespaces below.
+
+use std::collections::BTreeSet;
+
+use super::{Asked, Request, State};
+use crate::exceptions::{Exceptions, Unparsable};
+use crate::exclusion::{Traits, exclusion};
+use crate::keys::{ALL, NONE, SELECT, TREE_SELECT};
+use crate::object::goes_to;
+use crate::plan::wanted_label;
+use crate::rules::hierarchy::structure_is_known;
+use crate::rules::{Check, Denial, Operation};
+use crate::tree::Id;
+use crate::{Forest, KindId, KindSettings, Name, ObjectKey, OnConflict, Stream};
+
+/// So many namespaces are named; of the rest, the number is given.
+const NAMED: usize = 20;
+
+/// What of an object says where it goes.
+#[derive(Debug, PartialEq)]
+struct Traffic {
+    excluded: Option<String>,
+    exceptions: Option<Result<Exceptions, Unparsable>>,
+}
+
+impl Traffic {
+    fn of(forest: &Forest, kind: KindId, name: &str, state: &State<'_>) -> Self {
+        let label = |key: &str| state.labels.get(key).map(String::as_str);
+        let annotation = |key: &str| state.annotations.get(key).map(String::as_str);
+        let traits = Traits {
+            kind: forest.kind(kind),
+            name,
+            secret_type: state.body.get("type").and_then(serde_json::Value::as_str),
+            has_finalizers: !state.finalizers.is_empty(),
+            label: &label,
+            annotation: &annotation,
+        };
+        let asks = [SELECT, TREE_SELECT, NONE, ALL].into_iter().any(|key| annotation(key).is_some());
+        Self {
+            excluded: exclusion(forest.settings(), &traits),
+            exceptions: asks.then(|| Exceptions::parse(annotation)),
+        }
+    }
+
+    /// Whether there can be a namespace that it goes to.
+    fn goes_somewhere(&self, kind: &KindSettings, name: &str) -> bool {
+        let admitted = match &self.exceptions {
+            None => Exceptions::default().admit_somewhere(kind.mode).is_ok(),
+            Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode).is_ok(),
+            Some(Err(_)) => false,
+        };
+        admitted && self.excluded.is_none() && !kind.excluded_names.matches(name)
+    }
+}
+
+impl Asked<'_> {
+    /// Refuses what would overwrite a source below; where the kind is set to leave those alone, the warnings say so. What
+    /// cannot be known is not assumed, but neither is it asked for where it makes no difference: an object that goes nowhere,
+    /// that has nothing below, or that was on its way before, does not have to wait. One that is being deleted goes nowhere:
+    /// finalizers exclude it, and without them it is gone.
+    pub(super) fn overwrites_nothing(
+        &self,
+        kind: Option<(KindId, &KindSettings)>,
+        new: &State<'_>,
+    ) -> Check<Vec<String>> {
+        let Request { namespace, name, .. } = self.request;
+        if new.terminating {
+            return Ok(Vec::new());
+        }
+        let Some((id, kind)) = kind else { return self.has_nothing_below() };
+        let traffic = Traffic::of(self.forest, id, name, new);
+        if name.is_empty() || !traffic.goes_somewhere(kind, name) {
+            return Ok(Vec::new());
+        }
+        if let Err(unknown) = self.all_is_known(id) {
+            let matters = kind.on_conflict == OnConflict::Overwrite && self.is_new_traffic(id, &traffic);
+            return if matters { Err(unknown) } else { Ok(Vec::new()) };
+        }
+        let Some(source) = self.forest.tree.id(namespace) else { return Ok(Vec::new()) };
+        let key = ObjectKey { kind: id, name: name.clone() };
+        let is_overwritten = |holder: &Id| {
+            let label = |label: &str| wanted_label(self.forest, *holder, label);
+            goes_to(kind, name, traffic.excluded.as_deref(), traffic.exceptions.as_ref(), &label).is_ok()
+        };
+        let holders = holders_below(self.forest, &key, source).into_iter().filter(is_overwritten);
+        let found: BTreeSet<&Name> = holders.map(|holder| self.forest.tree.name(holder)).collect();
+        self.conclude(kind, &found)
+    }
+
+    fn conclude(&self, kind: &KindSettings, found: &BTreeSet<&Name>) -> Check<Vec<String>> {
+        if found.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Request { kind: what, name, .. } = self.request;
+        let places = listed(found);
+        if kind.on_conflict == OnConflict::Report {
+            return Ok(vec![format!(
+                "namespaces below have a {what} {name:?} of their own, which stays as it is: {places}"
+            )]);
+        }
+        Err(Denial::conflict(format!(
+            "it would overwrite the {what} {name:?} that these namespaces below have of their own: {places}; choose another \
+             name, delete those, or keep this one from going there by the annotation {SELECT}, {TREE_SELECT} or {NONE}"
+        ))
+        .into())
+    }
+
+    /// Whether everything that the answer rests on has been told: the structure, and, where something is below, the objects
+    /// of the kind.
+    fn all_is_known(&self, kind: KindId) -> Check {
+        structure_is_known(self.forest)?;
+        let state = self.forest.stream(Stream::Kind(kind));
+        if state.is_synced() || !self.is_a_parent() {
+            return Ok(());
+        }
+        let resource = self.forest.kind(kind).group_resource();
+        Err(Denial::unavailable(format!(
+            "it cannot be known what this would overwrite in the namespaces below, because the {resource} of the cluster \
+             cannot be relied on: {state}; see that the service account of hns-webhook may list and watch {resource}, or \
+             wait and try again"
+        ))
+        .into())
+    }
+
+    /// For a kind of which it is not known whether it is propagated.
+    fn has_nothing_below(&self) -> Check<Vec<String>> {
+        structure_is_known(self.forest)?;
+        if self.is_a_parent() {
+            return Err(Denial::unavailable("it is not known yet which kinds are propagated").into());
+        }
+        Ok(Vec::new())
+    }
+
+    fn is_a_parent(&self) -> bool {
+        let tree = &self.forest.tree;
+        tree.id(&self.request.namespace).is_some_and(|id| !tree.children(id).is_empty())
+    }
+
+    /// Whether the request makes the object go where it did not go before.
+    fn is_new_traffic(&self, kind: KindId, traffic: &Traffic) -> bool {
+        let Request { operation, name, old, .. } = self.request;
+        match old {
+            Some(old) if *operation == Operation::Update => {
+                Traffic::of(self.forest, kind, name, old) != *traffic
+            }
+            _ => true,
+        }
+    }
+}
+
+/// The first names, and how many more there are.
+fn listed(names: &BTreeSet<&Name>) -> String {
+    let mut words: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
+    if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
+        words.push(format!("and {more} more"));
+    }
+    words.join(", ")
+}
+
+/// Where below there is a source of this kind and name; costs what the smaller of the two sets does. A namespace is not below
+/// itself, not even in a cycle.
+fn holders_below(forest: &Forest, key: &ObjectKey, above: Id) -> Vec<Id> {
+    let Some(holders) = forest.objects.holders(key) else { return Vec::new() };
+    if let Some(below) = few_descendants(forest, above, holders.len()) {
+        return below.into_iter().filter(|id| *id != above && holders.contains(id)).collect();
+    }
+    let is_below = |id: &Id| *id != above && forest.tree.ancestry(*id).path.contains(&above);
+    holders.iter().copied().filter(is_below).collect()
+}
+
+/// All that is below, if that is no more than `limit`.
+fn few_descendants(forest: &Forest, above: Id, limit: usize) -> Option<BTreeSet<Id>> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![above];
+    while let Some(id) = open.pop() {
+        for child in forest.tree.children(id) {
+            if found.insert(*child) {
+                open.push(*child);
+            }
+        }
+        if found.len() > limit {
+            return None;
+        }
+    }
+    Some(found)
+}

@@ -1,0 +1,144 @@
+//! Copies: they are what their sources are, and nobody but the controller says otherwise.
+//!
+//! Anybody may do what changes nothing about that: write the status, and take away what another tool has left on a copy.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{Asked, Request, State};
+use crate::keys::INHERITED_FROM;
+use crate::rules::question::all_answered;
+use crate::rules::{Answer, Check, Denial, Operation, Question, Verdict};
+
+impl Asked<'_> {
+    /// `before` and `after` say from where it is a copy; at least one is given.
+    pub(super) fn copy(&self, before: Option<&str>, after: Option<&str>) -> Check {
+        let Request { operation, old, new, .. } = self.request;
+        match (operation, old, new) {
+            (Operation::Create, ..) => self.is_restored(),
+            (Operation::Delete, ..) => self.namespace_is_going(before.unwrap_or_default()),
+            (Operation::Update, Some(old), Some(new)) => {
+                stays_what_it_is(before, after)?;
+                self.content_stays(before.unwrap_or_default(), old, new)?;
+                nobody_else_holds_it(old, new)
+            }
+            (Operation::Update, ..) => {
+                Err(Denial::internal("an update without what was before or what is to be").into())
+            }
+        }
+    }
+
+    /// Whoever restores a backup brings copies back, too; what is wrong about them by now, the controller puts right.
+    fn is_restored(&self) -> Check {
+        if self.request.user.is_any_of(&self.forest.settings().restore_identities) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "an object with the label {INHERITED_FROM} is a copy, which nobody can create by hand; leave the label out, or \
+             create the object in a namespace above, from where it is propagated"
+        )))
+    }
+
+    /// The contents of a namespace that is going away are anyone's to delete, or it could never go. What is known is enough
+    /// for that; it is not enough to refuse.
+    fn namespace_is_going(&self, source: &str) -> Check {
+        let Request { namespace, .. } = self.request;
+        let tree = &self.forest.tree;
+        let seen = tree.id(namespace).and_then(|id| tree.node(id).namespace.as_ref());
+        if seen.is_some_and(|seen| seen.terminating) {
+            return Ok(());
+        }
+        let question = Question::Namespace(namespace.clone());
+        all_answered(std::slice::from_ref(&question), self.answers)?;
+        if matches!(self.answers[&question], Answer::No | Answer::Terminating) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "this object is a copy from namespace {source:?} and goes with its source; delete it there, or keep it from coming \
+             here by an annotation on it"
+        )))
+    }
+
+    fn content_stays(&self, source: &str, old: &State<'_>, new: &State<'_>) -> Check {
+        let changed = if body_differs(old.body, new.body) {
+            "its content".to_owned()
+        } else if let Some(key) = self.changed_key(&old.labels, &new.labels) {
+            format!("the label {key}")
+        } else if let Some(key) = self.changed_key(&old.annotations, &new.annotations) {
+            format!("the annotation {key}")
+        } else {
+            return Ok(());
+        };
+        Err(forbidden(format!(
+            "this object is a copy from namespace {source:?}, and {changed} follows its source; change that one instead"
+        )))
+    }
+
+    /// The first key that is set, changed or removed; but what is neither copied nor compared may go.
+    fn changed_key<'a>(
+        &self,
+        old: &'a BTreeMap<String, String>,
+        new: &'a BTreeMap<String, String>,
+    ) -> Option<&'a str> {
+        let settings = self.forest.settings();
+        let set = new.iter().filter(|(key, value)| old.get(*key) != Some(*value));
+        let removed = old.iter().filter(|(key, _)| !new.contains_key(*key) && !settings.is_ignored_key(key));
+        set.chain(removed).map(|(key, _)| key.as_str()).next()
+    }
+}
+
+/// An empty value is a value: otherwise a source could be turned into a copy, and vanish, by a label that looks like none.
+fn stays_what_it_is(before: Option<&str>, after: Option<&str>) -> Check {
+    let how = match (before, after) {
+        (Some(before), Some(after)) if before == after => return Ok(()),
+        (Some(_), Some(_)) => "changed",
+        (Some(_), None) => "removed",
+        (None, _) => "added",
+    };
+    Err(forbidden(format!(
+        "the label {INHERITED_FROM} says whose copy an object is and cannot be {how}; for an object of your own, create one \
+         under another name"
+    )))
+}
+
+fn body_differs(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
+    let counts = |key: &&String| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status");
+    let is_set = new.keys().filter(counts).any(|key| old.get(key) != new.get(key));
+    is_set || old.keys().filter(counts).any(|key| !new.contains_key(key))
+}
+
+/// A finalizer, or an owner, that somebody else puts on a copy would decide when it goes.
+fn nobody_else_holds_it(old: &State<'_>, new: &State<'_>) -> Check {
+    if let Some(finalizer) = new.finalizers.iter().find(|it| !old.finalizers.contains(it)) {
+        return Err(forbidden(format!(
+            "this object is a copy, and the finalizer {finalizer:?} would keep it when its source goes; finalizers can only be \
+             removed from it"
+        )));
+    }
+    let is_new = |owner: &&Value| !old.owner_references.iter().any(|known| is_no_more_than(owner, known));
+    match new.owner_references.iter().find(is_new) {
+        None => Ok(()),
+        Some(owner) => Err(forbidden(format!(
+            "this object is a copy and belongs to its source alone, so {} cannot own it; owner references can only be removed \
+             from it",
+            owner.get("name").unwrap_or(&Value::Null)
+        ))),
+    }
+}
+
+/// Whether an owner reference is one that was there, or less: the garbage collector takes the power to block a deletion out
+/// of references.
+fn is_no_more_than(owner: &Value, known: &Value) -> bool {
+    const BLOCKS: &str = "blockOwnerDeletion";
+    let without = |reference: &Value| {
+        let mut reference = reference.clone();
+        reference.as_object_mut().map(|fields| fields.remove(BLOCKS));
+        reference
+    };
+    owner == known || (owner.get(BLOCKS) != Some(&Value::Bool(true)) && without(owner) == without(known))
+}
+
+fn forbidden(message: String) -> Verdict {
+    Denial::forbidden(message).into()
+}

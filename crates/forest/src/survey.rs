@@ -1,0 +1,62 @@
+//! What there is, for those who count it or speak of it: which objects a namespace holds, which conditions are shown, whence
+//! a copy comes. Never decides anything.
+
+use crate::object::Object;
+use crate::{Condition, Digest, Forest, Name, ObjectKey, Version};
+
+impl Forest {
+    /// The objects that are known in `namespace`.
+    pub fn objects_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        let id = self.tree.id(namespace);
+        id.into_iter().flat_map(|id| self.objects.within(id)).map(|(key, _)| key)
+    }
+
+    /// The conditions that the managed namespaces show at present, as last written.
+    pub fn shown_conditions(&self) -> impl Iterator<Item = &Condition> {
+        let nodes = self.tree.ids().map(|id| self.tree.node(id)).filter(|node| node.exists());
+        nodes.filter_map(|node| node.hierarchy.as_ref()).flat_map(|seen| &seen.status.conditions)
+    }
+
+    /// The same by namespace; those that show none are left out.
+    pub fn conditions_by_namespace(&self) -> impl Iterator<Item = (&Name, &[Condition])> {
+        let nodes = self.tree.ids().map(|id| self.tree.node(id)).filter(|node| node.exists());
+        let shown =
+            nodes.filter_map(|node| Some((&node.name, &node.hierarchy.as_ref()?.status.conditions[..])));
+        shown.filter(|(_, conditions)| !conditions.is_empty())
+    }
+
+    /// Which state of an object is known.
+    pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<&Version> {
+        Some(self.known(namespace, key)?.version())
+    }
+
+    /// The namespace that a copy says it comes from; `None` for what is no copy.
+    pub fn inherited_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
+        match self.known(namespace, key)? {
+            Object::Copy(copy) => Some(&copy.inherited_from),
+            Object::Source(_) => None,
+        }
+    }
+
+    /// Whether writing content with this digest there would lose something: an object that is no copy, or other content.
+    pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
+        match self.known(namespace, key) {
+            Some(Object::Source(_)) => true,
+            Some(Object::Copy(copy)) => {
+                let known = copy.content.as_ref().map(|content| content.digest);
+                known != Some(given) && copy.accepted != Some(given)
+            }
+            None => false,
+        }
+    }
+
+    /// Whether this is a source whose content was not kept.
+    pub fn is_unread(&self, namespace: &str, key: &ObjectKey) -> bool {
+        let source = self.known(namespace, key).and_then(Object::source);
+        source.and_then(|source| source.content.as_ref()).is_some_and(|content| content.canonical.is_none())
+    }
+
+    fn known(&self, namespace: &str, key: &ObjectKey) -> Option<&Object> {
+        self.objects.get(self.tree.id(namespace)?, key)
+    }
+}
