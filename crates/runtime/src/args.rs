@@ -5,6 +5,7 @@
 
 mod go;
 mod hierarchy;
+mod propagation;
 mod values;
 
 #[cfg(test)]
@@ -20,7 +21,7 @@ use std::{
 use clap::{Args, Parser, ValueEnum};
 use regex::Regex;
 
-pub use self::{go::IgnoredFlags, hierarchy::HierarchyArgs};
+pub use self::{go::IgnoredFlags, hierarchy::HierarchyArgs, propagation::PropagationArgs};
 use crate::listen::ListenAddress;
 
 /// Flags that both binaries have.
@@ -69,6 +70,9 @@ pub struct CommonArgs {
     /// How the hierarchy is to be.
     #[command(flatten)]
     pub hierarchy: HierarchyArgs,
+    /// What is propagated of objects.
+    #[command(flatten)]
+    pub propagation: PropagationArgs,
 }
 
 impl CommonArgs {
@@ -79,7 +83,7 @@ impl CommonArgs {
     pub fn settings(&self) -> anyhow::Result<forest::Settings> {
         let included = self.included_namespace_regex.clone();
         let settings = forest::Settings::anchored(&self.namespace, self.excluded_namespaces(), included);
-        self.hierarchy.add_to(settings)
+        self.propagation.add_to(self.hierarchy.add_to(settings)?)
     }
 
     /// The kubeconfig file that was asked for. An empty value counts as none, as in HNC.

@@ -4,13 +4,12 @@
 //! skipped would linger as what it was before, or be taken for deleted at the next relist. Decides nothing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use forest::exceptions::Exceptions;
 use forest::exclusion::{Traits, exclusion};
 use forest::{
-    AnchorFact, Canonical, Condition, HierarchyFact, HierarchyStatus, Kind, Labels, Name, NamespaceFact,
-    ObjectFact, Settings, Version,
+    AnchorFact, Canonical, Condition, Content, HierarchyFact, HierarchyStatus, Kind, Labels, Name,
+    NamespaceFact, ObjectFact, Settings, Version,
 };
 use hns_api::{
     HierarchyConfigurationSpec, HierarchyConfigurationStatus, KeyValue, SubnamespaceAnchorSpec, annotations,
@@ -147,7 +146,7 @@ pub fn object(
         content: None,
     };
     let is_copy = fact.inherited_from.is_some();
-    fact.content = content.map(|body| Arc::new(canonical(settings, metadata, body, is_copy)));
+    fact.content = content.map(|body| Content::whole(canonical(settings, metadata, body, is_copy)));
     fact
 }
 

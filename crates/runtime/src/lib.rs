@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod args;
 pub mod client;
+pub mod configuration;
 pub mod feed;
 pub mod handle;
 pub mod ingest;
@@ -13,6 +14,7 @@ pub mod lease;
 pub mod listen;
 pub mod metrics;
 pub mod readiness;
+pub mod rights;
 pub mod serve;
 pub mod shutdown;
 pub mod start;

@@ -13,6 +13,7 @@ use crate::handle::ForestHandle;
 pub struct StreamMetrics {
     lists: IntCounterVec,
     failures: IntCounterVec,
+    running: IntGaugeVec,
 }
 
 impl StreamMetrics {
@@ -28,9 +29,14 @@ impl StreamMetrics {
                 "hns_watch_failures_total",
                 "Lists and watches that failed or broke off, by resource.",
             )?,
+            running: IntGaugeVec::new(
+                Opts::new("hns_watches", "Configured kinds whose objects are being watched: 1 for each."),
+                &["resource"],
+            )?,
         };
         registry.register(Box::new(metrics.lists.clone()))?;
         registry.register(Box::new(metrics.failures.clone()))?;
+        registry.register(Box::new(metrics.running.clone()))?;
         Ok(metrics)
     }
 
@@ -40,6 +46,15 @@ impl StreamMetrics {
 
     pub(crate) fn failed(&self, resource: &str) {
         self.failures.with_label_values(&[resource]).inc();
+    }
+
+    pub(crate) fn started(&self, resource: &str) {
+        self.running.with_label_values(&[resource]).set(1);
+    }
+
+    pub(crate) fn stopped(&self, resource: &str) {
+        // An error says that it never ran.
+        let _ = self.running.remove_label_values(&[resource]);
     }
 }
 
@@ -58,7 +73,6 @@ impl ForestMetrics {
     /// # Errors
     /// When they are shown there already.
     pub fn register(registry: &Registry, forest: ForestHandle) -> prometheus::Result<()> {
-        let objects = Opts::new("hns_forest_objects", "Objects of propagated kinds, by role.");
         registry.register(Box::new(Self {
             forest,
             namespaces: IntGauge::new("hns_forest_namespaces", "Managed namespaces.")?,
@@ -66,9 +80,31 @@ impl ForestMetrics {
                 "hns_forest_halted_namespaces",
                 "Managed namespaces halted for a reason of their own.",
             )?,
-            objects: IntGaugeVec::new(objects, &["role"])?,
+            objects: objects()?,
         }))
     }
+
+    /// A kind that is not propagated any more has no series any more.
+    fn show_objects(&self) -> Vec<MetricFamily> {
+        let Ok(gauge) = objects() else { return Vec::new() };
+        self.forest.read(|forest| {
+            for (kind, settings) in forest.kinds() {
+                let (resource, counts) = (settings.kind.group_resource(), forest.counts(kind));
+                set(&gauge.with_label_values(&[&*resource, "source"]), counts.sources);
+                set(&gauge.with_label_values(&[&*resource, "copy"]), counts.copies);
+            }
+        });
+        gauge.collect()
+    }
+}
+
+fn objects() -> prometheus::Result<IntGaugeVec> {
+    let opts = Opts::new("hns_forest_objects", "Objects of propagated kinds, by resource and role.");
+    IntGaugeVec::new(opts, &["resource", "role"])
+}
+
+fn set(gauge: &IntGauge, size: usize) {
+    gauge.set(i64::try_from(size).unwrap_or(i64::MAX));
 }
 
 impl Collector for ForestMetrics {
@@ -78,11 +114,62 @@ impl Collector for ForestMetrics {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let sizes = self.forest.read(forest::Forest::sizes);
-        let set = |gauge: &IntGauge, size: usize| gauge.set(i64::try_from(size).unwrap_or(i64::MAX));
         set(&self.namespaces, sizes.namespaces);
         set(&self.halted, sizes.halted);
-        set(&self.objects.with_label_values(&["source"]), sizes.sources);
-        set(&self.objects.with_label_values(&["copy"]), sizes.copies);
-        [self.namespaces.collect(), self.halted.collect(), self.objects.collect()].concat()
+        [self.namespaces.collect(), self.halted.collect(), self.show_objects()].concat()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::{Fact, Forest, Kind, KindSettings, Mode, ObjectFact, Settings, Version};
+    use prometheus::TextEncoder;
+
+    use super::*;
+    use crate::handle::ForestWriter;
+
+    fn object(name: &str, inherited_from: Option<&str>) -> ObjectFact {
+        ObjectFact {
+            namespace: "a".into(),
+            name: name.into(),
+            version: Version { uid: name.into(), resource_version: "1".into() },
+            inherited_from: inherited_from.map(Into::into),
+            terminating: false,
+            excluded: None,
+            exceptions: None,
+            content: None,
+        }
+    }
+
+    #[test]
+    fn objects_are_counted_by_kind_and_a_kind_that_goes_takes_its_series_along() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let forest = Forest::new(Arc::new(settings), vec![Kind::role(), Kind::role_binding()]);
+        let role = forest.kind_named("rbac.authorization.k8s.io", "Role").unwrap();
+        let (writer, handle) = ForestWriter::new(forest, Box::new(|_| {}));
+        let registry = Registry::new();
+        ForestMetrics::register(&registry, handle).unwrap();
+        let lines = || {
+            let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+            let of_objects = text.lines().filter(|line| line.starts_with("hns_forest_objects{"));
+            of_objects.map(str::to_owned).collect::<Vec<_>>()
+        };
+        writer.tell([
+            Fact::Object(role, object("x", None)),
+            Fact::Object(role, object("y", Some("root"))),
+            Fact::Object(role, object("z", Some("root"))),
+        ]);
+        let line = |resource: &str, role: &str, count: u32| {
+            format!(
+                "hns_forest_objects{{resource=\"{resource}.rbac.authorization.k8s.io\",role=\"{role}\"}} {count}"
+            )
+        };
+        let bindings = [line("rolebindings", "copy", 0), line("rolebindings", "source", 0)];
+        let both = [bindings.to_vec(), vec![line("roles", "copy", 2), line("roles", "source", 1)]].concat();
+        assert_eq!(lines(), both);
+        writer.tell([Fact::Kinds(vec![KindSettings::new(Kind::role_binding(), Mode::Propagate)])]);
+        assert_eq!(lines(), bindings);
     }
 }

@@ -24,10 +24,12 @@ struct Shared {
 struct State {
     shutting_down: bool,
     conditions: Vec<Entry>,
+    declared: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
+    id: usize,
     name: String,
     required: bool,
     /// `None` while the condition holds.
@@ -38,7 +40,7 @@ struct Entry {
 #[derive(Debug)]
 pub struct Condition {
     readiness: Readiness,
-    index: usize,
+    id: usize,
 }
 
 /// What `/readyz` answers.
@@ -74,11 +76,12 @@ impl Readiness {
     }
 
     fn add(&self, name: String, reason: String, required: bool) -> Condition {
-        let index = self.change(|state| {
-            state.conditions.push(Entry { name, required, reason: Some(reason) });
-            state.conditions.len() - 1
+        let id = self.change(|state| {
+            state.declared += 1;
+            state.conditions.push(Entry { id: state.declared, name, required, reason: Some(reason) });
+            state.declared
         });
-        Condition { readiness: self.clone(), index }
+        Condition { readiness: self.clone(), id }
     }
 
     /// Unready from now on, whatever the conditions say.
@@ -132,11 +135,20 @@ impl Condition {
     /// Whether the condition holds.
     pub fn is_ready(&self) -> bool {
         let state = self.readiness.shared.state.read();
-        state.conditions[self.index].reason.is_none()
+        state.conditions.iter().all(|entry| entry.id != self.id || entry.reason.is_none())
+    }
+
+    /// There is nothing to say any more: the condition is not shown from now on and does not count.
+    pub fn withdraw(self) {
+        self.readiness.change(|state| state.conditions.retain(|entry| entry.id != self.id));
     }
 
     fn set(&self, reason: Option<String>) {
-        self.readiness.change(|state| state.conditions[self.index].reason = reason);
+        self.readiness.change(|state| {
+            if let Some(entry) = state.conditions.iter_mut().find(|entry| entry.id == self.id) {
+                entry.reason = reason;
+            }
+        });
     }
 }
 
@@ -149,7 +161,7 @@ impl State {
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { name, required, reason } in &self.conditions {
+        for Entry { name, required, reason, .. } in &self.conditions {
             match (reason, required) {
                 (None, _) => writeln!(f, "[+]{name} ok")?,
                 (Some(reason), true) => writeln!(f, "[-]{name} not ready: {reason}")?,
@@ -195,6 +207,18 @@ mod tests {
                     .to_owned()
             }
         );
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_neither_shown_nor_counted() {
+        let readiness = Readiness::new();
+        let conditions = ["a", "b", "c"].map(|name| readiness.condition(name, "not yet"));
+        let [first, second, third] = conditions;
+        second.withdraw();
+        third.ready();
+        assert_eq!(readiness.report().text, "[-]a not ready: not yet\n[+]c ok\nreadyz check failed\n");
+        first.withdraw();
+        assert!(readiness.is_ready());
     }
 
     #[tokio::test]

@@ -25,6 +25,11 @@ impl Args {
     pub fn controller(&self) -> String {
         names::service_account_user(&self.common.namespace, &self.controller_service_account)
     }
+
+    /// The program's own user name in the cluster, if it is installed as in the manifests.
+    pub fn webhook(&self) -> String {
+        names::service_account_user(&self.common.namespace, names::WEBHOOK_SERVICE_ACCOUNT)
+    }
 }
 
 impl AsRef<CommonArgs> for Args {

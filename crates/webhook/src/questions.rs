@@ -5,16 +5,16 @@
 use std::time::Duration;
 
 use forest::Name;
+use forest::configuration::rights::{Account, Right};
 use forest::rules::adoption::{Link, Object};
 use forest::rules::{Answer, Awaited, Denial, DenialKind, Question};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
 use hns_runtime::handle::ForestHandle;
+use hns_runtime::rights;
 use k8s_openapi::api::authentication::v1::UserInfo;
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
-};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
@@ -31,6 +31,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) client: &'a Client,
     pub(crate) forest: &'a ForestHandle,
     pub(crate) user: &'a UserInfo,
+    /// The user names of the webhook's and of the controller's service accounts.
+    pub(crate) accounts: [&'a str; 2],
     pub(crate) deadline: Instant,
     pub(crate) metrics: &'a AdmissionMetrics,
 }
@@ -50,18 +52,38 @@ impl Asker<'_> {
             Question::IsAdmin(namespace) => self.may(hierarchy("update", namespace)).await,
             Question::MayCreateHierarchy(namespace) => self.may(hierarchy("create", namespace)).await,
             Question::MayCreateNamespace(name) => self.may(new_namespace(name)).await,
+            Question::Account(right) => self.account_may(right).await,
             Question::Namespace(name) => self.namespace(name).await,
             Question::Await(awaited) => self.wait(awaited).await,
         }
     }
 
     async fn may(&self, right: ResourceAttributes) -> Answer {
-        let review = access_review(self.user, right);
+        self.review(access_review(self.user, right)).await
+    }
+
+    async fn account_may(&self, right: &Right) -> Answer {
+        let [webhook, controller] = self.accounts;
+        let user = match right.account {
+            Account::Webhook => webhook,
+            Account::Controller => controller,
+        };
+        match rights::review(user, right) {
+            Some(review) => self.review(review).await,
+            None => Answer::Failed(format!("{user:?} is no service account")),
+        }
+    }
+
+    async fn review(&self, review: SubjectAccessReview) -> Answer {
         match Api::<SubjectAccessReview>::all(self.client.clone())
             .create(&PostParams::default(), &review)
             .await
         {
-            Ok(reviewed) => conclude(reviewed.status),
+            Ok(reviewed) => match rights::allowed(reviewed.status) {
+                Ok(true) => Answer::Yes,
+                Ok(false) => Answer::No,
+                Err(why) => Answer::Failed(why),
+            },
             Err(error) => Answer::Failed(error.to_string()),
         }
     }
@@ -156,6 +178,7 @@ fn question_label(question: &Question) -> &'static str {
         Question::IsAdmin(_) => "is-admin",
         Question::MayCreateHierarchy(_) => "may-create-hierarchy",
         Question::MayCreateNamespace(_) => "may-create-namespace",
+        Question::Account(_) => "account",
         Question::Namespace(_) => "namespace",
         Question::Await(_) => "await",
     }
@@ -197,20 +220,6 @@ fn access_review(user: &UserInfo, right: ResourceAttributes) -> SubjectAccessRev
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()
-    }
-}
-
-/// An authorizer that could not evaluate the question and did not allow it leaves the answer open.
-fn conclude(status: Option<SubjectAccessReviewStatus>) -> Answer {
-    match status {
-        None => Answer::Failed("the API server answered an access review without a result".into()),
-        Some(status) if status.allowed && status.denied != Some(true) => Answer::Yes,
-        Some(SubjectAccessReviewStatus { evaluation_error: Some(error), denied, .. })
-            if !error.is_empty() && denied != Some(true) =>
-        {
-            Answer::Failed(error)
-        }
-        Some(_) => Answer::No,
     }
 }
 

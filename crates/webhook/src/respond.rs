@@ -3,7 +3,9 @@
 //! Denials are Status objects as section 7.2 of HNC's contract has them: code, reason, details, and the stock beginnings
 //! that the API machinery gives to messages of each code. Decides nothing.
 
-use forest::rules::{Denial, DenialKind};
+use std::borrow::Cow;
+
+use forest::rules::{Denial, DenialKind, FieldFault};
 use hns_api::GROUP;
 use json_patch::Patch;
 use kube::core::DynamicObject;
@@ -13,29 +15,44 @@ use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
 /// What a denial is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
-    pub(crate) group: &'static str,
-    pub(crate) resource: &'static str,
-    pub(crate) kind: &'static str,
+    pub(crate) group: Cow<'static, str>,
+    pub(crate) resource: Cow<'static, str>,
+    pub(crate) kind: Cow<'static, str>,
     pub(crate) name: String,
 }
 
 impl Subject {
     pub(crate) fn namespace(name: &str) -> Self {
-        Self { group: "", resource: "namespaces", kind: "Namespace", name: name.into() }
+        Self::known("", "namespaces", "Namespace", name)
     }
 
     /// There is one in each namespace, and all have the same name.
     pub(crate) fn hierarchy() -> Self {
-        Self {
-            group: GROUP,
-            resource: "hierarchyconfigurations",
-            kind: "HierarchyConfiguration",
-            name: hns_api::names::HIERARCHY_CONFIGURATION.into(),
-        }
+        let name = hns_api::names::HIERARCHY_CONFIGURATION;
+        Self::known(GROUP, "hierarchyconfigurations", "HierarchyConfiguration", name)
     }
 
     pub(crate) fn anchor(name: &str) -> Self {
-        Self { group: GROUP, resource: "subnamespaceanchors", kind: "SubnamespaceAnchor", name: name.into() }
+        Self::known(GROUP, "subnamespaceanchors", "SubnamespaceAnchor", name)
+    }
+
+    /// There is one.
+    pub(crate) fn configuration() -> Self {
+        Self::known(GROUP, "hncconfigurations", "HNCConfiguration", hns_api::names::HNC_CONFIGURATION)
+    }
+
+    /// An object of whatever kind; HNC names the namespace too.
+    pub(crate) fn object(request: &AdmissionRequest<DynamicObject>, namespace: &str, name: &str) -> Self {
+        Self {
+            group: request.resource.group.clone().into(),
+            resource: request.resource.resource.clone().into(),
+            kind: request.kind.kind.clone().into(),
+            name: format!("{namespace}/{name}"),
+        }
+    }
+
+    fn known(group: &'static str, resource: &'static str, kind: &'static str, name: &str) -> Self {
+        Self { group: group.into(), resource: resource.into(), kind: kind.into(), name: name.into() }
     }
 
     fn qualified(&self, name: &str) -> String {
@@ -47,15 +64,15 @@ impl Subject {
         let text = &denial.message;
         match denial.kind {
             DenialKind::Forbidden => {
-                format!("{} {:?} is forbidden: {text}", self.qualified(self.resource), self.name)
+                format!("{} {:?} is forbidden: {text}", self.qualified(&self.resource), self.name)
             }
             DenialKind::Conflict => format!(
                 "Operation cannot be fulfilled on {} {:?}: {text}",
-                self.qualified(self.resource),
+                self.qualified(&self.resource),
                 self.name
             ),
             DenialKind::Invalid => {
-                format!("{} {:?} is invalid: {text}", self.qualified(self.kind), self.name)
+                format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), self.name)
             }
             DenialKind::BadRequest
             | DenialKind::Unauthorized
@@ -120,16 +137,19 @@ pub(crate) fn deny(
 }
 
 fn details(subject: &Subject, denial: &Denial) -> StatusDetails {
-    let kind = if denial.kind == DenialKind::Invalid { subject.kind } else { subject.resource };
+    let kind = if denial.kind == DenialKind::Invalid { &subject.kind } else { &subject.resource };
     let cause = |cause: &forest::rules::Cause| StatusCause {
-        reason: "FieldValueInvalid".into(),
+        reason: match cause.fault {
+            FieldFault::Invalid => "FieldValueInvalid".into(),
+            FieldFault::Duplicate => "FieldValueDuplicate".into(),
+        },
         message: cause.message.clone(),
         field: cause.field.clone(),
     };
     StatusDetails {
         name: subject.name.clone(),
-        group: subject.group.into(),
-        kind: kind.into(),
+        group: subject.group.to_string(),
+        kind: kind.to_string(),
         causes: denial.causes.iter().map(cause).collect(),
         uid: String::new(),
         retry_after_seconds: 0,

@@ -4,7 +4,7 @@
 //! each refusal.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request as HttpRequest, State};
@@ -12,14 +12,17 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use forest::Settings;
+use forest::configuration::Served;
 use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
+use hns_runtime::configuration::{Configuration, discover};
 use hns_runtime::handle::ForestHandle;
 use hns_runtime::ingest;
 use json_patch::Patch;
 use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
+use tokio::sync::watch::Receiver;
 
 use crate::body;
 use crate::decode::{self, Unreadable};
@@ -30,6 +33,9 @@ use crate::questions::Asker;
 use crate::respond::{self, Subject};
 use crate::webhooks;
 
+/// The longest that a judgement waits to learn what the API server serves.
+const DISCOVERY: Duration = Duration::from_secs(3);
+
 /// What every request is judged with.
 #[derive(Clone)]
 pub struct App {
@@ -39,6 +45,10 @@ pub struct App {
     pub client: Client,
     /// Whose requests are not judged: the user name of the controller's service account.
     pub controller: String,
+    /// The user name of the webhook's own service account.
+    pub webhook: String,
+    /// Which kinds are configured, and what the API server serves.
+    pub configuration: Receiver<Configuration>,
     /// What this replica has let through and not seen yet.
     pub pending: Arc<Pending>,
     /// What is counted.
@@ -51,6 +61,8 @@ pub fn router(app: App) -> Router {
         .route(paths::HIERARCHY_CONFIGURATIONS, post(hierarchy_configurations))
         .route(paths::SUBNAMESPACE_ANCHORS, post(subnamespace_anchors))
         .route(paths::NAMESPACES, post(namespaces))
+        .route(paths::OBJECTS, post(objects))
+        .route(paths::HNC_CONFIGURATIONS, post(hnc_configurations))
         .route(paths::NAMESPACE_LABEL, post(namespace_label))
         .route(paths::INITIAL_ADMIN, post(initial_admin))
         .fallback(no_webhook)
@@ -86,6 +98,29 @@ async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
     .await
 }
 
+/// Serves all entries of the registration that are about objects; they differ only in when the API server asks.
+async fn objects(State(app): State<App>, http: HttpRequest) -> Response {
+    app.answer(names::OBJECTS, http, async |app, asked| {
+        let read = webhooks::object::read(&asked.request);
+        let name =
+            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.name.to_string());
+        let namespace = asked.request.namespace.as_deref().unwrap_or_default();
+        (Subject::object(&asked.request, namespace, &name), app.decide(asked, read).await)
+    })
+    .await
+}
+
+async fn hnc_configurations(State(app): State<App>, http: HttpRequest) -> Response {
+    app.answer(names::HNC_CONFIGURATIONS, http, async |app, asked| {
+        let served = app.served(asked.deadline).await;
+        (
+            Subject::configuration(),
+            app.decide(asked, webhooks::configuration::read(&asked.request, served)).await,
+        )
+    })
+    .await
+}
+
 async fn namespace_label(State(app): State<App>, http: HttpRequest) -> Response {
     app.mutate(names::NAMESPACE_LABEL, http, |settings, request| {
         webhooks::mutate::included_label(settings, request.object.as_ref()?)
@@ -102,7 +137,16 @@ async fn initial_admin(State(app): State<App>, http: HttpRequest) -> Response {
 }
 
 async fn no_webhook(State(app): State<App>) -> Response {
-    let all = [paths::HIERARCHY_CONFIGURATIONS, paths::NAMESPACES].join(", ");
+    let all = [
+        paths::HIERARCHY_CONFIGURATIONS,
+        paths::SUBNAMESPACE_ANCHORS,
+        paths::NAMESPACES,
+        paths::OBJECTS,
+        paths::HNC_CONFIGURATIONS,
+        paths::NAMESPACE_LABEL,
+        paths::INITIAL_ADMIN,
+    ]
+    .join(", ");
     let message = format!("there is no webhook at this path; there are {all}");
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::NOT_FOUND, message))
 }
@@ -216,11 +260,26 @@ impl App {
         (status, message + "\n").into_response()
     }
 
+    /// What the API server serves, asked past every cache: a definition that was just created is not known here yet. What it
+    /// cannot say is as it was before.
+    async fn served(&self, deadline: tokio::time::Instant) -> Result<Served, String> {
+        let deadline = deadline.min(tokio::time::Instant::now() + DISCOVERY);
+        let asked = tokio::time::timeout_at(deadline, discover(&self.client)).await;
+        let asked = asked.unwrap_or_else(|_| Err("the API server did not answer in time".into()));
+        let known = self.configuration.borrow();
+        match (asked, &known.served) {
+            (Ok(served), _) => Ok(known.completed(served)),
+            (Err(_), Some(served)) => Ok(Served::clone(served)),
+            (Err(why), None) => Err(why),
+        }
+    }
+
     fn asker<'a>(&'a self, asked: &'a Asked) -> Asker<'a> {
         Asker {
             client: &self.client,
             forest: &self.forest,
             user: &asked.request.user_info,
+            accounts: [&self.webhook, &self.controller],
             deadline: asked.deadline,
             metrics: &self.metrics,
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use hns_runtime::client;
+use hns_runtime::configuration::{self, Configuration};
 use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
@@ -11,6 +12,7 @@ use hns_runtime::serve::{Grace, Limits, Server};
 use hns_runtime::start::Process;
 use hns_runtime::tls::ServingCertificate;
 use kube::Client;
+use tokio::sync::watch::Receiver;
 
 use crate::args::Args;
 use crate::metrics::AdmissionMetrics;
@@ -25,11 +27,13 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process)?;
     let pending = Arc::<Pending>::default();
-    let forest = watch(&args, &process, &client, &pending)?;
+    let (forest, configuration) = watch(&args, &process, &client, &pending)?;
     let app = App {
         forest,
         client,
         controller: args.controller(),
+        webhook: args.webhook(),
+        configuration,
         pending,
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
@@ -50,7 +54,7 @@ fn watch(
     process: &Process,
     client: &Client,
     pending: &Arc<Pending>,
-) -> anyhow::Result<ForestHandle> {
+) -> anyhow::Result<(ForestHandle, Receiver<Configuration>)> {
     let seen = Arc::new(OnceLock::<ForestHandle>::new());
     let listener = {
         let (seen, pending) = (seen.clone(), pending.clone());
@@ -65,10 +69,11 @@ fn watch(
     let _ = seen.set(handle.clone());
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
-    let mut streams = handle.read(|forest| feed::start(client, forest, &writer, Detail::Metadata, &metrics));
-    streams.detach_all();
+    feed::start(client, &writer, &metrics).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
-    Ok(handle)
+    let both = (&writer, &handle);
+    let configuration = configuration::start(client, both, Detail::Metadata, &metrics, &process.readiness);
+    Ok((handle, configuration))
 }
 
 /// Opens the socket once there is a certificate to answer with. Requests are judged from then on; until the streams of

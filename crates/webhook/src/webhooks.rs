@@ -3,9 +3,11 @@
 //! A webhook reads the objects of the request and names the rule. What it cannot read it denies. Judges nothing.
 
 pub(crate) mod anchor;
+pub(crate) mod configuration;
 pub(crate) mod hierarchy;
 pub(crate) mod mutate;
 pub(crate) mod namespace;
+pub(crate) mod object;
 
 use forest::rules::{Denial, DenialKind, Operation, User};
 use hns_api::KeyValue;
@@ -16,7 +18,7 @@ use kube::core::admission::{self, AdmissionRequest};
 mod rules {
     use forest::Forest;
     use forest::rules::adoption::{self, Adoption};
-    use forest::rules::{Answers, Verdict, anchor, hierarchy, namespace};
+    use forest::rules::{Answers, Verdict, anchor, configuration, hierarchy, namespace, object};
 
     use crate::judge::Rule;
 
@@ -43,6 +45,18 @@ mod rules {
     impl Rule for anchor::Request {
         fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
             anchor::review(forest, self, answers)
+        }
+    }
+
+    impl Rule for configuration::Request {
+        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
+            configuration::review(forest, self, answers)
+        }
+    }
+
+    impl Rule for object::Request<'_> {
+        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
+            object::review(forest, self, answers)
         }
     }
 }

@@ -24,12 +24,7 @@ const MEANINGLESS: &[(&str, Shape)] = &[
 ];
 
 /// Flags of HNC's manager that change what users see, and do not do so here yet.
-const WITHOUT_EFFECT: &[(&str, Shape)] = &[
-    ("enable-hrq", Shape::Boolean),
-    ("nopropagation-label", Shape::Value),
-    ("unpropagated-annotation", Shape::Value),
-    ("unpropagated-label", Shape::Value),
-];
+const WITHOUT_EFFECT: &[(&str, Shape)] = &[("enable-hrq", Shape::Boolean)];
 
 /// What may follow a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -181,6 +181,15 @@ fn mistakes_are_one_line_naming_the_flag() {
         "--no-such-flag",
         "-no-such-flag=1",
         "--enable-hrq=maybe",
+        "--nopropagation-label=creator",
+        "--nopropagation-label==norman",
+        "--nopropagation-label=creator=norman=x",
+        "--nopropagation-label=",
+        "--nopropagation-label",
+        "--unpropagated-label=",
+        "--unpropagated-label=[",
+        "--unpropagated-annotation=a{b",
+        "--propagate-tracking-metadata=maybe",
         "--max-reconciles",
     ];
     for line in table {
@@ -213,6 +222,46 @@ fn help_and_version_are_text() {
     }
 }
 
+/// The settings of a line, which both binaries understand alike.
+fn settings(line: &str) -> forest::Settings {
+    let controller = parse::<Controller>(line).unwrap_or_else(|stop| panic!("{line}: {stop}"));
+    let (webhook, controller) = (webhook(line).args.common, controller.args.common);
+    let (settings, other) = (webhook.settings().unwrap(), controller.settings().unwrap());
+    assert_eq!(format!("{:?}", webhook.propagation), format!("{:?}", controller.propagation), "{line}");
+    assert_eq!(settings.nopropagation_labels, other.nopropagation_labels, "{line}");
+    settings
+}
+
+#[test]
+fn what_is_propagated_of_objects() {
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let none = settings("");
+    assert!(none.nopropagation_labels.is_empty() && !none.propagate_tracking_metadata);
+    assert!(none.unpropagated_labels.is_empty() && none.unpropagated_annotations.is_empty());
+    assert!(none.is_ignored_key("helm.sh/chart"));
+
+    let labels = settings(
+        "--nopropagation-label cattle.io/creator=norman -nopropagation-label=mark= --nopropagation-label=mark=x",
+    );
+    let expected = [pair("cattle.io/creator", "norman"), pair("mark", ""), pair("mark", "x")];
+    assert_eq!(labels.nopropagation_labels, expected);
+
+    let keys =
+        settings("--unpropagated-label a.io/* --unpropagated-label=b --unpropagated-annotation ?.io/note");
+    let table =
+        [("a.io/x", true, false), ("b", true, false), ("c.io/note", false, true), ("bb", false, false)];
+    for (key, is_label, is_annotation) in table {
+        let found = (keys.unpropagated_labels.matches(key), keys.unpropagated_annotations.matches(key));
+        assert_eq!(found, (is_label, is_annotation), "{key}");
+    }
+
+    for (line, on) in [("", true), ("=true", true), ("=1", true), ("=false", false)] {
+        let line = format!("--propagate-tracking-metadata{line}");
+        assert_eq!(settings(&line).propagate_tracking_metadata, on, "{line}");
+        assert_eq!(settings(&line).is_ignored_key("helm.sh/chart"), !on, "{line}");
+    }
+}
+
 fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
@@ -228,13 +277,8 @@ fn hncs_other_flags_are_set_aside() {
         ("--leader-election-id other", &["leader-election-id"], &[]),
         ("--enable-hrq", &[], &["enable-hrq"]),
         ("--enable-hrq=false", &["enable-hrq"], &[]),
-        ("--nopropagation-label a=b --nopropagation-label c=d", &[], &["nopropagation-label"]),
-        (
-            "--unpropagated-annotation a --unpropagated-label=b --managed-namespace-label c \
-             --managed-namespace-annotation d",
-            &[],
-            &["unpropagated-annotation", "unpropagated-label"],
-        ),
+        ("--nopropagation-label a=b --unpropagated-annotation a --unpropagated-label=b", &[], &[]),
+        ("--managed-namespace-label c --managed-namespace-annotation d", &[], &[]),
         (
             "--enable-leader-election --no-webhooks --webhooks-only --enable-test-log \
              --enable-internal-cert-management --cert-restart-on-secret-refresh \

@@ -137,3 +137,22 @@ pub(super) fn identity(value: &str) -> Result<String, String> {
         Ok(value.to_owned())
     }
 }
+
+/// `KEY=VALUE` of a label; the value may be empty.
+pub(super) fn label(value: &str) -> Result<(String, String), String> {
+    match value.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.contains('=') => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err("expected KEY=VALUE".to_owned()),
+    }
+}
+
+/// The key of a label or an annotation, or a pattern of keys.
+pub(super) fn glob(value: &str) -> Result<String, String> {
+    if value.is_empty() {
+        return Err("expected a key or a pattern of keys".to_owned());
+    }
+    forest::Patterns::new([value]).map_err(|error| error.to_string())?;
+    Ok(value.to_owned())
+}

@@ -35,66 +35,96 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Watches for ever. `watch` opens a new watch, which begins with a complete list.
-    pub(super) async fn run<K, S, T>(self, translate: T, watch: impl Fn() -> S + Send)
+    /// Watches for ever. `open` opens a new watch, which begins with a complete list. While the API server refuses, nothing is
+    /// known of the objects; while it cannot be reached, what was known last still stands.
+    pub(super) async fn run<K, S, T>(self, translate: T, open: impl Fn() -> S + Send)
     where
         S: Events<Item = Result<Event<K>, Error>> + Send,
         T: Translate<K> + Sync,
         K: Send,
     {
-        let mut delay = Delay::default();
-        loop {
-            let events = watch();
-            pin_mut!(events);
-            let mut listed = Vec::new();
-            while let Some(event) = events.next().await {
-                match event {
-                    Ok(event) => {
-                        // Every attempt to list begins with this one, also one that fails.
-                        if !matches!(event, Event::Init) {
-                            delay = Delay::default();
-                        }
-                        self.deliver(&translate, event, &mut listed);
+        let (stream, name) = translate.stream();
+        let tell = |told| {
+            self.writer.tell([match told {
+                Told::All(items) => translate.all(items),
+                Told::Seen(item) => translate.seen(item),
+                Told::Gone(object) => translate.gone(object),
+                Told::Refused(why) => Fact::StreamLost(stream, why.into()),
+            }]);
+        };
+        watch(&name, &self.metrics, open, |object| translate.item(object), tell).await;
+    }
+}
+
+/// What a watch has to say of objects that have been read as items.
+#[derive(Debug)]
+pub(crate) enum Told<I, K> {
+    /// These are all there are.
+    All(Vec<I>),
+    /// One was created or changed.
+    Seen(I),
+    /// One was deleted.
+    Gone(K),
+    /// The API server will not say, for a reason that will not pass by itself; this is what it said instead.
+    Refused(String),
+}
+
+/// Watches for ever and tells what is seen; `open` opens a new watch.
+pub(crate) async fn watch<K, I, S>(
+    name: &str,
+    metrics: &StreamMetrics,
+    open: impl Fn() -> S + Send,
+    item: impl Fn(K) -> I + Send,
+    tell: impl Fn(Told<I, K>) + Send,
+) where
+    S: Events<Item = Result<Event<K>, Error>> + Send,
+    I: Send,
+    K: Send,
+{
+    let mut delay = Delay::default();
+    loop {
+        let events = open();
+        pin_mut!(events);
+        let mut listed = Vec::new();
+        while let Some(event) = events.next().await {
+            match event {
+                // Every attempt to list begins with this one, also one that fails.
+                Ok(Event::Init) => {
+                    listed.clear();
+                    continue;
+                }
+                Ok(Event::InitApply(object)) => listed.push(item(object)),
+                Ok(Event::InitDone) => {
+                    tracing::debug!(stream = name, objects = listed.len(), "listed");
+                    metrics.listed(name);
+                    tell(Told::All(std::mem::take(&mut listed)));
+                }
+                Ok(Event::Apply(object)) => tell(Told::Seen(item(object))),
+                Ok(Event::Delete(object)) => tell(Told::Gone(object)),
+                Err(error) => {
+                    let lists_anew = failed(name, metrics, &error, &tell);
+                    tokio::time::sleep(delay.next()).await;
+                    if lists_anew {
+                        break;
                     }
-                    Err(error) => {
-                        let lists_anew = self.failed(&translate.stream(), &error);
-                        tokio::time::sleep(delay.next()).await;
-                        if lists_anew {
-                            break;
-                        }
-                    }
+                    continue;
                 }
             }
+            delay = Delay::default();
         }
     }
+}
 
-    fn deliver<K, T: Translate<K>>(&self, translate: &T, event: Event<K>, listed: &mut Vec<T::Item>) {
-        match event {
-            Event::Init => listed.clear(),
-            Event::InitApply(object) => listed.push(translate.item(object)),
-            Event::InitDone => {
-                let (_, name) = translate.stream();
-                tracing::debug!(stream = name, objects = listed.len(), "listed");
-                self.metrics.listed(&name);
-                self.writer.tell([translate.all(std::mem::take(listed))]);
-            }
-            Event::Apply(object) => self.writer.tell([translate.seen(translate.item(object))]),
-            Event::Delete(object) => self.writer.tell([translate.gone(object)]),
-        }
-    }
-
-    /// Tells the forest when the API server refuses; then nothing is known of the objects until they are listed anew.
-    /// While it cannot be reached, what was known last still stands. Whether only a new list can help.
-    fn failed(&self, (stream, name): &(Stream, String), error: &Error) -> bool {
-        self.metrics.failed(name);
-        let Some(why) = refusal(error) else {
-            tracing::info!(stream = name, %error, "watch interrupted");
-            return is_expired(error);
-        };
-        tracing::warn!(stream = name, %error, "cannot be listed or watched");
-        self.writer.tell([Fact::StreamLost(*stream, why.into())]);
-        true
-    }
+/// Whether only a new list can help.
+fn failed<I, K>(name: &str, metrics: &StreamMetrics, error: &Error, tell: &impl Fn(Told<I, K>)) -> bool {
+    metrics.failed(name);
+    let Some(why) = refusal(error) else {
+        tracing::info!(stream = name, %error, "watch interrupted");
+        return is_expired(error);
+    };
+    tracing::warn!(stream = name, %error, "cannot be listed or watched");
+    tell(Told::Refused(why));
+    true
 }
 
 /// What the API server said, if it was asked for a list or a watch and refused for a reason that will not pass by itself.

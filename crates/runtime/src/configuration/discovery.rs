@@ -1,0 +1,112 @@
+//! What the API server serves, asked in two requests.
+//!
+//! A group of which the API server has no up-to-date answer, because the extension server behind it is down, is named as
+//! unavailable. Never decides what that means.
+
+use std::time::Duration;
+
+use forest::Kind;
+use forest::configuration::{Served, ServedKind};
+use kube::Client;
+use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
+
+/// The longest that an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Asks what is served now.
+///
+/// # Errors
+/// Why it could not be found out.
+pub async fn discover(client: &Client) -> Result<Served, String> {
+    let asked = async {
+        let groups = client.list_api_groups_aggregated().await?.items;
+        let core = client.list_core_api_versions_aggregated().await?.items;
+        Ok::<_, kube::Error>(served(core.into_iter().chain(groups)))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(served)) if served.kinds.is_empty() => {
+            Err("the API server answered without saying what it serves".into())
+        }
+        Ok(Ok(served)) => Ok(served),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("the API server did not answer in time".into()),
+    }
+}
+
+/// Of each resource the first version that has it counts: they come in the order of the API server's preference.
+fn served(groups: impl IntoIterator<Item = APIGroupDiscovery>) -> Served {
+    let mut served = Served::default();
+    for group in groups {
+        let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();
+        let first = served.kinds.len();
+        for version in group.versions {
+            if version.freshness.as_deref() == Some("Stale") {
+                served.unavailable.insert(name.clone());
+            }
+            let version_name = version.version.unwrap_or_default();
+            for resource in version.resources {
+                if let Some(kind) = served_kind(&name, &version_name, resource)
+                    && !served.kinds[first..].iter().any(|known| known.kind.resource == kind.kind.resource)
+                {
+                    served.kinds.push(kind);
+                }
+            }
+        }
+    }
+    served
+}
+
+fn served_kind(group: &str, version: &str, resource: APIResourceDiscovery) -> Option<ServedKind> {
+    let kind = Kind {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: resource.response_kind?.kind?,
+        resource: resource.resource?,
+    };
+    Some(ServedKind {
+        kind,
+        singular: resource.singular_resource.unwrap_or_default(),
+        short_names: resource.short_names,
+        namespaced: resource.scope.as_deref() == Some("Namespaced"),
+        verbs: resource.verbs,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_first_version_that_has_a_resource_counts_and_stale_groups_are_named() {
+        let resource = |plural: &str, kind: &str, scope: &str| {
+            json!({
+                "resource": plural, "responseKind": { "kind": kind }, "scope": scope, "verbs": ["list"],
+                "singularResource": kind.to_lowercase(), "shortNames": ["x"],
+                "subresources": [{ "subresource": "status", "responseKind": { "kind": kind }, "verbs": ["get"] }],
+            })
+        };
+        let version = |name: &str, freshness: &str, resources: serde_json::Value| json!({ "version": name, "freshness": freshness, "resources": resources });
+        let groups = json!([
+            { "metadata": {}, "versions": [version("v1", "Current", json!([resource("nodes", "Node", "Cluster")]))] },
+            { "metadata": { "name": "apps" }, "versions": [
+                version("v2", "Current", json!([resource("jobs", "Job", "Namespaced")])),
+                version("v1", "Current", json!([
+                    resource("jobs", "Job", "Namespaced"),
+                    resource("tasks", "Task", "Namespaced"),
+                ])),
+            ] },
+            { "metadata": { "name": "metrics" }, "versions": [version("v1", "Stale", json!([]))] },
+        ]);
+        let groups: Vec<APIGroupDiscovery> = serde_json::from_value(groups).unwrap();
+        let served = served(groups);
+        let shown: Vec<String> =
+            served.kinds.iter().map(|it| format!("{} {}", it.kind, it.namespaced)).collect();
+        assert_eq!(shown, ["v1, Kind=Node false", "apps/v2, Kind=Job true", "apps/v1, Kind=Task true"]);
+        assert_eq!(served.unavailable.iter().collect::<Vec<_>>(), ["metrics"]);
+        let job = &served.kinds[1];
+        assert_eq!((job.kind.resource.as_str(), job.singular.as_str()), ("jobs", "job"));
+        assert_eq!((&job.short_names[..], &job.verbs[..]), (&["x".to_owned()][..], &["list".to_owned()][..]));
+    }
+}

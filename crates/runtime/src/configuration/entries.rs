@@ -1,0 +1,91 @@
+//! From the `HNCConfiguration` as the API server shows it to entries that can be resolved.
+//!
+//! Each entry is read by itself: one that cannot be understood is given as the reason why, and the others are as they are.
+
+use forest::configuration::Entry;
+use forest::{Mode, OnConflict};
+use hns_api::{ConflictPolicy, ResourceSpec, SynchronizationMode};
+use kube::core::DynamicObject;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What stands in `spec.resources`.
+pub fn entries(configuration: &DynamicObject) -> Vec<Result<Entry, String>> {
+    match configuration.data.pointer("/spec/resources") {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(resources)) => resources.iter().map(entry).collect(),
+        Some(_) => vec![Err("spec.resources is no list".into())],
+    }
+}
+
+fn entry(value: &Value) -> Result<Entry, String> {
+    let spec = ResourceSpec::deserialize(value).map_err(|error| error.to_string())?;
+    Ok(Entry {
+        mode: mode(&spec.mode()),
+        on_conflict: match spec.on_conflict() {
+            ConflictPolicy::Overwrite => OnConflict::Overwrite,
+            ConflictPolicy::Report | ConflictPolicy::Unknown(_) => OnConflict::Report,
+        },
+        group: spec.group.unwrap_or_default(),
+        resource: spec.resource,
+        excluded_names: spec.excluded_names.unwrap_or_default(),
+    })
+}
+
+fn mode(mode: &SynchronizationMode) -> Mode {
+    match mode {
+        SynchronizationMode::Propagate => Mode::Propagate,
+        SynchronizationMode::AllowPropagate => Mode::AllowPropagate,
+        SynchronizationMode::Remove => Mode::Remove,
+        SynchronizationMode::Ignore | SynchronizationMode::Unknown(_) => Mode::Ignore,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(resources: &Value) -> Vec<Result<Entry, String>> {
+        let object = json!({ "metadata": { "name": "config" }, "spec": { "resources": resources } });
+        entries(&serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn each_entry_is_read_by_itself() {
+        let found = read(&json!([
+            { "resource": "secrets" },
+            { "resource": "things", "group": "example.com", "mode": "AllowPropagate", "onConflict": "Report",
+              "excludedNames": ["a-*"] },
+            { "group": "apps" },
+            { "resource": "configmaps", "mode": "propagate", "onConflict": "ask" },
+            7,
+            { "resource": "events", "mode": "Remove" },
+        ]));
+        let entry = |resource: &str, mode| Entry { resource: resource.into(), mode, ..Entry::default() };
+        assert_eq!(found[0], Ok(entry("secrets", Mode::Propagate)));
+        let all = Entry {
+            group: "example.com".into(),
+            on_conflict: OnConflict::Report,
+            excluded_names: vec!["a-*".into()],
+            ..entry("things", Mode::AllowPropagate)
+        };
+        assert_eq!(found[1], Ok(all));
+        assert!(found[2].as_ref().unwrap_err().contains("resource"));
+        let careful = Entry { on_conflict: OnConflict::Report, ..entry("configmaps", Mode::Ignore) };
+        assert_eq!(found[3], Ok(careful), "what is not understood destroys nothing");
+        assert!(found[4].is_err());
+        assert_eq!(found[5], Ok(entry("events", Mode::Remove)));
+        assert_eq!(found.len(), 6);
+    }
+
+    #[test]
+    fn no_list_is_no_entries() {
+        for absent in [json!({}), json!({ "spec": null }), json!({ "spec": { "resources": null } })] {
+            assert_eq!(entries(&serde_json::from_value(absent).unwrap()), []);
+        }
+        assert_eq!(read(&json!([])), []);
+        assert!(matches!(&read(&json!({ "resource": "secrets" }))[..], [Err(_)]));
+    }
+}

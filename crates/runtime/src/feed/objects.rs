@@ -1,0 +1,226 @@
+//! The streams of the configured kinds: they come and go while the process runs, as the configuration says.
+//!
+//! When a kind is not configured any more its watch is ended, and before it can come back that has really happened, so nothing
+//! that the old watch had still to say is taken for the new one's. Never decides which kinds these are.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use forest::exclusion::SECRET_TYPES;
+use forest::{Fact, Kind, KindId, KindSettings, Mode, Settings, Stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::{Config, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::stream::{Pump, Translate};
+use crate::handle::{ForestHandle, ForestWriter};
+use crate::ingest;
+use crate::metrics::StreamMetrics;
+
+/// How much of the objects a binary needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it, of the kinds that something is done with: to copy.
+    Content,
+    /// Names, labels and annotations, of ignored kinds too: to judge, also what would be overwritten if they were propagated.
+    Metadata,
+}
+
+impl Detail {
+    fn wants(self, mode: Mode) -> bool {
+        self == Self::Metadata || mode != Mode::Ignore
+    }
+}
+
+/// How the API server calls a kind.
+pub fn api_resource(kind: &Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.resource.clone(),
+    }
+}
+
+/// The running streams. They end with it.
+pub(crate) struct ObjectFeeds {
+    client: Client,
+    forest: ForestHandle,
+    pump: Pump,
+    detail: Detail,
+    settings: Arc<Settings>,
+    told: Option<Vec<KindSettings>>,
+    running: BTreeMap<Kind, Running>,
+}
+
+struct Running {
+    task: JoinHandle<()>,
+    /// The uid of the kind's definition, where it has one that is known.
+    definition: Option<String>,
+}
+
+impl ObjectFeeds {
+    pub(crate) fn new(
+        client: Client,
+        (writer, forest): (ForestWriter, ForestHandle),
+        detail: Detail,
+        metrics: StreamMetrics,
+    ) -> Self {
+        let settings = forest.read(forest::Forest::shared_settings);
+        let pump = Pump { writer, metrics };
+        Self { client, forest, pump, detail, settings, told: None, running: BTreeMap::new() }
+    }
+
+    /// Whether the forest has been told of any configuration.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Tells the forest that these are the configured kinds, ends the streams of others and starts those that are missing. A
+    /// stream whose kind is defined anew, by another object, is started anew. `definition` gives the uid of that object.
+    ///
+    /// Ignored kinds are not told where nothing is done with them.
+    pub(crate) async fn follow<'a>(
+        &mut self,
+        kinds: impl IntoIterator<Item = &'a KindSettings>,
+        definition: impl Fn(&Kind) -> Option<String>,
+    ) {
+        let kinds: Vec<KindSettings> =
+            kinds.into_iter().filter(|kind| self.detail.wants(kind.mode)).cloned().collect();
+        let unwanted: Vec<Kind> = self
+            .running
+            .keys()
+            .filter(|kind| !kinds.iter().any(|wanted| wanted.kind == **kind))
+            .cloned()
+            .collect();
+        for kind in unwanted {
+            self.stop(&kind).await;
+        }
+        if self.told.as_ref() != Some(&kinds) {
+            self.pump.writer.tell([Fact::Kinds(kinds.clone())]);
+            self.told = Some(kinds.clone());
+        }
+        for KindSettings { kind, .. } in kinds {
+            self.keep(kind.clone(), definition(&kind)).await;
+        }
+    }
+
+    async fn keep(&mut self, kind: Kind, definition: Option<String>) {
+        let Some(id) = self.forest.read(|forest| forest.kind_named(&kind.group, &kind.kind)) else { return };
+        if let Some(running) = self.running.get_mut(&kind) {
+            if running.definition.is_none() || definition.is_none() || running.definition == definition {
+                running.definition = definition.or(running.definition.take());
+                return;
+            }
+            self.stop(&kind).await;
+            let why = "its definition has been replaced, and its objects have not been listed since";
+            self.pump.writer.tell([Fact::StreamLost(Stream::Kind(id), why.into())]);
+        }
+        let resource = kind.group_resource();
+        tracing::info!(resource, "watching");
+        self.pump.metrics.started(&resource);
+        let stream = Objects { id, kind: Arc::new(kind.clone()), settings: self.settings.clone() };
+        let task = match self.detail {
+            Detail::Content => tokio::spawn(self.objects::<DynamicObject>(stream)),
+            Detail::Metadata => tokio::spawn(self.objects::<PartialObjectMeta<DynamicObject>>(stream)),
+        };
+        self.running.insert(kind, Running { task, definition });
+    }
+
+    /// When this returns, the stream has said its last.
+    async fn stop(&mut self, kind: &Kind) {
+        let Some(Running { task, .. }) = self.running.remove(kind) else { return };
+        task.abort();
+        // An error says that it was ended, which is what was wanted.
+        let _ = task.await;
+        let resource = kind.group_resource();
+        tracing::info!(resource, "not watching any more");
+        self.pump.metrics.stopped(&resource);
+    }
+
+    fn objects<K>(&self, stream: Objects) -> impl Future<Output = ()> + Send + use<K>
+    where
+        K: Parts + Resource<DynamicType = ApiResource> + Clone + DeserializeOwned,
+    {
+        let api = Api::<K>::all_with(self.client.clone(), &api_resource(&stream.kind));
+        let config = watched(&stream.kind);
+        self.pump.clone().run(stream, move || watcher(api.clone(), config.clone()))
+    }
+}
+
+impl Drop for ObjectFeeds {
+    fn drop(&mut self) {
+        self.running.values().for_each(|running| running.task.abort());
+    }
+}
+
+/// Which objects of a kind are watched: all, but for the Secrets that belong to something in their own namespace, of which
+/// there can be very many.
+fn watched(kind: &Kind) -> Config {
+    if kind.group.is_empty() && kind.kind == "Secret" {
+        let others = SECRET_TYPES.map(|it| format!("type!={it}"));
+        return Config::default().fields(&others.join(","));
+    }
+    Config::default()
+}
+
+#[derive(Clone)]
+struct Objects {
+    id: KindId,
+    kind: Arc<Kind>,
+    settings: Arc<Settings>,
+}
+
+impl<K: Parts> Translate<K> for Objects {
+    type Item = forest::ObjectFact;
+
+    fn stream(&self) -> (Stream, String) {
+        (Stream::Kind(self.id), self.kind.group_resource())
+    }
+
+    fn item(&self, object: K) -> Self::Item {
+        let (metadata, content) = object.into_parts();
+        let content = content.map(|content| match content {
+            Value::Object(fields) => fields,
+            _ => serde_json::Map::new(),
+        });
+        ingest::object(&self.kind, &self.settings, metadata, content)
+    }
+
+    fn seen(&self, item: Self::Item) -> Fact {
+        Fact::Object(self.id, item)
+    }
+
+    fn gone(&self, object: K) -> Fact {
+        let (metadata, _) = object.into_parts();
+        let uid = ingest::version(&metadata).uid;
+        Fact::ObjectGone(self.id, ingest::namespace_of(&metadata), ingest::name(&metadata), uid)
+    }
+
+    fn all(&self, items: Vec<Self::Item>) -> Fact {
+        Fact::Objects(self.id, items)
+    }
+}
+
+/// An object taken apart: metadata, and the rest where the stream carries it.
+trait Parts: Debug + Send + 'static {
+    fn into_parts(self) -> (ObjectMeta, Option<Value>);
+}
+
+impl Parts for DynamicObject {
+    fn into_parts(self) -> (ObjectMeta, Option<Value>) {
+        (self.metadata, Some(self.data))
+    }
+}
+
+impl Parts for PartialObjectMeta<DynamicObject> {
+    fn into_parts(self) -> (ObjectMeta, Option<Value>) {
+        (self.metadata, None)
+    }
+}

@@ -1,0 +1,23 @@
+//! `hncconfigurations.hnc.x-k8s.io`: reads the request for [`forest::rules::configuration`].
+
+use forest::configuration::Served;
+use forest::rules::Denial;
+use forest::rules::configuration::Request as RuleRequest;
+use hns_runtime::configuration::entries;
+use hns_runtime::ingest;
+
+use super::{Request, new, old, operation, unreadable};
+
+/// The rule's request, where `served` is what the API server serves.
+pub(crate) fn read(request: &Request, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
+    let operation = operation(request)?;
+    let (old, new) = (old(request, operation)?, new(request, operation)?);
+    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    Ok(RuleRequest {
+        operation,
+        name: ingest::name(&object.metadata),
+        old: old.map(entries).unwrap_or_default(),
+        new: new.map(entries).unwrap_or_default(),
+        served,
+    })
+}
