@@ -29,6 +29,11 @@ pub struct Args {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub admission_policies: bool,
+
+    /// Leave the label `GroupKind` of the metrics `hnc_reconcilers_object_*` empty and count all kinds together
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub suppress_object_tags: bool,
 }
 
 impl Args {
@@ -45,6 +50,8 @@ impl Args {
             included_pattern: self.common.included_namespace_regex.as_str().to_owned(),
             restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),
             external_managers: managers.map(|(value, Identity(name))| (value, name)).collect(),
+            nopropagation_labels: settings.nopropagation_labels,
+            propagate_tracking_metadata: settings.propagate_tracking_metadata,
             initial_admin: settings.initial_admin.is_some(),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
@@ -55,5 +62,25 @@ impl Args {
 impl AsRef<CommonArgs> for Args {
     fn as_ref(&self) -> &CommonArgs {
         &self.common
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hns_runtime::args::parse_from;
+
+    use super::*;
+
+    #[test]
+    fn object_tags_are_suppressed_as_with_hnc() {
+        for (words, suppressed) in [
+            (&["hns-controller"][..], true),
+            (&["hns-controller", "-suppress-object-tags=false"], false),
+            (&["hns-controller", "--suppress-object-tags"], true),
+        ] {
+            let parsed = parse_from::<Args>(words.iter().copied()).unwrap();
+            assert_eq!(parsed.args.suppress_object_tags, suppressed, "{words:?}");
+            assert!(parsed.ignored.meaningless.is_empty(), "{words:?}");
+        }
     }
 }

@@ -2,19 +2,27 @@
 //!
 //! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
 
+mod read;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use forest::plan::{Action, Plan, Step};
-use forest::{Fact, Forest, KindId, Name, Version};
+use forest::{Fact, Forest, KindId, Name, ObjectKey, Scope, Version};
 use futures::future::join_all;
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use kube::Client;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
-use crate::apply::{Applier, Outcome, action_label};
+pub(crate) use self::read::Reader;
+use crate::apply::{Answer, Applier, Outcome, action_label};
 use crate::early::{Early, PATIENCE};
-use crate::metrics::WriteMetrics;
+use crate::events::{Announcer, Failure, Gravity};
+use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
+
+/// How many writes may be in flight at a time. The API server governs itself beyond that.
+const WRITES_IN_FLIGHT: usize = 32;
 
 /// The longest time that the API server's wish to be left alone is followed.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -37,6 +45,16 @@ pub(crate) enum Progress {
 }
 
 impl Progress {
+    /// How far one write has got. What is held by others comes again when it is gone.
+    fn after(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Done | Outcome::Vacant | Outcome::Held(_) => Self::Complete,
+            Outcome::Conflict => Self::Conflict,
+            Outcome::Transient(..) => Self::Transient,
+            Outcome::Refused(_) => Self::Refused,
+        }
+    }
+
     /// How long to wait before trying again: after the first failure, and at most.
     pub(crate) fn delays(self) -> Option<(Duration, Duration)> {
         let (first, longest) = match self {
@@ -50,35 +68,75 @@ impl Progress {
     }
 }
 
+/// Whether writing is still allowed.
+pub(crate) type Permission = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// What writes are made with.
 #[derive(Clone)]
 pub(crate) struct Executor {
     pub(crate) client: Client,
     pub(crate) forest: ForestHandle,
-    pub(crate) writer: ForestWriter,
-    pub(crate) metrics: WriteMetrics,
-    /// How many writes may be in flight.
-    pub(crate) places: Arc<Semaphore>,
+    /// Asked before each write.
+    pub(crate) may_write: Permission,
+    writer: ForestWriter,
+    writes: WriteMetrics,
+    reconcilers: Reconcilers,
+    announcer: Announcer,
+    /// How many requests may be in flight.
+    places: Arc<Semaphore>,
     /// What is put off.
-    pub(crate) early: Early,
-    /// Whether writing is still allowed. Asked before each write.
-    pub(crate) may_write: Arc<dyn Fn() -> bool + Send + Sync>,
+    early: Early,
+    reader: Reader,
 }
 
 impl Executor {
-    /// Makes the writes of `plan`. What they change is in the forest when this returns.
-    pub(crate) async fn execute(&self, namespace: &Name, plan: Plan) -> Progress {
-        let settled = plan.settled.into_iter().map(|key| Fact::WriteSettled(namespace.clone(), key));
-        self.writer.tell(settled);
-        let report = async {
-            match plan.report {
-                Some(action) if self.is_too_early(namespace, &action) => Progress::Early,
-                Some(action) => self.write(namespace, &action).await.progress,
-                None => Progress::Complete,
-            }
-        };
-        let (reported, made) = tokio::join!(report, self.steps(namespace, plan.steps));
-        reported.max(made)
+    /// Needs a runtime: events are written by a task of their own.
+    pub(crate) fn new(
+        client: Client,
+        (writer, forest): (ForestWriter, ForestHandle),
+        metrics: Metrics,
+        may_write: Permission,
+    ) -> Self {
+        let Metrics { writes, reconcilers, events } = metrics;
+        let announcer = Announcer::start(client.clone(), forest.clone(), events, may_write.clone());
+        let places = Arc::new(Semaphore::new(WRITES_IN_FLIGHT));
+        let (early, reader) = (Early::default(), Reader::default());
+        Self { client, forest, may_write, writer, writes, reconcilers, announcer, places, early, reader }
+    }
+
+    /// Makes the writes of `plan`, which was made for this scope. What they change is in the forest when this returns.
+    pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan) -> Progress {
+        let _under_way = self.begin(namespace, scope, &plan);
+        self.announcer.planned(namespace, &plan);
+        self.record(namespace, &plan);
+        let (reported, made, read) = tokio::join!(
+            self.report(namespace, plan.report),
+            self.steps(namespace, plan.steps),
+            self.read(&plan.unread)
+        );
+        reported.max(made).max(read)
+    }
+
+    fn begin(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> UnderWay {
+        self.writes.planned(plan.actions().count());
+        self.reconcilers.begin(self.forest.read(|forest| Pass::of(forest, namespace, scope, plan)))
+    }
+
+    /// What is known without any write.
+    fn record(&self, namespace: &Name, plan: &Plan) {
+        let settled = plan.settled.iter().map(|key| Fact::WriteSettled(namespace.clone(), key.clone()));
+        let conflicts = plan.conflicts.iter();
+        let conflicts =
+            conflicts.map(|(key, why)| Fact::Conflict(namespace.clone(), key.clone(), why.clone()));
+        self.writer.tell(settled.chain(conflicts));
+    }
+
+    async fn report(&self, namespace: &Name, report: Option<Action>) -> Progress {
+        match report {
+            Some(action) if self.is_too_early(namespace, &action) => Progress::Early,
+            Some(action) => self.write(namespace, &action).await.progress,
+            None => Progress::Complete,
+        }
     }
 
     fn is_too_early(&self, namespace: &Name, report: &Action) -> bool {
@@ -114,47 +172,76 @@ impl Executor {
         if !(self.may_write)() {
             return Progress::Stopped.into();
         }
-        let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
-        let settings = self.forest.read(Forest::shared_settings);
-        let applier = Applier { client: &self.client, namespace, kind: &kind, settings: &settings };
-        let outcome = applier.apply(action).await;
-        self.metrics.wrote(action_label(action), &outcome);
-        if let Outcome::Transient(_, Some(wait)) = &outcome {
+        self.forest.read(|forest| self.reconcilers.write(forest, namespace, action));
+        let begun = Instant::now();
+        let answer = self.apply(namespace, action).await;
+        self.writes.wrote(action_label(action), &answer.outcome, begun.elapsed());
+        if let Outcome::Transient(_, Some(wait)) = &answer.outcome {
             // Keeping the place meanwhile is the point: the API server has asked for less at a time.
             tokio::time::sleep((*wait).min(LONGEST_WAIT)).await;
         }
-        self.conclude(namespace, action, outcome)
+        self.conclude(namespace, action, answer)
     }
 
-    fn conclude(&self, namespace: &Name, action: &Action, outcome: Outcome) -> Written {
-        let name = action.key().map(|key| &*key.name);
-        let what = action_label(action);
-        match outcome {
-            Outcome::Done(facts) => {
-                tracing::debug!(%namespace, name, what, "written");
-                let version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
-                let settled = action.key().map(|key| Fact::WriteSettled(namespace.clone(), key.clone()));
-                self.writer.tell(facts.into_iter().chain(settled));
-                return Written { progress: Progress::Complete, namespace: version };
-            }
-            Outcome::Vacant => Progress::Complete,
-            Outcome::Conflict => {
-                tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
-                Progress::Conflict
-            }
-            Outcome::Transient(why, _) => {
-                tracing::warn!(%namespace, name, what, why, "could not be written; trying again");
-                Progress::Transient
-            }
-            Outcome::Refused(why) => {
-                tracing::warn!(%namespace, name, what, why, "was refused");
-                let failed =
-                    action.key().map(|key| Fact::WriteFailed(namespace.clone(), key.clone(), why.into()));
-                self.writer.tell(failed);
-                Progress::Refused
-            }
+    async fn apply(&self, namespace: &Name, action: &Action) -> Answer {
+        let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
+        let settings = self.forest.read(Forest::shared_settings);
+        let applier = Applier { client: &self.client, namespace, kind: &kind, settings: &settings };
+        applier.apply(action).await
+    }
+
+    fn conclude(&self, namespace: &Name, action: &Action, answer: Answer) -> Written {
+        let Answer { outcome, facts } = answer;
+        log(namespace, action, &outcome);
+        if let Some(key) = action.key() {
+            self.announce(namespace, action, key, &outcome);
         }
-        .into()
+        let left = facts.iter().find_map(|fact| namespace_version(fact, namespace));
+        let progress = Progress::after(&outcome);
+        self.writer.tell(facts.into_iter().chain(fate(namespace, action, outcome)));
+        Written { progress, namespace: left }
+    }
+
+    fn announce(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) {
+        let (why, gravity) = match outcome {
+            Outcome::Done | Outcome::Vacant => return self.announcer.succeeded(namespace, key),
+            Outcome::Conflict => return,
+            Outcome::Transient(why, _) => (why, Gravity::Passing),
+            Outcome::Held(why) | Outcome::Refused(why) => (why, Gravity::Lasting),
+        };
+        let source = match action {
+            Action::Create { source, .. } | Action::Replace { source, .. } => Some(source),
+            _ => None,
+        };
+        let removal = matches!(action, Action::Delete { .. });
+        self.announcer.failed(&Failure { namespace, key, source, removal, why, gravity });
+    }
+}
+
+/// What a plan has to know of a write that was tried.
+fn fate(namespace: &Name, action: &Action, outcome: Outcome) -> Option<Fact> {
+    let key = action.key()?.clone();
+    match outcome {
+        Outcome::Done => Some(Fact::WriteSettled(namespace.clone(), key)),
+        Outcome::Refused(why) => Some(Fact::WriteFailed(namespace.clone(), key, why.into())),
+        Outcome::Vacant | Outcome::Conflict | Outcome::Held(_) | Outcome::Transient(..) => None,
+    }
+}
+
+fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
+    let name = action.key().map(|key| &*key.name);
+    let what = action_label(action);
+    match outcome {
+        Outcome::Done => tracing::debug!(%namespace, name, what, "written"),
+        Outcome::Vacant => {}
+        Outcome::Conflict => {
+            tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
+        }
+        Outcome::Held(why) => tracing::warn!(%namespace, name, what, why, "waits until the old one is gone"),
+        Outcome::Transient(why, _) => {
+            tracing::warn!(%namespace, name, what, why, "could not be written; trying again");
+        }
+        Outcome::Refused(why) => tracing::warn!(%namespace, name, what, why, "was refused"),
     }
 }
 
@@ -185,3 +272,6 @@ fn namespace_version(fact: &Fact, namespace: &Name) -> Option<Version> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,9 +4,13 @@
 //! let requests through. What is not ours is left alone, and so is how the webhook is reached: address and authority are
 //! whoever's who installed them. It never creates a webhook configuration, and judges no request.
 //!
+//! The propagated kinds follow the configuration while it runs. As long as the configuration is not known, the kinds stay as
+//! they are registered.
+//!
 //! Whoever has to break the glass turns it off (`--manage-registrations=false`), or everything is put back.
 
 mod diff;
+mod kinds;
 mod objects;
 mod plan;
 mod watch;
@@ -19,7 +23,9 @@ use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Api, Client};
 use serde_json::Value;
+use tokio::sync::watch::Receiver;
 
+pub use self::kinds::{Kinds, follow};
 use self::objects::{Kind, Target, Wanted, targets};
 use self::plan::{Seen, State, Write, plan};
 use crate::registrations::RegistrationSettings;
@@ -32,10 +38,15 @@ const ENFORCED_AFTER: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Keeps everything as `settings` say until `may_write` says no.
+/// Keeps everything as `settings` and the propagated `kinds` say until `may_write` says no.
 ///
 /// What cannot be done is logged once and tried again when something changes, or after a while.
-pub async fn keep(client: Client, settings: RegistrationSettings, may_write: impl Fn() -> bool) {
+pub async fn keep(
+    client: Client,
+    settings: RegistrationSettings,
+    mut kinds: Receiver<Kinds>,
+    may_write: impl Fn() -> bool,
+) {
     let wanted = match Wanted::new(&settings) {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -45,7 +56,14 @@ pub async fn keep(client: Client, settings: RegistrationSettings, may_write: imp
     };
     let targets = targets();
     let mut events = watch::all(&client, &targets);
-    let mut keeper = Keeper { client, wanted, state: State::default(), said: BTreeSet::new() };
+    let mut keeper = Keeper {
+        client,
+        settings,
+        kinds: kinds.clone(),
+        wanted,
+        state: State::default(),
+        said: BTreeSet::new(),
+    };
     let mut retry = FIRST_RETRY;
     while may_write() {
         let known = targets.iter().all(|target| keeper.state.seen.contains_key(target));
@@ -55,6 +73,7 @@ pub async fn keep(client: Client, settings: RegistrationSettings, may_write: imp
         }
         tokio::select! {
             Some((target, seen)) = events.next() => keeper.see(target, seen),
+            Ok(()) = kinds.changed() => {}
             () = tokio::time::sleep(retry), if failed => {
                 retry = (retry * 2).min(LONGEST_RETRY);
                 keeper.state.policies_failed = false;
@@ -69,6 +88,9 @@ pub async fn keep(client: Client, settings: RegistrationSettings, may_write: imp
 
 struct Keeper {
     client: Client,
+    settings: RegistrationSettings,
+    kinds: Receiver<Kinds>,
+    /// As these settings say.
     wanted: Wanted,
     state: State,
     /// What has been complained of already.
@@ -80,9 +102,26 @@ impl Keeper {
         self.state.seen.insert(target, seen);
     }
 
+    /// Makes what is wanted fit the kinds of the moment.
+    fn follow_kinds(&mut self) {
+        let configured = self.kinds.borrow().clone();
+        let Some(propagated) = configured.or_else(|| self.state.registered_kinds()) else { return };
+        if propagated == self.settings.propagated {
+            return;
+        }
+        let settings = RegistrationSettings { propagated, ..self.settings.clone() };
+        match Wanted::new(&settings) {
+            Ok(wanted) => (self.settings, self.wanted) = (settings, wanted),
+            Err(error) => {
+                tracing::error!(%error, "registrations cannot be written down; the kinds in them stay as they were");
+            }
+        }
+    }
+
     /// Carries out plans until there is nothing left to do. False when a write failed.
     async fn settle(&mut self, may_write: &impl Fn() -> bool) -> bool {
         loop {
+            self.follow_kinds();
             let plan = plan(&self.wanted, &self.state);
             let new = plan.impossible.iter().filter(|it| !self.said.contains(*it));
             new.for_each(|it| tracing::warn!("{it}"));
@@ -117,8 +156,8 @@ impl Keeper {
         match written {
             Ok(seen) => {
                 tracing::info!(
-                    "{target} was not as the flags say, and has been put right; to change it by hand, set \
-                     --manage-registrations=false first"
+                    "{target} was not as the flags and the configuration say, and has been put right; to change it by \
+                     hand, set --manage-registrations=false first"
                 );
                 if let (Some(sent), Seen::Present(answer)) = (sent, &seen) {
                     let pair = (diff::content(sent), diff::content(answer));

@@ -9,8 +9,12 @@ pub mod registrations;
 pub mod run;
 
 mod apply;
+mod configuration;
 mod definitions;
 mod early;
+mod events;
 mod execute;
+#[cfg(test)]
+mod fake;
 mod metrics;
 mod queue;

@@ -45,6 +45,11 @@ pub struct RegistrationSettings {
     pub external_managers: Vec<(String, String)>,
     /// The kinds whose objects are propagated: API group and plural.
     pub propagated: Vec<(String, String)>,
+    /// Objects with one of these labels, key and value, never propagate.
+    pub nopropagation_labels: Vec<(String, String)>,
+    /// Whether copies take over the labels and annotations by which deployment tools find what is theirs. If not, anybody may
+    /// remove these from a copy.
+    pub propagate_tracking_metadata: bool,
     /// Whether the creator of a subnamespace is recorded, to become its first administrator.
     pub initial_admin: bool,
     /// Whether there are policies. Without them the webhook is sent what they would judge.
@@ -65,6 +70,8 @@ impl Default for RegistrationSettings {
             restore_identities: Vec::new(),
             external_managers: Vec::new(),
             propagated: vec![rbac("roles"), rbac("rolebindings")],
+            nopropagation_labels: Vec::new(),
+            propagate_tracking_metadata: false,
             initial_admin: false,
             policies: true,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forest::plan::plan;
 use hns_runtime::client;
+use hns_runtime::configuration::{self, Configuration};
 use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::lease::{self, Leadership};
@@ -12,19 +13,16 @@ use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::shutdown::Shutdown;
 use hns_runtime::start::Process;
 use kube::Client;
-use tokio::sync::Semaphore;
+use tokio::sync::watch::Receiver;
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::configuration as status;
 use crate::definitions;
-use crate::early::Early;
 use crate::execute::Executor;
-use crate::keep::keep;
-use crate::metrics::{QueueMetrics, WriteMetrics};
+use crate::keep::{follow, keep};
+use crate::metrics::Metrics;
 use crate::queue::Queue;
-
-/// How many writes may be in flight at a time. The API server governs itself beyond that.
-const WRITES_IN_FLIGHT: usize = 32;
 
 /// How many namespaces are worked on at a time.
 const WORKERS: usize = 32;
@@ -40,9 +38,8 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let queue = Queue::default();
-    let (writer, forest) = watch(&args, &process, &client, &queue)?;
-    let metrics = WriteMetrics::register(&process.registry)?;
-    QueueMetrics::register(&process.registry, queue.clone())?;
+    let (writer, forest, configuration) = watch(&args, &process, &client, &queue)?;
+    let metrics = Metrics::register(&process.registry, &queue, &forest, args.suppress_object_tags)?;
     process.serve_admin(&args.common).await?;
 
     let leadership = seek(&args, &process).await?;
@@ -52,20 +49,19 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     }
     tracing::info!("leading: everything is planned from now on");
     queue.open();
-    let executor = Executor {
-        client,
-        forest,
-        writer,
-        metrics,
-        places: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
-        early: Early::default(),
-        may_write: may_write(&leadership, &process),
-    };
+    let executor = Executor::new(client, (writer, forest), metrics, may_write(&leadership, &process));
     if args.manage_registrations {
         let (client, settings, may_write) =
             (executor.client.clone(), args.registrations()?, executor.may_write.clone());
-        tokio::spawn(async move { keep(client, settings, || may_write()).await });
+        let kinds = follow(executor.forest.clone());
+        tokio::spawn(async move { keep(client, settings, kinds, || may_write()).await });
     }
+    tokio::spawn({
+        let (client, forest, may_write) =
+            (executor.client.clone(), executor.forest.clone(), executor.may_write.clone());
+        let namespace = args.common.namespace.clone();
+        async move { status::keep(client, forest, configuration, &namespace, || may_write()).await }
+    });
     let workers = start_workers(&executor, &queue, &process.shutdown);
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
@@ -80,7 +76,7 @@ fn watch(
     process: &Process,
     client: &Client,
     queue: &Queue,
-) -> anyhow::Result<(ForestWriter, ForestHandle)> {
+) -> anyhow::Result<(ForestWriter, ForestHandle, Receiver<Configuration>)> {
     let listener = {
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
@@ -88,11 +84,12 @@ fn watch(
     let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?, listener);
     ForestMetrics::register(&process.registry, forest.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
-    let mut streams = forest.read(|it| feed::start(client, it, &writer, Detail::Content, &metrics));
-    streams.detach_all();
+    feed::start(client, &writer, &metrics).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), forest.clone()));
+    let both = (&writer, &forest);
+    let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
-    Ok((writer, forest))
+    Ok((writer, forest, configuration))
 }
 
 async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
@@ -124,7 +121,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
         };
         definitions::certain(&executor.forest).await;
         let planned = executor.forest.read(|forest| plan(forest, &namespace, &scope));
-        let progress = executor.execute(&namespace, planned).await;
+        let progress = executor.execute(&namespace, &scope, planned).await;
         match progress.delays() {
             None => queue.done(&namespace),
             Some(delays) => queue.failed(namespace, scope, delays),

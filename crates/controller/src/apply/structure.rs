@@ -17,7 +17,8 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Api, Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::{Outcome, conclude, delete_params, patch_params, post_params, precondition};
+use super::answer::{Answer, failure};
+use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
 /// The binding of a subnamespace's creator.
@@ -134,7 +135,7 @@ impl Structure<'_> {
     }
 
     /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
-    pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Outcome {
+    pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Answer {
         let object = json!({
             "metadata": { "name": INITIAL_ADMIN_BINDING, "namespace": &**self.namespace },
             "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role },
@@ -142,36 +143,37 @@ impl Structure<'_> {
         });
         let object = match serde_json::from_value(object) {
             Ok(object) => object,
-            Err(error) => return conclude(Err(kube::Error::SerdeError(error))),
+            Err(error) => return failure(kube::Error::SerdeError(error)).into(),
         };
         let api = Api::<RoleBinding>::namespaced(self.client.clone(), self.namespace);
         match api.create(&post_params(false), &object).await {
             Ok(_) => {
                 tracing::info!(namespace = %self.namespace, user, cluster_role, "initial admin bound");
-                Outcome::Done(vec![])
+                Answer::done([])
             }
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Outcome::Done(vec![]),
-            Err(error) => conclude(Err(error)),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Answer::done([]),
+            Err(error) => failure(error).into(),
         }
     }
 
     /// An anchor that goes because its definition goes takes nothing with it.
-    pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> Outcome {
+    pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> Answer {
         match definitions::look(self.client).await {
             Ok(forest::Definition::Here) => {}
-            Ok(going) => return Outcome::Done(vec![Fact::Definitions(going)]),
-            Err(error) => return conclude(Err(error)),
+            Ok(going) => return Answer::done([Fact::Definitions(going)]),
+            Err(error) => return failure(error).into(),
         }
         let api = Api::<Namespace>::all(self.client.clone());
         let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
-        conclude(match api.delete(child, &delete_params(version)).await {
+        match api.delete(child, &delete_params(version)).await {
             Ok(deleted) => {
                 tracing::info!(parent = %self.namespace, %child, "subnamespace deleted with its anchor");
                 Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
             }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
             Err(error) => Err(error),
-        })
+        }
+        .into()
     }
 
     fn hierarchies(&self) -> Api<DynamicObject> {

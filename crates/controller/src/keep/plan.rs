@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::diff;
 use super::objects::{Kind, Target, Wanted};
+use super::{diff, kinds};
 
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +53,13 @@ pub(super) struct Plan {
 impl State {
     fn seen(&self, target: &Target) -> &Seen {
         self.seen.get(target).unwrap_or(&Seen::Absent)
+    }
+
+    /// The kinds that the API server asks the webhook about, if any.
+    pub(super) fn registered_kinds(&self) -> Option<Vec<(String, String)>> {
+        let validating = self.seen.iter().find(|(target, _)| target.kind == Kind::Validating);
+        let Some((_, Seen::Present(validating))) = validating else { return None };
+        Some(kinds::registered(validating)).filter(|kinds| !kinds.is_empty())
     }
 
     fn is_answered(&self, target: &Target, found: &Value, object: &Value) -> bool {

@@ -5,6 +5,8 @@
 //! even a name, which a CREATE with `generateName` lacks before the API server has made one up. A name is taken from the
 //! object, since `request.name` is absent when a collection is deleted.
 
+mod objects;
+
 use std::collections::BTreeSet;
 
 use hns_api::{annotations, labels, names};
@@ -12,6 +14,11 @@ use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use super::RegistrationSettings;
 use super::cel::{any_of, list, literal};
+
+pub(super) use self::objects::{
+    becomes_a_source, copied_metadata, copy_differs, is_copy, nothing_added, our_annotations_differ,
+    same_content,
+};
 
 /// Above so many labels or annotations no loop goes over them.
 pub(super) const MANY_KEYS: usize = 1000;

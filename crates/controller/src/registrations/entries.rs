@@ -1,5 +1,7 @@
 //! The entries of the two webhook configurations. Each says what reaches the webhook, and never what it answers.
 
+mod objects;
+
 use hns_api::{annotations, labels, names};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ServiceReference, ValidatingWebhook,
@@ -15,8 +17,13 @@ use super::conditions::{
     our_keys_differ, restoring,
 };
 
+pub(super) use self::objects::{Below, managed_namespaces, rules as object_rules};
+
 /// Seconds after which the API server gives up on an answer that it refuses without.
 const FAIL_TIMEOUT: i32 = 5;
+
+/// The same for objects of propagated kinds: there are many of them, and an answer needs no look at the cluster.
+const OBJECT_TIMEOUT: i32 = 2;
 
 /// Seconds after which the API server goes on without an answer. While a webhook hangs, every request that an `Ignore` entry
 /// covers takes so long.
@@ -24,12 +31,20 @@ const IGNORE_TIMEOUT: i32 = 2;
 
 const NAMESPACES: &str = "namespaces";
 const ANCHORS: &str = "subnamespaceanchors";
+const CONFIGURATIONS: &str = "hncconfigurations";
 const HIERARCHIES: &str = "hierarchyconfigurations";
 
 /// All validating entries.
 pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
-    let entries = [namespaces(settings), late_namespaces(settings), hierarchies(settings), anchors(settings)];
-    entries.into_iter().map(|entry| entry.validating(settings)).collect()
+    let entries = [
+        namespaces(settings),
+        late_namespaces(settings),
+        hierarchies(settings),
+        anchors(settings),
+        configurations(settings),
+    ];
+    let entries = entries.into_iter().chain(objects::entries(settings));
+    entries.map(|entry| entry.validating(settings)).collect()
 }
 
 /// All mutating entries.
@@ -54,6 +69,8 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::NAMESPACES,
         path: names::paths::NAMESPACES,
         fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![
             rule("", &[NAMESPACES], &["CREATE", "UPDATE", "DELETE"]),
             rule("", &["namespaces/status", "namespaces/finalize"], &["UPDATE"]),
@@ -77,6 +94,8 @@ fn late_namespaces(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::LATE_NAMESPACES,
         path: names::paths::NAMESPACES,
         fails_closed: false,
+        timeout: IGNORE_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![rule("", &[NAMESPACES], &["CREATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
     }
@@ -93,6 +112,8 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::HIERARCHY_CONFIGURATIONS,
         path: names::paths::HIERARCHY_CONFIGURATIONS,
         fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[HIERARCHIES], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![
             not_the_controller(settings),
@@ -122,8 +143,24 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::SUBNAMESPACE_ANCHORS,
         path: names::paths::SUBNAMESPACE_ANCHORS,
         fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", any_of(&alternatives))],
+    }
+}
+
+/// A write that leaves the spec as it was is status.
+fn configurations(settings: &RegistrationSettings) -> Entry {
+    let can_be_refused = any_of(&["request.operation == 'DELETE'", "object.?spec != oldObject.?spec"]);
+    Entry {
+        name: names::webhooks::HNC_CONFIGURATIONS,
+        path: names::paths::HNC_CONFIGURATIONS,
+        fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
+        rules: vec![rule(hns_api::GROUP, &[CONFIGURATIONS], &["CREATE", "UPDATE", "DELETE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
     }
 }
 
@@ -140,6 +177,8 @@ fn namespace_label(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::NAMESPACE_LABEL,
         path: names::paths::NAMESPACE_LABEL,
         fails_closed: false,
+        timeout: IGNORE_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![rule("", &[NAMESPACES], &["CREATE", "UPDATE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-changed", can_be_changed)],
     }
@@ -161,6 +200,8 @@ fn initial_admin(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::INITIAL_ADMIN,
         path: names::paths::INITIAL_ADMIN,
         fails_closed: false,
+        timeout: IGNORE_TIMEOUT,
+        namespaces: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE"]), rule("", &[NAMESPACES], &["CREATE"])],
         conditions: vec![
             not_the_controller(settings),
@@ -175,17 +216,18 @@ struct Entry {
     name: &'static str,
     path: &'static str,
     fails_closed: bool,
+    /// In seconds.
+    timeout: i32,
+    /// Matches everything on entries about namespaces: it would look at the new labels only, so a request that takes the
+    /// selected label away would escape.
+    namespaces: LabelSelector,
     rules: Vec<RuleWithOperations>,
     conditions: Vec<MatchCondition>,
 }
 
 impl Entry {
-    fn failure_policy(&self) -> (String, i32) {
-        if self.fails_closed {
-            ("Fail".to_owned(), FAIL_TIMEOUT)
-        } else {
-            ("Ignore".to_owned(), IGNORE_TIMEOUT)
-        }
+    fn failure_policy(&self) -> String {
+        if self.fails_closed { "Fail".to_owned() } else { "Ignore".to_owned() }
     }
 
     fn client_config(&self, settings: &RegistrationSettings) -> WebhookClientConfig {
@@ -201,46 +243,37 @@ impl Entry {
     }
 
     fn validating(self, settings: &RegistrationSettings) -> ValidatingWebhook {
-        let (failure_policy, timeout_seconds) = self.failure_policy();
         ValidatingWebhook {
             name: self.name.to_owned(),
             admission_review_versions: vec!["v1".to_owned()],
             client_config: self.client_config(settings),
-            failure_policy: Some(failure_policy),
+            failure_policy: Some(self.failure_policy()),
             match_conditions: Some(self.conditions),
             match_policy: Some("Equivalent".to_owned()),
-            namespace_selector: no_selector(),
-            object_selector: no_selector(),
+            namespace_selector: Some(self.namespaces),
+            object_selector: Some(LabelSelector::default()),
             rules: Some(self.rules),
             side_effects: "None".to_owned(),
-            timeout_seconds: Some(timeout_seconds),
+            timeout_seconds: Some(self.timeout),
         }
     }
 
     fn mutating(self, settings: &RegistrationSettings) -> MutatingWebhook {
-        let (failure_policy, timeout_seconds) = self.failure_policy();
         MutatingWebhook {
             name: self.name.to_owned(),
             admission_review_versions: vec!["v1".to_owned()],
             client_config: self.client_config(settings),
-            failure_policy: Some(failure_policy),
+            failure_policy: Some(self.failure_policy()),
             match_conditions: Some(self.conditions),
             match_policy: Some("Equivalent".to_owned()),
-            namespace_selector: no_selector(),
-            object_selector: no_selector(),
+            namespace_selector: Some(self.namespaces),
+            object_selector: Some(LabelSelector::default()),
             reinvocation_policy: Some("Never".to_owned()),
             rules: Some(self.rules),
             side_effects: "None".to_owned(),
-            timeout_seconds: Some(timeout_seconds),
+            timeout_seconds: Some(self.timeout),
         }
     }
-}
-
-/// Matches everything. There must be no other on entries about namespaces: it looks at the new labels only, so a request
-/// that takes the selected label away would escape.
-#[expect(clippy::unnecessary_wraps, reason = "the form of the fields")]
-fn no_selector() -> Option<LabelSelector> {
-    Some(LabelSelector::default())
 }
 
 /// Resources named one by one: a wildcard would catch access reviews and our own repairs.

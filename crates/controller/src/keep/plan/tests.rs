@@ -84,6 +84,27 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
     assert_eq!(plan(&wanted, &state), Plan::default());
 }
 
+/// A kind's copies are guarded before the webhook is asked about its sources, and nothing else is written.
+#[test]
+fn another_kind_is_written_to_its_policy_and_then_to_the_webhook() {
+    let mut propagated = RegistrationSettings::default().propagated;
+    propagated.push((String::new(), "secrets".to_owned()));
+    let more = RegistrationSettings { propagated: propagated.clone(), ..RegistrationSettings::default() };
+    let (wanted, mut state) = (Wanted::new(&more).unwrap(), installed(true));
+    assert_eq!(state.registered_kinds().unwrap().len(), 2);
+    let first = plan(&wanted, &state);
+    let [Write::Replace(target, _)] = first.writes.as_slice() else { panic!("{first:?}") };
+    assert_eq!(*target, policy(names::policies::COPIES, Kind::Policy));
+    assert!(first.settle);
+    carry_out(first, &mut state);
+    let second = plan(&wanted, &state);
+    assert_eq!(described(&second), [("replace", Kind::Validating)]);
+    carry_out(second, &mut state);
+    assert_eq!(plan(&wanted, &state), Plan::default());
+    propagated.sort();
+    assert_eq!(state.registered_kinds(), Some(propagated));
+}
+
 /// A policy that cannot be had must not leave a gap.
 #[test]
 fn without_policies_the_webhook_is_sent_everything_whatever_the_flag_says() {

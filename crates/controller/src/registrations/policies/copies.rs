@@ -1,59 +1,42 @@
 //! `hns-copies`: a copy is what its source is, and nobody but the controller says otherwise.
 //!
-//! It may be deleted where the whole namespace is going; finalizers, owner references and status are left to everyone. Kinds
-//! whose `scale` can be written lose that much: the request carries no labels to know a copy by.
+//! It may be deleted where the whole namespace is going. Its status is left to everyone, and so is taking away what should not
+//! be there: finalizers, owner references, and the labels and annotations of deployment tools. Finalizers and owner references
+//! cannot be added, since they would keep a copy where it should go, or have somebody else delete it. Kinds whose `scale` can
+//! be written lose that much: the request carries no labels to know a copy by.
 
 use hns_api::{labels, names};
-use k8s_openapi::api::admissionregistration::v1::{
-    RuleWithOperations, ValidatingAdmissionPolicy, Validation, Variable,
-};
+use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Validation, Variable};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, literal};
-use super::super::conditions::{not_the_controller, requested_by};
-use super::super::entries::rule;
+use super::super::conditions::{
+    copied_metadata, not_the_controller, nothing_added, requested_by, same_content,
+};
+use super::super::entries::{Below, managed_namespaces, object_rules};
 use super::{Policy, must, must_saying, variable};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let mut policy = Policy {
         name: names::policies::COPIES,
-        rules: settings.propagated.iter().flat_map(|(group, plural)| rules(group, plural)).collect(),
+        rules: object_rules(settings, &["CREATE", "UPDATE", "DELETE"]),
         conditions: vec![not_the_controller(settings)],
         variables: vec![source()],
-        validations: vec![creation(settings), deletion(), is_and_stays_a_copy(), content()],
+        validations: vec![
+            creation(settings),
+            deletion(),
+            is_and_stays_a_copy(),
+            content(settings),
+            additions(),
+        ],
     }
     .build();
     if let Some(constraints) = policy.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut()) {
-        constraints.namespace_selector = Some(managed_namespaces());
+        constraints.namespace_selector = Some(managed_namespaces(Below::Any));
         constraints.object_selector = Some(copies());
     }
     policy
-}
-
-/// A PUT of the status of some kinds writes labels too.
-fn rules(group: &str, plural: &str) -> [RuleWithOperations; 2] {
-    [
-        rule(group, &[plural], &["CREATE", "UPDATE", "DELETE"]),
-        rule(group, &[&format!("{plural}/status")], &["UPDATE"]),
-    ]
-}
-
-/// On objects within namespaces a selector is safe: it is the namespace's present labels that count, which this request does
-/// not change.
-fn managed_namespaces() -> LabelSelector {
-    let requirement = |key: &str, operator: &str| LabelSelectorRequirement {
-        key: key.to_owned(),
-        operator: operator.to_owned(),
-        values: Some(vec![labels::TRUE.to_owned()]),
-    };
-    LabelSelector {
-        match_expressions: Some(vec![
-            requirement(labels::INCLUDED_NAMESPACE, "In"),
-            requirement(labels::EXCLUDED_NAMESPACE, "NotIn"),
-        ]),
-        match_labels: None,
-    }
 }
 
 /// Matches if the object is a copy before or after.
@@ -103,17 +86,19 @@ fn is_and_stays_a_copy() -> Validation {
     )
 }
 
-/// Every field but metadata and status, whatever the kind.
-fn content() -> Validation {
-    let same = all_of(&[
-        "object.metadata.?labels == oldObject.metadata.?labels",
-        "object.metadata.?annotations == oldObject.metadata.?annotations",
-        "object.all(k, k in ['metadata', 'status'] || (k in oldObject && object[k] == oldObject[k]))",
-        "oldObject.all(k, k in ['metadata', 'status'] || k in object)",
-    ]);
+fn content(settings: &RegistrationSettings) -> Validation {
+    let mut same = copied_metadata(settings);
+    same.push(same_content());
     must_saying(
-        any_of(&["request.operation != 'UPDATE'".to_owned(), format!("({same})")]),
+        any_of(&["request.operation != 'UPDATE'".to_owned(), format!("({})", all_of(&same))]),
         "this object is a copy; change its source instead",
         "'this object is a copy from namespace \"' + variables.source + '\"; change its source instead'",
+    )
+}
+
+fn additions() -> Validation {
+    must(
+        any_of(&["request.operation != 'UPDATE'".to_owned(), format!("({})", nothing_added())]),
+        "this object is a copy; finalizers and owner references can be removed from it, but not added or changed",
     )
 }

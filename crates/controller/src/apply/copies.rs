@@ -1,0 +1,239 @@
+//! Writes of copies, of any kind.
+//!
+//! A copy is always written whole, and changed or deleted only in the state that the plan saw. What cannot be changed in
+//! place is created anew, if the API server says beforehand that it would take it: nothing is deleted on a hope.
+
+use forest::plan::Content;
+use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use hns_runtime::{feed, ingest};
+use kube::core::{DynamicObject, Status};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Asked, Outcome};
+use super::{delete_params, post_params};
+
+/// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
+/// shorter than any kind's names have to be.
+const REHEARSAL: &str = "hns-rehearsal-";
+const ADDED: usize = 5;
+
+/// Writes one copy.
+pub(super) struct CopyWriter<'a> {
+    pub(super) client: &'a Client,
+    pub(super) settings: &'a Settings,
+    pub(super) namespace: &'a Name,
+    pub(super) kind: Kind,
+    pub(super) key: &'a ObjectKey,
+}
+
+/// What has become of an object that was deleted.
+enum Deleted {
+    Gone(Fact),
+    /// It is still there, until nobody holds it any more.
+    Going(Fact, String),
+}
+
+impl CopyWriter<'_> {
+    pub(super) async fn create(&self, source: &Name, content: &Content) -> Answer {
+        match self.post(&self.key.name, source, content).await {
+            Ok(object) => Answer::done(self.written(object, content)),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.taken().await,
+            Err(error) => self.asked("create").failure(error).into(),
+        }
+    }
+
+    pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> Answer {
+        match self.put(version, source, content).await {
+            Ok(object) => Answer::done(self.written(object, content)),
+            // Invalid: perhaps for what may not change, perhaps for what it is.
+            Err(kube::Error::Api(status)) if status.code == 422 => {
+                self.recreate(version, source, content, &status).await
+            }
+            Err(error) => self.asked("update").failure(error).into(),
+        }
+    }
+
+    pub(super) async fn delete(&self, version: &Version) -> Answer {
+        match self.remove(version).await {
+            Ok(Deleted::Gone(fact) | Deleted::Going(fact, _)) => Answer::done([fact]),
+            Err(error) => self.asked("delete").failure(error).into(),
+        }
+    }
+
+    pub(super) async fn read(&self) -> Answer {
+        match self.objects().get(&self.key.name).await {
+            Ok(object) => Answer::done([self.fact(self.seen(object))]),
+            Err(error) => self.asked("get").failure(error).into(),
+        }
+    }
+
+    async fn recreate(
+        &self,
+        version: &Version,
+        source: &Name,
+        content: &Content,
+        refused: &Status,
+    ) -> Answer {
+        if let Err(error) = self.rehearse(source, content).await {
+            return match self.asked("create").failure(error) {
+                Outcome::Refused(why) => Outcome::Refused(self.neither(&refused.message, &why)),
+                other => other,
+            }
+            .into();
+        }
+        let gone = match self.remove(version).await {
+            Ok(Deleted::Gone(fact)) => fact,
+            Ok(Deleted::Going(fact, holders)) => {
+                let why = format!(
+                    "it can only be created anew, and the old one is being deleted, but held by the finalizers {holders}"
+                );
+                return Answer { outcome: Outcome::Held(why), facts: vec![fact] };
+            }
+            Err(error) => return self.asked("delete").failure(error).into(),
+        };
+        tracing::info!(
+            namespace = %self.namespace, name = %self.key.name, kind = %self.kind,
+            "deleted to be created anew: the API server does not let it be changed in place"
+        );
+        self.create(source, content).await.after(vec![gone])
+    }
+
+    /// Asks whether the object could be created, under a name that is not taken.
+    ///
+    /// A full quota refuses this too. It would refuse the real creation as well, for what a deletion gives back is counted
+    /// some time later.
+    async fn rehearse(&self, source: &Name, content: &Content) -> Result<(), kube::Error> {
+        let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
+        if let Some(metadata) = manifest["metadata"].as_object_mut() {
+            metadata.remove("name");
+            metadata.insert("generateName".into(), json!(REHEARSAL));
+        }
+        let object = parse(manifest)?;
+        self.objects().create(&post_params(true), &object).await.map(|_| ())
+    }
+
+    /// The name of the rehearsal is another one each time, and would make the same refusal look new.
+    fn neither(&self, change: &str, creation: &str) -> String {
+        let creation = without_rehearsal(creation, &self.key.name);
+        if creation == change {
+            return format!("it stays as it is, because it can neither be changed nor created anew ({change})");
+        }
+        format!(
+            "it stays as it is, because it can neither be changed ({change}) nor created anew ({creation})"
+        )
+    }
+
+    /// There is an object of this name that the forest does not know. What a watch will tell of is told now; what no watch
+    /// tells of nobody will ever take for a copy or replace.
+    async fn taken(&self) -> Answer {
+        match self.objects().get(&self.key.name).await {
+            Ok(object) => match left_out(&self.kind, &object) {
+                Some(type_) => Outcome::Refused(format!(
+                    "there is one of this name already in namespace {:?}, of type {type_:?}, which is never replaced; \
+                     rename or delete one of the two",
+                    &**self.namespace
+                ))
+                .into(),
+                None => Answer { outcome: Outcome::Conflict, facts: vec![self.fact(self.seen(object))] },
+            },
+            Err(kube::Error::Api(status)) if status.code == 404 => Outcome::Conflict.into(),
+            Err(error) => self.asked("get").failure(error).into(),
+        }
+    }
+
+    async fn post(&self, name: &str, source: &Name, content: &Content) -> Result<DynamicObject, kube::Error> {
+        let object = parse(content.0.manifest(&self.kind, self.namespace, name, source, None))?;
+        self.objects().create(&post_params(false), &object).await
+    }
+
+    async fn put(
+        &self,
+        version: &Version,
+        source: &Name,
+        content: &Content,
+    ) -> Result<DynamicObject, kube::Error> {
+        let name = &self.key.name;
+        let object = parse(content.0.manifest(&self.kind, self.namespace, name, source, Some(version)))?;
+        self.objects().replace(name, &post_params(false), &object).await
+    }
+
+    async fn remove(&self, version: &Version) -> Result<Deleted, kube::Error> {
+        let key = self.key;
+        let gone = || {
+            let uid = version.uid.clone();
+            Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid))
+        };
+        match self.objects().delete(&key.name, &delete_params(version)).await {
+            Ok(deleted) => {
+                Ok(deleted.left().and_then(|object| self.left_behind(object)).unwrap_or_else(gone))
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// For some kinds the API server answers with the object although it is gone; it stays only where something holds it.
+    fn left_behind(&self, object: DynamicObject) -> Option<Deleted> {
+        let metadata = &object.metadata;
+        let finalizers = metadata.finalizers.clone().unwrap_or_default();
+        let lingers = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        let stays = metadata.deletion_timestamp.is_some() && (!finalizers.is_empty() || lingers);
+        stays.then(|| Deleted::Going(self.fact(self.seen(object)), finalizers.join(", ")))
+    }
+
+    /// What is known after the API server has taken `content` and answered with `object`. It may have completed it.
+    fn written(&self, object: DynamicObject, content: &Content) -> Vec<Fact> {
+        let seen = self.seen(object);
+        let given = content.digest();
+        let is_other = seen.content.as_ref().is_some_and(|stored| stored.digest != given);
+        let accepted = is_other.then(|| Fact::Accepted(self.namespace.clone(), self.key.clone(), given));
+        [self.fact(seen)].into_iter().chain(accepted).collect()
+    }
+
+    fn fact(&self, seen: ObjectFact) -> Fact {
+        Fact::Object(self.key.kind, seen)
+    }
+
+    fn seen(&self, object: DynamicObject) -> ObjectFact {
+        let content = match object.data {
+            Value::Object(fields) => Some(fields),
+            _ => None,
+        };
+        ingest::object(&self.kind, self.settings, object.metadata, content)
+    }
+
+    fn asked(&self, verb: &'static str) -> Asked<'_> {
+        Asked { verb, kind: &self.kind, namespace: self.namespace }
+    }
+
+    fn objects(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(&self.kind))
+    }
+}
+
+fn parse(manifest: Value) -> Result<DynamicObject, kube::Error> {
+    serde_json::from_value(manifest).map_err(kube::Error::SerdeError)
+}
+
+/// The type of a Secret that watches leave out, for which reason the forest does not know it.
+fn left_out<'a>(kind: &Kind, object: &'a DynamicObject) -> Option<&'a str> {
+    let type_ = object.data["type"].as_str()?;
+    let is_secret = kind.group.is_empty() && kind.kind == "Secret";
+    (is_secret && exclusion::SECRET_TYPES.contains(&type_)).then_some(type_)
+}
+
+/// `text` with `name` wherever the name of a rehearsal stands.
+fn without_rehearsal(text: &str, name: &str) -> String {
+    let mut parts = text.split(REHEARSAL);
+    let mut clean = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let added = part.chars().take(ADDED).take_while(char::is_ascii_alphanumeric).count();
+        clean.push_str(name);
+        clean.push_str(&part[added..]);
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+//! Telling people, by events on the objects concerned, what cannot be propagated (section 4.4 of HNC's contract).
+//!
+//! What was said once is not said again until it has changed, or has passed and come back. Saying is best effort: it never
+//! holds up a write, and what there is no room for is counted and left out. What is wrong is found out elsewhere.
+
+mod memory;
+mod post;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use forest::plan::{Complaint, ComplaintReason, Plan};
+use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
+use hns_api::events::{CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT};
+use hns_runtime::handle::ForestHandle;
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+pub(crate) use self::memory::{Failure, Gravity};
+use self::memory::{Memory, News};
+use crate::execute::Permission;
+use crate::metrics::EventMetrics;
+
+/// So many events may wait to be written.
+const ROOM: usize = 1_000;
+
+/// An event to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Event {
+    about: About,
+    reason: &'static str,
+    message: String,
+}
+
+/// The object that an event is about. It is in the same namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct About {
+    kind: Kind,
+    namespace: Name,
+    name: Name,
+    /// Which state of it; `None` when there is none yet.
+    version: Option<Version>,
+}
+
+/// Says what cannot be propagated. Clones share what was said.
+#[derive(Clone)]
+pub(crate) struct Announcer {
+    forest: ForestHandle,
+    memory: Arc<Mutex<Memory>>,
+    outbox: mpsc::Sender<Event>,
+    metrics: EventMetrics,
+}
+
+impl Announcer {
+    /// Events are written by a task that this starts, as long as `may_write` says yes.
+    pub(crate) fn start(
+        client: Client,
+        forest: ForestHandle,
+        metrics: EventMetrics,
+        may_write: Permission,
+    ) -> Self {
+        let (announcer, inbox) = Self::new(forest, metrics.clone());
+        tokio::spawn(post::all(client, inbox, metrics, may_write));
+        announcer
+    }
+
+    fn new(forest: ForestHandle, metrics: EventMetrics) -> (Self, mpsc::Receiver<Event>) {
+        let (outbox, inbox) = mpsc::channel(ROOM);
+        (Self { forest, memory: Arc::default(), outbox, metrics }, inbox)
+    }
+
+    /// A namespace has been planned: says what there is to complain of in it, and forgets what has passed.
+    pub(crate) fn planned(&self, namespace: &Name, plan: &Plan) {
+        if self.forest.read(|forest| !forest.exists(namespace)) {
+            return self.memory.lock().forget(namespace);
+        }
+        self.complain(namespace, &plan.objects, &plan.complaints);
+        let written: BTreeSet<&ObjectKey> = plan.actions().filter_map(|action| action.key()).collect();
+        self.memory.lock().passed(namespace, |key| plan.objects.includes(key) && !written.contains(key));
+    }
+
+    /// These are all the complaints about the objects of `namespace` that were looked at.
+    pub(crate) fn complain(&self, namespace: &Name, looked_at: &ObjectScope, complaints: &[Complaint]) {
+        let news = self.memory.lock().complaints(namespace, looked_at, complaints);
+        for complaint in news {
+            let event = self.forest.read(|forest| complaint_event(forest, namespace, complaint));
+            if !self.say(event) {
+                self.memory.lock().unsaid_complaint(namespace, complaint);
+            }
+        }
+    }
+
+    /// A copy could not be written or removed.
+    pub(crate) fn failed(&self, failure: &Failure<'_>) {
+        if self.memory.lock().failure(failure) == News::Old {
+            return;
+        }
+        let events = self.forest.read(|forest| failure_events(forest, failure));
+        let unsaid = events.into_iter().filter(|event| !self.say(event.clone())).count();
+        if unsaid > 0 {
+            self.memory.lock().unsaid_failure(failure);
+        }
+    }
+
+    /// A copy was written or removed.
+    pub(crate) fn succeeded(&self, namespace: &Name, key: &ObjectKey) {
+        self.memory.lock().passed(namespace, |passed| passed == key);
+    }
+
+    /// Whether there was room for it.
+    fn say(&self, event: Event) -> bool {
+        let has_room = self.outbox.try_send(event).is_ok();
+        if !has_room {
+            self.metrics.dropped();
+        }
+        has_room
+    }
+}
+
+fn complaint_event(forest: &Forest, namespace: &Name, complaint: &Complaint) -> Event {
+    let Complaint { key, version, reason, message } = complaint;
+    Event {
+        about: About {
+            kind: forest.kind(key.kind).clone(),
+            namespace: namespace.clone(),
+            name: key.name.clone(),
+            version: Some(version.clone()),
+        },
+        reason: match reason {
+            ComplaintReason::CannotParseSelector => CANNOT_PARSE_SELECTOR,
+            ComplaintReason::CannotPropagateObject => CANNOT_PROPAGATE_OBJECT,
+        },
+        message: message.to_string(),
+    }
+}
+
+/// For whoever keeps the source, if there is one still, and for those who miss the copy.
+fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
+    let Failure { namespace, key, removal, why, .. } = failure;
+    let about = |place: &Name| About {
+        kind: forest.kind(key.kind).clone(),
+        namespace: place.clone(),
+        name: key.name.clone(),
+        version: forest.object_version(place, key).cloned(),
+    };
+    let source = failure.source.or_else(|| forest.inherited_from(namespace, key));
+    let what = if *removal { "remove" } else { "write" };
+    let why = why.trim_end_matches('.');
+    let on_source = source.map(about).filter(|source| source.version.is_some()).map(|about| Event {
+        about,
+        reason: CANNOT_PROPAGATE_OBJECT,
+        message: format!("Could not {what} to destination namespace {:?}: {why}.", &***namespace),
+    });
+    let from = source.map_or("", |source| &**source);
+    let on_copy = Event {
+        about: about(namespace),
+        reason: CANNOT_UPDATE_OBJECT,
+        message: format!("Could not {what} from source namespace {from:?}: {why}."),
+    };
+    on_source.into_iter().chain([on_copy]).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! Writing events, one after the other. What cannot be written is counted and left out.
+
+use std::time::Duration;
+
+use hns_api::events::{COMPONENT, TYPE_WARNING};
+use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use super::{About, Event};
+use crate::execute::Permission;
+use crate::metrics::EventMetrics;
+
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// So many bytes of a message are kept: what readers of events are used to.
+const LONGEST_MESSAGE: usize = 1_024;
+
+/// Writes what comes until nobody can say anything any more.
+pub(super) async fn all(
+    client: Client,
+    mut inbox: mpsc::Receiver<Event>,
+    metrics: EventMetrics,
+    may_write: Permission,
+) {
+    while let Some(event) = inbox.recv().await {
+        if !may_write() {
+            continue;
+        }
+        let api: Api<CoreEvent> = Api::namespaced(client.clone(), &event.about.namespace);
+        let event = core(event, Timestamp::now());
+        match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
+            Ok(Ok(_)) => metrics.written(),
+            Ok(Err(error)) => {
+                metrics.failed();
+                tracing::debug!(%error, "an event could not be written");
+            }
+            Err(_) => metrics.failed(),
+        }
+    }
+}
+
+/// As core/v1 has it. Readers filter on `source.component`.
+fn core(event: Event, now: Timestamp) -> CoreEvent {
+    let Event { about: About { kind, namespace, name, version }, reason, message } = event;
+    let (uid, resource_version) =
+        version.map(|it| (it.uid.to_string(), it.resource_version.to_string())).unzip();
+    CoreEvent {
+        metadata: ObjectMeta {
+            // The API server shortens it as needed.
+            generate_name: Some(format!("{name}.")),
+            namespace: Some(namespace.to_string()),
+            ..ObjectMeta::default()
+        },
+        involved_object: ObjectReference {
+            api_version: Some(kind.api_version()),
+            kind: Some(kind.kind),
+            namespace: Some(namespace.to_string()),
+            name: Some(name.to_string()),
+            uid,
+            resource_version,
+            ..ObjectReference::default()
+        },
+        type_: Some(TYPE_WARNING.into()),
+        reason: Some(reason.into()),
+        message: Some(shortened(message)),
+        source: Some(EventSource { component: Some(COMPONENT.into()), host: None }),
+        reporting_component: Some(COMPONENT.into()),
+        first_timestamp: Some(Time(now)),
+        last_timestamp: Some(Time(now)),
+        count: Some(1),
+        ..CoreEvent::default()
+    }
+}
+
+fn shortened(mut message: String) -> String {
+    const MORE: &str = "...";
+    if message.len() > LONGEST_MESSAGE {
+        let longest = LONGEST_MESSAGE - MORE.len();
+        let cut = (0..=longest).rev().find(|at| message.is_char_boundary(*at));
+        message.truncate(cut.unwrap_or_default());
+        message.push_str(MORE);
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::{Kind, Version};
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(message: &str) -> Event {
+        let version = Some(Version { uid: "u".into(), resource_version: "7".into() });
+        let about = About { kind: Kind::role(), namespace: "a".into(), name: "reader".into(), version };
+        Event { about, reason: "CannotPropagateObject", message: message.into() }
+    }
+
+    #[test]
+    fn readers_find_the_component_where_they_look_for_it() {
+        let now: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
+        let written = serde_json::to_value(core(event("No."), now)).unwrap();
+        let wanted = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": { "generateName": "reader.", "namespace": "a" },
+            "involvedObject": {
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "namespace": "a", "name": "reader",
+                "uid": "u", "resourceVersion": "7",
+            },
+            "type": "Warning",
+            "reason": "CannotPropagateObject",
+            "message": "No.",
+            "source": { "component": "hnc.x-k8s.io" },
+            "reportingComponent": "hnc.x-k8s.io",
+            "firstTimestamp": "2025-06-01T12:00:00Z",
+            "lastTimestamp": "2025-06-01T12:00:00Z",
+            "count": 1,
+        });
+        let mut written = written;
+        // The serializer writes these where they are required by the schema, empty or not.
+        for absent in ["eventTime", "series", "action"] {
+            assert!(written.as_object_mut().unwrap().remove(absent).is_none_or(|value| value.is_null()));
+        }
+        assert_eq!(written, wanted);
+    }
+
+    #[test]
+    fn long_messages_are_cut_between_characters() {
+        for (length, cut) in [(1_024, 1_024), (1_025, 1_024), (5_000, 1_024)] {
+            assert_eq!(shortened("x".repeat(length)).len(), cut);
+        }
+        let long = shortened("é".repeat(1_000));
+        assert!(long.len() <= LONGEST_MESSAGE && long.ends_with("é..."), "{long}");
+    }
+}

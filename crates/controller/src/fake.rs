@@ -1,0 +1,155 @@
+//! For tests: an API server that gives the answers written down for it, and a forest of two namespaces.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use forest::plan::{Plan, plan};
+use forest::{
+    Definition, Fact, Forest, HierarchyFact, Kind, Name, NamespaceFact, ObjectKey, Scope, Settings, Version,
+};
+use hns_runtime::handle::{ForestHandle, ForestWriter};
+use hns_runtime::ingest;
+use http::{Request, Response};
+use kube::Client;
+use kube::client::Body;
+use kube::core::DynamicObject;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tower::{BoxError, service_fn};
+
+/// What was asked: the method, the path with its query, and the body.
+pub(crate) type Asked = (String, String, Value);
+
+/// Answers in the order in which they are written down, and notes what was asked.
+#[derive(Clone, Default)]
+pub(crate) struct Server {
+    answers: Arc<Mutex<VecDeque<Value>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    pub(crate) fn answering(answers: impl IntoIterator<Item = Value>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), asked: Arc::default() }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await?;
+                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
+                server.asked.lock().push((parts.method.to_string(), parts.uri.to_string(), body));
+                let unexpected = || failure(500, "Unexpected", "nobody expected this request");
+                let answer = server.answers.lock().pop_front().unwrap_or_else(unexpected);
+                let code = answer["code"].as_u64().unwrap_or(200).try_into().unwrap_or(500);
+                let response = Response::builder()
+                    .status::<u16>(code)
+                    .body(Body::from(answer.to_string().into_bytes()))?;
+                Ok::<_, BoxError>(response)
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    /// Everything that was asked until now.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().clone()
+    }
+
+    /// The methods of it, in order, with a mark on what was only rehearsed.
+    pub(crate) fn methods(&self) -> Vec<String> {
+        let rehearsed = |path: &str| if path.contains("dryRun=All") { " dry" } else { "" };
+        self.asked().iter().map(|(method, path, _)| format!("{method}{}", rehearsed(path))).collect()
+    }
+
+    /// Whether every answer was wanted.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.answers.lock().is_empty()
+    }
+}
+
+/// An answer that refuses.
+pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Value {
+    json!({ "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message })
+}
+
+/// The answer to a deletion that is done.
+pub(crate) fn deleted() -> Value {
+    json!({ "apiVersion": "v1", "kind": "Status", "status": "Success" })
+}
+
+/// A Secret with this value in it.
+pub(crate) fn secret(namespace: &str, uid: &str, version: &str, value: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": { "name": "s", "namespace": namespace, "uid": uid, "resourceVersion": version },
+        "data": { "value": value },
+    })
+}
+
+/// The same as a copy of the one in `root`.
+pub(crate) fn copy(uid: &str, version: &str, value: &str) -> Value {
+    let mut copy = secret("leaf", uid, version, value);
+    copy["metadata"]["labels"] =
+        json!({ "hnc.x-k8s.io/inherited-from": "root", "app.kubernetes.io/managed-by": "hnc.x-k8s.io" });
+    copy
+}
+
+/// Two namespaces, `root` and `leaf` below it, and Secrets in them.
+pub(crate) struct World {
+    pub(crate) writer: ForestWriter,
+    pub(crate) forest: ForestHandle,
+    pub(crate) key: ObjectKey,
+}
+
+impl World {
+    pub(crate) fn of(secrets: &[Value]) -> Self {
+        let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").expect("a legal pattern"));
+        let (writer, forest) =
+            ForestWriter::new(Forest::new(settings, vec![secrets_kind()]), Box::new(|_| {}));
+        let kind = forest.read(|forest| forest.kind_named("", "Secret")).expect("it is configured");
+        let world = Self { writer, forest, key: ObjectKey { kind, name: "s".into() } };
+        let version = |uid: &str| Version { uid: uid.into(), resource_version: "1".into() };
+        let namespace = |name: &str| NamespaceFact {
+            name: name.into(),
+            version: version(name),
+            ..NamespaceFact::default()
+        };
+        let below =
+            HierarchyFact { version: version("h"), parent: Some("root".into()), ..HierarchyFact::default() };
+        world.writer.tell([
+            Fact::Namespaces(vec![namespace("root"), namespace("leaf")]),
+            Fact::Hierarchies(vec![("leaf".into(), below)]),
+            Fact::Anchors(vec![]),
+            Fact::Definitions(Definition::Here),
+            Fact::Objects(kind, secrets.iter().map(|secret| world.fact(secret)).collect()),
+        ]);
+        world
+    }
+
+    /// A Secret seen without its content being kept.
+    pub(crate) fn without_content(&self, secret: &Value) -> Fact {
+        let mut fact = self.fact(secret);
+        fact.content = fact.content.map(forest::Content::digests);
+        Fact::Object(self.key.kind, fact)
+    }
+
+    fn fact(&self, secret: &Value) -> forest::ObjectFact {
+        let object: DynamicObject = serde_json::from_value(secret.clone()).expect("an object");
+        let settings = self.forest.read(Forest::shared_settings);
+        let content = object.data.as_object().cloned();
+        ingest::object(&secrets_kind(), &settings, object.metadata, content)
+    }
+
+    /// What `leaf` needs, objects alone.
+    pub(crate) fn plan(&self) -> (Name, Scope, Plan) {
+        let scope = Scope { structure: false, ..Scope::whole() };
+        ("leaf".into(), scope.clone(), self.forest.read(|forest| plan(forest, "leaf", &scope)))
+    }
+}
+
+pub(crate) fn secrets_kind() -> Kind {
+    Kind { group: String::new(), version: "v1".into(), kind: "Secret".into(), resource: "secrets".into() }
+}

@@ -1,0 +1,137 @@
+//! Which kinds registrations and policies must know of: what the forest has been told, or else what is registered. Pure but
+//! for [`follow`]. Never resolves a kind.
+
+use std::collections::BTreeSet;
+
+use forest::Forest;
+use hns_api::names;
+use hns_runtime::handle::ForestHandle;
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// API group and plural of each propagated kind, sorted; `None` until the configuration is known for the first time.
+pub type Kinds = Option<Vec<(String, String)>>;
+
+/// The kinds as the forest has them, for as long as anybody listens. It speaks only when they are others.
+pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Kinds> {
+    let (sender, receiver) = watch::channel(forest.read(configured));
+    tokio::spawn(async move {
+        while forest.changed().await && !sender.is_closed() {
+            let kinds = forest.read(configured);
+            sender.send_if_modified(|known| {
+                let differs = kinds.is_some() && *known != kinds;
+                if differs {
+                    *known = kinds;
+                }
+                differs
+            });
+        }
+    });
+    receiver
+}
+
+/// The kinds in whose objects admission has something to judge.
+fn configured(forest: &Forest) -> Kinds {
+    let propagated = || {
+        let kinds = forest.kinds().filter(|(_, settings)| settings.mode.propagates());
+        let kinds: BTreeSet<_> = kinds
+            .map(|(_, settings)| (settings.kind.group.clone(), settings.kind.resource.clone()))
+            .collect();
+        kinds.into_iter().collect()
+    };
+    forest.is_configured().then(propagated)
+}
+
+/// The kinds that a validating configuration names in the entry about objects; none if it has no such entry.
+pub(super) fn registered(validating: &Value) -> Vec<(String, String)> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let words = move |value: &Value| -> Vec<String> {
+        list(value).iter().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let entries = list(&validating["webhooks"]);
+    let entry = entries.iter().find(|entry| entry["name"] == names::webhooks::OBJECTS);
+    let rules = entry.map(|entry| list(&entry["rules"])).unwrap_or_default();
+    let mut kinds = BTreeSet::new();
+    for rule in &rules {
+        for group in words(&rule["apiGroups"]) {
+            let resources = words(&rule["resources"]).into_iter().filter(|it| !it.contains('/'));
+            kinds.extend(resources.map(|resource| (group.clone(), resource)));
+        }
+    }
+    kinds.into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::{Fact, Kind, KindSettings, Mode, Settings, Stream};
+    use hns_runtime::handle::ForestWriter;
+    use serde_json::json;
+
+    use super::*;
+    use crate::registrations::{RegistrationSettings, admission};
+
+    fn kind(group: &str, resource: &str, mode: Mode) -> KindSettings {
+        let kind = Kind {
+            group: group.into(),
+            version: "v1".into(),
+            kind: resource.to_uppercase(),
+            resource: resource.into(),
+        };
+        KindSettings::new(kind, mode)
+    }
+
+    fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+        pairs.iter().map(|(group, plural)| ((*group).to_owned(), (*plural).to_owned())).collect()
+    }
+
+    #[tokio::test]
+    async fn the_kinds_that_propagate_are_told_when_they_are_others() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let forest = Forest::unconfigured(Arc::new(settings));
+        let (writer, handle) = ForestWriter::new(forest, Box::new(|_| {}));
+        let mut kinds = follow(handle);
+        assert_eq!(*kinds.borrow_and_update(), None);
+
+        let configuration = || {
+            vec![
+                kind("x.io", "things", Mode::AllowPropagate),
+                kind("", "secrets", Mode::Propagate),
+                kind("", "configmaps", Mode::Ignore),
+                kind("", "events", Mode::Remove),
+            ]
+        };
+        writer.tell([Fact::Kinds(configuration())]);
+        kinds.changed().await.unwrap();
+        let expected = Some(pairs(&[("", "secrets"), ("x.io", "things")]));
+        assert_eq!(*kinds.borrow_and_update(), expected);
+
+        let mut reversed = configuration();
+        reversed.reverse();
+        writer.tell([Fact::Kinds(reversed)]);
+        writer.tell([Fact::StreamLost(Stream::Configuration, "gone".into())]);
+        tokio::task::yield_now().await;
+        assert!(!kinds.has_changed().unwrap());
+        writer.tell([Fact::Kinds(vec![kind("", "secrets", Mode::Propagate)])]);
+        kinds.changed().await.unwrap();
+        assert_eq!(*kinds.borrow_and_update(), Some(pairs(&[("", "secrets")])));
+        assert!(!kinds.has_changed().unwrap());
+    }
+
+    #[test]
+    fn what_is_registered_is_read_back() {
+        for policies in [true, false] {
+            let settings = RegistrationSettings {
+                propagated: pairs(&[("x.io", "things"), ("", "secrets"), ("", "configmaps")]),
+                policies,
+                ..RegistrationSettings::default()
+            };
+            let validating = serde_json::to_value(admission(&settings).validating).unwrap();
+            let expected = pairs(&[("", "configmaps"), ("", "secrets"), ("x.io", "things")]);
+            assert_eq!(registered(&validating), expected);
+        }
+        assert_eq!(registered(&json!({ "webhooks": [{ "name": names::webhooks::OBJECTS }] })), []);
+        assert_eq!(registered(&json!({})), []);
+    }
+}

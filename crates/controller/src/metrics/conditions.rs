@@ -1,0 +1,135 @@
+//! How many namespaces show which condition, under HNC's name and labels. Counts; decides nothing.
+
+use std::collections::HashMap;
+
+use forest::{Forest, Reason};
+use hns_runtime::handle::ForestHandle;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::MetricFamily;
+use prometheus::{IntGaugeVec, Opts, Registry};
+
+/// Every condition there is. What else somebody may have written into a status is not counted: it would be a series each.
+const REASONS: [Reason; 11] = [
+    Reason::IllegalParent,
+    Reason::ParentMissing,
+    Reason::InCycle,
+    Reason::AncestorHaltActivities,
+    Reason::Unreadable,
+    Reason::DeletingCRD,
+    Reason::SubnamespaceAnchorMissing,
+    Reason::IllegalManagedLabel,
+    Reason::IllegalManagedAnnotation,
+    Reason::OverriddenByAncestor,
+    Reason::CannotPropagateObject,
+];
+
+/// Counted at each scrape.
+#[derive(Debug)]
+pub(crate) struct ConditionMetrics {
+    forest: ForestHandle,
+    namespaces: IntGaugeVec,
+}
+
+impl ConditionMetrics {
+    pub(crate) fn register(registry: &Registry, forest: ForestHandle) -> prometheus::Result<()> {
+        let opts =
+            Opts::new("hnc_namespace_conditions", "Namespaces that show a condition, by type and reason.");
+        let namespaces = IntGaugeVec::new(opts, &["Condition", "Reason"])?;
+        registry.register(Box::new(Self { forest, namespaces }))
+    }
+}
+
+impl Collector for ConditionMetrics {
+    fn desc(&self) -> Vec<&Desc> {
+        self.namespaces.desc()
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        for (reason, count) in self.forest.read(count) {
+            let labels = [reason.condition_type(), reason.as_str()];
+            self.namespaces.with_label_values(&labels).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        self.namespaces.collect()
+    }
+}
+
+/// How many namespaces show each of them, those that none shows included.
+fn count(forest: &Forest) -> HashMap<Reason, usize> {
+    let mut counts: HashMap<Reason, usize> = REASONS.into_iter().map(|reason| (reason, 0)).collect();
+    for shown in forest.shown_conditions() {
+        let is_shown =
+            |reason: &Reason| *shown.type_ == *reason.condition_type() && *shown.reason == *reason.as_str();
+        if let Some(reason) = REASONS.into_iter().find(is_shown) {
+            *counts.entry(reason).or_default() += 1;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::{Condition, Fact, HierarchyFact, HierarchyStatus, NamespaceFact, Settings, Version};
+    use hns_runtime::handle::ForestWriter;
+    use prometheus::TextEncoder;
+
+    use super::*;
+
+    /// Fails to compile when a reason is added, and fails when one is not in the list.
+    fn place(reason: Reason) -> usize {
+        match reason {
+            Reason::IllegalParent => 0,
+            Reason::ParentMissing => 1,
+            Reason::InCycle => 2,
+            Reason::AncestorHaltActivities => 3,
+            Reason::Unreadable => 4,
+            Reason::DeletingCRD => 5,
+            Reason::SubnamespaceAnchorMissing => 6,
+            Reason::IllegalManagedLabel => 7,
+            Reason::IllegalManagedAnnotation => 8,
+            Reason::OverriddenByAncestor => 9,
+            Reason::CannotPropagateObject => 10,
+        }
+    }
+
+    #[test]
+    fn every_reason_is_listed() {
+        for (at, reason) in REASONS.into_iter().enumerate() {
+            assert_eq!(place(reason), at);
+        }
+    }
+
+    fn shows(namespace: &str, conditions: Vec<Condition>) -> [Fact; 2] {
+        let version = Version { uid: namespace.into(), resource_version: "1".into() };
+        let name = forest::Name::from(namespace);
+        let seen = NamespaceFact { name: name.clone(), version: version.clone(), ..NamespaceFact::default() };
+        let status = HierarchyStatus { conditions, ..HierarchyStatus::default() };
+        let hierarchy = HierarchyFact { version, status, ..HierarchyFact::default() };
+        [Fact::Namespace(seen), Fact::Hierarchy(name, hierarchy)]
+    }
+
+    #[test]
+    fn namespaces_are_counted_and_what_is_not_ours_makes_no_series() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let (writer, forest) = ForestWriter::new(Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
+        let missing = || Condition::new(Reason::ParentMissing, "");
+        let foreign = Condition { reason: "Mine".into(), ..missing() };
+        writer.tell(shows("a", vec![missing(), Condition::new(Reason::IllegalManagedLabel, "")]));
+        writer.tell(shows("b", vec![missing()]));
+        writer.tell(shows("c", vec![foreign]));
+        let registry = Registry::new();
+        ConditionMetrics::register(&registry, forest).unwrap();
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
+        let line = |condition: &str, reason: &str, count: u32| {
+            let line = format!(
+                "hnc_namespace_conditions{{Condition=\"{condition}\",Reason=\"{reason}\"}} {count}\n"
+            );
+            assert!(text.contains(&line), "{line}{text}");
+        };
+        line("ActivitiesHalted", "ParentMissing", 2);
+        line("BadConfiguration", "IllegalManagedLabel", 1);
+        line("ActivitiesHalted", "InCycle", 0);
+        assert_eq!(text.matches("\nhnc_namespace_conditions{").count(), REASONS.len());
+    }
+}
