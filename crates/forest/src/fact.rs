@@ -227,7 +227,7 @@ pub enum Fact {
     Conflict(Name, ObjectKey, Box<str>),
     /// A copy in this namespace was written or removed, or need not be any more.
     WriteSettled(Name, ObjectKey),
-    /// The API server was given content with this digest to write, and what it made of it is what is known of the copy:
-    /// nothing is to be written because of the difference.
-    Accepted(Name, ObjectKey, Digest),
+    /// The API server was given content with this digest to write, and made this state of the copy of it: nothing is to be
+    /// written because of the difference. If another state is known by then, somebody has changed it, and nothing is said.
+    Accepted(Name, ObjectKey, Version, Digest),
 }

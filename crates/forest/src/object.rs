@@ -272,10 +272,12 @@ impl Objects {
         removed
     }
 
-    /// Notes what the API server was given when it made the copy of it that is known.
-    pub(crate) fn accepted(&mut self, namespace: Id, key: &ObjectKey, given: Digest) {
+    /// Notes what the API server was given when it made this state of a copy, if that is the known one.
+    pub(crate) fn accepted(&mut self, namespace: Id, key: &ObjectKey, version: &Version, given: Digest) {
         let object = self.by_namespace.get_mut(&namespace).and_then(|objects| objects.get_mut(key));
-        if let Some(Object::Copy(copy)) = object {
+        if let Some(Object::Copy(copy)) = object
+            && copy.version == *version
+        {
             copy.accepted = Some(given);
         }
     }

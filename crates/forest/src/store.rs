@@ -181,6 +181,13 @@ impl Forest {
         self.tree.cycle(self.tree.id(name)?)
     }
 
+    /// Whether all of an object's content would be kept. Whoever holds many facts before telling them need not hold more.
+    pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
+        seen.inherited_from.is_none()
+            && (self.structure_gap().is_some()
+                || self.tree.id(&seen.namespace).is_some_and(|id| !self.tree.children(id).is_empty()))
+    }
+
     /// How much there is.
     pub fn sizes(&self) -> Sizes {
         let mut sizes = Sizes::default();
@@ -236,9 +243,9 @@ impl Forest {
                 self.failed(namespace, key, Failure { why, is_conflict: true }, &mut change);
             }
             Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
-            Fact::Accepted(namespace, key, given) => {
+            Fact::Accepted(namespace, key, version, given) => {
                 if let Some(id) = self.tree.id(&namespace) {
-                    self.objects.accepted(id, &key, given);
+                    self.objects.accepted(id, &key, &version, given);
                 }
             }
         }

@@ -62,10 +62,12 @@ impl Configuration {
     /// What the API server serves by this new answer, and by what was known before of groups that are unavailable or whose
     /// definitions are there.
     pub fn completed(&self, served: Served) -> Served {
-        let before = self.served.as_deref();
         let is_defined =
             |name: &str| self.definitions.as_ref().is_some_and(|definitions| definitions.contains_key(name));
-        before.map_or_else(|| served.clone(), |before| served.clone().keeping(before, &is_defined))
+        match &self.served {
+            Some(before) => served.keeping(before, &is_defined),
+            None => served,
+        }
     }
 
     /// Whether the definition of the configuration itself is there to stay, as far as is known.

@@ -117,7 +117,9 @@ impl CopyWriter<'_> {
     fn neither(&self, change: &str, creation: &str) -> String {
         let creation = without_rehearsal(creation, &self.key.name);
         if creation == change {
-            return format!("it stays as it is, because it can neither be changed nor created anew ({change})");
+            return format!(
+                "it stays as it is, because it can neither be changed nor created anew ({change})"
+            );
         }
         format!(
             "it stays as it is, because it can neither be changed ({change}) nor created anew ({creation})"
@@ -187,7 +189,8 @@ impl CopyWriter<'_> {
         let seen = self.seen(object);
         let given = content.digest();
         let is_other = seen.content.as_ref().is_some_and(|stored| stored.digest != given);
-        let accepted = is_other.then(|| Fact::Accepted(self.namespace.clone(), self.key.clone(), given));
+        let accepted = is_other
+            .then(|| Fact::Accepted(self.namespace.clone(), self.key.clone(), seen.version.clone(), given));
         [self.fact(seen)].into_iter().chain(accepted).collect()
     }
 

@@ -101,7 +101,7 @@ fn overwrites_nothing(
     let mut warnings = Vec::new();
     let mut found = Vec::new();
     for kind in newly {
-        match known(forest, kind, answers)? {
+        match known(forest, kind, old.of_kind(&kind.kind).is_some(), answers)? {
             Ok(id) => found.extend(conflict::conflicts(forest, id, kind)),
             Err(why) => warnings.push(why),
         }
@@ -113,34 +113,37 @@ fn overwrites(kind: &KindSettings) -> bool {
     kind.mode.propagates() && kind.on_conflict == OnConflict::Overwrite
 }
 
-/// The kind in the forest, if its objects are known; else the warning that they are not.
-fn known(forest: &Forest, kind: &KindSettings, answers: &Answers) -> Check<Result<KindId, String>> {
+/// The kind in the forest, if its objects are known; else the warning that they are not. One that was configured before comes
+/// to be known, if it is not yet.
+fn known(
+    forest: &Forest,
+    kind: &KindSettings,
+    was_configured: bool,
+    answers: &Answers,
+) -> Check<Result<KindId, String>> {
     let resource = kind.kind.group_resource();
-    let Some(id) = forest.kind_named(&kind.kind.group, &kind.kind.kind) else {
-        return Ok(Err(format!(
-            "{resource} were not configured so far, so it has not been checked what this overwrites; to have it checked, \
-             set them to Ignore first"
-        )));
-    };
-    let why = match forest.stream(Stream::Kind(id)) {
-        StreamState::Synced => return Ok(Ok(id)),
-        StreamState::Lost(why) => why,
-        StreamState::Waiting => {
-            let question = Question::Await(Awaited::Objects(forest.kind(id).clone()));
-            return Err(if answers.contains_key(&question) {
-                Denial::unavailable(format!(
-                    "it cannot be known yet what would be overwritten, because not all {resource} have been listed; try \
-                     again in a moment"
-                ))
-                .into()
-            } else {
-                Verdict::Ask(vec![question])
-            });
+    let id = forest.kind_named(&kind.kind.group, &kind.kind.kind);
+    match id.map(|id| (id, forest.stream(Stream::Kind(id)))) {
+        Some((id, StreamState::Synced)) => Ok(Ok(id)),
+        Some((_, StreamState::Lost(why))) => Ok(Err(format!(
+            "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
+        ))),
+        None if !was_configured => Ok(Err(format!(
+            "{resource} were not configured so far, so it has not been checked what this overwrites; to have it checked, set \
+             them to Ignore first"
+        ))),
+        None | Some((_, StreamState::Waiting)) => {
+            let question = Question::Await(Awaited::Objects(kind.kind.clone()));
+            if !answers.contains_key(&question) {
+                return Err(Verdict::Ask(vec![question]));
+            }
+            Err(Denial::unavailable(format!(
+                "it cannot be known yet what would be overwritten, because not all {resource} have been listed; try again in a \
+                 moment"
+            ))
+            .into())
         }
-    };
-    Ok(Err(format!(
-        "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
-    )))
+    }
 }
 
 /// What is missing does not keep anybody from configuring a kind, for it may be granted later; it is said.

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 const FOLLOW_UPS: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(300),
-    Duration::from_millis(1_000),
+    Duration::from_secs(1),
     Duration::from_secs(3),
     Duration::from_secs(10),
 ];
@@ -105,7 +105,7 @@ mod tests {
         // Each change begins it anew; what was due meanwhile is done at once.
         agenda.definition_changed(start);
         agenda.definition_changed(start + Duration::from_millis(200));
-        agenda.asked(Complete, start + Duration::from_millis(2_000));
+        agenda.asked(Complete, start + Duration::from_secs(2));
         assert_eq!(times(&mut agenda, start, &[Complete; 9]), [3_200, 10_200]);
     }
 

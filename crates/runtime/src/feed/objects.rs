@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use forest::exclusion::SECRET_TYPES;
-use forest::{Fact, Kind, KindId, KindSettings, Mode, Settings, Stream};
+use forest::{Content, Fact, Kind, KindId, KindSettings, Mode, Settings, Stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::{Config, watcher};
@@ -125,7 +125,12 @@ impl ObjectFeeds {
         let resource = kind.group_resource();
         tracing::info!(resource, "watching");
         self.pump.metrics.started(&resource);
-        let stream = Objects { id, kind: Arc::new(kind.clone()), settings: self.settings.clone() };
+        let stream = Objects {
+            id,
+            kind: Arc::new(kind.clone()),
+            settings: self.settings.clone(),
+            forest: self.forest.clone(),
+        };
         let task = match self.detail {
             Detail::Content => tokio::spawn(self.objects::<DynamicObject>(stream)),
             Detail::Metadata => tokio::spawn(self.objects::<PartialObjectMeta<DynamicObject>>(stream)),
@@ -150,8 +155,20 @@ impl ObjectFeeds {
     {
         let api = Api::<K>::all_with(self.client.clone(), &api_resource(&stream.kind));
         let config = watched(&stream.kind);
-        self.pump.clone().run(stream, move || watcher(api.clone(), config.clone()))
+        let (pump, forest, detail) = (self.pump.clone(), self.forest.clone(), self.detail);
+        async move {
+            if detail == Detail::Content {
+                structure_known(forest).await;
+            }
+            pump.run(stream, move || watcher(api.clone(), config.clone())).await;
+        }
     }
+}
+
+/// Until the structure is known, nobody can say of which objects the content will be needed, and all of it would have to be
+/// held; nor is anything copied before.
+async fn structure_known(mut forest: ForestHandle) {
+    while forest.read(|forest| forest.structure_gap().is_some()) && forest.changed().await {}
 }
 
 impl Drop for ObjectFeeds {
@@ -175,6 +192,7 @@ struct Objects {
     id: KindId,
     kind: Arc<Kind>,
     settings: Arc<Settings>,
+    forest: ForestHandle,
 }
 
 impl<K: Parts> Translate<K> for Objects {
@@ -190,7 +208,11 @@ impl<K: Parts> Translate<K> for Objects {
             Value::Object(fields) => fields,
             _ => serde_json::Map::new(),
         });
-        ingest::object(&self.kind, &self.settings, metadata, content)
+        let mut fact = ingest::object(&self.kind, &self.settings, metadata, content);
+        if !self.forest.read(|forest| forest.keeps_content(&fact)) {
+            fact.content = fact.content.map(Content::digests);
+        }
+        fact
     }
 
     fn seen(&self, item: Self::Item) -> Fact {

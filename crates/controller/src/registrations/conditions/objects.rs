@@ -148,8 +148,8 @@ fn same_but_for_tracking(settings: &RegistrationSettings, map: &str) -> String {
 /// Whether a deployment tool finds its objects by this key, an expression.
 fn is_tracking_key(key: &str) -> String {
     let (prefixes, whole): (Vec<&str>, Vec<&str>) = forest::tracking_keys().partition(|it| it.ends_with('*'));
-    let prefixed = |it: &&str| format!("{key}.startsWith({})", literal(it.trim_end_matches('*')));
+    let begins = |it: &&str| format!("{key}.startsWith({})", literal(it.trim_end_matches('*')));
     let mut alternatives = vec![format!("{key} in {}", list(&whole))];
-    alternatives.extend(prefixes.iter().map(prefixed));
+    alternatives.extend(prefixes.iter().map(begins));
     any_of(&alternatives)
 }

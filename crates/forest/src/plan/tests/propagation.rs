@@ -3,7 +3,7 @@
 use super::*;
 use crate::cluster::asks::ASKS;
 use crate::plan::{ComplaintReason, Plan};
-use crate::{Change, Kind, KindSettings, Mode, Name, OnConflict};
+use crate::{Change, Kind, KindSettings, Mode, Name, OnConflict, Version};
 
 const SELECTS_BLUE: usize = 1;
 
@@ -210,7 +210,11 @@ fn what_the_api_server_makes_of_a_copy_is_accepted_until_somebody_changes_it() {
     // It is written, and comes back with the same label again.
     let again = cluster.change_object("child", &key("r"), |_| ()).unwrap();
     forest.apply(again);
-    forest.apply(Fact::Accepted("child".into(), key("r"), content.digest()));
+    let place = (Name::from("child"), key("r"));
+    let accepted = |version| Fact::Accepted(place.0.clone(), place.1.clone(), version, content.digest());
+    forest.apply(accepted(Version::default()));
+    assert_eq!(objects(&forest, "child"), ["both replace r from root"], "somebody was faster");
+    forest.apply(accepted(cluster.objects[&place].version.clone()));
     assert_eq!(objects(&forest, "child"), [""; 0]);
 
     forest.apply(cluster.change_object("child", &key("r"), |_| ()).unwrap());

@@ -44,13 +44,11 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
         return None;
     }
     let label = |label: &str| crate::plan::wanted_label(forest, below, label);
-    let above = forest.tree.ancestry(below).path.into_iter().skip(1);
-    above
-        .filter(|above| {
-            let source = forest.objects.source(*above, key);
-            source.is_some_and(|source| source.goes_to(kind, &key.name, &label).is_ok())
-        })
-        .last()
+    let mut from_the_top = forest.tree.ancestry(below).path.into_iter().skip(1).rev();
+    from_the_top.find(|above| {
+        let source = forest.objects.source(*above, key);
+        source.is_some_and(|source| source.goes_to(kind, &key.name, &label).is_ok())
+    })
 }
 
 /// 409 with what is in the way.

@@ -61,21 +61,22 @@ fn forest(kinds: &[(Kind, Mode)]) -> Forest {
     forest
 }
 
+type Listed<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
+
 /// Everything there is of a kind: namespace, name, and an annotation if it has one.
-fn list(forest: &mut Forest, kind: &str, objects: &[(&str, &str, Option<(&str, &str)>)]) {
+fn list(forest: &mut Forest, kind: &str, objects: &[Listed]) {
     let id = forest.kind_named("", kind).unwrap();
-    let fact =
-        |(at, (namespace, name, annotation)): (usize, &(&str, &str, Option<(&str, &str)>))| ObjectFact {
-            namespace: (*namespace).into(),
-            name: (*name).into(),
-            version: Version { uid: at.to_string().into(), resource_version: "1".into() },
-            inherited_from: None,
-            terminating: false,
-            excluded: None,
-            exceptions: annotation
-                .map(|(key, value)| Box::new(Exceptions::parse(|asked| (asked == key).then_some(value)))),
-            content: None,
-        };
+    let fact = |(at, (namespace, name, annotation)): (usize, &Listed)| ObjectFact {
+        namespace: (*namespace).into(),
+        name: (*name).into(),
+        version: Version { uid: at.to_string().into(), resource_version: "1".into() },
+        inherited_from: None,
+        terminating: false,
+        excluded: None,
+        exceptions: annotation
+            .map(|(key, value)| Box::new(Exceptions::parse(|asked| (asked == key).then_some(value)))),
+        content: None,
+    };
     forest.apply(Fact::Objects(id, objects.iter().enumerate().map(fact).collect()));
 }
 
@@ -254,6 +255,9 @@ fn what_is_not_known_is_waited_for_or_said() {
     let awaited = |answer| vec![("await configmaps".to_owned(), answer)];
     let refused = Expected::Denied(Unavailable, &["configmaps", "again"]);
     expect("no list yet", &mut ignored(), &request, &awaited(No), &refused);
+
+    // The forest has yet to hear of what the old object says.
+    expect("not configured yet", &mut forest(&[]), &request, &awaited(No), &refused);
 
     let rights = granted(&["configmaps"]);
     let mut lost = ignored();
