@@ -22,7 +22,6 @@ const SEED: u64 = 0x5eed_0d1e;
 const USER: &str = "gitops";
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn a_directory_of_new_namespaces_is_applied_in_one_go() -> Result<()> {
     let scene = scene_in_rounds().await?;
     hire(&scene).await?;

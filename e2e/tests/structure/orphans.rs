@@ -17,7 +17,6 @@ use tokio::sync::mpsc;
 use super::scene::{DELETION, scene, scene_alone};
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn copies_from_the_deleted_parent_go_and_copies_from_above_are_frozen() -> Result<()> {
     let scene = scene().await?;
     let steps = &scene.steps;
@@ -111,7 +110,6 @@ enum Seen {
 }
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn an_orphan_says_so_within_half_a_second() -> Result<()> {
     let scene = scene_alone().await?;
     let steps = &scene.steps;

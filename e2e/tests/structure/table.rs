@@ -29,7 +29,6 @@ fn read<T: DeserializeOwned>(name: &str) -> Result<T> {
 }
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn every_line_is_answered_as_the_table_says() -> Result<()> {
     let scene = scene().await?;
     let company = company::found(&scene).await?;
