@@ -61,12 +61,14 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         early: Early::default(),
         may_write: may_write(&leadership, &process),
     };
+    let mut workers = start_workers(&executor, &queue, &process.shutdown);
     if args.manage_registrations {
         let (client, settings, may_write) =
             (executor.client.clone(), args.registrations()?, executor.may_write.clone());
-        tokio::spawn(async move { keep(client, settings, || may_write()).await });
+        let shutdown = process.shutdown.clone();
+        // One of the workers: the lease must not be given back while it writes.
+        workers.spawn(async move { keep(client, settings, || may_write(), shutdown).await });
     }
-    let workers = start_workers(&executor, &queue, &process.shutdown);
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
