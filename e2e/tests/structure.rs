@@ -12,6 +12,7 @@ mod structure {
     mod definitions;
     mod directory;
     mod flags;
+    mod initial_admin;
     mod orphans;
     mod quota;
     mod restore;
