@@ -18,6 +18,7 @@ mod structure {
     mod restore;
     mod scene;
     mod shuffle;
+    mod slipped;
     mod table;
     mod workshop;
 }
