@@ -87,9 +87,9 @@ impl Steps {
         self.gone(name).await
     }
 
-    /// Waits until a namespace is gone.
+    /// Waits until a namespace is gone. The control plane takes ten at a time, and many may be waiting.
     pub async fn gone(&self, name: &str) -> anyhow::Result<()> {
-        eventually(&format!("namespace {name} goes"), Duration::from_secs(60), async || {
+        eventually(&format!("namespace {name} goes"), Duration::from_secs(180), async || {
             match self.namespaces().get_opt(name).await {
                 Ok(None) => Ok(()),
                 other => Err(format!("{other:?}")),

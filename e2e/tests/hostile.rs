@@ -7,6 +7,8 @@
 mod hostile {
     mod client;
     mod flags;
+    mod forged;
+    mod pending;
     mod random;
     mod requests;
     mod review;

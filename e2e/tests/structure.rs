@@ -1,8 +1,8 @@
 //! What HNC's contract says about structure, on a real API server: anchors and subnamespaces, conditions, orphans, restores,
 //! definitions that go, and a table of who may do what.
 //!
-//! Who may set which parent (section 7.3 of the contract) has a suite of its own. `structure/table` is data: each line names
-//! a user, a request and the answer, and can be read without knowing Rust.
+//! Who may set which parent (section 7.3 of the contract) has a suite of its own beside the table. `structure/table` is data:
+//! each line names a user, a request and the answer, and can be read without knowing Rust.
 
 #[cfg(test)]
 mod structure {
@@ -12,11 +12,13 @@ mod structure {
     mod definitions;
     mod directory;
     mod flags;
+    mod initial_admin;
     mod orphans;
     mod quota;
     mod restore;
     mod scene;
     mod shuffle;
+    mod slipped;
     mod table;
     mod workshop;
 }

@@ -18,6 +18,7 @@ use hns_api::names::{
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
 use hns_runtime::configuration::Configuration;
 use hns_runtime::handle::ForestHandle;
+use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -48,13 +49,15 @@ const LISTED: Duration = Duration::from_secs(60);
 /// While a right is missing it is asked again after this: nobody tells when one is granted.
 const MISSING: Duration = Duration::from_secs(10);
 
-/// Keeps it as it should be until `may_write` says no. `namespace` is the installation's own.
+/// Keeps it as it should be until `may_write` says no, or the shutdown begins. A write under way is ended first: when this
+/// returns, nothing more comes. `namespace` is the installation's own.
 pub(crate) async fn keep(
     client: Client,
     forest: ForestHandle,
     configuration: Receiver<Configuration>,
     namespace: &str,
     may_write: impl Fn() -> bool,
+    shutdown: Shutdown,
 ) {
     let accounts = Accounts {
         webhook: service_account_user(namespace, WEBHOOK_SERVICE_ACCOUNT),
@@ -73,11 +76,9 @@ pub(crate) async fn keep(
     while may_write() {
         keeper.configuration.mark_unchanged();
         let settled = keeper.settle(&may_write).await;
-        sleep(PACE.max(keeper.spent * SHARE)).await;
-        match settled {
-            Settled::Done if !keeper.next().await => return,
-            Settled::Done => {}
-            Settled::NotYet => sleep(RETRY).await,
+        tokio::select! {
+            goes_on = keeper.rest(settled) => if !goes_on { return },
+            () = shutdown.begun() => return,
         }
     }
 }
@@ -104,6 +105,18 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Pauses, and waits for a reason to go on. Ends with `false` when there will be none.
+    async fn rest(&mut self, settled: Settled) -> bool {
+        sleep(PACE.max(self.spent * SHARE)).await;
+        match settled {
+            Settled::Done => self.next().await,
+            Settled::NotYet => {
+                sleep(RETRY).await;
+                true
+            }
+        }
+    }
+
     /// Waits until something may have changed. Ends with `false` when nothing can change any more.
     async fn next(&mut self) -> bool {
         let again = self.rights.again;

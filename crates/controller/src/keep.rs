@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use hns_runtime::shutdown::Shutdown;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Api, Client};
@@ -38,7 +39,8 @@ const ENFORCED_AFTER: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Keeps everything as `settings` and the propagated `kinds` say until `may_write` says no.
+/// Keeps everything as `settings` and the propagated `kinds` say until `may_write` says no, or the shutdown begins. A write
+/// under way is ended first: when this returns, nothing more comes.
 ///
 /// What cannot be done is logged once and tried again when something changes, or after a while.
 pub async fn keep(
@@ -46,6 +48,7 @@ pub async fn keep(
     settings: RegistrationSettings,
     mut kinds: Receiver<Kinds>,
     may_write: impl Fn() -> bool,
+    shutdown: Shutdown,
 ) {
     let wanted = match Wanted::new(&settings) {
         Ok(wanted) => wanted,
@@ -67,11 +70,12 @@ pub async fn keep(
     let mut retry = FIRST_RETRY;
     while may_write() {
         let known = targets.iter().all(|target| keeper.state.seen.contains_key(target));
-        let failed = known && !keeper.settle(&may_write).await;
+        let failed = known && !keeper.settle(&may_write, &shutdown).await;
         if !failed {
             retry = FIRST_RETRY;
         }
         tokio::select! {
+            () = shutdown.begun() => return,
             Some((target, seen)) = events.next() => keeper.see(target, seen),
             Ok(()) = kinds.changed() => {}
             () = tokio::time::sleep(retry), if failed => {
@@ -119,7 +123,7 @@ impl Keeper {
     }
 
     /// Carries out plans until there is nothing left to do. False when a write failed.
-    async fn settle(&mut self, may_write: &impl Fn() -> bool) -> bool {
+    async fn settle(&mut self, may_write: &impl Fn() -> bool, shutdown: &Shutdown) -> bool {
         loop {
             self.follow_kinds();
             let plan = plan(&self.wanted, &self.state);
@@ -142,7 +146,10 @@ impl Keeper {
                 return false;
             }
             if plan.settle && !failed {
-                tokio::time::sleep(ENFORCED_AFTER).await;
+                tokio::select! {
+                    () = shutdown.begun() => return true,
+                    () = tokio::time::sleep(ENFORCED_AFTER) => {}
+                }
             }
         }
     }

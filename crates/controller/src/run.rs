@@ -50,19 +50,8 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     tracing::info!("leading: everything is planned from now on");
     queue.open();
     let executor = Executor::new(client, (writer, forest), metrics, may_write(&leadership, &process));
-    if args.manage_registrations {
-        let (client, settings, may_write) =
-            (executor.client.clone(), args.registrations()?, executor.may_write.clone());
-        let kinds = follow(executor.forest.clone());
-        tokio::spawn(async move { keep(client, settings, kinds, || may_write()).await });
-    }
-    tokio::spawn({
-        let (client, forest, may_write) =
-            (executor.client.clone(), executor.forest.clone(), executor.may_write.clone());
-        let namespace = args.common.namespace.clone();
-        async move { status::keep(client, forest, configuration, &namespace, || may_write()).await }
-    });
-    let workers = start_workers(&executor, &queue, &process.shutdown);
+    let mut workers = start_workers(&executor, &queue, &process.shutdown);
+    start_keepers(&mut workers, &args, &process, &executor, configuration)?;
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
@@ -110,6 +99,29 @@ fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> Joi
         workers.spawn(work(executor.clone(), queue.clone(), shutdown.clone()));
     }
     workers
+}
+
+/// Starts what keeps registrations and the status of the configuration. They are workers too: the lease must not be given back
+/// while one of them writes.
+fn start_keepers(
+    workers: &mut JoinSet<()>,
+    args: &Args,
+    process: &Process,
+    executor: &Executor,
+    configuration: Receiver<Configuration>,
+) -> anyhow::Result<()> {
+    let (client, forest) = (executor.client.clone(), executor.forest.clone());
+    if args.manage_registrations {
+        let (client, settings, kinds) = (client.clone(), args.registrations()?, follow(forest.clone()));
+        let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+        workers.spawn(async move { keep(client, settings, kinds, || may_write(), shutdown).await });
+    }
+    let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+    let namespace = args.common.namespace.clone();
+    workers.spawn(async move {
+        status::keep(client, forest, configuration, &namespace, || may_write(), shutdown).await;
+    });
+    Ok(())
 }
 
 /// Takes one namespace after the other: plan, write, and say how it went.

@@ -126,6 +126,8 @@ impl Layout {
             // The default of 20 requests a second would make every test of many namespaces wait for it.
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
+            // A quota that is older than the discovery of the kind it counts is otherwise looked at after five minutes.
+            "--resource-quota-sync-period=5s".into(),
             "--profiling=false".into(),
         ]
     }

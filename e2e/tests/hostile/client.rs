@@ -122,6 +122,29 @@ impl Client {
     }
 }
 
+/// A connection for many requests at once.
+#[derive(Clone)]
+pub(super) struct Session(http2::SendRequest<Full<Bytes>>);
+
+impl Client {
+    /// Connects for as long as the session or a clone of it is kept.
+    pub(super) async fn session(&self) -> Result<Session> {
+        let stream = TokioIo::new(self.tls(Protocol::Http2).await?);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+        tokio::spawn(connection);
+        Ok(Session(sender))
+    }
+}
+
+impl Session {
+    /// Sends one request beside the others; the status and the body of the answer.
+    pub(super) async fn ask(&self, sent: Sent) -> Result<(StatusCode, String)> {
+        let mut sender = self.0.clone();
+        sender.ready().await?;
+        read(sender.send_request(sent.request(Protocol::Http2)?).await?).await
+    }
+}
+
 async fn read(response: http::Response<Incoming>) -> Result<(StatusCode, String)> {
     let status = response.status();
     let body = response.into_body().collect().await?.to_bytes();

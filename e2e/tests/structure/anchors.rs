@@ -1,9 +1,8 @@
 //! The life of an anchor (sections 2.2, 4.2 and 6.2 of the contract): its subnamespace, its states, and how it ends.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use hns_api::{SubnamespaceAnchor, annotations, finalizers, labels};
-use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{eventually, refusal};
 use k8s_openapi::api::core::v1::Namespace;
@@ -26,7 +25,7 @@ async fn an_anchor_makes_a_subnamespace_with_all_that_it_says() -> Result<()> {
     let scene = scene().await?;
     let steps = &scene.steps;
     steps.create_namespace("am-root").await?;
-    let mark = scene.cluster().audit().mark()?;
+    let version = steps.namespaces().list_metadata(&ListParams::default()).await?.metadata.resource_version;
     let spec = json!({
         "labels": [{ "key": TEAM, "value": "red" }],
         "annotations": [{ "key": NOTE, "value": "made by an anchor" }],
@@ -63,20 +62,19 @@ async fn an_anchor_makes_a_subnamespace_with_all_that_it_says() -> Result<()> {
     assert_eq!(hierarchy["metadata"]["finalizers"], Value::Null, "a leaf needs no finalizer");
 
     // A guard must be able to see that a namespace is a parent before it is one.
-    let writes = scene.cluster().audit().mutating_by(CONTROLLER_USER, mark)?;
-    let at = |verb: &str, name: &str| {
-        writes.iter().position(|it| it.resource == "namespaces" && it.verb == verb && it.name == name)
-    };
-    let marked = at("patch", "am-root").context("the parent was never marked")?;
-    let created = writes
-        .iter()
-        .position(|it| it.resource == "namespaces" && it.verb == "create" && it.uri.contains("/namespaces"))
-        .context("no namespace was created")?;
-    ensure!(
-        marked < created,
-        "the parent was marked by write {marked}, and the child created by write {created}"
-    );
-    println!("the parent was marked by write {marked}, the child created by write {created}");
+    let mut events =
+        steps.namespaces().watch(&WatchParams::default(), &version.unwrap_or_default()).await?.boxed();
+    let mut is_marked = false;
+    while let Some(event) = tokio::time::timeout(PATIENCE, events.try_next()).await?? {
+        match event {
+            WatchEvent::Modified(it) if it.name_any() == "am-root" => {
+                is_marked |= it.labels().contains_key(labels::HAS_CHILDREN);
+            }
+            WatchEvent::Added(it) if it.name_any() == "am-child" => break,
+            _ => {}
+        }
+    }
+    ensure!(is_marked, "the child was there before its parent was marked");
     Ok(())
 }
 

@@ -1,12 +1,10 @@
 //! What happens to a hierarchy when both binaries are started again with other flags, and what the flags of this part of the
 //! product do.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
-use hns_api::{SubnamespaceAnchor, annotations};
+use hns_api::annotations;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Steps, eventually, refusal, stays};
+use hns_e2e::{Steps, eventually, refusal};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
@@ -182,70 +180,5 @@ async fn the_ancestry_is_written_where_the_operator_wants_it() -> Result<()> {
     let running = workshop.run(&[]).await?;
     ancestry("fa-leaf", None).await?;
     steps.labelled(&["fa-leaf", "fa-mid", "fa-new"]).await?;
-    running.end().await
-}
-
-#[tokio::test]
-async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Result<()> {
-    let workshop = workshop().await?;
-    let steps = &workshop.steps;
-    let running = workshop.run(&["--initial-admin"]).await?;
-    steps.create_namespace("fi-root").await?;
-    steps.create_role("fi-root", "asks", (&["create"], hns_api::GROUP, "subnamespaceanchors")).await?;
-    steps.create_binding("fi-root", "asks", ("Role", "asks"), "ida").await?;
-    let may = async |user: &str, namespace: &str| {
-        let ask = ["auth", "can-i", "create", "rolebindings.rbac.authorization.k8s.io", "-n", namespace];
-        workshop.cluster.kubectl().as_user(user, &[]).args(ask).run().await.map(|answer| answer.success())
-    };
-    let ida = Steps::of(workshop.cluster.client_as("ida", &[]));
-    eventually("ida may ask, and what she creates is recorded", PATIENCE, async || {
-        let anchor = serde_json::from_value(json!({ "metadata": { "name": "fi-child" } }));
-        let anchor: SubnamespaceAnchor = anchor.map_err(|error| error.to_string())?;
-        let dry = PostParams { dry_run: true, ..PostParams::default() };
-        let created =
-            ida.anchors("fi-root").create(&dry, &anchor).await.map_err(|error| error.to_string())?;
-        let recorded = created.metadata.annotations.unwrap_or_default();
-        let creator = recorded.get(annotations::INITIAL_ADMIN).map(String::as_str);
-        if creator == Some("ida") { Ok(()) } else { Err(format!("{recorded:?}")) }
-    })
-    .await?;
-    ida.create_anchor("fi-root", "fi-child").await?;
-    // Without an anchor, by somebody who may do that.
-    let ian = Steps::of(workshop.cluster.client_as("ian", &["system:masters"]));
-    let direct = json!({ "metadata": { "name": "fi-direct", "annotations": { annotations::SUBNAMESPACE_OF: "fi-root" } } });
-    ian.namespaces().create(&PostParams::default(), &serde_json::from_value(direct)?).await?;
-
-    for (user, namespace) in [("ida", "fi-child"), ("ian", "fi-direct")] {
-        eventually(&format!("{user} administers {namespace}"), PATIENCE, async || {
-            let (_, shown) = steps.marks(namespace).await.map_err(|error| error.to_string())?;
-            let allowed = may(user, namespace).await.map_err(|error| error.to_string())?;
-            if allowed && !shown.contains_key(annotations::INITIAL_ADMIN) {
-                Ok(())
-            } else {
-                Err(format!("{allowed}, {shown:?}"))
-            }
-        })
-        .await?;
-    }
-    for (user, namespace) in [("ida", "fi-root"), ("ida", "fi-direct"), ("ian", "fi-child")] {
-        ensure!(!may(user, namespace).await?, "{user} administers {namespace}");
-    }
-    running.end().await?;
-
-    let running = workshop.run(&[]).await?;
-    eventually("creators are no longer recorded", PATIENCE, async || {
-        let get = ["get", "mutatingwebhookconfiguration", "-o", "jsonpath={.items[*].webhooks[*].name}"];
-        let names = workshop.cluster.kubectl().args(get).ok().await.map_err(|error| error.to_string())?;
-        if names.contains("initialadmin") { Err(names) } else { Ok(()) }
-    })
-    .await?;
-    ida.create_anchor("fi-root", "fi-later").await?;
-    steps.anchor_shows("fi-root", "fi-later", "Ok").await?;
-    steps.labelled(&["fi-later", "fi-root"]).await?;
-    stays("ida does not administer what she creates now", Duration::from_secs(1), async || {
-        let allowed = may("ida", "fi-later").await.map_err(|error| error.to_string())?;
-        if allowed { Err("she does".into()) } else { Ok(()) }
-    })
-    .await?;
     running.end().await
 }

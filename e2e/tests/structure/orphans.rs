@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use hns_api::HierarchyConfiguration;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Steps, eventually, stays};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -17,7 +19,6 @@ use tokio::sync::mpsc;
 use super::scene::{DELETION, scene, scene_alone};
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn copies_from_the_deleted_parent_go_and_copies_from_above_are_frozen() -> Result<()> {
     let scene = scene().await?;
     let steps = &scene.steps;
@@ -99,24 +100,59 @@ async fn roles_are(steps: &Steps, namespace: &str, wanted: &[&str]) -> Result<()
 /// So many parents are deleted.
 const PARENTS: usize = 50;
 /// So many at a time.
-const AT_A_TIME: usize = 10;
+const AT_A_TIME: usize = 25;
 /// Within this time of the parent's end its child must say so.
 const SOON: Duration = Duration::from_millis(500);
+/// A plain client that does the same amount of work on a machine fit to judge by takes no longer.
+const UNDISTURBED: Duration = Duration::from_millis(100);
+/// So often is measured at most; only a machine that was busy meanwhile is given another try.
+const ATTEMPTS: usize = 4;
 
 /// What an onlooker sees, and when.
 #[derive(Debug)]
 enum Seen {
     Gone(String, Instant),
     Orphaned(String, Instant),
+    /// What the onlooker wrote itself when it saw this parent go.
+    Echoed(String, Instant),
+}
+
+/// For each parent, the time from the DELETED event to the event of what was written because of it. Sorted.
+struct Delays {
+    /// The controller's condition.
+    controller: Vec<Duration>,
+    /// The onlooker's own object: what seeing, writing and seeing again cost at that moment, without any product.
+    onlooker: Vec<Duration>,
 }
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn an_orphan_says_so_within_half_a_second() -> Result<()> {
     let scene = scene_alone().await?;
-    let steps = &scene.steps;
+    for attempt in 1..=ATTEMPTS {
+        let delays = delays(&scene.steps, attempt).await?;
+        let (controller, onlooker) = (p99(&delays.controller), p99(&delays.onlooker));
+        println!(
+            "ParentMissing after the DELETED event: median {:.1?}, p99 of {PARENTS} {controller:.1?}; a plain client's write: \
+             median {:.1?}, p99 {onlooker:.1?}",
+            delays.controller[PARENTS / 2],
+            delays.onlooker[PARENTS / 2]
+        );
+        if controller <= SOON {
+            return Ok(());
+        }
+        ensure!(onlooker > UNDISTURBED, "p99 {controller:?} is more than {SOON:?}: {:?}", delays.controller);
+    }
+    bail!("p99 was never within {SOON:?}, but the machine was busy in each of {ATTEMPTS} attempts")
+}
+
+/// The nearest rank: of fifty, the 99th percentile is the last.
+fn p99(sorted: &[Duration]) -> Duration {
+    sorted[(sorted.len() * 99).div_ceil(100) - 1]
+}
+
+async fn delays(steps: &Steps, attempt: usize) -> Result<Delays> {
     let pairs: Vec<(String, String)> = (0..PARENTS)
-        .map(|number| (format!("fast-parent-{number}"), format!("fast-child-{number}")))
+        .map(|number| (format!("fast-parent-{attempt}-{number}"), format!("fast-child-{attempt}-{number}")))
         .collect();
     for (parent, child) in &pairs {
         steps.plant(&[(parent, ""), (child, parent)]).await?;
@@ -125,55 +161,72 @@ async fn an_orphan_says_so_within_half_a_second() -> Result<()> {
         steps.labelled(&[child, parent]).await?;
     }
     let (sender, mut seen) = mpsc::unbounded_channel();
+    watch_echoes(steps, sender.clone()).await?;
     watch_namespaces(steps, sender.clone()).await?;
     watch_hierarchies(steps, sender).await?;
 
-    let mut gone = BTreeMap::new();
-    let mut orphaned = BTreeMap::new();
+    let (mut gone, mut orphaned, mut echoed) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for batch in pairs.chunks(AT_A_TIME) {
         for (parent, _) in batch {
             steps.namespaces().delete(parent, &DeleteParams::default()).await?;
         }
         let expected = gone.len() + batch.len();
-        while gone.len() < expected || orphaned.len() < expected {
+        while [gone.len(), orphaned.len(), echoed.len()].iter().any(|seen| *seen < expected) {
             let next = tokio::time::timeout(DELETION, seen.recv()).await;
             match next.with_context(|| format!("{} gone, {} orphaned", gone.len(), orphaned.len()))? {
                 Some(Seen::Gone(name, at)) => drop(gone.insert(name, at)),
                 Some(Seen::Orphaned(name, at)) => drop(orphaned.entry(name).or_insert(at)),
-                None => anyhow::bail!("the watches have ended"),
+                Some(Seen::Echoed(name, at)) => drop(echoed.entry(name).or_insert(at)),
+                None => bail!("the watches have ended"),
             }
         }
     }
-    let mut delays = Vec::new();
+    let (mut controller, mut onlooker) = (Vec::new(), Vec::new());
     for (parent, child) in &pairs {
         let since = gone.get(parent).with_context(|| format!("{parent} was not seen going"))?;
         let until = orphaned.get(child).with_context(|| format!("{child} never said so"))?;
-        // The two watches are two connections: the later event may be read first.
-        delays.push(until.saturating_duration_since(*since));
+        let echo = echoed.get(parent).with_context(|| format!("{parent} has no echo"))?;
+        // The watches are connections of their own: the later event may be read first.
+        controller.push(until.saturating_duration_since(*since));
+        onlooker.push(echo.saturating_duration_since(*since));
     }
-    delays.sort();
-    // The nearest rank: of fifty, the 99th percentile is the last.
-    let rank = (PARENTS * 99).div_ceil(100) - 1;
-    let (median, p99) = (delays[PARENTS / 2], delays[rank]);
-    println!("ParentMissing after the DELETED event: median {median:?}, p99 of {PARENTS} {p99:?}");
-    ensure!(p99 <= SOON, "p99 {p99:?} is more than {SOON:?}: {delays:?}");
-    let all = pairs.into_iter().map(|(_, child)| child).collect::<Vec<_>>();
-    for name in &all {
-        steps.namespaces().delete(name, &DeleteParams::default()).await?;
-    }
+    controller.sort();
+    onlooker.sort();
+    Ok(Delays { controller, onlooker })
+}
+
+/// Where the onlooker writes.
+fn echoes(steps: &Steps) -> Api<ConfigMap> {
+    Api::namespaced(steps.client.clone(), "default")
+}
+
+async fn watch_echoes(steps: &Steps, sender: mpsc::UnboundedSender<Seen>) -> Result<()> {
+    let mut events = events(&echoes(steps)).await?;
+    tokio::spawn(async move {
+        while let Ok(Some(event)) = events.try_next().await {
+            if let WatchEvent::Added(echo) = event {
+                let _ = sender.send(Seen::Echoed(echo.name_any(), Instant::now()));
+            }
+        }
+    });
     Ok(())
 }
 
 async fn watch_namespaces(steps: &Steps, sender: mpsc::UnboundedSender<Seen>) -> Result<()> {
-    let api = steps.namespaces();
-    let version =
-        api.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
-    let mut events = api.watch(&WatchParams::default(), &version).await?.boxed();
+    let mut events = events(&steps.namespaces()).await?;
+    let echoes = echoes(steps);
     tokio::spawn(async move {
         while let Ok(Some(event)) = events.try_next().await {
             if let WatchEvent::Deleted(namespace) = event {
-                let namespace: Namespace = namespace;
-                let _ = sender.send(Seen::Gone(namespace.name_any(), Instant::now()));
+                let name = namespace.name_any();
+                let _ = sender.send(Seen::Gone(name.clone(), Instant::now()));
+                let echo = ConfigMap {
+                    metadata: ObjectMeta { name: Some(name), ..ObjectMeta::default() },
+                    ..ConfigMap::default()
+                };
+                let echoes = echoes.clone();
+                // One that fails is missed at the end.
+                tokio::spawn(async move { echoes.create(&PostParams::default(), &echo).await });
             }
         }
     });
@@ -181,10 +234,7 @@ async fn watch_namespaces(steps: &Steps, sender: mpsc::UnboundedSender<Seen>) ->
 }
 
 async fn watch_hierarchies(steps: &Steps, sender: mpsc::UnboundedSender<Seen>) -> Result<()> {
-    let api: Api<HierarchyConfiguration> = Api::all(steps.client.clone());
-    let version =
-        api.list_metadata(&ListParams::default()).await?.metadata.resource_version.unwrap_or_default();
-    let mut events = api.watch(&WatchParams::default(), &version).await?.boxed();
+    let mut events = events(&Api::<HierarchyConfiguration>::all(steps.client.clone())).await?;
     tokio::spawn(async move {
         while let Ok(Some(event)) = events.try_next().await {
             let (WatchEvent::Added(hierarchy) | WatchEvent::Modified(hierarchy)) = event else { continue };
@@ -196,4 +246,14 @@ async fn watch_hierarchies(steps: &Steps, sender: mpsc::UnboundedSender<Seen>) -
         }
     });
     Ok(())
+}
+
+/// What happens from now on.
+async fn events<K>(api: &Api<K>) -> Result<BoxStream<'static, kube::Result<WatchEvent<K>>>>
+where
+    K: kube::Resource + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
+{
+    let listed = api.list_metadata(&ListParams::default()).await?;
+    let version = listed.metadata.resource_version.unwrap_or_default();
+    Ok(api.watch(&WatchParams::default(), &version).await?.boxed())
 }

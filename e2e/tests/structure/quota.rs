@@ -15,7 +15,6 @@ use super::scene::{DELETION, Structure, scene};
 const COUNT: &str = "count/subnamespaceanchors.hnc.x-k8s.io";
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn a_quota_limits_the_children_of_a_namespace() -> Result<()> {
     let scene = scene().await?;
     let steps = &scene.steps;

@@ -56,7 +56,6 @@ const KINDS: [(&str, &str, &str, &str); 5] = [
 ];
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn a_tree_comes_back_as_it_was_in_any_order() -> Result<()> {
     let scene = scene_in_rounds().await?;
     let restorer = hire(&scene).await?;

@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 use self::line::Line;
 use super::scene::scene;
 
-const FILES: [&str; 7] =
-    ["anchors", "namespaces", "subnamespace-of", "external", "mutation", "rights", "restore"];
+const FILES: [&str; 8] =
+    ["hierarchies", "anchors", "namespaces", "subnamespace-of", "external", "mutation", "rights", "restore"];
 
 fn read<T: DeserializeOwned>(name: &str) -> Result<T> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/structure/table");
@@ -29,7 +29,6 @@ fn read<T: DeserializeOwned>(name: &str) -> Result<T> {
 }
 
 #[tokio::test]
-#[ignore = "needs a run on a quiet machine before it may count"]
 async fn every_line_is_answered_as_the_table_says() -> Result<()> {
     let scene = scene().await?;
     let company = company::found(&scene).await?;

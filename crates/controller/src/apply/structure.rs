@@ -21,8 +21,9 @@ use super::answer::{Answer, failure};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
-/// The binding of a subnamespace's creator.
-const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin";
+/// How the binding of a subnamespace's creator begins. The namespace follows: the binding is propagated to what is below,
+/// where another creator's must have room beside it.
+const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin-";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Makes writes about one namespace.
@@ -137,7 +138,10 @@ impl Structure<'_> {
     /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
     pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Answer {
         let object = json!({
-            "metadata": { "name": INITIAL_ADMIN_BINDING, "namespace": &**self.namespace },
+            "metadata": {
+                "name": format!("{INITIAL_ADMIN_BINDING}{}", self.namespace),
+                "namespace": &**self.namespace,
+            },
             "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role },
             "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": user }],
         });

@@ -118,20 +118,20 @@ fn namespaces(forest: &Forest) -> Vec<Draft> {
             shown.entry((&condition.type_, &condition.reason)).or_default().insert(namespace);
         }
     }
-    let summary = |((type_, reason), names): ((&str, &str), BTreeSet<&Name>)| {
-        draft(NAMESPACE_CONDITION, type_, affected(&names, reason))
-    };
-    shown.into_iter().map(summary).collect()
+    let summaries = shown
+        .into_iter()
+        .map(|((type_, reason), names)| draft(NAMESPACE_CONDITION, type_, affected(&names, reason)));
+    summaries.collect()
 }
 
 /// In the words that HNC's readers know.
 fn affected(names: &BTreeSet<&Name>, reason: &str) -> String {
-    let named: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
-    let named = named.join(", ");
+    let first: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
+    let first = first.join(", ");
     match names.len() {
-        1 => format!("Namespaces {named} is affected by {reason:?}"),
-        count if count <= NAMED => format!("{count} namespaces {named} are affected by {reason:?}"),
-        count => format!("{count} namespaces {named} ... are affected by {reason:?}"),
+        1 => format!("Namespaces {first} is affected by {reason:?}"),
+        count if count <= NAMED => format!("{count} namespaces {first} are affected by {reason:?}"),
+        count => format!("{count} namespaces {first} ... are affected by {reason:?}"),
     }
 }
 

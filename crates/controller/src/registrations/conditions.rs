@@ -17,7 +17,7 @@ use super::cel::{any_of, list, literal};
 
 pub(super) use self::objects::{
     becomes_a_source, copied_metadata, copy_differs, is_copy, nothing_added, our_annotations_differ,
-    same_content,
+    same_content, will_be_a_copy,
 };
 
 /// Above so many labels or annotations no loop goes over them.

@@ -10,10 +10,18 @@ use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::{MANY_KEYS, is_big, new_map, old_map, removed, set};
 
+/// Whether the object is to be a copy. In CREATE and in UPDATE.
+pub(in super::super) fn will_be_a_copy() -> String {
+    has_source("object")
+}
+
 /// Whether the object is a copy, before or after. In every operation.
 pub(in super::super) fn is_copy() -> String {
-    let key = literal(labels::INHERITED_FROM);
-    ["object", "oldObject"].map(|it| format!("{it}.?metadata.?labels[?{key}].hasValue()")).join(" ||\n")
+    any_of(&["object", "oldObject"].map(has_source))
+}
+
+fn has_source(object: &str) -> String {
+    format!("{object}.?metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM))
 }
 
 /// Whether an annotation of ours is added, changed or removed. In CREATE, where every one is added, and in UPDATE.
@@ -30,7 +38,7 @@ pub(in super::super) fn our_annotations_differ() -> String {
     )
 }
 
-/// Whether the object may be propagated, as it was not before. In every operation.
+/// Whether the object may be propagated, as it was not before. In CREATE and in UPDATE.
 ///
 /// Only such a request can bring about that a source stands above another of its name: one that leaves a source one was
 /// judged when it became one. What is going never comes back.
@@ -38,10 +46,10 @@ pub(in super::super) fn becomes_a_source(settings: &RegistrationSettings) -> Str
     let withheld = |object: &str| any_of(&withheld(settings, object));
     let (old, new) = (withheld("oldObject"), withheld("object"));
     format!(
-        "((request.operation == 'CREATE' && !({new})) ||\n\
-         (request.operation == 'UPDATE' && ({old}) &&\n\
-         !(has(object.metadata.deletionTimestamp) ||\n{new}))) &&\n\
-         !(request.resource.group == '' &&\n({}))",
+        "((request.operation == 'CREATE' ||\n\
+         (({old}) &&\n!has(object.metadata.deletionTimestamp))) &&\n\
+         !({new}) &&\n\
+         !(request.resource.group == '' &&\n({})))",
         any_of(&belongs_to_its_namespace())
     )
 }

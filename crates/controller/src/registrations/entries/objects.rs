@@ -13,7 +13,7 @@ use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
     becomes_a_source, condition, copy_differs, is_copy, not_the_controller, not_the_namespace_controller,
-    our_annotations_differ,
+    our_annotations_differ, will_be_a_copy,
 };
 use super::{Entry, OBJECT_TIMEOUT};
 
@@ -63,26 +63,24 @@ fn late_objects(settings: &RegistrationSettings) -> Entry {
 
 /// The conditions of the entries that fail closed.
 fn closed(settings: &RegistrationSettings, of_sources: Option<String>) -> Vec<MatchCondition> {
-    let annotations = our_annotations_differ();
+    let of_sources =
+        any_of(&[Some(our_annotations_differ()), of_sources].into_iter().flatten().collect::<Vec<_>>());
     if settings.policies {
-        let can_be_refused =
-            any_of(&[Some(annotations), of_sources].into_iter().flatten().collect::<Vec<_>>());
-        let can_be_refused = condition("can-be-refused", can_be_refused);
-        return vec![not_the_controller(settings), not_a_copy(), can_be_refused];
+        return vec![not_the_controller(settings), not_a_copy(), condition("can-be-refused", of_sources)];
     }
-    let copies =
+    let of_copies =
         format!("(({}) &&\n(request.operation != 'UPDATE' ||\n{}))", is_copy(), copy_differs(settings));
-    let annotations = format!("(request.operation != 'DELETE' && {annotations})");
-    let can_be_refused = [Some(copies), Some(annotations), of_sources];
+    let of_sources = format!("(request.operation != 'DELETE' && ({of_sources}))");
     vec![
         not_the_controller(settings),
         not_the_namespace_controller(),
-        condition("can-be-refused", any_of(&can_be_refused.into_iter().flatten().collect::<Vec<_>>())),
+        condition("can-be-refused", any_of(&[of_copies, of_sources])),
     ]
 }
 
+/// What is to be a copy, the policies judge, or the entries that fail closed.
 fn not_a_copy() -> MatchCondition {
-    condition("not-a-copy", format!("!({})", is_copy()))
+    condition("not-a-copy", format!("!{}", will_be_a_copy()))
 }
 
 /// Only copies cannot be deleted, and those are the policies' where there are any.
