@@ -131,10 +131,9 @@ impl Objects {
         let origin = origins.get(&(&*resource, &**namespace, &*key.name)).copied().flatten();
         let source = match action {
             Action::Delete { .. } => None,
-            Action::Create { source, .. } => Some(source.clone()),
             // It is where it should be from; what else differs may be what flags say.
             Action::Replace { source, .. } if origin == Some(source) => return None,
-            Action::Replace { source, .. } => Some(source.clone()),
+            Action::Create { source, .. } | Action::Replace { source, .. } => Some(source.clone()),
             _ => return None,
         };
         Some(Wrong { namespace: namespace.clone(), resource, name: key.name.clone(), source })

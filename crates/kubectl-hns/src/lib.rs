@@ -13,6 +13,7 @@ mod evidence;
 mod failure;
 mod flags;
 mod format;
+mod lines;
 mod picture;
 mod session;
 mod table;

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write};
 use crate::Failure;
 
 /// The two streams of this process.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Terminal {
     /// For what is printed on standard output.
     pub(crate) paint: Paint,
@@ -25,8 +25,6 @@ pub(crate) struct Paint {
 pub(crate) enum Ink {
     /// Not the point: the mark of a subnamespace.
     Faint,
-    /// The name that was asked for.
-    Strong,
     /// Something is wrong.
     Bad,
     /// All is well.
@@ -36,6 +34,7 @@ pub(crate) enum Ink {
 }
 
 impl Paint {
+    #[cfg(test)]
     pub(crate) const NONE: Self = Self { on: false };
 
     /// The text in that colour.
@@ -45,7 +44,6 @@ impl Paint {
         }
         let code = match ink {
             Ink::Faint => "2",
-            Ink::Strong => "1",
             Ink::Bad => "31",
             Ink::Good => "32",
             Ink::Warm => "33",
@@ -105,7 +103,6 @@ impl Terminal {
     }
 
     /// Says why the command failed, and what to do.
-    #[expect(clippy::unused_self, reason = "whoever prints was given the place to print to")]
     pub fn fail(&self, failure: &Failure) {
         let mut stream = std::io::stderr().lock();
         let _ = writeln!(stream, "{}", failure.text);

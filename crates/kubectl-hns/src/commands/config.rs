@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::failure::Problem;
 use crate::flags::Switch;
 use crate::format::{Format, render};
+use crate::lines::Lines;
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
@@ -49,12 +50,12 @@ struct SetResource {
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
     group: String,
 
-    /// Propagate (every object goes to everything below), AllowPropagate (those do that ask for it), Remove (copies are
+    /// Propagate (every object goes to everything below), `AllowPropagate` (those do that ask for it), Remove (copies are
     /// deleted) or Ignore (nothing is done). Upper and lower case do not matter.
     #[arg(long, value_name = "MODE")]
     mode: String,
 
-    /// Go from Ignore to Propagate or AllowPropagate although objects below may be overwritten.
+    /// Go from Ignore to Propagate or `AllowPropagate` although objects below may be overwritten.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     force: Option<Switch>,
@@ -105,7 +106,7 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     text.push_str("\nConditions:\n");
     for condition in &status.conditions {
         let line = format!("{} ({}): {}", condition.type_, condition.reason, condition.message);
-        text.push_str(&format!("{}\n", paint.ink(Ink::Warm, &line)));
+        text.line(paint.ink(Ink::Warm, &line));
     }
     text
 }

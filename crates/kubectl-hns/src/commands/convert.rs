@@ -45,7 +45,9 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
     let situation = relocation::look(session, name, &[]).await?;
-    situation.notes.iter().for_each(|note| terminal.note(note));
+    for note in &situation.notes {
+        terminal.note(note);
+    }
     let (steps, what) = match arguments.to {
         To::Sub => (relocation::to_sub(&situation)?, "a subnamespace"),
         To::Full => (relocation::to_full(&situation)?, "a full namespace"),

@@ -1,15 +1,24 @@
 //! `delete`: a subnamespace, by its anchor.
 
+use std::time::Duration;
+
 use clap::Args;
 use hns_api::SubnamespaceAnchor;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
 
+use tokio::time::{Instant, sleep};
+
 use super::{create, hierarchy, set};
+use crate::failure::Problem;
 use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
+
+/// How long a webhook may take to hear that cascading deletion is allowed now.
+const HEARSAY: Duration = Duration::from_secs(10);
+const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
 #[derive(Debug, Args)]
@@ -34,14 +43,20 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let (child, parent) = (&*arguments.child, &*session.namespace);
     create::needs_parent(parent)?;
-    if Switch::is_on(arguments.allow) {
+    let allowing = Switch::is_on(arguments.allow);
+    if allowing {
         allow(child, session, terminal).await?;
     }
     let anchors = session.within::<SubnamespaceAnchor>(parent);
-    session
-        .call(anchors.delete(child, &DeleteParams::default()))
-        .await
-        .map_err(|problem| could_not(parent, &problem))?;
+    let deadline = Instant::now() + HEARSAY;
+    loop {
+        match session.call(anchors.delete(child, &DeleteParams::default())).await {
+            Ok(_) => break,
+            Err(problem) if allowing && is_about_children(&problem) && Instant::now() < deadline => {}
+            Err(problem) => return Err(could_not(parent, &problem)),
+        }
+        sleep(POLL).await;
+    }
     terminal.line(&format!("Successfully deleted {child:?} subnamespace anchor in {parent:?} namespace"));
     if !arguments.wait.is_wanted(false) {
         return Ok(());
@@ -68,21 +83,28 @@ async fn allow(child: &str, session: &Session, terminal: &Terminal) -> Result<()
     let object = hierarchy::read(session, child).await?;
     let wish = set::Wish { allow: true, ..set::Wish::default() };
     let outcome = set::outcome(child, &hierarchy::spec(&object), &wish);
-    outcome.lines.iter().for_each(|line| terminal.line(line));
+    for line in &outcome.lines {
+        terminal.line(line);
+    }
     hierarchy::write(session, child, object, &outcome.edit)
         .await
         .map_err(|problem| set::could_not(child, &problem))
 }
 
+/// Whether the anchor may not go because of what is below the namespace.
+fn is_about_children(problem: &Problem) -> bool {
+    problem.code() == 403 && problem.to_string().contains("allowCascadingDeletion")
+}
+
 /// HNC's words, without a blank line.
-fn could_not(parent: &str, problem: &crate::failure::Problem) -> Failure {
+fn could_not(parent: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
     match problem.way_out() {
         Some(way_out) => failure.or_else(way_out),
         None if problem.is_not_found() => {
             failure.or_else(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
         }
-        None if problem.to_string().contains("allowCascadingDeletion") => {
+        None if is_about_children(problem) => {
             failure.or_else("With -a (--allowCascadingDeletion) the subnamespaces below go as well.")
         }
         None => failure,

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::hierarchy;
 use crate::format::{Format, render};
+use crate::lines::Lines;
 use crate::picture::Shown;
 use crate::session::Session;
 use crate::table::{aligned, row};
@@ -102,7 +103,9 @@ pub(crate) async fn run(
         None => terminal.print(&text(&description, terminal.paint)),
         Some(format) => terminal.print(&render(format, &description, names)?),
     }
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     Ok(())
 }
 
@@ -179,25 +182,24 @@ fn line(event: &Event, now: Timestamp) -> Option<Line> {
 fn text(description: &Description, paint: Paint) -> String {
     let Description { namespace, parent, children, conditions, .. } = description;
     let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
-    text.push_str(&match parent {
-        Some(parent) => format!("  Parent: {parent}\n"),
-        None => "  No parent\n".into(),
-    });
+    text.line(
+        parent.as_ref().map_or_else(|| "  No parent".to_owned(), |parent| format!("  Parent: {parent}")),
+    );
     text.push_str(if children.is_empty() { "  No children\n" } else { "  Children:\n" });
     for child in children {
-        text.push_str(&format!("  - {}\n", child.line()));
+        text.line(format!("  - {}", child.line()));
     }
-    text.push_str(&format!("  Allows Cascading Deletion: {}\n", description.allow_cascading_deletion));
+    text.line(format!("  Allows Cascading Deletion: {}", description.allow_cascading_deletion));
     text.push_str(if conditions.is_empty() { "  No conditions\n" } else { "  Conditions:\n" });
     for condition in conditions {
-        text.push_str(&format!("  - {}\n", paint.ink(Ink::Warm, &condition.line())));
+        text.line(format!("  - {}", paint.ink(Ink::Warm, &condition.line())));
     }
     text.push('\n');
     if description.events.is_empty() {
         text.push_str("No recent HNC events for objects in this namespace\n");
         return text;
     }
-    text.push_str(&format!("Events from the objects in namespace {namespace}\n"));
+    text.line(format!("Events from the objects in namespace {namespace}"));
     let heading = row(["Last Seen", "Reason", "Object", "Message"]);
     let cells = |it: &Line| row([&*it.last_seen, &*it.reason, &*it.object, &*it.message]);
     let rows: Vec<Vec<String>> =

@@ -25,8 +25,27 @@ pub(super) struct Spec {
 /// What to make of `spec`; none leaves a field as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Edit {
-    pub(super) parent: Option<Option<String>>,
+    pub(super) parent: Option<NewParent>,
     pub(super) allow_cascading_deletion: Option<bool>,
+}
+
+/// What a parent is to become.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NewParent {
+    /// There is to be none.
+    Nobody,
+    /// This namespace.
+    This(String),
+}
+
+impl NewParent {
+    /// The name, if there is to be one.
+    pub(super) fn name(&self) -> Option<&str> {
+        match self {
+            Self::Nobody => None,
+            Self::This(name) => Some(name),
+        }
+    }
 }
 
 impl Edit {
@@ -42,8 +61,8 @@ impl Edit {
         let spec = &mut object.data["spec"];
         match &self.parent {
             None => {}
-            Some(Some(parent)) => spec["parent"] = json!(parent),
-            Some(None) => drop(spec.as_object_mut().and_then(|it| it.remove("parent"))),
+            Some(NewParent::This(parent)) => spec["parent"] = json!(parent),
+            Some(NewParent::Nobody) => drop(spec.as_object_mut().and_then(|it| it.remove("parent"))),
         }
         if let Some(allow) = self.allow_cascading_deletion {
             spec["allowCascadingDeletion"] = json!(allow);
@@ -145,7 +164,7 @@ mod tests {
         let mut it = object(json!({
             "spec": { "parent": "a", "labels": [], "unknown": 1 }, "status": { "children": ["b"] },
         }));
-        let edit = Edit { parent: Some(Some("c".into())), allow_cascading_deletion: Some(false) };
+        let edit = Edit { parent: Some(NewParent::This("c".into())), allow_cascading_deletion: Some(false) };
         edit.apply(&mut it);
         assert_eq!(
             it.data,
@@ -154,7 +173,7 @@ mod tests {
                 "status": { "children": ["b"] },
             })
         );
-        Edit { parent: Some(None), ..Edit::default() }.apply(&mut it);
+        Edit { parent: Some(NewParent::Nobody), ..Edit::default() }.apply(&mut it);
         assert_eq!(it.data["spec"], json!({ "labels": [], "unknown": 1, "allowCascadingDeletion": false }));
     }
 
@@ -162,7 +181,7 @@ mod tests {
     fn an_object_without_a_spec_gets_one() {
         let mut it = object(json!({}));
         assert_eq!(spec(&it), Spec::default());
-        Edit { parent: Some(Some("c".into())), ..Edit::default() }.apply(&mut it);
+        Edit { parent: Some(NewParent::This("c".into())), ..Edit::default() }.apply(&mut it);
         assert_eq!(it.data, json!({ "spec": { "parent": "c" } }));
         assert_eq!(spec(&object(json!({ "spec": { "parent": "" } }))), Spec::default());
     }

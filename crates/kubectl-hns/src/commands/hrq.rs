@@ -79,7 +79,9 @@ pub(crate) async fn run(
             terminal.print(&render(format, &list, names)?);
         }
     }
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     Ok(())
 }
 
@@ -140,7 +142,7 @@ fn summaries(quota: &HierarchicalResourceQuota) -> (String, String) {
 mod tests {
     use super::*;
 
-    fn quota(namespace: &str, name: &str, hard: serde_json::Value) -> HierarchicalResourceQuota {
+    fn quota(namespace: &str, name: &str, hard: &serde_json::Value) -> HierarchicalResourceQuota {
         serde_json::from_value(json!({
             "metadata": {
                 "name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -155,7 +157,7 @@ mod tests {
     fn the_table_is_hnc_s() {
         let now: Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
         let hard = json!({ "services": 1, "pods": "4", "limits.cpu": "1500m" });
-        let quotas = [quota("acme-org", "acme-org-hrq", hard)];
+        let quotas = [quota("acme-org", "acme-org-hrq", &hard)];
         let plain = Columns { namespace: false, labels: false };
         let wanted = "\
 NAME           AGE   REQUEST                    LIMIT
@@ -163,7 +165,7 @@ acme-org-hrq   90s   pods: 0/4, services: 1/1   limits.cpu: 500m/1500m
 ";
         assert_eq!(text(&quotas, plain, now), wanted);
         let both = Columns { namespace: true, labels: true };
-        let quotas = [quota("n", "plain", json!({ "pods": "1" })), quota("n", "x", json!({ "pods": "1" }))];
+        let quotas = [quota("n", "plain", &json!({ "pods": "1" })), quota("n", "x", &json!({ "pods": "1" }))];
         let wanted = "\
 NAMESPACE   NAME    AGE   REQUEST     LIMIT   LABELS
 n           plain   90s   pods: 0/1           <none>

@@ -40,7 +40,9 @@ pub(crate) async fn run(
     let (name, to) = (&*arguments.namespace, &*arguments.to);
     is_possible(session, name, to).await?;
     let situation = relocation::look(session, name, &[to]).await?;
-    situation.notes.iter().for_each(|note| terminal.note(note));
+    for note in &situation.notes {
+        terminal.note(note);
+    }
     let steps = relocation::move_to(&situation, to);
     if steps.is_empty() {
         terminal.line(&format!("{name} is below {to} already; unchanged"));
@@ -106,7 +108,9 @@ async fn arrive(arguments: &Arguments, session: &Session, terminal: &Terminal) -
         relocation::copies(session, name, &mut notes).await as Result<Progress, Failure>
     })
     .await?;
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     if notes.is_empty() {
         terminal.line(&format!("{name} and everything below it has arrived; all copies are there"));
     } else {

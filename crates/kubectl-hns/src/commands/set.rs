@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::hierarchy::{self, Edit, Spec};
+use super::hierarchy::{self, Edit, NewParent, Spec};
 use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{WaitArgs, until};
@@ -71,7 +71,9 @@ pub(crate) async fn run(
     wish.is_sensible()?;
     let object = hierarchy::read(session, name).await?;
     let outcome = outcome(name, &hierarchy::spec(&object), &wish);
-    outcome.lines.iter().for_each(|line| terminal.line(line));
+    for line in &outcome.lines {
+        terminal.line(line);
+    }
     if outcome.changes == 0 {
         terminal.line("No changes made");
         return Ok(());
@@ -83,7 +85,7 @@ pub(crate) async fn run(
     if let Some(parent) = &outcome.edit.parent
         && arguments.wait.is_wanted(false)
     {
-        arrived(arguments, parent.as_deref(), session, terminal).await?;
+        arrived(arguments, parent.name(), session, terminal).await?;
     }
     Ok(())
 }
@@ -148,7 +150,7 @@ impl Outcome {
             None => self.lines.push(format!("{name} is already a root namespace; unchanged ")),
             Some(parent) => {
                 self.lines.push(format!("Unsetting the parent of {name} (was previously {parent})"));
-                self.edit.parent = Some(None);
+                self.edit.parent = Some(NewParent::Nobody);
                 self.changes += 1;
             }
         }
@@ -164,7 +166,7 @@ impl Outcome {
             None => format!("Setting the parent of {name} to {parent}"),
         };
         self.lines.push(line);
-        self.edit.parent = Some(Some(parent.to_owned()));
+        self.edit.parent = Some(NewParent::This(parent.to_owned()));
         self.changes += 1;
     }
 
@@ -188,8 +190,8 @@ mod tests {
         Spec { parent: Some(parent.to_owned()).filter(|it| !it.is_empty()), allows_cascading_deletion }
     }
 
-    fn said(present: &Spec, wish: Wish) -> (Vec<String>, usize) {
-        let outcome = outcome("n", present, &wish);
+    fn said(present: &Spec, wish: &Wish) -> (Vec<String>, usize) {
+        let outcome = outcome("n", present, wish);
         (outcome.lines, outcome.changes)
     }
 
@@ -210,11 +212,11 @@ mod tests {
             (spec("", true), &forbid, "Forbidding cascading deletion on 'n'", 1),
             (spec("", false), &forbid, "Cascading deletion for 'n' is already set to false; unchanged", 0),
         ] {
-            assert_eq!(said(&present, wish.clone()), (vec![line.to_owned()], changes), "{wish:?}");
+            assert_eq!(said(&present, wish), (vec![line.to_owned()], changes), "{wish:?}");
         }
-        assert_eq!(said(&spec("o", true), Wish::default()), (Vec::new(), 0));
+        assert_eq!(said(&spec("o", true), &Wish::default()), (Vec::new(), 0));
         let both = Wish { parent: Some("p".into()), allow: true, ..Wish::default() };
-        assert_eq!(said(&spec("o", false), both).1, 2);
+        assert_eq!(said(&spec("o", false), &both).1, 2);
         assert_eq!(updated("n", 1), "Succesfully updated 1 property of the hierarchical configuration of n");
         assert_eq!(
             updated("n", 2),

@@ -71,7 +71,9 @@ pub(crate) async fn run(
         (false, false) => asked.iter().map(|it| Name::from(&**it)).collect(),
     };
     terminal.print(&drawn(&evidence, &roots, arguments.output, terminal)?);
-    evidence.notes.iter().for_each(|note| terminal.note(note));
+    for note in &evidence.notes {
+        terminal.note(note);
+    }
     Ok(())
 }
 

@@ -18,7 +18,7 @@ pub(super) fn chosen(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<K
     let cluster = args.cluster.as_deref().unwrap_or(&context.cluster);
     let cluster = match kubeconfig.clusters.iter().find(|it| it.name == cluster) {
         Some(found) => found.cluster.clone().unwrap_or_default(),
-        None if args.server.is_some() && args.cluster.is_none() => Cluster::default(),
+        None if args.cluster.is_none() && (cluster.is_empty() || args.server.is_some()) => Cluster::default(),
         None => return Err(Failure::new(format!("Error: the kubeconfig has no cluster {cluster:?}"))),
     };
     let user = args.user.as_deref().or(context.user.as_deref()).filter(|it| !it.is_empty());
@@ -159,7 +159,7 @@ mod tests {
     /// Server, user and namespace of the choice.
     fn choice(line: &str) -> Result<Value, String> {
         let chosen = chosen(&file(), &args(line)).map_err(|failure| failure.text)?;
-        let value = serde_json::to_value(chosen).unwrap();
+        let value = serde_json::to_value(chosen).map_err(|error| error.to_string())?;
         Ok(json!([
             value["clusters"][0]["cluster"],
             value["users"][0]["user"],

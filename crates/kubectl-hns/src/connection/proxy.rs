@@ -7,9 +7,9 @@ use crate::Failure;
 /// The variables that matter here, as they were set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
-    pub(super) https_proxy: Option<String>,
-    pub(super) http_proxy: Option<String>,
-    pub(super) no_proxy: Option<String>,
+    pub(super) https: Option<String>,
+    pub(super) http: Option<String>,
+    pub(super) except: Option<String>,
 }
 
 impl Environment {
@@ -19,11 +19,7 @@ impl Environment {
             let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
             set(upper).or_else(|| set(&lower))
         };
-        Self {
-            https_proxy: variable("HTTPS_PROXY"),
-            http_proxy: variable("HTTP_PROXY"),
-            no_proxy: variable("NO_PROXY"),
-        }
+        Self { https: variable("HTTPS_PROXY"), http: variable("HTTP_PROXY"), except: variable("NO_PROXY") }
     }
 }
 
@@ -35,8 +31,8 @@ pub(super) fn choose(
 ) -> Result<Option<Uri>, Failure> {
     let named = kubeconfig.filter(|it| !it.is_empty());
     let variable = match server.scheme_str() {
-        Some("http") => environment.http_proxy.as_deref(),
-        _ => environment.https_proxy.as_deref(),
+        Some("http") => environment.http.as_deref(),
+        _ => environment.https.as_deref(),
     };
     let from_environment = || variable.filter(|_| !is_exempt(server, environment));
     let Some(proxy) = named.or_else(from_environment) else { return Ok(None) };
@@ -53,7 +49,7 @@ fn is_exempt(server: &Uri, environment: &Environment) -> bool {
     if host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback()) {
         return true;
     }
-    let listed = environment.no_proxy.as_deref().unwrap_or_default();
+    let listed = environment.except.as_deref().unwrap_or_default();
     listed.split(',').map(str::trim).filter(|it| !it.is_empty()).any(|entry| matches(&host, entry))
 }
 
@@ -89,12 +85,9 @@ fn in_network(host: &str, network: &str, length: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn chosen(kubeconfig: Option<&str>, server: &str, no_proxy: &str) -> Option<String> {
-        let environment = Environment {
-            https_proxy: Some("proxy:3128".into()),
-            http_proxy: None,
-            no_proxy: Some(no_proxy.into()),
-        };
+    fn chosen(kubeconfig: Option<&str>, server: &str, except: &str) -> Option<String> {
+        let environment =
+            Environment { https: Some("proxy:3128".into()), http: None, except: Some(except.into()) };
         let proxy = choose(kubeconfig, &server.parse().unwrap(), &environment).unwrap();
         proxy.map(|it| it.to_string().trim_end_matches('/').to_owned())
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Health, Node};
+use crate::lines::Lines;
 
 /// A digraph: one node a namespace, one edge from each parent to each child.
 pub(crate) fn draw(trees: &[Node]) -> String {
@@ -14,7 +15,7 @@ pub(crate) fn draw(trees: &[Node]) -> String {
         add(tree, &mut seen, &mut edges, &mut text);
     }
     for (parent, child) in edges {
-        text.push_str(&format!("  {parent:?} -> {child:?};\n"));
+        text.line(format!("  {parent:?} -> {child:?};"));
     }
     text.push_str("}\n");
     text
@@ -36,7 +37,7 @@ fn add<'a>(
         let tooltip: Vec<String> = node.conditions.iter().map(super::Shown::line).collect();
         let tooltip =
             if tooltip.is_empty() { String::new() } else { format!(", tooltip={:?}", tooltip.join("; ")) };
-        text.push_str(&format!("  {:?} [label={:?}{style}{fill}{tooltip}];\n", node.name, node.name));
+        text.line(format!("  {:?} [label={:?}{style}{fill}{tooltip}];", node.name, node.name));
     }
     for child in &node.children {
         edges.insert((&node.name, &child.name));

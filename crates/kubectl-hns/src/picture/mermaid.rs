@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Health, Node};
+use crate::lines::Lines;
 
 /// A flowchart: one node a namespace, one arrow from each parent to each child.
 pub(crate) fn draw(trees: &[Node]) -> String {
@@ -13,7 +14,7 @@ pub(crate) fn draw(trees: &[Node]) -> String {
     let mut text = String::from("flowchart LR\n");
     text.push_str(&chart.nodes);
     for (parent, child) in &chart.edges {
-        text.push_str(&format!("  {parent} --> {child}\n"));
+        text.line(format!("  {parent} --> {child}"));
     }
     text.push_str("  classDef sub stroke-dasharray: 4 3\n");
     text.push_str("  classDef complaining fill:#fff3cd,stroke:#997404\n");
@@ -45,11 +46,11 @@ impl<'a> Chart<'a> {
         }
         let id = format!("n{}", self.ids.len() + 1);
         let sub = if node.subnamespace { ":::sub" } else { "" };
-        self.nodes.push_str(&format!("  {id}[\"{}\"]{sub}\n", node.name));
+        self.nodes.line(format!("  {id}[\"{}\"]{sub}", node.name));
         match node.health() {
             Health::Well => {}
-            Health::Complaining => self.nodes.push_str(&format!("  class {id} complaining\n")),
-            Health::Halted => self.nodes.push_str(&format!("  class {id} halted\n")),
+            Health::Complaining => self.nodes.line(format!("  class {id} complaining")),
+            Health::Halted => self.nodes.line(format!("  class {id} halted")),
         }
         self.ids.insert(&node.name, id.clone());
         id

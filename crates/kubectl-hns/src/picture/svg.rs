@@ -1,6 +1,7 @@
 //! The trees as a picture of their own: boxes from left to right, readable on light and dark pages, without any script.
 
 use super::{Health, Node};
+use crate::lines::Lines;
 
 /// Width of a letter of the monospaced font, and the sizes of everything else, in pixels.
 const LETTER: f64 = 7.8;
@@ -23,7 +24,9 @@ path{fill:none;stroke:#8c959f}\
 /// One picture of all trees, one below the other.
 pub(crate) fn draw(trees: &[Node]) -> String {
     let mut widths = Vec::new();
-    trees.iter().for_each(|tree| measure(tree, 0, &mut widths));
+    for tree in trees {
+        measure(tree, 0, &mut widths);
+    }
     let mut left = MARGIN;
     let columns: Vec<(f64, f64)> = widths
         .iter()
@@ -58,7 +61,9 @@ fn measure(node: &Node, depth: usize, widths: &mut Vec<f64>) {
         widths.push(0.0);
     }
     widths[depth] = widths[depth].max(width);
-    node.children.iter().for_each(|child| measure(child, depth + 1, widths));
+    for child in &node.children {
+        measure(child, depth + 1, widths);
+    }
 }
 
 struct Layout {
@@ -72,19 +77,18 @@ impl Layout {
     /// Draws a tree and returns the middle of its root's box: that of its children, or the next free row.
     fn place(&mut self, node: &Node, depth: usize) -> f64 {
         let children: Vec<f64> = node.children.iter().map(|child| self.place(child, depth + 1)).collect();
-        let middle = match (children.first(), children.last()) {
-            (Some(first), Some(last)) => f64::midpoint(*first, *last),
-            _ => {
-                self.rows += 1.0;
-                MARGIN + (self.rows - 1.0) * ROW + HEIGHT / 2.0
-            }
+        let middle = if let (Some(first), Some(last)) = (children.first(), children.last()) {
+            f64::midpoint(*first, *last)
+        } else {
+            self.rows += 1.0;
+            MARGIN + (self.rows - 1.0) * ROW + HEIGHT / 2.0
         };
         let (left, width) = self.columns[depth];
         for child in children {
             let (from, to) = (left + width, self.columns[depth + 1].0);
             let half = f64::midpoint(from, to);
-            self.lines.push_str(&format!(
-                "<path d=\"M{from:.1} {middle:.1}C{half:.1} {middle:.1} {half:.1} {child:.1} {to:.1} {child:.1}\"/>\n"
+            self.lines.line(format!(
+                "<path d=\"M{from:.1} {middle:.1}C{half:.1} {middle:.1} {half:.1} {child:.1} {to:.1} {child:.1}\"/>"
             ));
         }
         self.draw_box(node, left, width, middle);
@@ -107,9 +111,9 @@ impl Layout {
         let title =
             if titles.is_empty() { String::new() } else { format!("<title>{}</title>", titles.join("\n")) };
         let (top, text_left, text_top) = (middle - HEIGHT / 2.0, left + PADDING, middle + 4.5);
-        self.boxes.push_str(&format!(
+        self.boxes.line(format!(
             "<g>{title}<rect{class} x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{HEIGHT:.0}\" rx=\"5\"/>\
-             <text x=\"{text_left:.1}\" y=\"{text_top:.1}\">{}</text></g>\n",
+             <text x=\"{text_left:.1}\" y=\"{text_top:.1}\">{}</text></g>",
             escaped(&label(node))
         ));
     }

@@ -1,6 +1,7 @@
 //! The drawing in lines that HNC made and scripts compare, byte for byte.
 
 use super::{Health, Node};
+use crate::lines::Lines;
 use crate::terminal::{Ink, Paint};
 
 /// The trees, what the mark of subnamespaces means if there is one, and the conditions that the numbers stand for.
@@ -8,7 +9,7 @@ pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
     let mut drawing = Drawing { paint, lines: String::new(), footnotes: Vec::new(), marked: false };
     for tree in trees {
         let label = drawing.label(tree, false);
-        drawing.lines.push_str(&format!("{label}\n"));
+        drawing.lines.line(label);
         drawing.below(tree, "");
     }
     drawing.finish()
@@ -29,7 +30,7 @@ impl Drawing {
             let (branch, more) =
                 if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
             let label = self.label(child, true);
-            self.lines.push_str(&format!("{indent}{branch}{label}\n"));
+            self.lines.line(format!("{indent}{branch}{label}"));
             self.below(child, &format!("{indent}{more}"));
         }
     }
@@ -63,13 +64,13 @@ impl Drawing {
     fn finish(self) -> String {
         let mut text = self.lines;
         if self.marked {
-            text.push_str(&format!("\n{} indicates subnamespaces\n", self.paint.ink(Ink::Faint, "[s]")));
+            text.line(format!("\n{} indicates subnamespaces", self.paint.ink(Ink::Faint, "[s]")));
         }
         if !self.footnotes.is_empty() {
             text.push_str("\nConditions:\n");
         }
         for (place, note) in self.footnotes.iter().enumerate() {
-            text.push_str(&format!("{}) {note}\n", place + 1));
+            text.line(format!("{}) {note}", place + 1));
         }
         text
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::{Situation, Step, anchors_in, namespaces};
 use crate::Failure;
-use crate::commands::hierarchy::{self, Edit};
+use crate::commands::hierarchy::{self, Edit, NewParent};
 use crate::failure::Problem;
 use crate::session::Session;
 
@@ -43,7 +43,7 @@ pub(in crate::commands) async fn perform(
 
 async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<(), Problem>, Failure> {
     let object = hierarchy::read(session, name).await?;
-    let edit = Edit { parent: Some(Some(to.to_owned())), ..Edit::default() };
+    let edit = Edit { parent: Some(NewParent::This(to.to_owned())), ..Edit::default() };
     Ok(hierarchy::write(session, name, object, &edit).await)
 }
 
