@@ -124,3 +124,71 @@ async fn within<T>(
     };
     Ok(answer?)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A session whose requests get these answers in turn, and the queries that were asked.
+    fn session(answers: Vec<(u16, Value)>) -> (Session, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (queries, answers) = (Arc::clone(&asked), Mutex::new(VecDeque::from(answers)));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            queries.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+            let next = answers.lock().unwrap().pop_front();
+            async move {
+                let Some((code, body)) = next else { return std::future::pending().await };
+                let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer.unwrap())
+            }
+        });
+        let limit = Some(Duration::from_millis(50));
+        let client = Client::new(service, "default");
+        (Session { client, namespace: "default".into(), call: limit, page: limit }, asked)
+    }
+
+    fn page(names: &[&str], next: &str) -> (u16, Value) {
+        let items: Vec<Value> = names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
+        (
+            200,
+            json!({ "kind": "NamespaceList", "apiVersion": "v1", "metadata": { "continue": next }, "items": items }),
+        )
+    }
+
+    async fn names(session: &Session) -> Result<Vec<String>, Problem> {
+        let all = session.list(&session.all::<Namespace>(), &ListParams::default()).await?;
+        Ok(all.into_iter().filter_map(|it| it.metadata.name).collect())
+    }
+
+    #[tokio::test]
+    async fn a_list_is_read_page_by_page() {
+        let (session, asked) = session(vec![page(&["a", "b"], "x"), page(&["c"], "")]);
+        assert_eq!(names(&session).await.unwrap(), ["a", "b", "c"]);
+        assert_eq!(*asked.lock().unwrap(), ["&limit=1000", "&limit=1000&continue=x"]);
+    }
+
+    #[tokio::test]
+    async fn a_list_whose_rest_is_too_old_begins_again() {
+        let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "status": "Failure" });
+        let answers = vec![page(&["a"], "x"), (410, gone.clone()), page(&["b"], "y"), page(&["c"], "")];
+        let (again, _) = session(answers);
+        assert_eq!(names(&again).await.unwrap(), ["b", "c"]);
+        let (refused, _) = session(vec![(410, gone)]);
+        assert_eq!(names(&refused).await.unwrap_err().code(), 410, "not for ever");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_answered_in_time_is_given_up() {
+        let (session, _) = session(Vec::new());
+        assert_eq!(names(&session).await.unwrap_err(), Problem::Slow(Duration::from_millis(50)));
+    }
+}
