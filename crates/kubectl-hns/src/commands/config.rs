@@ -233,7 +233,13 @@ async fn write(session: &Session, object: &DynamicObject) -> Result<(), Failure>
 }
 
 fn unreadable(problem: &Problem) -> Failure {
-    Failure::because("the HNCConfiguration cannot be read", problem)
+    let failure = Failure::because("the HNCConfiguration cannot be read", problem);
+    if problem.is_not_found() {
+        return failure.or_else(
+            "Nothing is configured, so only roles and rolebindings are propagated; `kubectl hns config set-resource` adds others.",
+        );
+    }
+    failure
 }
 
 #[cfg(test)]

@@ -203,9 +203,12 @@ pub(super) async fn look(session: &Session, name: &str, also: &[&str]) -> Result
     let likely: BTreeSet<String> =
         own.into_iter().flatten().chain(also.iter().map(|it| (*it).to_owned())).collect();
     for anchor in anchors(session, name, &likely, &mut situation.notes).await? {
+        if anchor.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
         let namespace = anchor.metadata.namespace.clone().unwrap_or_default();
         let decides = situation.subnamespace_of.as_ref() == Some(&namespace) || situation.anchors.is_empty();
-        if decides && anchor.metadata.deletion_timestamp.is_none() && situation.subnamespace_of.is_some() {
+        if decides && situation.subnamespace_of.is_some() {
             situation.handed = handed(&anchor.data);
         }
         situation.anchors.push(namespace);

@@ -103,7 +103,7 @@ fn anchors(evidence: &Evidence) -> Vec<Finding> {
     let mut findings = Vec::new();
     let not_ok = |(_, anchor): &&(Name, AnchorFact)| anchor.state.as_deref() != Some(anchor_states::OK);
     for (parent, anchor) in evidence.anchors.iter().filter(not_ok) {
-        let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or("not known yet"));
+        let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
         let way_out = match state {
             anchor_states::CONFLICT => format!(
                 "The namespace {name} is not its own. `kubectl delete subns {name} -n {parent}` takes the anchor away and leaves \
@@ -116,7 +116,8 @@ fn anchors(evidence: &Evidence) -> Vec<Finding> {
             }
             _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
         };
-        findings.push(Finding::wrong("anchor", format!("{name} in {parent} is in state {state}"), way_out));
+        let is = if state.is_empty() { "has no state yet".into() } else { format!("is in state {state}") };
+        findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), way_out));
     }
     let anchor = |parent: &str, name: &Name| {
         evidence.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && anchor.name == *name)

@@ -91,7 +91,16 @@ async fn create_anchor(session: &Session, situation: &Situation, parent: &str) -
     loop {
         match session.call(api.create(&PostParams::default(), &anchor)).await {
             Ok(_) => return Ok(()),
-            Err(problem) if is_there(&problem) => return Ok(()),
+            Err(problem) if is_there(&problem) => {
+                let present = session.call(api.get_metadata_opt(&situation.name)).await?;
+                if present.is_some_and(|it| it.metadata.deletion_timestamp.is_none()) {
+                    return Ok(());
+                }
+                // It is on its way out, and its name is free in a moment.
+                if Instant::now() >= deadline {
+                    return Err(problem);
+                }
+            }
             Err(problem) if (problem.code() == 409 || problem.is_passing()) && Instant::now() < deadline => {}
             Err(problem) => return Err(problem),
         }
@@ -104,7 +113,7 @@ fn is_there(problem: &Problem) -> bool {
     matches!(problem, Problem::Refused(status) if status.reason == "AlreadyExists")
 }
 
-/// Deletes the anchor that was seen not to hold the namespace, in that very state.
+/// Deletes the anchor that was seen not to hold the namespace, in that very state, and waits until it is gone.
 async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Result<(), Problem>, Failure> {
     let api = anchors_in(session, parent);
     let deadline = Instant::now() + PATIENCE;
@@ -114,18 +123,23 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
             Ok(None) => return Ok(Ok(())),
             Err(problem) => return Ok(Err(problem)),
         };
-        if releases(&anchor.data) {
+        let going = anchor.metadata.deletion_timestamp.is_some();
+        if !going && releases(&anchor.data) {
             let preconditions = Preconditions {
                 uid: anchor.metadata.uid.clone(),
                 resource_version: anchor.metadata.resource_version.clone(),
             };
             let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
             match session.call(api.delete(name, &params)).await {
-                Ok(_) => return Ok(Ok(())),
+                Ok(_) => {}
                 Err(problem) if problem.is_not_found() => return Ok(Ok(())),
                 Err(problem) if problem.code() == 409 || problem.is_passing() => {}
                 Err(problem) => return Ok(Err(problem)),
             }
+        }
+        if Instant::now() >= deadline && going {
+            // It is deleted, and held by somebody else's finalizer.
+            return Ok(Ok(()));
         }
         if Instant::now() >= deadline {
             let state = anchor.data["status"]["status"].as_str().unwrap_or("unknown").to_owned();
