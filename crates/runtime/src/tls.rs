@@ -45,6 +45,11 @@ pub struct ServingCertificate {
     not_after: IntGauge,
 }
 
+/// When the first certificate of a PEM text expires, in seconds since 1970; `None` if it cannot be read.
+pub fn not_after(pem: &[u8]) -> Option<i64> {
+    expiry::not_after(&CertificateDer::from_pem_slice(pem).ok()?)
+}
+
 /// Why a directory holds no certificate that can be served.
 #[derive(Debug, thiserror::Error)]
 enum LoadError {

@@ -36,7 +36,8 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
-    /// Write the files that are generated from the code: definitions and webhook registrations.
+    /// Write the files that are generated from the code: definitions, webhook registrations, the
+    /// plugin's manual pages and reference.
     Gen {
         /// Write nothing; name the files that are stale, missing or surplus, and fail if there are any.
         #[arg(long)]

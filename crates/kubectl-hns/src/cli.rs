@@ -1,0 +1,170 @@
+//! The command line as a whole: what commands there are, and the flags that all of them have. Never runs one.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+
+use crate::commands::{
+    completion, config, convert, create, delete, describe, doctor, get, hrq, move_, set, tree, version,
+};
+use crate::connection::ConnectionArgs;
+use crate::flags::Switch;
+use crate::terminal::Terminal;
+
+/// Show and change the hierarchy of namespaces.
+///
+/// Namespaces have parents; policy objects are copied from a namespace to everything below it. These commands show trees,
+/// make and delete subnamespaces, give namespaces parents, and look after the installation.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-hns",
+    bin_name = "kubectl hns",
+    version = concat!("version ", env!("CARGO_PKG_VERSION")),
+    disable_version_flag = true,
+    max_term_width = 110
+)]
+pub struct Cli {
+    #[command(flatten)]
+    pub(crate) connection: ConnectionArgs,
+
+    /// Never colour the output. Neither does a value in the variable `NO_COLOR`, nor output that is no terminal.
+    #[arg(
+        long,
+        global = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_possible_values = true
+    )]
+    no_color: Option<Switch>,
+
+    /// Print the version.
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    version: Option<bool>,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// The commands, in the order in which the help lists them.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Tree(tree::Arguments),
+    Describe(describe::Arguments),
+    Create(create::Arguments),
+    Delete(delete::Arguments),
+    Set(set::Arguments),
+    Move(move_::Arguments),
+    Convert(convert::Arguments),
+    Config(config::Arguments),
+    Hrq(hrq::Arguments),
+    Get(get::Arguments),
+    Doctor(doctor::Arguments),
+    Completion(completion::Arguments),
+    Version(version::Arguments),
+}
+
+impl Cli {
+    /// Whether `--no-color` was given.
+    pub fn no_color(&self) -> bool {
+        Switch::is_on(self.no_color)
+    }
+}
+
+/// The command line's definition, for completions, man pages and the reference.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// Why there is no command to run.
+#[derive(Debug)]
+pub struct Stop(clap::Error);
+
+impl Stop {
+    /// Says it: help and version on standard output with exit code 0, a mistake on standard error with exit code 1.
+    pub fn say(&self) -> ExitCode {
+        let terminal = Terminal::of_process(false);
+        let text = self.0.render().to_string();
+        if self.is_asked_for() {
+            terminal.print(&text);
+            return ExitCode::SUCCESS;
+        }
+        let text = text.strip_prefix("error:").map_or_else(|| text.clone(), |rest| format!("Error:{rest}"));
+        terminal.fail(&crate::Failure::new(text.trim_end()));
+        ExitCode::FAILURE
+    }
+
+    fn is_asked_for(&self) -> bool {
+        use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+        matches!(self.0.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)
+    }
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// Help or the version was asked for, or the line is wrong.
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
+    Cli::try_parse_from(words).map_err(Stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Cli, Stop> {
+        parse(["kubectl-hns"].into_iter().chain(line.split_whitespace()).map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_holds_together() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn connection_flags_may_stand_before_and_after_the_command() {
+        for line in
+            ["-n x tree a", "tree a -n x", "tree -n=x a", "--namespace x tree a", "tree a --namespace=x"]
+        {
+            assert_eq!(parsed(line).unwrap().connection.namespace.as_deref(), Some("x"), "{line}");
+        }
+        let all = "--as u --as-group g --as-group h --as-uid 1 --cache-dir d --certificate-authority c \
+            --client-certificate c --client-key k --cluster c --context c --disable-compression \
+            --insecure-skip-tls-verify --kubeconfig k -n x --request-timeout 3 -s s --tls-server-name t --token t --user u";
+        for line in [format!("{all} version"), format!("version {all}")] {
+            let connection = parsed(&line).unwrap().connection;
+            assert_eq!(connection.as_group, ["g", "h"]);
+            assert_eq!(connection.server.as_deref(), Some("s"));
+        }
+        parsed("--insecure-skip-tls-verify=true version").unwrap();
+    }
+
+    #[test]
+    fn mistakes_and_questions_are_told_apart() {
+        for (line, asked_for) in [
+            ("--help", true),
+            ("-h", true),
+            ("help tree", true),
+            ("tree -h", true),
+            ("--version", true),
+            ("-v", true),
+            ("config", true),
+            ("nonsense", false),
+            ("create", false),
+            ("create a b", false),
+            ("get", false),
+            ("tree --nonsense", false),
+        ] {
+            assert_eq!(parsed(line).unwrap_err().is_asked_for(), asked_for, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_version_flag_says_what_the_command_says() {
+        let text = parsed("--version").unwrap_err().0.to_string();
+        assert_eq!(text, version::text());
+    }
+}

@@ -1,0 +1,63 @@
+//! The commands, one a file. Each reads what it needs, has a pure function say what that comes to, and prints it.
+
+use clap::CommandFactory;
+
+use crate::cli::{Cli, Command};
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod convert;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod describe;
+pub(crate) mod doctor;
+pub(crate) mod get;
+mod hierarchy;
+pub(crate) mod hrq;
+pub(crate) mod move_;
+mod relocation;
+pub(crate) mod set;
+pub(crate) mod tree;
+pub(crate) mod version;
+
+/// Runs a command.
+///
+/// # Errors
+/// It did not do what was asked; the failure says why.
+pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
+    let Some(command) = cli.command else {
+        terminal.print(&Cli::command().render_help().to_string());
+        return Ok(());
+    };
+    match command {
+        Command::Version(arguments) => version::run(&arguments, terminal),
+        Command::Completion(arguments) => completion::run(&arguments, terminal),
+        Command::Get(arguments) => get::run(&arguments),
+        command => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
+            runtime.block_on(async {
+                let session = Session::open(&cli.connection).await?;
+                on_the_cluster(command, &session, terminal).await
+            })
+        }
+    }
+}
+
+async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+    match command {
+        Command::Tree(arguments) => tree::run(&arguments, session, terminal).await,
+        Command::Describe(arguments) => describe::run(&arguments, session, terminal).await,
+        Command::Create(arguments) => create::run(&arguments, session, terminal).await,
+        Command::Delete(arguments) => delete::run(&arguments, session, terminal).await,
+        Command::Set(arguments) => set::run(&arguments, session, terminal).await,
+        Command::Move(arguments) => move_::run(&arguments, session, terminal).await,
+        Command::Convert(arguments) => convert::run(&arguments, session, terminal).await,
+        Command::Config(arguments) => config::run(&arguments, session, terminal).await,
+        Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
+        Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,
+        Command::Version(_) | Command::Completion(_) | Command::Get(_) => Ok(()),
+    }
+}

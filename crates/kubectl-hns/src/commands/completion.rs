@@ -1,0 +1,64 @@
+//! `completion`: scripts that complete this plugin's command line.
+
+use clap::{Args, ValueEnum};
+use clap_complete::Shell;
+
+use crate::{Failure, Terminal, cli};
+
+/// Print a script that completes the command line of kubectl-hns in a shell.
+///
+/// bash: source <(kubectl-hns completion bash). zsh: kubectl-hns completion zsh > "${fpath[1]}/_kubectl-hns". fish:
+/// kubectl-hns completion fish | source. PowerShell: kubectl-hns completion powershell | Out-String | Invoke-Expression.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The shell.
+    shell: Known,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Known {
+    Bash,
+    Zsh,
+    Fish,
+    Powershell,
+}
+
+impl From<Known> for Shell {
+    fn from(shell: Known) -> Self {
+        match shell {
+            Known::Bash => Self::Bash,
+            Known::Zsh => Self::Zsh,
+            Known::Fish => Self::Fish,
+            Known::Powershell => Self::PowerShell,
+        }
+    }
+}
+
+fn script(shell: Known) -> String {
+    let mut text = Vec::new();
+    let mut command = cli::command().bin_name("kubectl-hns");
+    clap_complete::generate(Shell::from(shell), &mut command, "kubectl-hns", &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "all commands have this signature")]
+pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
+    terminal.print(&script(arguments.shell));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shell_gets_all_commands() {
+        for shell in Known::value_variants() {
+            let script = script(*shell);
+            for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {
+                let word = if matches!(shell, Known::Fish) { word.trim_start_matches('-') } else { word };
+                assert!(script.contains(word), "{shell:?} lacks {word}");
+            }
+        }
+    }
+}

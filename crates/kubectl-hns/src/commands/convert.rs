@@ -1,0 +1,92 @@
+//! `convert`: a full namespace into a subnamespace of its parent, or back.
+
+use clap::{Args, ValueEnum};
+use hns_api::{SubnamespaceAnchor, anchor_states};
+
+use super::{move_, relocation};
+use crate::session::Session;
+use crate::wait::{Progress, WaitArgs, until};
+use crate::{Failure, Terminal};
+
+/// Make a namespace a subnamespace of its parent, or a subnamespace a full namespace.
+///
+/// A subnamespace is deleted with its anchor, by whoever may delete anchors in the parent; a full namespace only by whoever
+/// may delete namespaces. Its place, and everything in it, stays as it is.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// What it is to be.
+    #[arg(long, value_name = "KIND")]
+    to: To,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum To {
+    /// A subnamespace.
+    Sub,
+    /// A full namespace.
+    Full,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let name = &*arguments.namespace;
+    let situation = relocation::look(session, name, &[]).await?;
+    for note in &situation.notes {
+        terminal.note(note);
+    }
+    let (steps, what) = match arguments.to {
+        To::Sub => (relocation::to_sub(&situation)?, "a subnamespace"),
+        To::Full => (relocation::to_full(&situation)?, "a full namespace"),
+    };
+    if steps.is_empty() {
+        terminal.line(&format!("{name} is {what} already; unchanged"));
+        return Ok(());
+    }
+    relocation::check_rights(session, name, &steps).await?;
+    let heading = format!("Making {name} {what}:");
+    relocation::agree(terminal, &heading, name, &steps, arguments.yes)?;
+    move_::make(session, terminal, &situation, &steps).await?;
+    terminal.line(&format!("{name} is {what} now"));
+    let of = situation.subnamespace_of.or(situation.parent);
+    match (of, arguments.to) {
+        (Some(of), To::Sub) if arguments.wait.is_wanted(true) => {
+            taken(arguments, &of, session, terminal).await
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits until the anchor says that the namespace is its own.
+async fn taken(
+    arguments: &Arguments,
+    parent: &str,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let name = &*arguments.namespace;
+    let anchors = session.within::<SubnamespaceAnchor>(parent);
+    let what = format!("the anchor in {parent} holds {name}");
+    until(terminal, &what, arguments.wait.deadline(), async || {
+        let anchor = session.call(anchors.get(name)).await;
+        let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
+        Ok(match anchor.state() {
+            Some(anchor_states::OK) => Progress::Done,
+            state => Progress::missing(format!("its state is {}", state.unwrap_or("not known yet"))),
+        })
+    })
+    .await
+}

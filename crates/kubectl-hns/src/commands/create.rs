@@ -1,0 +1,77 @@
+//! `create`: a subnamespace, by its anchor.
+
+use clap::Args;
+use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
+use kube::api::PostParams;
+
+use crate::session::Session;
+use crate::wait::{Progress, WaitArgs, until};
+use crate::{Failure, Terminal};
+
+/// Create a subnamespace of the namespace given with -n.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The name of the new namespace.
+    #[arg(value_name = "CHILD")]
+    child: String,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let (child, parent) = (&*arguments.child, &*session.namespace);
+    needs_parent(parent)?;
+    let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
+    let anchors = session.within::<SubnamespaceAnchor>(parent);
+    session
+        .call(anchors.create(&PostParams::default(), &anchor))
+        .await
+        .map_err(|problem| Failure::could_not("create subnamespace anchor", &problem))?;
+    terminal.line(&format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace"));
+    if !arguments.wait.is_wanted(false) {
+        return Ok(());
+    }
+    let what = format!("the namespace {child} is there");
+    until(terminal, &what, arguments.wait.deadline(), async || {
+        let seen = session.call(anchors.get(child)).await;
+        let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
+        state(child, seen.state())
+    })
+    .await
+}
+
+/// How far a new subnamespace is, by the state of its anchor.
+fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
+    match state {
+        Some(anchor_states::OK) => Ok(Progress::Done),
+        None | Some(anchor_states::MISSING) => Ok(Progress::missing("the controller has not created it yet")),
+        Some(other) => Err(Failure::new(format!("Error: the anchor of {child} is in state {other}"))),
+    }
+}
+
+/// A parent must be named: that of an empty `-n` is none.
+pub(super) fn needs_parent(parent: &str) -> Result<(), Failure> {
+    if parent.is_empty() {
+        return Err(Failure::new("Error: the parent is needed: name it with --namespace or -n"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_an_anchor_are_waited_for_or_given_up() {
+        assert_eq!(state("c", Some("Ok")), Ok(Progress::Done));
+        assert!(matches!(state("c", None), Ok(Progress::Part(..))));
+        assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
+        assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
+        assert!(needs_parent("").is_err() && needs_parent("p").is_ok());
+    }
+}

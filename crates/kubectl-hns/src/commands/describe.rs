@@ -1,0 +1,300 @@
+//! `describe`: one namespace's place in the hierarchy, and what is wrong there.
+
+use clap::Args;
+use hns_api::{SubnamespaceAnchor, anchor_states, events};
+use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use serde::Serialize;
+
+use super::hierarchy;
+use crate::format::{Format, render};
+use crate::lines::Lines;
+use crate::picture::Shown;
+use crate::session::Session;
+use crate::table::{aligned, row};
+use crate::terminal::{Ink, Paint};
+use crate::{Failure, Terminal, age};
+
+/// Show the parent, children and conditions of a namespace, and recent events of its objects.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// Print it in this form.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Description {
+    namespace: String,
+    parent: Option<String>,
+    children: Vec<Child>,
+    allow_cascading_deletion: bool,
+    conditions: Vec<Shown>,
+    events: Vec<Line>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Child {
+    name: String,
+    subnamespace: bool,
+    /// Of an anchor that has no child to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchor_state: Option<String>,
+}
+
+/// What happened to one object for one reason, at last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    last_seen: String,
+    #[serde(skip)]
+    seconds: i64,
+    reason: String,
+    object: String,
+    message: String,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let name = &*arguments.namespace;
+    let mut notes = Vec::new();
+    let object = hierarchy::read(session, name).await?;
+    let anchors = session.within::<SubnamespaceAnchor>(name);
+    let of_ours = ListParams::default().fields(&format!("source={}", events::COMPONENT));
+    let events = session.within::<Event>(name);
+    let everything = ListParams::default();
+    let (anchors, events) =
+        futures::join!(session.list(&anchors, &everything), session.list(&events, &of_ours));
+    let readable = |what: &str, problem: crate::failure::Problem, notes: &mut Vec<String>| {
+        if problem.is_forbidden() {
+            notes.push(format!("you may not read the {what} in {name}; they are left out"));
+            return Ok(());
+        }
+        Err(Failure::because(format!("the {what} in {name} cannot be read"), &problem))
+    };
+    let anchors = match anchors {
+        Ok(anchors) => anchors,
+        Err(problem) => readable("subnamespaceanchors", problem, &mut notes).map(|()| Vec::new())?,
+    };
+    let events = match events {
+        Ok(events) => events,
+        Err(problem) => readable("events", problem, &mut notes).map(|()| Vec::new())?,
+    };
+    let description = Description {
+        namespace: name.to_owned(),
+        children: children(&shown_children(&object.data), &anchors),
+        conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
+        events: lines(&events, Timestamp::now()),
+        parent: hierarchy::spec(&object).parent,
+        allow_cascading_deletion: hierarchy::spec(&object).allows_cascading_deletion,
+    };
+    let names = [format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION)];
+    match arguments.output {
+        None => terminal.print(&text(&description, terminal.paint)),
+        Some(format) => terminal.print(&render(format, &description, names)?),
+    }
+    for note in &notes {
+        terminal.note(note);
+    }
+    Ok(())
+}
+
+fn shown_children(data: &serde_json::Value) -> Vec<&str> {
+    let children = data["status"]["children"].as_array();
+    children.into_iter().flatten().filter_map(|child| child.as_str()).collect()
+}
+
+fn condition(value: &serde_json::Value) -> Shown {
+    let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    Shown { type_: text("type"), reason: text("reason"), message: text("message") }
+}
+
+fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
+    let has_anchor = |name: &str| anchors.iter().any(|it| it.metadata.name.as_deref() == Some(name));
+    let existing = shown.iter().map(|name| Child {
+        name: (*name).to_owned(),
+        subnamespace: has_anchor(name),
+        anchor_state: None,
+    });
+    let only_wanted = anchors.iter().filter_map(|anchor| {
+        let name = anchor.metadata.name.clone().filter(|name| !shown.contains(&name.as_str()))?;
+        let state = anchor.state().unwrap_or(anchor_states::MISSING).to_owned();
+        Some(Child { name, subnamespace: true, anchor_state: Some(state) })
+    });
+    let mut children: Vec<Child> = existing.chain(only_wanted).collect();
+    children.sort_by_key(Child::line);
+    children
+}
+
+impl Child {
+    fn line(&self) -> String {
+        match (&self.anchor_state, self.subnamespace) {
+            (Some(state), _) => format!("{} ({state} subnamespace)", self.name),
+            (None, true) => format!("{} (subnamespace)", self.name),
+            (None, false) => self.name.clone(),
+        }
+    }
+}
+
+/// One line for each reason and object, the last seen first.
+fn lines(events: &[Event], now: Timestamp) -> Vec<Line> {
+    let mut lines: Vec<Line> = events.iter().filter_map(|event| line(event, now)).collect();
+    lines.sort_by_key(|line| line.seconds);
+    let mut kept: Vec<Line> = Vec::new();
+    for line in lines {
+        if !kept.iter().any(|it| (&it.reason, &it.object) == (&line.reason, &line.object)) {
+            kept.push(line);
+        }
+    }
+    kept
+}
+
+fn line(event: &Event, now: Timestamp) -> Option<Line> {
+    let component = event.source.as_ref()?.component.as_deref();
+    if component != Some(events::COMPONENT) {
+        return None;
+    }
+    let created = event.metadata.creation_timestamp.as_ref().map(|it| it.0);
+    let at = event.last_timestamp.as_ref().map(|it| it.0);
+    let at = at.or(event.event_time.as_ref().map(|it| it.0)).or(created)?;
+    let seconds = now.as_second() - at.as_second();
+    let object = &event.involved_object;
+    let part = |it: &Option<String>| it.clone().unwrap_or_default();
+    Some(Line {
+        last_seen: age::short(seconds),
+        seconds,
+        reason: part(&event.reason),
+        object: format!("{}:{}/{}", part(&object.kind), part(&object.namespace), part(&object.name)),
+        message: part(&event.message),
+    })
+}
+
+fn text(description: &Description, paint: Paint) -> String {
+    let Description { namespace, parent, children, conditions, .. } = description;
+    let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
+    text.line(
+        parent.as_ref().map_or_else(|| "  No parent".to_owned(), |parent| format!("  Parent: {parent}")),
+    );
+    text.push_str(if children.is_empty() { "  No children\n" } else { "  Children:\n" });
+    for child in children {
+        text.line(format!("  - {}", child.line()));
+    }
+    text.line(format!("  Allows Cascading Deletion: {}", description.allow_cascading_deletion));
+    text.push_str(if conditions.is_empty() { "  No conditions\n" } else { "  Conditions:\n" });
+    for condition in conditions {
+        text.line(format!("  - {}", paint.ink(Ink::Warm, &condition.line())));
+    }
+    text.push('\n');
+    if description.events.is_empty() {
+        text.push_str("No recent HNC events for objects in this namespace\n");
+        return text;
+    }
+    text.line(format!("Events from the objects in namespace {namespace}"));
+    let heading = row(["Last Seen", "Reason", "Object", "Message"]);
+    let cells = |it: &Line| row([&*it.last_seen, &*it.reason, &*it.object, &*it.message]);
+    let rows: Vec<Vec<String>> =
+        std::iter::once(heading).chain(description.events.iter().map(cells)).collect();
+    text.push_str(&aligned(&rows, 2));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
+    use serde_json::json;
+
+    use super::*;
+
+    fn anchor(name: &str, state: &str) -> SubnamespaceAnchor {
+        let mut anchor = SubnamespaceAnchor::new(name, SubnamespaceAnchorSpec::default());
+        anchor.status = Some(SubnamespaceAnchorStatus { status: Some(state.into()) });
+        anchor
+    }
+
+    fn drawn(description: &Description) -> String {
+        text(description, Paint::NONE)
+    }
+
+    #[test]
+    fn an_empty_description_is_hnc_s() {
+        let description = Description { namespace: "parent".into(), ..Description::default() };
+        let wanted = "\
+Hierarchy configuration for namespace parent
+  No parent
+  No children
+  Allows Cascading Deletion: false
+  No conditions
+
+No recent HNC events for objects in this namespace
+";
+        assert_eq!(drawn(&description), wanted);
+    }
+
+    #[test]
+    fn a_full_description_is_hnc_s() {
+        let anchors = [anchor("e", "Ok"), anchor("d", "Conflict"), anchor("g", "Missing")];
+        let missing = json!({ "type": "ActivitiesHalted", "reason": "ParentMissing", "message": "gone" });
+        let description = Description {
+            namespace: "parent".into(),
+            parent: Some("P".into()),
+            children: children(&["f", "e"], &anchors),
+            allow_cascading_deletion: true,
+            conditions: vec![condition(&missing)],
+            events: Vec::new(),
+        };
+        let wanted = "\
+Hierarchy configuration for namespace parent
+  Parent: P
+  Children:
+  - d (Conflict subnamespace)
+  - e (subnamespace)
+  - f
+  - g (Missing subnamespace)
+  Allows Cascading Deletion: true
+  Conditions:
+  - ActivitiesHalted (ParentMissing): gone
+
+No recent HNC events for objects in this namespace
+";
+        assert_eq!(drawn(&description), wanted);
+    }
+
+    fn event(reason: &str, name: &str, at: &str, component: &str) -> Event {
+        serde_json::from_value(json!({
+            "metadata": {}, "reason": reason, "message": format!("{reason} of {name}"), "lastTimestamp": at,
+            "source": { "component": component },
+            "involvedObject": { "kind": "Secret", "namespace": "n", "name": name },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn events_stand_once_for_each_object_and_reason_newest_first() {
+        let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
+        let events = [
+            event("CannotPropagateObject", "a", "2026-01-01T00:00:00Z", "hnc.x-k8s.io"),
+            event("CannotPropagateObject", "a", "2026-01-01T00:58:30Z", "hnc.x-k8s.io"),
+            event("CannotUpdateObject", "b", "2026-01-01T00:59:59Z", "hnc.x-k8s.io"),
+            event("Killing", "c", "2026-01-01T00:59:59Z", "kubelet"),
+        ];
+        let description =
+            Description { namespace: "n".into(), events: lines(&events, now), ..Description::default() };
+        let wanted = "
+Events from the objects in namespace n
+Last Seen  Reason                 Object      Message
+1s         CannotUpdateObject     Secret:n/b  CannotUpdateObject of b
+90s        CannotPropagateObject  Secret:n/a  CannotPropagateObject of a
+";
+        assert!(drawn(&description).ends_with(wanted), "{}", drawn(&description));
+    }
+}

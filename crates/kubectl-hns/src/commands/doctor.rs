@@ -1,0 +1,152 @@
+//! `doctor`: whether the installation is whole and the hierarchy is well, and what to do where not. It changes nothing.
+//!
+//! Each check is a function of what was read. What the user may not read is said, not guessed.
+
+mod installation;
+mod rights;
+mod trees;
+
+use clap::Args;
+use hns_api::names;
+use k8s_openapi::jiff::Timestamp;
+use serde::Serialize;
+
+use crate::failure::Problem;
+use crate::format::{Format, render};
+use crate::lines::Lines;
+use crate::session::Session;
+use crate::terminal::{Ink, Paint};
+use crate::{Failure, Terminal};
+
+/// Check the installation and the hierarchy, and say what is wrong and what to do.
+///
+/// Ends with exit code 1 if something is wrong. What you may not read is named and not held against anybody.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace that hns is installed in.
+    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE)]
+    installation: String,
+
+    /// Print the findings in this form.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// What a check came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finding {
+    level: Level,
+    /// What was looked at.
+    subject: String,
+    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    way_out: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Level {
+    Ok,
+    /// Not wrong, but good to know; or it could not be found out.
+    Note,
+    Wrong,
+}
+
+impl Finding {
+    fn ok(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { level: Level::Ok, subject: subject.into(), text: text.into(), way_out: None }
+    }
+
+    fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::ok(subject, text) }
+    }
+
+    fn wrong(subject: impl Into<String>, text: impl Into<String>, way_out: impl Into<String>) -> Self {
+        Self { level: Level::Wrong, way_out: Some(way_out.into()), ..Self::ok(subject, text) }
+    }
+
+    /// Something that could not be read: a note if the user may not, else wrong.
+    fn unread(subject: impl Into<String>, problem: &Problem) -> Self {
+        if problem.is_forbidden() {
+            return Self::note(subject, "you may not read this, so it was not checked");
+        }
+        let way_out = problem.way_out().unwrap_or_else(|| "Look at the API server's own health.".into());
+        Self::wrong(subject, format!("cannot be read: {problem}"), way_out)
+    }
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let mut findings = installation::check(session, &arguments.installation, Timestamp::now()).await;
+    findings.extend(rights::check(session, &arguments.installation).await);
+    findings.extend(trees::check(session).await);
+    let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
+    match arguments.output {
+        None => terminal.print(&text(&findings, terminal.paint)),
+        Some(format) => {
+            let data = serde_json::json!({ "findings": &findings });
+            terminal.print(&render(format, &data, names)?);
+        }
+    }
+    match findings.iter().filter(|it| it.level == Level::Wrong).count() {
+        0 => Ok(()),
+        1 => Err(Failure::new("Error: 1 thing is wrong")),
+        wrong => Err(Failure::new(format!("Error: {wrong} things are wrong"))),
+    }
+}
+
+fn text(findings: &[Finding], paint: Paint) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let (word, ink) = match finding.level {
+            Level::Ok => ("ok   ", Ink::Good),
+            Level::Note => ("note ", Ink::Warm),
+            Level::Wrong => ("WRONG", Ink::Bad),
+        };
+        text.line(format!("{}  {}: {}", paint.ink(ink, word), finding.subject, finding.text));
+        for line in finding.way_out.iter().flat_map(|it| it.lines()) {
+            text.line(format!("       {line}"));
+        }
+    }
+    text
+}
+
+/// Some of many names.
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 5;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN { format!("{shown} and {} more", names.len() - SHOWN) } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_are_lines_with_what_to_do_below() {
+        let findings = [
+            Finding::ok("definitions", "all are served"),
+            Finding::note("certificate", "not checked"),
+            Finding::wrong("lease", "nobody leads", "Start it.\nThen look again."),
+        ];
+        let wanted = "\
+ok     definitions: all are served
+note   certificate: not checked
+WRONG  lease: nobody leads
+       Start it.
+       Then look again.
+";
+        assert_eq!(text(&findings, Paint::NONE), wanted);
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (1..=7).map(|it| it.to_string()).collect();
+        assert_eq!(some(&names), "1, 2, 3, 4, 5 and 2 more");
+        assert_eq!(some(&names[..2]), "1, 2");
+    }
+}

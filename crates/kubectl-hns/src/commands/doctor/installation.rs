@@ -1,0 +1,387 @@
+//! Whether everything that was installed is there and runs: definitions, registrations, policies, deployments, the
+//! certificate, the lease, the configuration.
+
+use hns_api::{HNCConfiguration, crd, names};
+use hns_runtime::tls;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+    ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::jiff::Timestamp;
+
+use super::{Finding, some};
+use crate::session::Session;
+
+const DAY: i64 = 24 * 60 * 60;
+/// From here on somebody should look after the certificate.
+const SOON: i64 = 14 * DAY;
+/// The webhooks without which a hierarchy cannot be trusted.
+const NEEDED: [&str; 3] = [
+    names::webhooks::NAMESPACES,
+    names::webhooks::HIERARCHY_CONFIGURATIONS,
+    names::webhooks::SUBNAMESPACE_ANCHORS,
+];
+
+/// All these checks.
+pub(super) async fn check(session: &Session, namespace: &str, now: Timestamp) -> Vec<Finding> {
+    let mut findings = definitions(session).await;
+    let (registrations, bundle) = registrations(session).await;
+    findings.extend(registrations);
+    findings.extend(policies(session).await);
+    for name in [names::CONTROLLER_DEPLOYMENT, names::WEBHOOK_DEPLOYMENT] {
+        let api = session.within::<Deployment>(namespace);
+        findings.push(match session.call(api.get_opt(name)).await {
+            Ok(found) => deployment(name, namespace, found.as_ref()),
+            Err(problem) => Finding::unread(format!("deployment {name}"), &problem),
+        });
+    }
+    let secrets = session.within::<Secret>(namespace);
+    findings.push(match session.call(secrets.get_opt(names::WEBHOOK_CERTIFICATE_SECRET)).await {
+        Ok(secret) => certificate(secret.as_ref(), bundle.as_deref(), now.as_second()),
+        Err(problem) => Finding::unread("certificate", &problem),
+    });
+    let leases = session.within::<Lease>(namespace);
+    findings.push(match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
+        Ok(found) => lease(found.as_ref(), now),
+        Err(problem) => Finding::unread("lease", &problem),
+    });
+    let configs = session.all::<HNCConfiguration>();
+    findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
+        Ok(config) => configuration(config.as_ref()),
+        Err(problem) => vec![Finding::unread("configuration", &problem)],
+    });
+    findings
+}
+
+async fn definitions(session: &Session) -> Vec<Finding> {
+    let api = session.all::<CustomResourceDefinition>();
+    let mut findings = Vec::new();
+    for wanted in crd::all() {
+        let name = wanted.metadata.name.unwrap_or_default();
+        match session.call(api.get_opt(&name)).await {
+            Ok(found) => findings.extend(definition(&name, found.as_ref())),
+            Err(problem) => return vec![Finding::unread("definitions", &problem)],
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok("definitions", "all are there and served"));
+    }
+    findings
+}
+
+fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Finding> {
+    let subject = format!("definition {name}");
+    let apply = "Apply the definitions: `kubectl apply -f config/crd`.";
+    let Some(found) = found else { return Some(Finding::wrong(subject, "is not there", apply)) };
+    if found.metadata.deletion_timestamp.is_some() {
+        return Some(Finding::wrong(
+            subject,
+            "is being deleted, and every object of it",
+            "Nothing in the hierarchy changes meanwhile. If it was not meant: apply it again once it is gone, and restore \
+             the objects from a backup.",
+        ));
+    }
+    let served = found.spec.versions.iter().any(|it| it.name == hns_api::VERSION && it.served);
+    let conditions = found.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    let established = conditions.clone().any(|it| it.type_ == "Established" && it.status == "True");
+    (!served || !established)
+        .then(|| Finding::wrong(subject, format!("version {} is not served", hns_api::VERSION), apply))
+}
+
+/// The registrations, and the authority that they name.
+async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
+    let (mut findings, mut bundle) = (Vec::new(), None);
+    let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
+    let api = session.all::<ValidatingWebhookConfiguration>();
+    match session.call(api.get_opt(name)).await {
+        Ok(found) => {
+            let webhooks = found.map(|it| it.webhooks.unwrap_or_default());
+            let webhooks =
+                webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
+            bundle = authority(webhooks.as_deref());
+            findings.push(registration(name, webhooks, &NEEDED));
+        }
+        Err(problem) => findings.push(Finding::unread(format!("registration {name}"), &problem)),
+    }
+    let name = names::MUTATING_WEBHOOK_CONFIGURATION;
+    let api = session.all::<MutatingWebhookConfiguration>();
+    findings.push(match session.call(api.get_opt(name)).await {
+        Ok(found) => {
+            let webhooks = found.map(|it| it.webhooks.unwrap_or_default());
+            let webhooks =
+                webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
+            registration(name, webhooks, &[names::webhooks::NAMESPACE_LABEL])
+        }
+        Err(problem) => Finding::unread(format!("registration {name}"), &problem),
+    });
+    (findings, bundle)
+}
+
+type Webhooks = Vec<(String, WebhookClientConfig)>;
+
+fn authority(webhooks: Option<&[(String, WebhookClientConfig)]>) -> Option<Vec<u8>> {
+    webhooks?.iter().find_map(|(_, client)| client.ca_bundle.clone()).map(|it| it.0)
+}
+
+fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Finding {
+    let subject = format!("registration {name}");
+    let apply = "Apply the registrations: `kubectl apply -f config/webhook`, or install the chart again.";
+    let Some(webhooks) = webhooks else {
+        return Finding::wrong(subject, "is not there, so its rules are not enforced", apply);
+    };
+    let lacking = |it: &&&str| !webhooks.iter().any(|(name, _)| name == **it);
+    let lacking: Vec<String> = needed.iter().filter(lacking).map(|it| (*it).to_owned()).collect();
+    if !lacking.is_empty() {
+        return Finding::wrong(subject, format!("lacks {}", some(&lacking)), apply);
+    }
+    let without = |(_, client): &&(String, WebhookClientConfig)| {
+        client.service.is_some() && client.ca_bundle.as_ref().is_none_or(|it| it.0.is_empty())
+    };
+    let without: Vec<String> = webhooks.iter().filter(without).map(|(name, _)| name.clone()).collect();
+    if !without.is_empty() {
+        return Finding::wrong(
+            subject,
+            format!(
+                "names no authority for {}, so the API server does not trust the webhook",
+                some(&without)
+            ),
+            "Put the certificate of the authority that signed the webhook's into clientConfig.caBundle.",
+        );
+    }
+    Finding::ok(subject, "complete")
+}
+
+async fn policies(session: &Session) -> Vec<Finding> {
+    let policies = session.all::<ValidatingAdmissionPolicy>();
+    let bindings = session.all::<ValidatingAdmissionPolicyBinding>();
+    let mut missing = Vec::new();
+    for name in names::policies::ALL {
+        let found = match session.call(policies.get_metadata_opt(name)).await {
+            Ok(Some(_)) => session.call(bindings.get_metadata_opt(name)).await.map(|it| it.is_some()),
+            other => other.map(|it| it.is_some()),
+        };
+        match found {
+            Ok(true) => {}
+            Ok(false) => missing.push(name.to_owned()),
+            Err(problem) => return vec![Finding::unread("policies", &problem)],
+        }
+    }
+    vec![policy(&missing)]
+}
+
+fn policy(missing: &[String]) -> Finding {
+    if missing.is_empty() {
+        return Finding::ok("policies", "all are there and bound");
+    }
+    if missing.len() == names::policies::ALL.len() {
+        let text =
+            "none are installed (--admission-policies=false): their rules hold only while the webhook runs";
+        return Finding::note("policies", text);
+    }
+    let text = format!("missing or not bound: {}", some(missing));
+    Finding::wrong("policies", text, "Apply them: `kubectl apply -f config/policies`.")
+}
+
+fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Finding {
+    let subject = format!("deployment {name}");
+    let Some(found) = found else {
+        let text = format!("is not in namespace {namespace}");
+        return Finding::wrong(
+            subject,
+            text,
+            "Install it (`kubectl apply -f config/manager`), or name another namespace with --installation.",
+        );
+    };
+    let wanted = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);
+    let ready = found.status.as_ref().and_then(|it| it.ready_replicas).unwrap_or(0);
+    if wanted == 0 || ready < wanted {
+        return Finding::wrong(
+            subject,
+            format!("{ready} of {wanted} replicas are ready"),
+            format!(
+                "`kubectl describe pod -n {namespace}` says why; /readyz on port 8081 of a pod lists what is missing."
+            ),
+        );
+    }
+    Finding::ok(subject, format!("{ready} of {wanted} replicas are ready"))
+}
+
+fn certificate(secret: Option<&Secret>, bundle: Option<&[u8]>, now: i64) -> Finding {
+    let name = names::WEBHOOK_CERTIFICATE_SECRET;
+    let make =
+        "Make or renew the certificate; certs/README.md has a recipe, and it is loaded without a restart.";
+    let data = secret.and_then(|it| it.data.as_ref());
+    let Some(data) = data else {
+        return Finding::wrong("certificate", format!("there is no Secret {name}"), make);
+    };
+    let Some(expires) = data.get("tls.crt").and_then(|it| tls::not_after(&it.0)) else {
+        return Finding::wrong(
+            "certificate",
+            format!("tls.crt in the Secret {name} holds no certificate"),
+            make,
+        );
+    };
+    let left = expires - now;
+    if left <= 0 {
+        return Finding::wrong("certificate", format!("expired {} days ago", -left / DAY), make);
+    }
+    if left < SOON {
+        return Finding::wrong("certificate", format!("expires in {} days", left / DAY), make);
+    }
+    let authority = data.get("ca.crt").map(|it| text(&it.0));
+    if let (Some(authority), Some(bundle)) = (authority, bundle)
+        && !text(bundle).contains(&authority)
+    {
+        return Finding::wrong(
+            "certificate",
+            format!("the registrations name another authority than ca.crt in the Secret {name}"),
+            "Put ca.crt into clientConfig.caBundle of the registrations.",
+        );
+    }
+    Finding::ok("certificate", format!("valid for {} days", left / DAY))
+}
+
+fn text(pem: &[u8]) -> String {
+    String::from_utf8_lossy(pem).trim().to_owned()
+}
+
+fn lease(found: Option<&Lease>, now: Timestamp) -> Finding {
+    let start =
+        "Look at the controller's pods and their logs: without a leader nothing is copied or labelled.";
+    let spec = found.and_then(|it| it.spec.as_ref());
+    let holder = spec.and_then(|it| it.holder_identity.as_deref()).filter(|it| !it.is_empty());
+    let (Some(spec), Some(holder)) = (spec, holder) else {
+        return Finding::wrong("lease", "no controller leads", start);
+    };
+    let renewed = spec.renew_time.as_ref().map(|it| it.0.as_second());
+    let duration = i64::from(spec.lease_duration_seconds.unwrap_or(0));
+    match renewed {
+        Some(renewed) if now.as_second() - renewed <= duration.max(1) * 2 => {
+            Finding::ok("lease", format!("{holder} leads"))
+        }
+        _ => Finding::wrong("lease", format!("{holder} led, and has not renewed its lease"), start),
+    }
+}
+
+fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
+    let Some(config) = config else {
+        return vec![Finding::note("configuration", "none: only roles and rolebindings are propagated")];
+    };
+    let conditions = config.status.iter().flat_map(|it| &it.conditions);
+    let findings: Vec<Finding> = conditions
+        .map(|it| {
+            Finding::wrong(
+                "configuration",
+                format!("{} ({}): {}", it.type_, it.reason, it.message),
+                "`kubectl hns config describe` shows all of it, `kubectl hns config set-resource` changes it.",
+            )
+        })
+        .collect();
+    if findings.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::super::Level;
+    use super::*;
+
+    fn of<T: DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn definitions_must_be_there_and_stay() {
+        let name = "hierarchyconfigurations.hnc.x-k8s.io";
+        let mut whole = crd::hierarchy_configurations();
+        assert!(definition(name, Some(&whole)).is_some(), "not established");
+        whole.status = Some(of(json!({
+            "acceptedNames": { "kind": "x", "plural": "x" }, "storedVersions": [],
+            "conditions": [{ "type": "Established", "status": "True" }],
+        })));
+        assert_eq!(definition(name, Some(&whole)), None);
+        assert!(definition(name, None).unwrap().text.contains("not there"));
+        whole.metadata.deletion_timestamp = Some(of(json!("2026-01-01T00:00:00Z")));
+        assert!(definition(name, Some(&whole)).unwrap().text.contains("being deleted"));
+    }
+
+    #[test]
+    fn registrations_must_be_complete_and_trusted() {
+        let webhook = |name: &str, client: Value| (name.to_owned(), of::<WebhookClientConfig>(client));
+        let service = json!({ "service": { "name": "s", "namespace": "n" } });
+        let trusted = json!({ "service": { "name": "s", "namespace": "n" }, "caBundle": "eA==" });
+        let level = |webhooks| registration("r", webhooks, &["a"]).level;
+        assert_eq!(level(None), Level::Wrong);
+        assert_eq!(level(Some(Vec::new())), Level::Wrong);
+        assert_eq!(level(Some(vec![webhook("a", service)])), Level::Wrong);
+        assert_eq!(level(Some(vec![webhook("a", trusted)])), Level::Ok);
+    }
+
+    #[test]
+    fn some_policies_are_worse_than_none() {
+        let all: Vec<String> = names::policies::ALL.iter().map(ToString::to_string).collect();
+        assert_eq!(policy(&[]).level, Level::Ok);
+        assert_eq!(policy(&all).level, Level::Note);
+        assert_eq!(policy(&all[..1]).level, Level::Wrong);
+    }
+
+    #[test]
+    fn deployments_must_be_ready() {
+        let of = |wanted: i32, ready: i32| {
+            let it: Deployment = of(json!({
+                "spec": { "replicas": wanted, "selector": {}, "template": {} }, "status": { "readyReplicas": ready },
+            }));
+            deployment("d", "n", Some(&it)).level
+        };
+        assert_eq!((of(2, 2), of(2, 1), of(0, 0)), (Level::Ok, Level::Wrong, Level::Wrong));
+        assert_eq!(deployment("d", "n", None).level, Level::Wrong);
+    }
+
+    #[test]
+    fn leases_must_be_held_and_renewed() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let held = |renewed: &str| {
+            let it: Lease = of(json!({ "spec": {
+                "holderIdentity": "pod", "leaseDurationSeconds": 15, "renewTime": renewed,
+            } }));
+            lease(Some(&it), now)
+        };
+        assert_eq!(held("2026-01-01T00:00:55.000000Z"), Finding::ok("lease", "pod leads"));
+        assert_eq!(held("2026-01-01T00:00:00.000000Z").level, Level::Wrong);
+        assert_eq!(lease(None, now).level, Level::Wrong);
+        let nobody: Lease = of(json!({ "spec": { "holderIdentity": "" } }));
+        assert_eq!(lease(Some(&nobody), now).level, Level::Wrong);
+    }
+
+    #[test]
+    fn a_certificate_is_checked_for_its_end_and_its_authority() {
+        use k8s_openapi::ByteString;
+        assert_eq!(certificate(None, None, 0).level, Level::Wrong);
+        let certificate_pem = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().cert.pem();
+        let end = tls::not_after(certificate_pem.as_bytes()).unwrap();
+        let data = [("tls.crt", certificate_pem.as_bytes()), ("ca.crt", &b"CA"[..])];
+        let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.to_vec())));
+        let secret = Secret { data: Some(data.into()), ..Secret::default() };
+        for (now, bundle, level, said) in [
+            (end - 100 * DAY, &b"old CA\nCA\n"[..], Level::Ok, "valid for 100 days"),
+            (end - 100 * DAY, &b"other"[..], Level::Wrong, "another authority"),
+            (end - 3 * DAY, &b"CA"[..], Level::Wrong, "expires in 3 days"),
+            (end + 3 * DAY, &b"CA"[..], Level::Wrong, "expired 3 days ago"),
+        ] {
+            let finding = certificate(Some(&secret), Some(bundle), now);
+            assert_eq!(finding.level, level, "{finding:?}");
+            assert!(finding.text.contains(said), "{finding:?}");
+        }
+        let empty = Secret {
+            data: Some([("tls.crt".to_owned(), ByteString(Vec::new()))].into()),
+            ..Secret::default()
+        };
+        assert!(certificate(Some(&empty), None, 0).text.contains("holds no certificate"));
+    }
+}

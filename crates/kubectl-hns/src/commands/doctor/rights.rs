@@ -1,0 +1,168 @@
+//! Whether the two service accounts may do what their programs do, as the API server sees it.
+
+use std::fmt;
+
+use hns_api::{HNCConfiguration, SynchronizationMode, names};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::PostParams;
+
+use super::{Finding, some};
+use crate::session::Session;
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// A right that an account must have everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Right {
+    verb: &'static str,
+    group: String,
+    resource: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{} {}{dot}{}", self.verb, self.resource, self.group)
+    }
+}
+
+fn rights(verbs: &[&'static str], group: &str, resource: &str) -> Vec<Right> {
+    let right = |verb: &&'static str| Right { verb, group: group.into(), resource: resource.into() };
+    verbs.iter().map(right).collect()
+}
+
+const READ: [&str; 3] = ["get", "list", "watch"];
+const COPY: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
+
+/// What the controller does, `kinds` (group and resource) being propagated beside roles and bindings.
+fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
+    let mut all = rights(&["get", "list", "watch", "create", "patch", "delete"], "", "namespaces");
+    all.extend(rights(
+        &["get", "list", "watch", "create", "update"],
+        hns_api::GROUP,
+        "hierarchyconfigurations",
+    ));
+    all.extend(rights(&["get", "list", "watch", "update"], hns_api::GROUP, "subnamespaceanchors"));
+    all.extend(rights(&READ, hns_api::GROUP, "hncconfigurations"));
+    all.extend(rights(&COPY, RBAC, "roles"));
+    all.extend(rights(&["escalate", "bind"], RBAC, "roles"));
+    all.extend(rights(&COPY, RBAC, "rolebindings"));
+    all.extend(rights(&["bind"], RBAC, "clusterroles"));
+    all.extend(kinds.iter().flat_map(|(group, resource)| rights(&COPY, group, resource)));
+    all
+}
+
+/// What the webhook does.
+fn of_webhook(kinds: &[(String, String)]) -> Vec<Right> {
+    let mut all = rights(&READ, "", "namespaces");
+    for resource in ["hierarchyconfigurations", "subnamespaceanchors", "hncconfigurations"] {
+        all.extend(rights(&READ, hns_api::GROUP, resource));
+    }
+    for resource in ["roles", "rolebindings"] {
+        all.extend(rights(&["list", "watch"], RBAC, resource));
+    }
+    all.extend(kinds.iter().flat_map(|(group, resource)| rights(&["list", "watch"], group, resource)));
+    all.extend(rights(&["create"], "authorization.k8s.io", "subjectaccessreviews"));
+    all
+}
+
+pub(super) async fn check(session: &Session, namespace: &str) -> Vec<Finding> {
+    let kinds = kinds(session).await;
+    let accounts = [
+        (names::CONTROLLER_SERVICE_ACCOUNT, of_controller(&kinds)),
+        (names::WEBHOOK_SERVICE_ACCOUNT, of_webhook(&kinds)),
+    ];
+    let mut findings = Vec::new();
+    for (account, rights) in accounts {
+        findings.push(account_has(session, namespace, account, rights).await);
+    }
+    findings
+}
+
+async fn account_has(session: &Session, namespace: &str, account: &str, rights: Vec<Right>) -> Finding {
+    let subject = format!("rights of {account}");
+    let api = session.all::<SubjectAccessReview>();
+    let mut missing = Vec::new();
+    for right in rights {
+        let review = review(namespace, account, &right);
+        match session.call(api.create(&PostParams::default(), &review)).await {
+            Ok(answer) if answer.status.as_ref().is_some_and(|it| it.allowed) => {}
+            Ok(_) => missing.push(right.to_string()),
+            Err(problem) => return Finding::unread(subject, &problem),
+        }
+    }
+    finding(subject, &missing)
+}
+
+fn finding(subject: String, missing: &[String]) -> Finding {
+    if missing.is_empty() {
+        return Finding::ok(subject, "sufficient");
+    }
+    let text = format!("it may not {}", some(missing));
+    Finding::wrong(
+        subject,
+        text,
+        "Apply the manifests' roles (`kubectl apply -f config/rbac`). Kinds that are configured beside roles and rolebindings \
+         need a role of their own for both accounts.",
+    )
+}
+
+fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview {
+    let groups =
+        ["system:serviceaccounts", &format!("system:serviceaccounts:{namespace}"), "system:authenticated"];
+    SubjectAccessReview {
+        metadata: ObjectMeta::default(),
+        spec: SubjectAccessReviewSpec {
+            user: Some(names::service_account_user(namespace, account)),
+            groups: Some(groups.map(ToString::to_string).into()),
+            resource_attributes: Some(ResourceAttributes {
+                verb: Some(right.verb.to_owned()),
+                group: Some(right.group.clone()),
+                resource: Some(right.resource.clone()),
+                ..ResourceAttributes::default()
+            }),
+            ..SubjectAccessReviewSpec::default()
+        },
+        status: None,
+    }
+}
+
+/// The configured kinds that are written; none if that cannot be read, which another check says.
+async fn kinds(session: &Session) -> Vec<(String, String)> {
+    let api = session.all::<HNCConfiguration>();
+    let config = session.call(api.get_opt(names::HNC_CONFIGURATION)).await;
+    let status = config.ok().flatten().and_then(|it| it.status).unwrap_or_default();
+    let is_written = |mode: &Option<SynchronizationMode>| {
+        !matches!(mode, Some(SynchronizationMode::Ignore | SynchronizationMode::Unknown(_)))
+    };
+    let resources = status.resources.into_iter().filter(|it| is_written(&it.mode) && it.group != RBAC);
+    resources.map(|it| (it.group, it.resource)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn configured_kinds_are_needed_by_both() {
+        let kinds = [(String::new(), "secrets".to_owned())];
+        let wanted = Right { verb: "list", group: String::new(), resource: "secrets".into() };
+        assert!(of_controller(&kinds).contains(&wanted) && of_webhook(&kinds).contains(&wanted));
+        assert!(!of_controller(&[]).contains(&wanted));
+        let deletes = |rights: &[Right]| rights.iter().any(|it| it.verb == "delete");
+        assert!(
+            deletes(&of_controller(&kinds)) && !deletes(&of_webhook(&kinds)),
+            "the webhook writes nothing"
+        );
+    }
+
+    #[test]
+    fn missing_rights_are_named() {
+        let right = Right { verb: "bind", group: RBAC.into(), resource: "roles".into() };
+        let finding = finding("rights of x".into(), &[right.to_string()]);
+        assert_eq!(finding.level, Level::Wrong);
+        assert_eq!(finding.text, "it may not bind roles.rbac.authorization.k8s.io");
+    }
+}

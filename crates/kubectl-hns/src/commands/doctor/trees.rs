@@ -1,0 +1,220 @@
+//! Whether the hierarchy itself is well: conditions, cycles, missing parents, anchors, copies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forest::{AnchorFact, Name};
+use hns_api::{anchor_states, annotations, conditions};
+
+use super::{Finding, some};
+use crate::copies::{Objects, Wrong};
+use crate::evidence::{self, Evidence};
+use crate::session::Session;
+
+/// All these checks; of a user who may not list, none, which is said.
+pub(super) async fn check(session: &Session) -> Vec<Finding> {
+    let mut evidence = match evidence::read(session, &[]).await {
+        Ok(evidence) if evidence.notes.is_empty() => evidence,
+        Ok(_) => {
+            let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked";
+            return vec![Finding::note("trees", text)];
+        }
+        Err(failure) => {
+            let way_out = failure.way_out.unwrap_or_else(|| "Look at the API server's own health.".into());
+            return vec![Finding::wrong("trees", failure.text, way_out)];
+        }
+    };
+    let mut findings = structure(&evidence);
+    match evidence::add_anchors(session, &mut evidence).await {
+        Ok(true) => findings.extend(anchors(&evidence)),
+        Ok(false) => {
+            findings.push(Finding::note("anchors", "you may not list them, so they were not checked"));
+        }
+        Err(failure) => findings.push(Finding::note("anchors", failure.text)),
+    }
+    if findings.is_empty() {
+        let text = format!("{} namespaces, none with a condition", evidence.namespaces.len());
+        findings.push(Finding::ok("trees", text));
+    }
+    findings.extend(match Objects::read(session, &evidence).await {
+        Ok(objects) => {
+            let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
+            let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
+            findings.extend(objects.notes.iter().map(|note| Finding::note("copies", note)));
+            findings
+        }
+        Err(failure) => vec![Finding::note("copies", failure.text)],
+    });
+    findings
+}
+
+/// Cycles and missing parents as they follow from what is configured, whatever the controller has reported; then what it has.
+fn structure(evidence: &Evidence) -> Vec<Finding> {
+    let forest = evidence.forest();
+    let mut findings = Vec::new();
+    let mut cycles = BTreeSet::new();
+    let mut orphans: BTreeMap<Name, Vec<String>> = BTreeMap::new();
+    for name in evidence.namespaces.keys() {
+        if let Some(cycle) = forest.cycle(name) {
+            cycles.insert(cycle.iter().map(ToString::to_string).collect::<Vec<_>>().join(" <- "));
+        } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
+            orphans.entry(parent.clone()).or_default().push(name.to_string());
+        }
+    }
+    for cycle in cycles {
+        let way_out =
+            "Set the parent of one of them to a namespace outside: `kubectl hns set NAMESPACE --root`.";
+        findings.push(Finding::wrong("cycle", cycle, way_out));
+    }
+    for (parent, orphans) in orphans {
+        let way_out = format!(
+            "Create namespace {parent}, or give them another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
+        );
+        let text = format!("{} name {parent} as their parent, which does not exist", some(&orphans));
+        findings.push(Finding::wrong("missing parent", text, way_out));
+    }
+    findings.extend(reported(evidence));
+    findings
+}
+
+/// The reasons that the structure above shows already.
+const SEEN: [&str; 3] = [
+    conditions::activities_halted::IN_CYCLE,
+    conditions::activities_halted::PARENT_MISSING,
+    // What hangs below a halted namespace is well once that is.
+    conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
+];
+
+fn reported(evidence: &Evidence) -> Vec<Finding> {
+    let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for name in evidence.hierarchies.keys() {
+        for condition in evidence.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
+            let kind = format!("{} ({})", condition.type_, condition.reason);
+            shown.entry((kind, condition.message.to_string())).or_default().push(name.to_string());
+        }
+    }
+    let finding = |((kind, message), names): ((String, String), Vec<String>)| {
+        let way_out = format!("`kubectl hns describe {}` shows it in its place.", names[0]);
+        Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), way_out)
+    };
+    shown.into_iter().map(finding).collect()
+}
+
+fn anchors(evidence: &Evidence) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let not_ok = |(_, anchor): &&(Name, AnchorFact)| anchor.state.as_deref() != Some(anchor_states::OK);
+    for (parent, anchor) in evidence.anchors.iter().filter(not_ok) {
+        let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
+        let way_out = match state {
+            anchor_states::CONFLICT => format!(
+                "The namespace {name} is not its own. `kubectl delete subns {name} -n {parent}` takes the anchor away and leaves \
+                 the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace."
+            ),
+            anchor_states::FORBIDDEN => {
+                format!(
+                    "No namespace of that name may be in a tree: `kubectl delete subns {name} -n {parent}`."
+                )
+            }
+            _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
+        };
+        let is = if state.is_empty() { "has no state yet".into() } else { format!("is in state {state}") };
+        findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), way_out));
+    }
+    let anchor = |parent: &str, name: &Name| {
+        evidence.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && anchor.name == *name)
+    };
+    for (name, namespace) in &evidence.namespaces {
+        let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
+        if let Some(parent) = of
+            && !anchor(parent, name)
+        {
+            findings.push(Finding::wrong(
+                "anchor",
+                format!("{name} is a subnamespace of {parent}, where it has no anchor"),
+                format!(
+                    "`kubectl hns create {name} -n {parent}` brings the anchor back; `kubectl hns convert {name} --to full` does \
+                     without."
+                ),
+            ));
+        }
+    }
+    findings
+}
+
+fn copies(wrong: &[Wrong], all: usize) -> Finding {
+    if wrong.is_empty() {
+        return Finding::ok("copies", format!("{all} copies, each where it should be"));
+    }
+    let line = |it: &Wrong| match &it.source {
+        Some(source) => format!("{} {} of {source} is not in {}", it.resource, it.name, it.namespace),
+        None => format!("{} {} should not be in {}", it.resource, it.name, it.namespace),
+    };
+    let lines: Vec<String> = wrong.iter().map(line).collect();
+    Finding::wrong(
+        "copies",
+        format!("{} are not right: {}", wrong.len(), some(&lines)),
+        "The controller writes them, if it runs and may: see above. Flags that keep objects from being propagated are not \
+         known here.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+    use crate::evidence::tests::sketch;
+
+    fn texts(findings: &[Finding]) -> Vec<String> {
+        findings.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect()
+    }
+
+    #[test]
+    fn cycles_orphans_and_conditions_are_each_said_once() {
+        let evidence = sketch(&[
+            "a ! BadConfiguration (IllegalManagedLabel): x/y",
+            "b < a ! BadConfiguration (IllegalManagedLabel): x/y",
+            "o < gone ! ActivitiesHalted (ParentMissing): gone",
+            "p < o ! ActivitiesHalted (AncestorHaltActivities): o",
+            "x < y",
+            "y < x",
+        ]);
+        assert_eq!(
+            texts(&structure(&evidence)),
+            [
+                "cycle: x <- y <- x",
+                "missing parent: o name gone as their parent, which does not exist",
+                "condition BadConfiguration (IllegalManagedLabel): a, b: x/y",
+            ]
+        );
+        assert_eq!(structure(&sketch(&["a", "b < a"])), []);
+    }
+
+    #[test]
+    fn anchors_and_subnamespaces_must_match() {
+        let mut evidence = sketch(&["a", "[s] lost < a", "[s] well < a"]);
+        let anchor = |name: &str, state: &str| {
+            ("a".into(), AnchorFact { name: name.into(), state: Some(state.into()), ..AnchorFact::default() })
+        };
+        evidence.anchors = vec![anchor("well", "Ok"), anchor("taken", "Conflict")];
+        assert_eq!(
+            texts(&anchors(&evidence)),
+            [
+                "anchor: taken in a is in state Conflict",
+                "anchor: lost is a subnamespace of a, where it has no anchor",
+            ]
+        );
+    }
+
+    #[test]
+    fn wrong_copies_are_counted_and_some_named() {
+        let wrong = Wrong {
+            namespace: "b".into(),
+            resource: "roles.rbac.authorization.k8s.io".into(),
+            name: "r".into(),
+            source: Some("a".into()),
+        };
+        let finding = copies(&[wrong], 3);
+        assert_eq!(finding.level, Level::Wrong);
+        assert_eq!(finding.text, "1 are not right: roles.rbac.authorization.k8s.io r of a is not in b");
+        assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, each where it should be"));
+    }
+}

@@ -1,0 +1,39 @@
+//! `get`: objects of a whole subtree. It needs a server that this version does not have, and says so.
+
+use clap::Args;
+
+use crate::Failure;
+use crate::flags::Switch;
+
+/// List the objects of one kind in a namespace and everything below it (not available yet).
+///
+/// This needs the list server, an extension of the API server that comes with a later version. Until then, `kubectl get
+/// RESOURCE -A` lists the objects of all namespaces, and `kubectl get namespaces -l NAMESPACE.tree.hnc.x-k8s.io/depth` says
+/// which of them are below NAMESPACE.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The resource, such as pods.
+    resource: String,
+
+    /// All namespaces.
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    all_namespaces: Option<Switch>,
+
+    /// Print changes as they happen.
+    #[arg(short = 'w', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    watch: Option<Switch>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { resource, .. } = arguments;
+    Err(Failure::new(format!(
+        "Error: {resource:?} cannot be listed: `kubectl hns get` needs the list server (resources.hnc.x-k8s.io), which this \
+         version does not have"
+    ))
+    .or_else(format!(
+        "`kubectl get {resource} -A` lists them in all namespaces; `kubectl get namespaces -l \
+         NAMESPACE.tree.hnc.x-k8s.io/depth` says which namespaces are below NAMESPACE."
+    )))
+}

@@ -1,0 +1,176 @@
+//! `hrq`: hierarchical quotas and how much of them is used.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hns_api::HierarchicalResourceQuota;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use serde_json::json;
+
+use crate::failure::Problem;
+use crate::flags::Switch;
+use crate::format::{Format, render};
+use crate::session::Session;
+use crate::table::aligned;
+use crate::{Failure, Terminal, age};
+
+/// List hierarchical resource quotas.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Only these.
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// Those of all namespaces, whatever their names.
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    all_namespaces: Option<Switch>,
+
+    /// Add a column with the labels.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    show_labels: Option<Switch>,
+
+    /// Print the objects in this form.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let everywhere = Switch::is_on(arguments.all_namespaces);
+    let namespace = &*session.namespace;
+    let api = if everywhere { session.all() } else { session.within::<HierarchicalResourceQuota>(namespace) };
+    let mut notes = Vec::new();
+    let mut quotas = match session.list(&api, &ListParams::default()).await {
+        Err(problem) if everywhere && problem.is_forbidden() => {
+            notes.push(format!(
+                "you may not list quotas in the whole cluster; these are those of {namespace}"
+            ));
+            let own = session.within::<HierarchicalResourceQuota>(namespace);
+            session.list(&own, &ListParams::default()).await
+        }
+        other => other,
+    }
+    .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    if !everywhere && !arguments.names.is_empty() {
+        quotas.retain(|it| it.metadata.name.as_ref().is_some_and(|name| arguments.names.contains(name)));
+    }
+    if quotas.is_empty() {
+        return Err(Failure::new(if everywhere {
+            "No resources found".to_owned()
+        } else {
+            format!("No resources found in {namespace} namespace.")
+        }));
+    }
+    let columns = Columns { namespace: everywhere, labels: Switch::is_on(arguments.show_labels) };
+    match arguments.output {
+        None => terminal.print(&text(&quotas, columns, Timestamp::now())),
+        Some(format) => {
+            let names = quotas.iter().map(|it| {
+                let name = it.metadata.name.as_deref().unwrap_or_default();
+                format!("hierarchicalresourcequota.hnc.x-k8s.io/{name}")
+            });
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": &quotas });
+            terminal.print(&render(format, &list, names)?);
+        }
+    }
+    for note in &notes {
+        terminal.note(note);
+    }
+    Ok(())
+}
+
+/// The columns that are not always there.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    namespace: bool,
+    labels: bool,
+}
+
+fn text(quotas: &[HierarchicalResourceQuota], columns: Columns, now: Timestamp) -> String {
+    let mut heading = vec!["NAME", "AGE", "REQUEST", "LIMIT"];
+    if columns.namespace {
+        heading.insert(0, "NAMESPACE");
+    }
+    if columns.labels {
+        heading.push("LABELS");
+    }
+    let mut rows: Vec<Vec<String>> = vec![heading.into_iter().map(str::to_owned).collect()];
+    rows.extend(quotas.iter().map(|quota| cells(quota, columns, now)));
+    aligned(&rows, 3)
+}
+
+fn cells(quota: &HierarchicalResourceQuota, columns: Columns, now: Timestamp) -> Vec<String> {
+    let metadata = &quota.metadata;
+    let created = metadata.creation_timestamp.as_ref();
+    let age = created
+        .map_or_else(|| "<unknown>".into(), |created| age::short(now.as_second() - created.0.as_second()));
+    let (requests, limits) = summaries(quota);
+    let mut cells = vec![metadata.name.clone().unwrap_or_default(), age, requests, limits];
+    if columns.namespace {
+        cells.insert(0, metadata.namespace.clone().unwrap_or_default());
+    }
+    if columns.labels {
+        let labels = metadata.labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
+        let labels = labels.collect::<Vec<_>>().join(",");
+        cells.push(if labels.is_empty() { "<none>".into() } else { labels });
+    }
+    cells
+}
+
+/// What is used of requests, and of limits.
+fn summaries(quota: &HierarchicalResourceQuota) -> (String, String) {
+    let none = BTreeMap::new();
+    let status = quota.status.as_ref();
+    let hard = status.and_then(|it| it.hard.as_ref()).unwrap_or(&none);
+    let used = status.and_then(|it| it.used.as_ref()).unwrap_or(&none);
+    let line = |(name, hard): (&String, &Quantity)| {
+        let used = used.get(name).map_or("0", |it| &it.0);
+        (name.starts_with("limits."), format!("{name}: {used}/{}", hard.0))
+    };
+    let (limits, requests): (Vec<_>, Vec<_>) = hard.iter().map(line).partition(|(is_limit, _)| *is_limit);
+    let joined = |lines: Vec<(bool, String)>| lines.into_iter().map(|it| it.1).collect::<Vec<_>>().join(", ");
+    (joined(requests), joined(limits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quota(namespace: &str, name: &str, hard: &serde_json::Value) -> HierarchicalResourceQuota {
+        serde_json::from_value(json!({
+            "metadata": {
+                "name": name, "namespace": namespace, "creationTimestamp": "2026-01-01T00:00:00Z",
+                "labels": if name == "plain" { json!({}) } else { json!({ "b": "2", "a": "1" }) },
+            },
+            "status": { "hard": hard, "used": { "services": "1", "limits.cpu": "500m" } },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_table_is_hnc_s() {
+        let now: Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
+        let hard = json!({ "services": 1, "pods": "4", "limits.cpu": "1500m" });
+        let quotas = [quota("acme-org", "acme-org-hrq", &hard)];
+        let plain = Columns { namespace: false, labels: false };
+        let wanted = "\
+NAME           AGE   REQUEST                    LIMIT
+acme-org-hrq   90s   pods: 0/4, services: 1/1   limits.cpu: 500m/1500m
+";
+        assert_eq!(text(&quotas, plain, now), wanted);
+        let both = Columns { namespace: true, labels: true };
+        let quotas = [quota("n", "plain", &json!({ "pods": "1" })), quota("n", "x", &json!({ "pods": "1" }))];
+        let wanted = "\
+NAMESPACE   NAME    AGE   REQUEST     LIMIT   LABELS
+n           plain   90s   pods: 0/1           <none>
+n           x       90s   pods: 0/1           a=1,b=2
+";
+        assert_eq!(text(&quotas, both, now), wanted);
+    }
+}

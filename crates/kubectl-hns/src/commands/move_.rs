@@ -1,0 +1,120 @@
+//! `move`: a namespace, whatever it is, below another parent.
+
+use clap::Args;
+use hns_api::labels;
+use k8s_openapi::api::core::v1::Namespace;
+
+use super::relocation::{self, Situation, Step};
+use crate::evidence::unreadable;
+use crate::session::Session;
+use crate::wait::{Progress, WaitArgs, until};
+use crate::{Failure, Terminal};
+
+/// Move a namespace, and everything below it, below another parent.
+///
+/// Shows what will be written and asks. Works for full namespaces and for subnamespaces; the latter stay subnamespaces. No
+/// namespace is deleted at any moment; if the command is interrupted, running it again finishes the move.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// Its new parent.
+    #[arg(long, value_name = "PARENT")]
+    to: String,
+
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let (name, to) = (&*arguments.namespace, &*arguments.to);
+    is_possible(session, name, to).await?;
+    let situation = relocation::look(session, name, &[to]).await?;
+    for note in &situation.notes {
+        terminal.note(note);
+    }
+    let steps = relocation::move_to(&situation, to);
+    if steps.is_empty() {
+        terminal.line(&format!("{name} is below {to} already; unchanged"));
+    } else {
+        relocation::check_rights(session, name, &steps).await?;
+        relocation::agree(terminal, &heading(&situation, to), name, &steps, arguments.yes)?;
+        make(session, terminal, &situation, &steps).await?;
+        terminal.line(&format!("Moved {name} below {to}"));
+    }
+    if arguments.wait.is_wanted(true) {
+        arrive(arguments, session, terminal).await?;
+    }
+    Ok(())
+}
+
+fn heading(situation: &Situation, to: &str) -> String {
+    let Situation { name, subnamespace_of, parent, .. } = situation;
+    let is = match (subnamespace_of, parent) {
+        (Some(of), _) => format!("a subnamespace of {of}"),
+        (None, Some(parent)) => format!("a child of {parent}"),
+        (None, None) => "a root".into(),
+    };
+    format!("Moving {name}, {is}, below {to}:")
+}
+
+/// Refuses early what the API server would refuse in the middle.
+async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Failure> {
+    if name == to {
+        return Err(Failure::new(format!("Error: {name} cannot be its own parent")));
+    }
+    let api = session.all::<Namespace>();
+    let parent = session.call(api.get_metadata(to)).await.map_err(|problem| unreadable(to, &problem))?;
+    let marks = parent.metadata.labels.unwrap_or_default();
+    if marks.contains_key(&labels::tree_label(name)) {
+        return Err(Failure::new(format!("Error: {to} is below {name}, so it cannot be its parent"))
+            .or_else(format!("Move {to} away first.")));
+    }
+    Ok(())
+}
+
+/// Makes the steps, each of which may be the last if this is interrupted.
+pub(super) async fn make(
+    session: &Session,
+    terminal: &Terminal,
+    situation: &Situation,
+    steps: &[Step],
+) -> Result<(), Failure> {
+    for (place, step) in steps.iter().enumerate() {
+        relocation::perform(session, situation, step).await?;
+        terminal.line(&format!("[{}/{}] {}", place + 1, steps.len(), step.line(&situation.name)));
+    }
+    Ok(())
+}
+
+async fn arrive(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+    let (name, to) = (&*arguments.namespace, &*arguments.to);
+    let deadline = arguments.wait.deadline();
+    let place = format!("{name} is in its new place");
+    until(terminal, &place, deadline, async || relocation::progress(session, name, Some(to)).await).await?;
+    let mut notes = Vec::new();
+    let copies = format!("the copies in {name} and below are right");
+    until(terminal, &copies, deadline, async || {
+        relocation::copies(session, name, &mut notes).await as Result<Progress, Failure>
+    })
+    .await?;
+    for note in &notes {
+        terminal.note(note);
+    }
+    if notes.is_empty() {
+        terminal.line(&format!("{name} and everything below it has arrived; all copies are there"));
+    } else {
+        terminal.line(&format!("{name} and everything below it has arrived"));
+    }
+    Ok(())
+}

@@ -1,0 +1,423 @@
+//! Moving a namespace, and making it a subnamespace or a full one: which writes that takes, in which order, with which
+//! rights, and whether it has arrived.
+//!
+//! The order is the point. The annotation on the namespace decides whose subnamespace it is, so it is changed before any
+//! anchor goes: an anchor that is deleted then cannot take the namespace along. After an interruption at any place nothing is lost,
+//! and what is left to do follows from what is there.
+
+mod perform;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use forest::Name;
+use hns_api::{KeyValue, annotations, labels};
+use k8s_openapi::api::authorization::v1::{
+    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::core::ApiResource;
+use serde_json::Value;
+
+use super::hierarchy;
+use crate::copies::Objects;
+use crate::evidence::{self, unreadable};
+use crate::failure::Problem;
+use crate::session::Session;
+use crate::wait::Progress;
+use crate::{Failure, Terminal};
+
+pub(super) use self::perform::perform;
+
+/// What a namespace is, as far as its place is concerned.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Situation {
+    pub(super) name: String,
+    /// The annotation that makes it a subnamespace of this one.
+    pub(super) subnamespace_of: Option<String>,
+    /// The parent in its `HierarchyConfiguration`.
+    pub(super) parent: Option<String>,
+    /// The namespaces that hold an anchor of its name.
+    pub(super) anchors: Vec<String>,
+    /// What its anchor, or else its `HierarchyConfiguration`, hands it: an anchor's `spec`.
+    pub(super) handed: Handed,
+    /// What could not be read.
+    pub(super) notes: Vec<String>,
+}
+
+/// Managed labels and annotations, as the `spec` of an anchor holds them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Handed {
+    pub(super) labels: Option<Vec<KeyValue>>,
+    pub(super) annotations: Option<Vec<KeyValue>>,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Change the parent in the `HierarchyConfiguration`.
+    SetParent { to: String },
+    /// Say on the namespace whose subnamespace it is.
+    Annotate { from: Option<String>, to: Option<String> },
+    /// Create the anchor in this namespace.
+    CreateAnchor { parent: String },
+    /// Delete the anchor in this namespace, once it no longer holds the namespace.
+    DeleteAnchor { parent: String },
+}
+
+impl Step {
+    /// As a line of a plan.
+    pub(super) fn line(&self, name: &str) -> String {
+        let key = annotations::SUBNAMESPACE_OF;
+        match self {
+            Self::SetParent { to } => format!("set the parent of {name} to {to}"),
+            Self::Annotate { to: Some(to), from: None } => {
+                format!("annotate namespace {name} with {key}={to}")
+            }
+            Self::Annotate { to: Some(to), from: Some(from) } => {
+                format!("annotate namespace {name} with {key}={to} (now {from})")
+            }
+            Self::Annotate { to: None, .. } => format!("remove the annotation {key} from namespace {name}"),
+            Self::CreateAnchor { parent } => format!("create the subnamespace anchor {name} in {parent}"),
+            Self::DeleteAnchor { parent } => {
+                format!(
+                    "delete the subnamespace anchor {name} in {parent}, which by then no longer holds {name}"
+                )
+            }
+        }
+    }
+
+    /// What one must be allowed to do for it.
+    fn right(&self, name: &str) -> Right {
+        let ours = |verb, resource, namespace: &str| Right {
+            verb,
+            group: hns_api::GROUP,
+            resource,
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        match self {
+            Self::SetParent { .. } => {
+                Right { name: String::new(), ..ours("update", "hierarchyconfigurations", name) }
+            }
+            Self::Annotate { .. } => Right { group: "", ..ours("update", "namespaces", name) },
+            Self::CreateAnchor { parent } => {
+                Right { name: String::new(), ..ours("create", "subnamespaceanchors", parent) }
+            }
+            Self::DeleteAnchor { parent } => ours("delete", "subnamespaceanchors", parent),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Right {
+    verb: &'static str,
+    group: &'static str,
+    resource: &'static str,
+    namespace: String,
+    name: String,
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, group, resource, namespace, .. } = self;
+        match *resource {
+            "namespaces" => write!(f, "{verb} the namespace {namespace}"),
+            _ => write!(f, "{verb} {resource}.{group} in {namespace}"),
+        }
+    }
+}
+
+/// What moves the namespace below `to`, or ends a move that was interrupted.
+pub(super) fn move_to(situation: &Situation, to: &str) -> Vec<Step> {
+    let Situation { subnamespace_of, parent, anchors, .. } = situation;
+    if subnamespace_of.is_none() {
+        let there = parent.as_deref() == Some(to);
+        return if there { Vec::new() } else { vec![Step::SetParent { to: to.to_owned() }] };
+    }
+    let mut steps = Vec::new();
+    if subnamespace_of.as_deref() != Some(to) {
+        steps.push(Step::Annotate { from: subnamespace_of.clone(), to: Some(to.to_owned()) });
+    }
+    if !anchors.iter().any(|it| it == to) {
+        steps.push(Step::CreateAnchor { parent: to.to_owned() });
+    }
+    steps.extend(anchors.iter().filter(|it| *it != to).cloned().map(|parent| Step::DeleteAnchor { parent }));
+    steps
+}
+
+/// What makes a subnamespace a full namespace with the same parent.
+pub(super) fn to_full(situation: &Situation) -> Result<Vec<Step>, Failure> {
+    let Situation { name, subnamespace_of, parent, anchors, .. } = situation;
+    let mut steps = Vec::new();
+    if let Some(of) = subnamespace_of {
+        // Otherwise the namespace would be without a parent in between.
+        if parent.as_ref() != Some(of) {
+            return Err(Failure::new(format!(
+                "Error: {name} is a subnamespace of {of}, and its parent is not {of} yet"
+            ))
+            .or_else("The controller is about to set the parent: try again in a moment."));
+        }
+        steps.push(Step::Annotate { from: subnamespace_of.clone(), to: None });
+    }
+    steps.extend(anchors.iter().cloned().map(|parent| Step::DeleteAnchor { parent }));
+    Ok(steps)
+}
+
+/// What makes a full namespace a subnamespace of its parent.
+pub(super) fn to_sub(situation: &Situation) -> Result<Vec<Step>, Failure> {
+    let Situation { name, subnamespace_of, parent, anchors, .. } = situation;
+    let Some(of) = subnamespace_of.as_ref().or(parent.as_ref()) else {
+        return Err(Failure::new(format!("Error: {name} has no parent that it could be a subnamespace of"))
+            .or_else(format!("Give it one first: `kubectl hns move {name} --to PARENT`.")));
+    };
+    let mut steps = Vec::new();
+    if subnamespace_of.is_none() {
+        steps.push(Step::Annotate { from: None, to: Some(of.clone()) });
+    }
+    if !anchors.contains(of) {
+        steps.push(Step::CreateAnchor { parent: of.clone() });
+    }
+    Ok(steps)
+}
+
+/// Reads what a namespace is; `also` may hold an anchor of it, beside its present parents.
+pub(super) async fn look(session: &Session, name: &str, also: &[&str]) -> Result<Situation, Failure> {
+    let namespaces = session.all::<Namespace>();
+    let namespace = session.call(namespaces.get_metadata(name)).await.map_err(|it| unreadable(name, &it))?;
+    let object = hierarchy::read(session, name).await?;
+    let value =
+        |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
+    let mut situation = Situation {
+        name: name.to_owned(),
+        subnamespace_of: value(annotations::SUBNAMESPACE_OF),
+        parent: hierarchy::spec(&object).parent,
+        handed: handed(&object.data),
+        ..Situation::default()
+    };
+    let own = [situation.subnamespace_of.clone(), situation.parent.clone()];
+    let likely: BTreeSet<String> =
+        own.into_iter().flatten().chain(also.iter().map(|it| (*it).to_owned())).collect();
+    for anchor in anchors(session, name, &likely, &mut situation.notes).await? {
+        if anchor.metadata.deletion_timestamp.is_some() {
+            continue;
+        }
+        let namespace = anchor.metadata.namespace.clone().unwrap_or_default();
+        let decides = situation.subnamespace_of.as_ref() == Some(&namespace) || situation.anchors.is_empty();
+        if decides && situation.subnamespace_of.is_some() {
+            situation.handed = handed(&anchor.data);
+        }
+        situation.anchors.push(namespace);
+    }
+    Ok(situation)
+}
+
+fn handed(data: &Value) -> Handed {
+    let list = |field: &str| serde_json::from_value(data["spec"][field].clone()).ok().flatten();
+    Handed { labels: list("labels"), annotations: list("annotations") }
+}
+
+/// The anchors of that name: of the whole cluster or, for a user who may not list them, in `likely` namespaces.
+async fn anchors(
+    session: &Session,
+    name: &str,
+    likely: &BTreeSet<String>,
+    notes: &mut Vec<String>,
+) -> Result<Vec<DynamicObject>, Failure> {
+    let failed = |problem: Problem| Failure::because("subnamespaceanchors cannot be read", &problem);
+    let everywhere = Api::<DynamicObject>::all_with(session.client.clone(), &evidence::anchors());
+    let of_that_name = ListParams::default().fields(&format!("metadata.name={name}"));
+    match session.list(&everywhere, &of_that_name).await {
+        Ok(found) => return Ok(found),
+        Err(problem) if problem.is_forbidden() => {}
+        Err(problem) => return Err(failed(problem)),
+    }
+    notes.push(format!(
+        "you may not list subnamespaceanchors in the whole cluster, so they were looked for in {} alone",
+        likely.iter().cloned().collect::<Vec<_>>().join(", ")
+    ));
+    let mut found = Vec::new();
+    for namespace in likely {
+        match session.call(anchors_in(session, namespace).get_opt(name)).await {
+            Ok(anchor) => found.extend(anchor),
+            Err(problem) if problem.is_forbidden() => {
+                notes.push(format!("you may not read subnamespaceanchors in {namespace}"));
+            }
+            Err(problem) => return Err(failed(problem)),
+        }
+    }
+    Ok(found)
+}
+
+fn anchors_in(session: &Session, namespace: &str) -> Api<DynamicObject> {
+    Api::namespaced_with(session.client.clone(), namespace, &evidence::anchors())
+}
+
+fn namespaces(session: &Session) -> Api<DynamicObject> {
+    Api::all_with(session.client.clone(), &ApiResource::erase::<Namespace>(&()))
+}
+
+/// Fails if the user lacks a right that one of the steps needs, and names all of them.
+pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
+    let reviews = session.all::<SelfSubjectAccessReview>();
+    let mut missing = Vec::new();
+    for right in steps.iter().map(|step| step.right(name)) {
+        let attributes = ResourceAttributes {
+            verb: Some(right.verb.to_owned()),
+            group: Some(right.group.to_owned()),
+            resource: Some(right.resource.to_owned()),
+            namespace: Some(right.namespace.clone()),
+            name: Some(right.name.clone()),
+            ..ResourceAttributes::default()
+        };
+        let review = SelfSubjectAccessReview {
+            metadata: ObjectMeta::default(),
+            spec: SelfSubjectAccessReviewSpec {
+                resource_attributes: Some(attributes),
+                ..SelfSubjectAccessReviewSpec::default()
+            },
+            status: None,
+        };
+        let answer = session.call(reviews.create(&PostParams::default(), &review)).await;
+        let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
+        if !answer.status.is_some_and(|status| status.allowed) {
+            missing.push(right.to_string());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    missing.dedup();
+    Err(Failure::new(format!(
+        "Error: you may not {}, which this needs; nothing was changed",
+        missing.join(", nor ")
+    ))
+    .or_else("Ask an administrator for the right, or to do it for you."))
+}
+
+/// Prints the plan and asks, unless that is not wanted.
+pub(super) fn agree(
+    terminal: &Terminal,
+    heading: &str,
+    name: &str,
+    steps: &[Step],
+    yes: bool,
+) -> Result<(), Failure> {
+    terminal.line(heading);
+    for (place, step) in steps.iter().enumerate() {
+        terminal.line(&format!("  {}. {}", place + 1, step.line(name)));
+    }
+    if yes || terminal.asks("Go on?")? {
+        return Ok(());
+    }
+    Err(Failure::new("Nothing was changed"))
+}
+
+/// How far the namespace and everything below it is on its way to `parent`.
+pub(super) async fn progress(
+    session: &Session,
+    name: &str,
+    parent: Option<&str>,
+) -> Result<Progress, Failure> {
+    let failed = |problem: Problem| Failure::because("the new place cannot be looked at", &problem);
+    let hierarchies = hierarchy::api(session, name);
+    let object = session.call(hierarchies.get_opt(hns_api::names::HIERARCHY_CONFIGURATION)).await;
+    let object = object.map_err(failed)?;
+    let present = object.as_ref().map(hierarchy::spec).unwrap_or_default().parent;
+    if present.as_deref() != parent {
+        return Ok(Progress::missing(format!(
+            "the parent of {name} is {}",
+            present.as_deref().unwrap_or("none")
+        )));
+    }
+    let halted = object.iter().flat_map(hierarchy::conditions).find_map(|condition| {
+        (condition["type"] == hns_api::conditions::ACTIVITIES_HALTED)
+            .then(|| condition["message"].to_string())
+    });
+    if let Some(message) = halted {
+        return Ok(Progress::missing(format!("{name} is halted: {message}")));
+    }
+    let api = session.all::<Namespace>();
+    let above = match parent {
+        None => Marks::new(),
+        Some(parent) => depths(&session.call(api.get_metadata(parent)).await.map_err(failed)?.metadata),
+    };
+    let below = ListParams::default().labels(&labels::tree_label(name));
+    let members = match session.list_metadata(&api, &below).await {
+        Err(problem) if problem.is_forbidden() => {
+            vec![session.call(api.get_metadata(name)).await.map_err(failed)?]
+        }
+        other => other.map_err(failed)?,
+    };
+    let members: Vec<(String, Marks)> = members
+        .iter()
+        .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
+        .collect();
+    Ok(placed(name, &above, &members))
+}
+
+/// Depths by ancestor, as tree labels give them.
+type Marks = std::collections::BTreeMap<String, u64>;
+
+fn depths(metadata: &ObjectMeta) -> Marks {
+    let depth = |(key, value): (&String, &String)| {
+        Some((labels::tree_label_namespace(key)?.to_owned(), value.parse().ok()?))
+    };
+    metadata.labels.iter().flatten().filter_map(depth).collect()
+}
+
+/// Whether all members of the tree below `name` bear the labels of what is `above` it, and of nothing else.
+fn placed(name: &str, above: &Marks, members: &[(String, Marks)]) -> Progress {
+    let inside: BTreeSet<&str> = members.iter().map(|(member, _)| &**member).collect();
+    let is_right = |(_, marks): &&(String, Marks)| {
+        let Some(own) = marks.get(name) else { return false };
+        let right = above.iter().all(|(ancestor, depth)| marks.get(ancestor) == Some(&(depth + own + 1)));
+        right && marks.keys().all(|it| above.contains_key(it) || inside.contains(&**it))
+    };
+    let done = members.iter().filter(is_right).count();
+    if !members.is_empty() && done == members.len() {
+        return Progress::Done;
+    }
+    let missing = members.iter().find(|it| !is_right(it)).map_or(name, |(member, _)| member);
+    Progress::Part(to_u64(done), to_u64(members.len().max(1)), format!("the tree labels of {missing}"))
+}
+
+/// How far the copies in the namespace and everything below it are. What the user may not see is left out, and noted.
+pub(super) async fn copies(
+    session: &Session,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> Result<Progress, Failure> {
+    let evidence = evidence::read(session, &[name.to_owned()]).await?;
+    if !evidence.notes.is_empty() {
+        *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];
+        return Ok(Progress::Done);
+    }
+    let objects = Objects::read(session, &evidence).await?;
+    notes.clone_from(&objects.notes);
+    let tree = BTreeSet::from_iter(below(&evidence.forest(), name));
+    let wrong = objects.wrong(&tree);
+    let Some(first) = wrong.first() else { return Ok(Progress::Done) };
+    let missing = format!("{} {} in {}", first.resource, first.name, first.namespace);
+    let total = objects.copies(&tree) + wrong.iter().filter(|it| it.source.is_some()).count();
+    Ok(Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing))
+}
+
+fn below(forest: &forest::Forest, name: &str) -> Vec<Name> {
+    let mut all = vec![Name::from(name)];
+    let mut next = 0;
+    while let Some(name) = all.get(next).cloned() {
+        next += 1;
+        let children = forest.children(&name).into_iter().filter(|child| !all.contains(child));
+        all.extend(children.collect::<Vec<_>>());
+    }
+    all
+}
+
+fn to_u64(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,182 @@
+//! The writes of a relocation, one after the other. Each may find that it has been made already.
+
+use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states, annotations};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use std::time::Duration;
+
+use super::{Situation, Step, anchors_in, namespaces};
+use crate::Failure;
+use crate::commands::hierarchy::{self, Edit, NewParent};
+use crate::failure::Problem;
+use crate::session::Session;
+
+/// How long a webhook may take to hear of the write before; it waits for its own cache as well.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(250);
+
+/// Makes the write of one step.
+///
+/// # Errors
+/// It was refused, or what it waits for does not happen. What was done before stays, and the same command goes on from there.
+pub(in crate::commands) async fn perform(
+    session: &Session,
+    situation: &Situation,
+    step: &Step,
+) -> Result<(), Failure> {
+    let name = &*situation.name;
+    let done = match step {
+        Step::SetParent { to } => set_parent(session, name, to).await?,
+        Step::Annotate { from, to } => annotate(session, name, from.as_deref(), to.as_deref()).await,
+        Step::CreateAnchor { parent } => create_anchor(session, situation, parent).await,
+        Step::DeleteAnchor { parent } => delete_anchor(session, name, parent).await?,
+    };
+    done.map_err(|problem| {
+        let failure = Failure::could_not(step.line(name), &problem);
+        let again = "Nothing is lost; the same command goes on from here once the reason is gone.";
+        let way_out = failure.way_out.clone().map_or_else(|| again.to_owned(), |it| format!("{it}\n{again}"));
+        failure.or_else(way_out)
+    })
+}
+
+async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<(), Problem>, Failure> {
+    let object = hierarchy::read(session, name).await?;
+    let edit = Edit { parent: Some(NewParent::This(to.to_owned())), ..Edit::default() };
+    Ok(hierarchy::write(session, name, object, &edit).await)
+}
+
+/// Writes the namespace as it was read but for the annotation, unless somebody else has changed that one.
+async fn annotate(
+    session: &Session,
+    name: &str,
+    from: Option<&str>,
+    to: Option<&str>,
+) -> Result<(), Problem> {
+    let api = namespaces(session);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut namespace = session.call(api.get(name)).await?;
+        let present = namespace.metadata.annotations.get_or_insert_default();
+        let seen = present.get(annotations::SUBNAMESPACE_OF).map(String::as_str).filter(|it| !it.is_empty());
+        if seen == to {
+            return Ok(());
+        }
+        if seen != from {
+            return Err(Problem::Unreachable(format!(
+                "somebody else has made it a subnamespace of {} meanwhile",
+                seen.unwrap_or("none")
+            )));
+        }
+        match to {
+            Some(to) => drop(present.insert(annotations::SUBNAMESPACE_OF.to_owned(), to.to_owned())),
+            None => drop(present.remove(annotations::SUBNAMESPACE_OF)),
+        }
+        match session.call(api.replace(name, &PostParams::default(), &namespace)).await {
+            Err(problem) if (problem.is_stale() || problem.is_passing()) && Instant::now() < deadline => {}
+            other => return other.map(drop),
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// A webhook that has not heard of the annotation yet takes the namespace for somebody else's.
+async fn create_anchor(session: &Session, situation: &Situation, parent: &str) -> Result<(), Problem> {
+    let api = session.within::<SubnamespaceAnchor>(parent);
+    let handed = situation.handed.clone();
+    let spec = SubnamespaceAnchorSpec { labels: handed.labels, annotations: handed.annotations };
+    let anchor = SubnamespaceAnchor::new(&situation.name, spec);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match session.call(api.create(&PostParams::default(), &anchor)).await {
+            Ok(_) => return Ok(()),
+            Err(problem) if is_there(&problem) => {
+                let present = session.call(api.get_metadata_opt(&situation.name)).await?;
+                if present.is_some_and(|it| it.metadata.deletion_timestamp.is_none()) {
+                    return Ok(());
+                }
+                // It is on its way out, and its name is free in a moment.
+                if Instant::now() >= deadline {
+                    return Err(problem);
+                }
+            }
+            Err(problem) if (problem.code() == 409 || problem.is_passing()) && Instant::now() < deadline => {}
+            Err(problem) => return Err(problem),
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether the API server itself, not a webhook, says that the object exists.
+fn is_there(problem: &Problem) -> bool {
+    matches!(problem, Problem::Refused(status) if status.reason == "AlreadyExists")
+}
+
+/// Deletes the anchor that was seen not to hold the namespace, in that very state, and waits until it is gone.
+async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Result<(), Problem>, Failure> {
+    let api = anchors_in(session, parent);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let anchor = match session.call(api.get_opt(name)).await {
+            Ok(Some(anchor)) => anchor,
+            Ok(None) => return Ok(Ok(())),
+            Err(problem) => return Ok(Err(problem)),
+        };
+        let going = anchor.metadata.deletion_timestamp.is_some();
+        if !going && releases(&anchor.data) {
+            let preconditions = Preconditions {
+                uid: anchor.metadata.uid.clone(),
+                resource_version: anchor.metadata.resource_version.clone(),
+            };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match session.call(api.delete(name, &params)).await {
+                Ok(_) => {}
+                Err(problem) if problem.is_not_found() => return Ok(Ok(())),
+                Err(problem) if problem.code() == 409 || problem.is_passing() => {}
+                Err(problem) => return Ok(Err(problem)),
+            }
+        }
+        if Instant::now() >= deadline && going {
+            // It is deleted, and held by somebody else's finalizer.
+            return Ok(Ok(()));
+        }
+        if Instant::now() >= deadline {
+            let state = anchor.data["status"]["status"].as_str().unwrap_or("unknown").to_owned();
+            return Err(Failure::new(format!(
+                "Error: the anchor {name} in {parent} is still in state {state}, so it was not deleted: it might take the \
+                 namespace along"
+            ))
+            .or_else(
+                "The controller has not looked at it yet; `kubectl hns doctor` says whether it runs. The same command goes on \
+                 from here.",
+            ));
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether the controller has seen that the namespace is not this anchor's.
+fn releases(data: &Value) -> bool {
+    data["status"]["status"] == anchor_states::CONFLICT
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_an_anchor_in_conflict_is_let_go() {
+        for (status, released) in [
+            (json!({ "status": { "status": "Conflict" } }), true),
+            (json!({ "status": { "status": "Ok" } }), false),
+            (json!({ "status": { "status": "Missing" } }), false),
+            (json!({ "status": {} }), false),
+            (json!({}), false),
+        ] {
+            assert_eq!(releases(&status), released, "{status}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Which steps follow from which situation, and when a tree has arrived.
+
+use super::*;
+
+fn situation(of: Option<&str>, parent: Option<&str>, anchors: &[&str]) -> Situation {
+    let text = |it: &str| it.to_owned();
+    Situation {
+        name: "n".into(),
+        subnamespace_of: of.map(text),
+        parent: parent.map(text),
+        anchors: anchors.iter().copied().map(text).collect(),
+        ..Situation::default()
+    }
+}
+
+fn lines(steps: &[Step]) -> Vec<String> {
+    steps.iter().map(|step| step.line("n")).collect()
+}
+
+#[test]
+fn a_full_namespace_moves_by_its_parent() {
+    assert_eq!(lines(&move_to(&situation(None, Some("o"), &[]), "p")), ["set the parent of n to p"]);
+    assert_eq!(lines(&move_to(&situation(None, None, &[]), "p")), ["set the parent of n to p"]);
+    assert!(move_to(&situation(None, Some("p"), &[]), "p").is_empty());
+}
+
+#[test]
+fn a_subnamespace_is_never_moved_by_deleting_first() {
+    let steps = move_to(&situation(Some("o"), Some("o"), &["o"]), "p");
+    assert_eq!(
+        lines(&steps),
+        [
+            "annotate namespace n with hnc.x-k8s.io/subnamespace-of=p (now o)",
+            "create the subnamespace anchor n in p",
+            "delete the subnamespace anchor n in o, which by then no longer holds n",
+        ]
+    );
+}
+
+/// Whatever of a move has been done, the rest is what a second run does.
+#[test]
+fn a_move_goes_on_where_it_was_interrupted() {
+    let states = [
+        (situation(Some("o"), Some("o"), &["o"]), 3),
+        (situation(Some("p"), Some("o"), &["o"]), 2),
+        (situation(Some("p"), Some("p"), &["o"]), 2),
+        (situation(Some("p"), Some("p"), &["o", "p"]), 1),
+        (situation(Some("p"), Some("p"), &["p"]), 0),
+    ];
+    let full = move_to(&states[0].0, "p");
+    for (state, left) in states {
+        let steps = move_to(&state, "p");
+        assert_eq!(steps, full[full.len() - left..], "{state:?}");
+    }
+}
+
+#[test]
+fn conversions_keep_the_parent() {
+    let sub = situation(Some("o"), Some("o"), &["o"]);
+    assert_eq!(
+        lines(&to_full(&sub).unwrap()),
+        [
+            "remove the annotation hnc.x-k8s.io/subnamespace-of from namespace n",
+            "delete the subnamespace anchor n in o, which by then no longer holds n",
+        ]
+    );
+    assert!(to_full(&situation(Some("o"), None, &["o"])).is_err(), "it would be without a parent");
+    assert_eq!(lines(&to_full(&situation(None, Some("o"), &["o"])).unwrap()).len(), 1, "the second run");
+    assert!(to_full(&situation(None, Some("o"), &[])).unwrap().is_empty());
+
+    let full = situation(None, Some("o"), &[]);
+    assert_eq!(
+        lines(&to_sub(&full).unwrap()),
+        ["annotate namespace n with hnc.x-k8s.io/subnamespace-of=o", "create the subnamespace anchor n in o"]
+    );
+    assert_eq!(lines(&to_sub(&situation(Some("o"), Some("o"), &[])).unwrap()).len(), 1, "the second run");
+    assert!(to_sub(&situation(Some("o"), Some("o"), &["o"])).unwrap().is_empty());
+    assert!(to_sub(&situation(None, None, &[])).unwrap_err().way_out.is_some());
+}
+
+#[test]
+fn rights_are_named_as_people_ask_for_them() {
+    let steps = move_to(&situation(Some("o"), Some("o"), &["o"]), "p");
+    let rights: Vec<String> = steps.iter().map(|step| step.right("n").to_string()).collect();
+    assert_eq!(
+        rights,
+        [
+            "update the namespace n",
+            "create subnamespaceanchors.hnc.x-k8s.io in p",
+            "delete subnamespaceanchors.hnc.x-k8s.io in o",
+        ]
+    );
+}
+
+fn marks(pairs: &[(&str, u64)]) -> Marks {
+    pairs.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect()
+}
+
+#[test]
+fn a_tree_has_arrived_when_all_its_labels_say_so() {
+    let above = marks(&[("p", 0), ("root", 1)]);
+    let moved = ("n".to_owned(), marks(&[("n", 0), ("p", 1), ("root", 2)]));
+    let child = ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
+    assert_eq!(placed("n", &above, &[moved.clone(), child.clone()]), Progress::Done);
+    for late in [
+        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2)])),
+        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 2)])),
+        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 3), ("old", 2)])),
+    ] {
+        let seen = placed("n", &above, &[moved.clone(), late.clone()]);
+        assert_eq!(seen, Progress::Part(1, 2, "the tree labels of c".into()), "{late:?}");
+    }
+    assert!(matches!(placed("n", &above, &[]), Progress::Part(0, 1, _)), "nothing seen is nothing done");
+    let lone = ("n".to_owned(), marks(&[("n", 0)]));
+    assert_eq!(placed("n", &Marks::new(), &[lone]), Progress::Done, "a root");
+}

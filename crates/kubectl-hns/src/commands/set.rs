@@ -1,0 +1,234 @@
+//! `set`: the parent of a namespace, and whether it may be deleted with everything below.
+
+use clap::Args;
+
+use super::hierarchy::{self, Edit, NewParent, Spec};
+use crate::flags::Switch;
+use crate::session::Session;
+use crate::wait::{WaitArgs, until};
+use crate::{Failure, Terminal};
+
+/// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// Take its parent away.
+    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    root: Option<Switch>,
+
+    /// Give it this parent.
+    #[arg(short, long, value_name = "NAMESPACE")]
+    parent: Option<String>,
+
+    /// Allow that subnamespaces are deleted with it.
+    #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    allow: Option<Switch>,
+
+    /// Forbid that subnamespaces are deleted with it.
+    #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    forbid: Option<Switch>,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+/// What is to be set.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Wish {
+    pub(super) root: bool,
+    pub(super) parent: Option<String>,
+    pub(super) allow: bool,
+    pub(super) forbid: bool,
+}
+
+/// What is said, and what is to be written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) lines: Vec<String>,
+    pub(super) edit: Edit,
+    changes: usize,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let name = &*arguments.namespace;
+    let wish = Wish {
+        // HNC's flag counts whatever its value.
+        root: arguments.root.is_some(),
+        parent: arguments.parent.clone().filter(|parent| !parent.is_empty()),
+        allow: Switch::is_on(arguments.allow),
+        forbid: Switch::is_on(arguments.forbid),
+    };
+    wish.is_sensible()?;
+    let object = hierarchy::read(session, name).await?;
+    let outcome = outcome(name, &hierarchy::spec(&object), &wish);
+    for line in &outcome.lines {
+        terminal.line(line);
+    }
+    if outcome.changes == 0 {
+        terminal.line("No changes made");
+        return Ok(());
+    }
+    hierarchy::write(session, name, object, &outcome.edit)
+        .await
+        .map_err(|problem| could_not(name, &problem))?;
+    terminal.line(&updated(name, outcome.changes));
+    if let Some(parent) = &outcome.edit.parent
+        && arguments.wait.is_wanted(false)
+    {
+        arrived(arguments, parent.name(), session, terminal).await?;
+    }
+    Ok(())
+}
+
+async fn arrived(
+    arguments: &Arguments,
+    parent: Option<&str>,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let name = &*arguments.namespace;
+    let what = format!("{name} is in its new place");
+    let deadline = arguments.wait.deadline();
+    until(terminal, &what, deadline, async || super::relocation::progress(session, name, parent).await).await
+}
+
+pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failure {
+    Failure::could_not(format!("update the hierarchical configuration of {name}"), problem)
+}
+
+/// HNC's words, its spelling included.
+fn updated(name: &str, changes: usize) -> String {
+    let properties = if changes == 1 { "property" } else { "properties" };
+    format!("Succesfully updated {changes} {properties} of the hierarchical configuration of {name}")
+}
+
+impl Wish {
+    fn is_sensible(&self) -> Result<(), Failure> {
+        if self.root && self.parent.is_some() {
+            return Err(Failure::new(
+                "Cannot give the namespace a parent and make it a root at the same time",
+            ));
+        }
+        if self.allow && self.forbid {
+            return Err(Failure::new(
+                "Cannot set both --allowCascadingDeletion and --forbidCascadingDeletion",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// What `wish` changes in the namespace `name`, whose configuration is `present`.
+pub(super) fn outcome(name: &str, present: &Spec, wish: &Wish) -> Outcome {
+    let mut outcome = Outcome::default();
+    if wish.root {
+        outcome.make_root(name, present);
+    }
+    if let Some(parent) = &wish.parent {
+        outcome.give_parent(name, present, parent);
+    }
+    if wish.allow || wish.forbid {
+        outcome.cascade(name, present, wish.allow);
+    }
+    outcome
+}
+
+impl Outcome {
+    fn make_root(&mut self, name: &str, present: &Spec) {
+        match &present.parent {
+            // The blank at the end is HNC's.
+            None => self.lines.push(format!("{name} is already a root namespace; unchanged ")),
+            Some(parent) => {
+                self.lines.push(format!("Unsetting the parent of {name} (was previously {parent})"));
+                self.edit.parent = Some(NewParent::Nobody);
+                self.changes += 1;
+            }
+        }
+    }
+
+    fn give_parent(&mut self, name: &str, present: &Spec, parent: &str) {
+        let line = match &present.parent {
+            Some(old) if old == parent => {
+                self.lines.push(format!("Parent of {name} is already {parent}; unchanged"));
+                return;
+            }
+            Some(old) => format!("Changing the parent of {name} from {old} to {parent}"),
+            None => format!("Setting the parent of {name} to {parent}"),
+        };
+        self.lines.push(line);
+        self.edit.parent = Some(NewParent::This(parent.to_owned()));
+        self.changes += 1;
+    }
+
+    fn cascade(&mut self, name: &str, present: &Spec, allow: bool) {
+        if present.allows_cascading_deletion == allow {
+            self.lines.push(format!("Cascading deletion for '{name}' is already set to {allow}; unchanged"));
+            return;
+        }
+        let verb = if allow { "Allowing" } else { "Forbidding" };
+        self.lines.push(format!("{verb} cascading deletion on '{name}'"));
+        self.edit.allow_cascading_deletion = Some(allow);
+        self.changes += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(parent: &str, allows_cascading_deletion: bool) -> Spec {
+        Spec { parent: Some(parent.to_owned()).filter(|it| !it.is_empty()), allows_cascading_deletion }
+    }
+
+    fn said(present: &Spec, wish: &Wish) -> (Vec<String>, usize) {
+        let outcome = outcome("n", present, wish);
+        (outcome.lines, outcome.changes)
+    }
+
+    #[test]
+    fn every_line_is_hnc_s() {
+        let root = Wish { root: true, ..Wish::default() };
+        let parent = Wish { parent: Some("p".into()), ..Wish::default() };
+        let allow = Wish { allow: true, ..Wish::default() };
+        let forbid = Wish { forbid: true, ..Wish::default() };
+        for (present, wish, line, changes) in [
+            (spec("o", false), &root, "Unsetting the parent of n (was previously o)", 1),
+            (spec("", false), &root, "n is already a root namespace; unchanged ", 0),
+            (spec("", false), &parent, "Setting the parent of n to p", 1),
+            (spec("o", false), &parent, "Changing the parent of n from o to p", 1),
+            (spec("p", false), &parent, "Parent of n is already p; unchanged", 0),
+            (spec("", false), &allow, "Allowing cascading deletion on 'n'", 1),
+            (spec("", true), &allow, "Cascading deletion for 'n' is already set to true; unchanged", 0),
+            (spec("", true), &forbid, "Forbidding cascading deletion on 'n'", 1),
+            (spec("", false), &forbid, "Cascading deletion for 'n' is already set to false; unchanged", 0),
+        ] {
+            assert_eq!(said(&present, wish), (vec![line.to_owned()], changes), "{wish:?}");
+        }
+        assert_eq!(said(&spec("o", true), &Wish::default()), (Vec::new(), 0));
+        let both = Wish { parent: Some("p".into()), allow: true, ..Wish::default() };
+        assert_eq!(said(&spec("o", false), &both).1, 2);
+        assert_eq!(updated("n", 1), "Succesfully updated 1 property of the hierarchical configuration of n");
+        assert_eq!(
+            updated("n", 2),
+            "Succesfully updated 2 properties of the hierarchical configuration of n"
+        );
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        let root = Wish { root: true, parent: Some("p".into()), ..Wish::default() };
+        let cascade = Wish { allow: true, forbid: true, ..Wish::default() };
+        assert!(root.is_sensible().unwrap_err().text.ends_with("make it a root at the same time"));
+        assert!(cascade.is_sensible().unwrap_err().text.starts_with("Cannot set both"));
+    }
+}

@@ -1,0 +1,97 @@
+//! `tree`: the hierarchy as a drawing.
+
+use clap::{Args, ValueEnum};
+use forest::Name;
+
+use crate::evidence::{self, Evidence};
+use crate::flags::Switch;
+use crate::format::{self, render};
+use crate::picture::{self, Node, dot, mermaid, svg, text};
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+/// Draw the hierarchy below namespaces.
+///
+/// [s] marks subnamespaces; numbers in brackets stand for conditions, which are listed below the drawing. With -A,
+/// trees begin at namespaces without a parent, whose parent is missing, or that are in a cycle.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Where the trees begin.
+    #[arg(value_name = "NAMESPACE")]
+    roots: Vec<String>,
+
+    /// Draw all trees of the cluster.
+    #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_name = "BOOL")]
+    all_namespaces: Option<Switch>,
+
+    /// Draw it in this form.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Form>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+    /// Names alone, one a line.
+    Name,
+    /// A graph for Graphviz.
+    Dot,
+    /// A Mermaid flowchart.
+    Mermaid,
+    /// A picture.
+    Svg,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let all = Switch::is_on(arguments.all_namespaces);
+    if arguments.roots.is_empty() && !all {
+        return Err(Failure::new(
+            "Error: Must specify the root of the tree(s) to draw, or --all-namespaces (-A)",
+        ));
+    }
+    // Where all are wanted and may not be listed, there is at least one's own namespace.
+    let own = [session.namespace.clone()];
+    let asked = &arguments.roots;
+    let evidence = match (asked.is_empty(), evidence::read(session, asked).await?) {
+        (true, seen) if !seen.notes.is_empty() => evidence::read(session, &own).await?,
+        (_, seen) => seen,
+    };
+    let everything = asked.is_empty() && evidence.notes.is_empty();
+    let roots: Vec<Name> = match (everything, asked.is_empty()) {
+        (true, _) => picture::roots(&evidence),
+        (false, true) => own.iter().map(|it| Name::from(&**it)).collect(),
+        (false, false) => asked.iter().map(|it| Name::from(&**it)).collect(),
+    };
+    terminal.print(&drawn(&evidence, &roots, arguments.output, terminal)?);
+    for note in &evidence.notes {
+        terminal.note(note);
+    }
+    Ok(())
+}
+
+fn drawn(
+    evidence: &Evidence,
+    roots: &[Name],
+    form: Option<Form>,
+    terminal: &Terminal,
+) -> Result<String, Failure> {
+    let trees = picture::grow(evidence, roots);
+    let names = || trees.iter().flat_map(Node::all).map(|it| format!("namespace/{}", it.name));
+    match form {
+        None => Ok(text::draw(&trees, terminal.paint)),
+        Some(Form::Dot) => Ok(dot::draw(&trees)),
+        Some(Form::Mermaid) => Ok(mermaid::draw(&trees)),
+        Some(Form::Svg) => Ok(svg::draw(&trees)),
+        Some(Form::Json) => render(format::Format::Json, &serde_json::json!({ "trees": trees }), names()),
+        Some(Form::Yaml) => render(format::Format::Yaml, &serde_json::json!({ "trees": trees }), names()),
+        Some(Form::Name) => render(format::Format::Name, &(), names()),
+    }
+}

@@ -1,0 +1,220 @@
+//! A kubeconfig with flags over it: the one cluster, user and context that a command uses. Never touches a file.
+
+use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+use serde_json::{Value, json};
+
+use super::ConnectionArgs;
+use crate::Failure;
+use crate::flags::Switch;
+
+const NAME: &str = "chosen";
+
+/// The kubeconfig reduced to what is used, each flag in place of what the file says.
+///
+/// # Errors
+/// A context or cluster is named that is not there, or nothing says where the API server is.
+pub(super) fn chosen(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<Kubeconfig, Failure> {
+    let context = context(kubeconfig, args)?;
+    let cluster = args.cluster.as_deref().unwrap_or(&context.cluster);
+    let cluster = match kubeconfig.clusters.iter().find(|it| it.name == cluster) {
+        Some(found) => found.cluster.clone().unwrap_or_default(),
+        None if args.cluster.is_none() && (cluster.is_empty() || args.server.is_some()) => Cluster::default(),
+        None => return Err(Failure::new(format!("Error: the kubeconfig has no cluster {cluster:?}"))),
+    };
+    let user = args.user.as_deref().or(context.user.as_deref()).filter(|it| !it.is_empty());
+    let user = match user.map(|name| kubeconfig.auth_infos.iter().find(|it| it.name == name)) {
+        Some(Some(found)) => found.auth_info.clone().unwrap_or_default(),
+        Some(None) if args.user.is_some() => {
+            let name = args.user.as_deref().unwrap_or_default();
+            return Err(Failure::new(format!("Error: the kubeconfig has no user {name:?}")));
+        }
+        Some(None) | None => AuthInfo::default(),
+    };
+    let namespace = args.namespace.clone().or(context.namespace).filter(|it| !it.is_empty());
+    let context = Context { cluster: NAME.into(), user: Some(NAME.into()), namespace, ..Context::default() };
+    let mut result = Kubeconfig { current_context: Some(NAME.into()), ..Kubeconfig::default() };
+    result.clusters = vec![NamedCluster {
+        name: NAME.into(),
+        cluster: Some(server(cluster, args)?),
+        ..NamedCluster::default()
+    }];
+    result.auth_infos = vec![NamedAuthInfo {
+        name: NAME.into(),
+        auth_info: Some(credentials(user, args)?),
+        ..NamedAuthInfo::default()
+    }];
+    result.contexts =
+        vec![NamedContext { name: NAME.into(), context: Some(context), ..NamedContext::default() }];
+    Ok(result)
+}
+
+fn context(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<Context, Failure> {
+    let name = args.context.as_deref().or(kubeconfig.current_context.as_deref()).filter(|it| !it.is_empty());
+    let Some(name) = name else { return Ok(Context::default()) };
+    let found = kubeconfig.contexts.iter().find(|it| it.name == name);
+    found
+        .map(|it| it.context.clone().unwrap_or_default())
+        .ok_or_else(|| Failure::new(format!("Error: the kubeconfig has no context {name:?}")))
+}
+
+fn server(mut cluster: Cluster, args: &ConnectionArgs) -> Result<Cluster, Failure> {
+    if let Some(server) = &args.server {
+        // As kubectl: without a scheme it is plain HTTP.
+        let scheme = if server.contains("://") { "" } else { "http://" };
+        cluster.server = Some(format!("{scheme}{server}"));
+    }
+    if let Some(file) = &args.certificate_authority {
+        cluster.certificate_authority = Some(file.clone());
+        cluster.certificate_authority_data = None;
+    }
+    if let Some(name) = &args.tls_server_name {
+        cluster.tls_server_name = Some(name.clone());
+    }
+    if args.insecure_skip_tls_verify.is_some() {
+        cluster.insecure_skip_tls_verify = Some(Switch::is_on(args.insecure_skip_tls_verify));
+    }
+    if cluster.insecure_skip_tls_verify == Some(true) {
+        cluster.certificate_authority = None;
+        cluster.certificate_authority_data = None;
+    }
+    if cluster.server.is_none() {
+        return Err(Failure::new("Error: nothing says where the API server is")
+            .or_else("Give --context or --server, or set a current context: `kubectl config use-context`."));
+    }
+    Ok(cluster)
+}
+
+/// A token on the command line is the whole of the credentials, but for a client certificate.
+fn credentials(mut user: AuthInfo, args: &ConnectionArgs) -> Result<AuthInfo, Failure> {
+    if let Some(token) = &args.token {
+        // The field's type is that of a library we do not name; its text form is the token.
+        let only: Value = json!({ "token": token });
+        let only: AuthInfo =
+            serde_json::from_value(only).map_err(|error| Failure::new(format!("Error: --token: {error}")))?;
+        user.token = only.token;
+        (user.token_file, user.exec, user.auth_provider) = (None, None, None);
+        (user.username, user.password) = (None, None);
+    }
+    if let Some(file) = &args.client_certificate {
+        user.client_certificate = Some(file.clone());
+        user.client_certificate_data = None;
+    }
+    if let Some(file) = &args.client_key {
+        user.client_key = Some(file.clone());
+        user.client_key_data = None;
+    }
+    Ok(user)
+}
+
+/// Sets whom to act as.
+pub(super) fn impersonate(user: &mut AuthInfo, args: &ConnectionArgs) {
+    if let Some(name) = &args.as_user {
+        user.impersonate = Some(name.clone());
+        // Another user has other groups and another UID than the one in the file.
+        (user.impersonate_groups, user.impersonate_uid) = (None, None);
+    }
+    if !args.as_group.is_empty() {
+        user.impersonate_groups = Some(args.as_group.clone());
+    }
+    if let Some(uid) = &args.as_uid {
+        user.impersonate_uid = Some(uid.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+    }
+
+    fn args(line: &str) -> ConnectionArgs {
+        Line::parse_from(["x"].into_iter().chain(line.split_whitespace())).connection
+    }
+
+    fn file() -> Kubeconfig {
+        serde_json::from_value(json!({
+            "clusters": [
+                { "name": "one", "cluster": { "server": "https://one", "certificate-authority-data": "eA==" } },
+                { "name": "two", "cluster": { "server": "https://two" } },
+            ],
+            "users": [
+                { "name": "ann", "user": { "exec": { "command": "login" }, "as": "root", "as-groups": ["g"] } },
+                { "name": "bob", "user": { "token": "t" } },
+            ],
+            "contexts": [
+                { "name": "c1", "context": { "cluster": "one", "user": "ann", "namespace": "acme" } },
+                { "name": "c2", "context": { "cluster": "two", "user": "bob" } },
+            ],
+            "current-context": "c1",
+        }))
+        .unwrap()
+    }
+
+    /// Server, user and namespace of the choice.
+    fn choice(line: &str) -> Result<Value, String> {
+        let chosen = chosen(&file(), &args(line)).map_err(|failure| failure.text)?;
+        let value = serde_json::to_value(chosen).map_err(|error| error.to_string())?;
+        Ok(json!([
+            value["clusters"][0]["cluster"],
+            value["users"][0]["user"],
+            value["contexts"][0]["context"]["namespace"],
+        ]))
+    }
+
+    #[test]
+    fn the_context_says_everything_that_no_flag_does() {
+        let one = choice("").unwrap();
+        assert_eq!(one[0]["server"], "https://one");
+        assert_eq!(one[1]["exec"]["command"], "login");
+        assert_eq!(one[2], "acme");
+        let two = choice("--context c2").unwrap();
+        assert_eq!((&two[0]["server"], &two[1]["token"]), (&json!("https://two"), &json!("t")));
+        assert_eq!(two[2], Value::Null);
+    }
+
+    #[test]
+    fn each_flag_stands_in_for_its_field() {
+        let mixed = choice("--cluster two --user bob -n x").unwrap();
+        assert_eq!(mixed, json!([{ "server": "https://two" }, { "token": "t" }, "x"]));
+        let flags = choice("-s h:1 --certificate-authority ca --tls-server-name n").unwrap();
+        let wanted = json!({ "server": "http://h:1", "certificate-authority": "ca", "tls-server-name": "n" });
+        assert_eq!(flags[0], wanted);
+        let insecure = choice("--insecure-skip-tls-verify").unwrap();
+        assert_eq!(insecure[0], json!({ "server": "https://one", "insecure-skip-tls-verify": true }));
+        let certificate = choice("--client-certificate c --client-key k --user bob").unwrap();
+        assert_eq!(certificate[1], json!({ "token": "t", "client-certificate": "c", "client-key": "k" }));
+        let token = choice("--token new").unwrap();
+        assert_eq!(token[1], json!({ "token": "new", "as": "root", "as-groups": ["g"] }));
+    }
+
+    #[test]
+    fn what_is_not_there_is_named() {
+        for (line, wanted) in [
+            ("--context c3", "no context \"c3\""),
+            ("--cluster three", "no cluster \"three\""),
+            ("--user eve", "no user \"eve\""),
+        ] {
+            assert!(choice(line).unwrap_err().contains(wanted), "{line}");
+        }
+        let empty = chosen(&Kubeconfig::default(), &args("")).unwrap_err();
+        assert!(empty.way_out.is_some(), "{empty}");
+        let address = chosen(&Kubeconfig::default(), &args("-s http://h:1")).unwrap();
+        assert_eq!(address.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("http://h:1"));
+    }
+
+    #[test]
+    fn another_user_does_not_inherit_groups() {
+        let mut user = file().auth_infos[0].auth_info.clone().unwrap();
+        impersonate(&mut user, &args("--as eve"));
+        assert_eq!((user.impersonate.as_deref(), &user.impersonate_groups), (Some("eve"), &None));
+        impersonate(&mut user, &args("--as-group a --as-group b --as-uid 7"));
+        assert_eq!(user.impersonate_groups, Some(vec!["a".into(), "b".into()]));
+        assert_eq!(user.impersonate_uid.as_deref(), Some("7"));
+    }
+}

@@ -1,0 +1,298 @@
+//! The structure as it could be read: lists of the whole cluster or, for a user who may not list, what their rights show
+//! around one namespace. Concludes nothing; a [`Forest`] built from it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings};
+use futures::future::join_all;
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
+use hns_runtime::ingest;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+
+use crate::Failure;
+use crate::failure::Problem;
+use crate::session::Session;
+
+/// Namespaces that are looked at together where they cannot be listed.
+const AT_ONCE: usize = 8;
+
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) namespaces: BTreeMap<Name, NamespaceFact>,
+    pub(crate) hierarchies: BTreeMap<Name, HierarchyFact>,
+    /// Each with the namespace it is in.
+    pub(crate) anchors: Vec<(Name, AnchorFact)>,
+    /// What is missing here because the user may not read it, for people.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Evidence {
+    /// The children that the `HierarchyConfiguration` shows, in its order.
+    pub(crate) fn children(&self, name: &str) -> &[Name] {
+        self.hierarchies.get(name).map_or(&[], |it| &it.status.children)
+    }
+
+    /// The conditions that the `HierarchyConfiguration` shows.
+    pub(crate) fn conditions(&self, name: &str) -> &[Condition] {
+        self.hierarchies.get(name).map_or(&[], |it| &it.status.conditions)
+    }
+
+    /// Whether the namespace says that it is a subnamespace or, where it cannot be read, an anchor says so.
+    pub(crate) fn is_subnamespace(&self, name: &str) -> bool {
+        if let Some(namespace) = self.namespaces.get(name) {
+            return namespace.annotations.get(annotations::SUBNAMESPACE_OF).is_some();
+        }
+        let ok = Some(hns_api::anchor_states::OK);
+        self.anchors.iter().any(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
+    }
+
+    /// A forest of everything that was read. Namespaces that could not be read count as there if anything mentions them.
+    pub(crate) fn forest(&self) -> Forest {
+        let mut forest = Forest::unconfigured(Arc::new(settings()));
+        let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
+        let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
+        let namespaces = self.namespaces.values().cloned().chain(unread).collect();
+        forest.apply(Fact::Namespaces(namespaces));
+        let hierarchies = self.hierarchies.iter().map(|(name, fact)| (name.clone(), fact.clone()));
+        forest.apply(Fact::Hierarchies(hierarchies.collect()));
+        forest.apply(Fact::Anchors(self.anchors.clone()));
+        forest
+    }
+}
+
+/// What an installation assumes unless flags say otherwise.
+pub(crate) fn settings() -> Settings {
+    // The pattern is a constant that the tests try.
+    Settings::new(names::DEFAULT_NAMESPACE, <[&str; 0]>::default(), ".*").unwrap_or_else(|_| unreachable!())
+}
+
+/// The resource of hierarchies, as objects whose content need not make sense.
+pub(crate) fn hierarchies() -> ApiResource {
+    ApiResource::erase::<HierarchyConfiguration>(&())
+}
+
+/// The resource of anchors, as objects whose content need not make sense.
+pub(crate) fn anchors() -> ApiResource {
+    ApiResource::erase::<SubnamespaceAnchor>(&())
+}
+
+/// Reads the whole cluster in a few lists, or what the user's rights show around `roots`.
+///
+/// # Errors
+/// A list failed for another reason than rights, or one of `roots` is not there.
+pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Evidence, Failure> {
+    let everything = ListParams::default();
+    let namespaces_api = session.all::<Namespace>();
+    let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());
+    let (namespaces, hierarchies) = futures::join!(
+        session.list_metadata(&namespaces_api, &everything),
+        session.list(&hierarchies_api, &everything),
+    );
+    let evidence = match (namespaces, hierarchies) {
+        (Err(problem), _) | (_, Err(problem)) if problem.is_forbidden() => around(session, roots).await?,
+        (Err(problem), _) => return Err(Failure::because("namespaces cannot be listed", &problem)),
+        (_, Err(problem)) => {
+            return Err(Failure::because("hierarchyconfigurations cannot be listed", &problem));
+        }
+        (Ok(namespaces), Ok(hierarchies)) => Evidence {
+            namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
+            hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
+            ..Evidence::default()
+        },
+    };
+    for root in roots {
+        if !evidence.namespaces.contains_key(&**root) && !evidence.hierarchies.contains_key(&**root) {
+            return Err(unreadable(root, &missing(root)));
+        }
+    }
+    Ok(evidence)
+}
+
+/// Adds the anchors of the whole cluster; false if the user may not list them.
+///
+/// # Errors
+/// The list failed for another reason.
+pub(crate) async fn add_anchors(session: &Session, evidence: &mut Evidence) -> Result<bool, Failure> {
+    let api = Api::<DynamicObject>::all_with(session.client.clone(), &anchors());
+    match session.list(&api, &ListParams::default()).await {
+        Ok(all) => {
+            evidence.anchors = all.into_iter().map(ingest::anchor).collect();
+            Ok(true)
+        }
+        Err(problem) if problem.is_forbidden() => Ok(false),
+        Err(problem) => Err(Failure::because("subnamespaceanchors cannot be listed", &problem)),
+    }
+}
+
+/// HNC's words for a namespace that cannot be read.
+pub(crate) fn unreadable(namespace: &str, problem: &Problem) -> Failure {
+    let failure = Failure {
+        text: format!("Error reading namespace {namespace}: {problem}"),
+        way_out: problem.way_out(),
+    };
+    if problem.is_not_found() {
+        return failure.or_else("`kubectl hns tree -A` shows the namespaces there are.");
+    }
+    failure
+}
+
+/// What the API server says of a namespace that is not there.
+fn missing(namespace: &str) -> Problem {
+    let message = format!("namespaces {namespace:?} not found");
+    Problem::Refused(Box::new(kube::core::Status::failure(&message, "NotFound").with_code(404)))
+}
+
+fn named(fact: NamespaceFact) -> (Name, NamespaceFact) {
+    (fact.name.clone(), fact)
+}
+
+/// One namespace without lists: each part may be refused.
+struct Looked {
+    name: Name,
+    namespace: Result<NamespaceFact, Problem>,
+    hierarchy: Result<Option<HierarchyFact>, Problem>,
+    anchors: Result<Vec<(Name, AnchorFact)>, Problem>,
+}
+
+/// Namespace after namespace, downward from `roots`.
+async fn around(session: &Session, roots: &[String]) -> Result<Evidence, Failure> {
+    let mut evidence = Evidence::default();
+    let mut hidden = Vec::new();
+    let mut seen: BTreeSet<Name> = BTreeSet::new();
+    let mut next: Vec<Name> = roots.iter().map(|name| Name::from(&**name)).collect();
+    while !next.is_empty() {
+        next.retain(|name| seen.insert(name.clone()));
+        let mut below = Vec::new();
+        for some in next.chunks(AT_ONCE) {
+            for looked in join_all(some.iter().map(|name| look(session, name))).await {
+                let name = looked.name.clone();
+                if !evidence.add(looked, roots)? {
+                    hidden.push(name.to_string());
+                }
+                below.extend(evidence.children(&name).iter().cloned());
+            }
+        }
+        next = below;
+    }
+    evidence.notes.push(format!(
+        "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is below {}",
+        roots.join(", ")
+    ));
+    if !hidden.is_empty() {
+        evidence.notes.push(format!("you may not read the hierarchy of {}", hidden.join(", ")));
+    }
+    Ok(evidence)
+}
+
+impl Evidence {
+    /// Takes over what was found; false if the user may not read the hierarchy there.
+    fn add(&mut self, looked: Looked, roots: &[String]) -> Result<bool, Failure> {
+        let Looked { name, namespace, hierarchy, anchors } = looked;
+        match namespace {
+            Ok(fact) => drop(self.namespaces.insert(name.clone(), fact)),
+            // A child may have gone meanwhile, or be an anchor's that is still missing.
+            Err(problem) if problem.is_not_found() && !roots.iter().any(|root| **root == *name) => {}
+            Err(problem) if problem.is_forbidden() => {}
+            Err(problem) => return Err(unreadable(&name, &problem)),
+        }
+        self.anchors.extend(anchors.unwrap_or_default());
+        match hierarchy {
+            Ok(fact) => {
+                // Without an object there is nothing to record, which is known all the same.
+                self.hierarchies.insert(name, fact.unwrap_or_default());
+                Ok(true)
+            }
+            Err(problem) if problem.is_forbidden() && roots.iter().any(|root| **root == *name) => {
+                Err(unreadable(&name, &problem))
+            }
+            Err(problem) if problem.is_forbidden() => Ok(false),
+            Err(problem) => Err(unreadable(&name, &problem)),
+        }
+    }
+}
+
+async fn look(session: &Session, name: &Name) -> Looked {
+    let namespaces = session.all::<Namespace>();
+    let hierarchies = Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &hierarchies());
+    let anchors = Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &anchors());
+    let params = ListParams::default();
+    let (namespace, hierarchy, anchors) = futures::join!(
+        session.call(namespaces.get_metadata(name)),
+        session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)),
+        session.list(&anchors, &params),
+    );
+    Looked {
+        name: name.clone(),
+        namespace: namespace.map(|it| ingest::namespace(&it.metadata)),
+        hierarchy: hierarchy.map(|it| it.map(|object| ingest::hierarchy(object).1)),
+        anchors: anchors.map(|all| all.into_iter().map(ingest::anchor).collect()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use forest::{HierarchyStatus, Labels};
+
+    use super::*;
+
+    /// Evidence from lines `name < parent`, `[s]` before the name of a subnamespace, and `! Type (Reason): message` at the end
+    /// for conditions. Children are listed as a controller would.
+    pub(crate) fn sketch(lines: &[&str]) -> Evidence {
+        let mut evidence = Evidence::default();
+        for line in lines {
+            let (line, conditions) = line.split_once('!').unwrap_or((line, ""));
+            let (name, parent) = line.split_once('<').unwrap_or((line, ""));
+            let (name, sub) = match name.trim().strip_prefix("[s]") {
+                Some(name) => (name.trim(), true),
+                None => (name.trim(), false),
+            };
+            let (name, parent) = (Name::from(name), parent.trim());
+            let of = sub.then_some((annotations::SUBNAMESPACE_OF, parent));
+            let fact = NamespaceFact {
+                name: name.clone(),
+                annotations: of.into_iter().collect::<Labels>(),
+                ..Default::default()
+            };
+            evidence.namespaces.insert(name.clone(), fact);
+            let own = evidence.hierarchies.entry(name.clone()).or_default();
+            own.parent = (!parent.is_empty()).then(|| parent.into());
+            own.status.conditions = conditions.split(';').filter_map(condition).collect();
+            if !parent.is_empty() {
+                let status: &mut HierarchyStatus =
+                    &mut evidence.hierarchies.entry(parent.into()).or_default().status;
+                status.children.push(name);
+                status.children.sort();
+            }
+        }
+        let known: Vec<Name> = evidence.namespaces.keys().cloned().collect();
+        evidence.hierarchies.retain(|name, _| known.contains(name));
+        evidence
+    }
+
+    fn condition(text: &str) -> Option<Condition> {
+        let (type_, rest) = text.trim().split_once(" (")?;
+        let (reason, message) = rest.split_once("): ")?;
+        Some(Condition { type_: type_.into(), reason: reason.into(), message: message.into(), since: None })
+    }
+
+    #[test]
+    fn a_forest_of_the_evidence_knows_cycles_and_parents() {
+        let forest = sketch(&["a", "b < a", "x < y", "y < x"]).forest();
+        assert_eq!(forest.parent("b").map(|it| &**it), Some("a"));
+        assert!(forest.cycle("x").is_some() && forest.cycle("a").is_none());
+        assert!(settings().is_managed("a"));
+    }
+
+    #[test]
+    fn an_anchor_speaks_for_a_namespace_that_cannot_be_read() {
+        let mut evidence = sketch(&["a"]);
+        let anchor = AnchorFact { name: "b".into(), state: Some("Ok".into()), ..AnchorFact::default() };
+        evidence.anchors = vec![("a".into(), anchor)];
+        assert!(evidence.is_subnamespace("b"));
+        assert!(!evidence.is_subnamespace("c"));
+    }
+}

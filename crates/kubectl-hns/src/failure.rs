@@ -1,0 +1,214 @@
+//! What went wrong, in the words that scripts compare, and the way out where there is one. Never prints.
+
+use std::error::Error as _;
+use std::fmt;
+use std::time::Duration;
+
+use kube::core::Status;
+
+/// Why a command ends with exit code 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Everything that is said on standard error, without the last line break.
+    pub text: String,
+    /// What to do about it, for people.
+    pub way_out: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), way_out: None }
+    }
+
+    pub(crate) fn or_else(self, way_out: impl Into<String>) -> Self {
+        Self { way_out: Some(way_out.into()), ..self }
+    }
+
+    /// `Error: WHAT: reason`.
+    pub(crate) fn because(what: impl fmt::Display, problem: &Problem) -> Self {
+        Self { text: format!("Error: {what}: {problem}"), way_out: problem.way_out() }
+    }
+
+    /// The form of HNC's commands that write: a blank line, `WHAT.`, and the reason.
+    pub(crate) fn could_not(what: impl fmt::Display, problem: &Problem) -> Self {
+        Self { text: format!("\nCould not {what}.\nReason: {problem}"), way_out: problem.way_out() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Why a request to the API server did not do what was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Problem {
+    /// The API server answered, and said no.
+    Refused(Box<Status>),
+    /// The API server was not reached, or its answer makes no sense.
+    Unreachable(String),
+    /// There was no answer in this time.
+    Slow(Duration),
+}
+
+impl Problem {
+    /// The HTTP code of the answer; 0 if there was none.
+    pub(crate) fn code(&self) -> u16 {
+        match self {
+            Self::Refused(status) => status.code,
+            Self::Unreachable(_) | Self::Slow(_) => 0,
+        }
+    }
+
+    /// Whether an object is not there. The kind itself not being there is something else.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.code() == 404 && !self.is_not_installed()
+    }
+
+    /// Whether RBAC said no. An admission webhook or policy that says 403 is not meant.
+    pub(crate) fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 403 && status.message.contains(" cannot "))
+    }
+
+    /// Whether somebody else has written the object since it was read.
+    pub(crate) fn is_stale(&self) -> bool {
+        matches!(self, Self::Refused(status)
+            if status.code == 409 && status.message.contains("the object has been modified"))
+    }
+
+    /// Whether the API server does not know the kind at all.
+    pub(crate) fn is_not_installed(&self) -> bool {
+        let unknown = ["404 page not found", "could not find the requested resource"];
+        matches!(self, Self::Refused(status)
+            if status.code == 404 && unknown.iter().any(|text| status.message.contains(text)))
+    }
+
+    /// Whether the same request may succeed in a moment.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self.code(), 429 | 500 | 502 | 503 | 504)
+    }
+
+    pub(crate) fn way_out(&self) -> Option<String> {
+        let text = match self {
+            _ if self.is_not_installed() => {
+                "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
+            }
+            _ if self.is_forbidden() => {
+                "You lack that right; `kubectl auth can-i --list -n NAMESPACE` shows what you have. An administrator of the \
+                 namespace can give it to you."
+            }
+            _ if self.is_passing() => "Nothing is wrong with the request itself: try again in a moment.",
+            Self::Refused(status) if status.message.contains("already exists") => {
+                "Choose another name, or look at what is there with `kubectl hns describe`."
+            }
+            Self::Refused(status) if status.code == 401 && !status.message.contains("admission webhook") => {
+                "The API server does not accept your credentials. Log in again, or check --user and --token."
+            }
+            Self::Unreachable(_) => {
+                "Check --server, --context and --kubeconfig: `kubectl version` should work."
+            }
+            Self::Slow(_) => "Give it more time with --request-timeout.",
+            Self::Refused(_) => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(status) if status.message.trim().is_empty() => {
+                write!(f, "{} {}", status.code, status.reason)
+            }
+            Self::Refused(status) => f.write_str(status.message.trim()),
+            Self::Unreachable(text) => f.write_str(text),
+            Self::Slow(time) => write!(f, "no answer within {}s", time.as_secs_f32()),
+        }
+    }
+}
+
+impl From<kube::Error> for Problem {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::Refused(status),
+            other => Self::Unreachable(chain(&other)),
+        }
+    }
+}
+
+/// An error and what caused it, each said once: libraries differ in whether an error repeats its cause.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        let said = next.to_string();
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = next.source();
+    }
+    text
+}
+
+impl From<kube::config::KubeconfigError> for Failure {
+    fn from(error: kube::config::KubeconfigError) -> Self {
+        let text = error.source().map_or_else(|| error.to_string(), |_| chain(&error));
+        Self::new(format!("Error: {text}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: u16, message: &str) -> Problem {
+        Problem::Refused(Box::new(Status { code, message: message.into(), ..Status::default() }))
+    }
+
+    #[test]
+    fn the_words_of_a_failure_are_its_contract() {
+        let failure = Failure::could_not(
+            "create subnamespace anchor",
+            &refused(403, "namespaces \"x\" is forbidden: no"),
+        );
+        assert_eq!(
+            failure.text,
+            "\nCould not create subnamespace anchor.\nReason: namespaces \"x\" is forbidden: no"
+        );
+        assert_eq!(failure.way_out, None, "there is no way round an admission rule");
+    }
+
+    #[test]
+    fn each_problem_shows_the_way_out_of_it() {
+        for (problem, hint) in [
+            (refused(404, "404 page not found\n"), "not installed"),
+            (refused(403, "pods is forbidden: User \"u\" cannot list resource \"pods\""), "lack that right"),
+            (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
+            (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
+            (refused(401, "Unauthorized"), "credentials"),
+            (Problem::Unreachable("connection refused".into()), "--server"),
+            (Problem::Slow(Duration::from_secs(5)), "--request-timeout"),
+        ] {
+            let way_out = problem.way_out().unwrap_or_default();
+            assert!(way_out.contains(hint), "{problem:?}: {way_out}");
+        }
+        for problem in [
+            refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
+            refused(404, "namespaces \"x\" not found"),
+            refused(409, "Operation cannot be fulfilled: illegal parent"),
+        ] {
+            assert_eq!(problem.way_out(), None, "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_missing_object_and_a_missing_kind_differ() {
+        assert!(refused(404, "namespaces \"x\" not found").is_not_found());
+        assert!(!refused(404, "404 page not found").is_not_found());
+        assert!(refused(404, "the server could not find the requested resource").is_not_installed());
+        assert!(!refused(403, "namespaces \"x\" is forbidden: is a parent").is_forbidden());
+    }
+}

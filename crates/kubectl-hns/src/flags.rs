@@ -1,0 +1,92 @@
+//! The values of flags that Go's command lines take and clap does not by itself. Never reads one from the environment.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A switch that may be given a value: `-a`, `-a=true`, `--root=false`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switch(bool);
+
+impl Switch {
+    /// Whether the switch was given and not switched off.
+    pub(crate) fn is_on(switch: Option<Self>) -> bool {
+        switch.is_some_and(|it| it.0)
+    }
+}
+
+impl FromStr for Switch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Self(true)),
+            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Self(false)),
+            _ => Err("true or false is wanted".into()),
+        }
+    }
+}
+
+/// A time limit as kubectl writes it: whole seconds, or units (`1m30s`, `500ms`). Zero is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit(pub(crate) Option<Duration>);
+
+impl FromStr for Limit {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "a number of seconds, or a time such as 1m30s, is wanted".to_owned();
+        let duration = match text.parse::<u64>() {
+            Ok(seconds) => Duration::from_secs(seconds),
+            Err(_) => with_units(text).ok_or_else(wrong)?,
+        };
+        Ok(Self(Some(duration).filter(|it| !it.is_zero())))
+    }
+}
+
+fn with_units(text: &str) -> Option<Duration> {
+    let mut rest = text;
+    let mut sum = Duration::ZERO;
+    while !rest.is_empty() {
+        let digits = rest.find(|it: char| !it.is_ascii_digit() && it != '.')?;
+        let (number, unit) = rest.split_at(digits);
+        let letters = unit.find(|it: char| it.is_ascii_digit()).unwrap_or(unit.len());
+        let (unit, after) = unit.split_at(letters);
+        let seconds = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            _ => return None,
+        };
+        sum = sum.checked_add(Duration::try_from_secs_f64(number.parse::<f64>().ok()? * seconds).ok()?)?;
+        rest = after;
+    }
+    (!text.is_empty()).then_some(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_seconds_or_have_units() {
+        let limit = |text: &str| text.parse::<Limit>().map(|it| it.0.map(|it| it.as_millis()));
+        assert_eq!(limit("30"), Ok(Some(30_000)));
+        assert_eq!(limit("1m30s"), Ok(Some(90_000)));
+        assert_eq!(limit("500ms"), Ok(Some(500)));
+        assert_eq!(limit("1.5h"), Ok(Some(5_400_000)));
+        assert_eq!(limit("0"), Ok(None));
+        assert_eq!(limit("0s"), Ok(None));
+        for wrong in ["", "s", "5 s", "1x", "-1", "1.2.3s"] {
+            assert!(limit(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn switches_take_go_s_words() {
+        assert!(Switch::is_on(Some("T".parse().unwrap())));
+        assert!(!Switch::is_on(Some("0".parse().unwrap())));
+        assert!(!Switch::is_on(None));
+        assert!("yes".parse::<Switch>().is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Trees of namespaces as data, ready to be drawn, and the drawings. Pure: everything follows from the [`Evidence`].
+
+pub(crate) mod dot;
+pub(crate) mod mermaid;
+pub(crate) mod svg;
+pub(crate) mod text;
+
+use forest::{Forest, Name};
+use serde::Serialize;
+
+use crate::evidence::Evidence;
+
+/// A namespace in a tree.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) subnamespace: bool,
+    pub(crate) conditions: Vec<Shown>,
+    pub(crate) children: Vec<Node>,
+}
+
+/// A condition as people are shown it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Shown {
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+impl Shown {
+    /// `Type (Reason): message`.
+    pub(crate) fn line(&self) -> String {
+        format!("{} ({}): {}", self.type_, self.reason, self.message)
+    }
+
+    /// Whether nothing is propagated where it is shown.
+    fn halts(&self) -> bool {
+        self.type_ == hns_api::conditions::ACTIVITIES_HALTED
+    }
+}
+
+impl From<&forest::Condition> for Shown {
+    fn from(condition: &forest::Condition) -> Self {
+        let text = |it: &str| it.to_owned();
+        Self {
+            type_: text(&condition.type_),
+            reason: text(&condition.reason),
+            message: text(&condition.message),
+        }
+    }
+}
+
+impl Node {
+    /// How bad things are here.
+    fn health(&self) -> Health {
+        if self.conditions.iter().any(Shown::halts) {
+            Health::Halted
+        } else if self.conditions.is_empty() {
+            Health::Well
+        } else {
+            Health::Complaining
+        }
+    }
+
+    /// This namespace and everything below it, in the order in which they are drawn.
+    pub(crate) fn all(&self) -> Vec<&Self> {
+        let mut all = vec![self];
+        for child in &self.children {
+            all.extend(child.all());
+        }
+        all
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Well,
+    Complaining,
+    Halted,
+}
+
+/// The trees below `roots`. A member of a cycle is drawn again where it is met again, without what is below it.
+pub(crate) fn grow(evidence: &Evidence, roots: &[Name]) -> Vec<Node> {
+    roots.iter().map(|root| node(evidence, root, &mut Vec::new())).collect()
+}
+
+fn node(evidence: &Evidence, name: &Name, above: &mut Vec<Name>) -> Node {
+    let mut children = Vec::new();
+    if !above.contains(name) {
+        above.push(name.clone());
+        children.extend(evidence.children(name).iter().map(|child| node(evidence, child, above)));
+        above.pop();
+    }
+    Node {
+        name: name.to_string(),
+        subnamespace: evidence.is_subnamespace(name),
+        conditions: evidence.conditions(name).iter().map(Shown::from).collect(),
+        children,
+    }
+}
+
+/// Where trees begin when all are wanted: namespaces without a parent, members of cycles, and those whose parent is not
+/// there, who would otherwise be seen nowhere.
+pub(crate) fn roots(evidence: &Evidence) -> Vec<Name> {
+    let forest = evidence.forest();
+    evidence.namespaces.keys().filter(|name| begins(&forest, name)).cloned().collect()
+}
+
+fn begins(forest: &Forest, name: &str) -> bool {
+    forest.parent(name).is_none_or(|parent| !forest.exists(parent)) || forest.cycle(name).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::tests::sketch;
+
+    #[test]
+    fn all_trees_begin_at_roots_orphans_and_cycles() {
+        let evidence = sketch(&["b", "a", "c < a", "o < gone", "p < o", "x < y", "y < x", "z < x"]);
+        let names: Vec<String> = roots(&evidence).iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["a", "b", "o", "x", "y"]);
+    }
+
+    #[test]
+    fn a_cycle_is_drawn_once_round() {
+        let evidence = sketch(&["x < y", "y < x"]);
+        let drawn = grow(&evidence, &["x".into()]);
+        let names: Vec<&str> = drawn[0].all().iter().map(|it| &*it.name).collect();
+        assert_eq!(names, ["x", "y", "x"]);
+    }
+}

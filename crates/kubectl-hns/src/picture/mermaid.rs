@@ -1,0 +1,81 @@
+//! The trees as a Mermaid flowchart, which many pages draw by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Health, Node};
+use crate::lines::Lines;
+
+/// A flowchart: one node a namespace, one arrow from each parent to each child.
+pub(crate) fn draw(trees: &[Node]) -> String {
+    let mut chart = Chart::default();
+    for tree in trees {
+        chart.add(tree);
+    }
+    let mut text = String::from("flowchart LR\n");
+    text.push_str(&chart.nodes);
+    for (parent, child) in &chart.edges {
+        text.line(format!("  {parent} --> {child}"));
+    }
+    text.push_str("  classDef sub stroke-dasharray: 4 3\n");
+    text.push_str("  classDef complaining fill:#fff3cd,stroke:#997404\n");
+    text.push_str("  classDef halted fill:#f8d7da,stroke:#b02a37\n");
+    text
+}
+
+#[derive(Default)]
+struct Chart<'a> {
+    nodes: String,
+    /// Names may be words of Mermaid's own, so nodes are numbered.
+    ids: BTreeMap<&'a str, String>,
+    edges: BTreeSet<(String, String)>,
+}
+
+impl<'a> Chart<'a> {
+    fn add(&mut self, node: &'a Node) -> String {
+        let id = self.id(node);
+        for child in &node.children {
+            let child = self.add(child);
+            self.edges.insert((id.clone(), child));
+        }
+        id
+    }
+
+    fn id(&mut self, node: &'a Node) -> String {
+        if let Some(id) = self.ids.get(&*node.name) {
+            return id.clone();
+        }
+        let id = format!("n{}", self.ids.len() + 1);
+        let sub = if node.subnamespace { ":::sub" } else { "" };
+        self.nodes.line(format!("  {id}[\"{}\"]{sub}", node.name));
+        match node.health() {
+            Health::Well => {}
+            Health::Complaining => self.nodes.line(format!("  class {id} complaining")),
+            Health::Halted => self.nodes.line(format!("  class {id} halted")),
+        }
+        self.ids.insert(&node.name, id.clone());
+        id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::grow;
+    use super::*;
+    use crate::evidence::tests::sketch;
+
+    #[test]
+    fn a_chart_of_a_tree() {
+        let evidence = sketch(&["a ! Bad (X): x", "[s] end < a", "c < end"]);
+        let text = draw(&grow(&evidence, &["a".into()]));
+        let wanted = "\
+flowchart LR
+  n1[\"a\"]
+  class n1 complaining
+  n2[\"end\"]:::sub
+  n3[\"c\"]
+  n1 --> n2
+  n2 --> n3
+";
+        assert!(text.starts_with(wanted), "{text}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The drawing in lines that HNC made and scripts compare, byte for byte.
+
+use super::{Health, Node};
+use crate::lines::Lines;
+use crate::terminal::{Ink, Paint};
+
+/// The trees, what the mark of subnamespaces means if there is one, and the conditions that the numbers stand for.
+pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
+    let mut drawing = Drawing { paint, lines: String::new(), footnotes: Vec::new(), marked: false };
+    for tree in trees {
+        let label = drawing.label(tree, false);
+        drawing.lines.line(label);
+        drawing.below(tree, "");
+    }
+    drawing.finish()
+}
+
+struct Drawing {
+    paint: Paint,
+    lines: String,
+    /// Texts of conditions; the first has the number 1.
+    footnotes: Vec<String>,
+    marked: bool,
+}
+
+impl Drawing {
+    fn below(&mut self, node: &Node, indent: &str) {
+        let last = node.children.len().saturating_sub(1);
+        for (place, child) in node.children.iter().enumerate() {
+            let (branch, more) =
+                if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            let label = self.label(child, true);
+            self.lines.line(format!("{indent}{branch}{label}"));
+            self.below(child, &format!("{indent}{more}"));
+        }
+    }
+
+    /// The name with its mark and footnotes; the root of a tree is never marked.
+    fn label(&mut self, node: &Node, marked: bool) -> String {
+        let marked = marked && node.subnamespace;
+        self.marked |= marked;
+        let mark = if marked { self.paint.ink(Ink::Faint, "[s]") + " " } else { String::new() };
+        let ink = match node.health() {
+            Health::Well => return format!("{mark}{}", node.name),
+            Health::Complaining => Ink::Warm,
+            Health::Halted => Ink::Bad,
+        };
+        let mut numbers: Vec<usize> = node.conditions.iter().map(|it| self.number(&it.line())).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        let notes = self.paint.ink(ink, &format!("({})", numbers.join(",")));
+        format!("{mark}{} {notes}", node.name)
+    }
+
+    fn number(&mut self, text: &str) -> usize {
+        if let Some(place) = self.footnotes.iter().position(|it| it == text) {
+            return place + 1;
+        }
+        self.footnotes.push(text.to_owned());
+        self.footnotes.len()
+    }
+
+    fn finish(self) -> String {
+        let mut text = self.lines;
+        if self.marked {
+            text.line(format!("\n{} indicates subnamespaces", self.paint.ink(Ink::Faint, "[s]")));
+        }
+        if !self.footnotes.is_empty() {
+            text.push_str("\nConditions:\n");
+        }
+        for (place, note) in self.footnotes.iter().enumerate() {
+            text.line(format!("{}) {note}", place + 1));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::grow;
+    use super::*;
+    use crate::evidence::tests::sketch;
+
+    fn drawn(lines: &[&str], roots: &[&str]) -> String {
+        let roots: Vec<_> = roots.iter().map(|root| (*root).into()).collect();
+        draw(&grow(&sketch(lines), &roots), Paint::NONE)
+    }
+
+    #[test]
+    fn the_drawing_is_hnc_s() {
+        let missing = "ActivitiesHalted (ParentMissing): gone";
+        let anchor = "BadConfiguration (SubnamespaceAnchorMissing): none";
+        let text = drawn(
+            &[
+                &format!("acme-org ! {missing}"),
+                "team-a < acme-org",
+                &format!("[s] service-1 < team-a ! {missing}; {anchor}"),
+                "[s] team-b < acme-org",
+            ],
+            &["acme-org"],
+        );
+        let wanted = "\
+acme-org (1)
+├── team-a
+│   └── [s] service-1 (1,2)
+└── [s] team-b
+
+[s] indicates subnamespaces
+
+Conditions:
+1) ActivitiesHalted (ParentMissing): gone
+2) BadConfiguration (SubnamespaceAnchorMissing): none
+";
+        assert_eq!(text, wanted);
+    }
+
+    #[test]
+    fn legend_and_conditions_only_where_they_mean_something() {
+        assert_eq!(drawn(&["a", "b < a"], &["a"]), "a\n└── b\n");
+        assert_eq!(drawn(&["a", "[s] b < a"], &["b"]), "b\n", "no mark on a root, so no legend");
+        assert_eq!(drawn(&["a", "b"], &["b", "a"]), "b\na\n", "in the order asked for");
+    }
+
+    #[test]
+    fn numbers_are_sorted_and_given_by_first_appearance() {
+        let text = drawn(
+            &["a", "b < a ! Y (Y): y", "c < a ! X (X): x; Y (Y): y", "d < a ! X (X): x; X (X): x"],
+            &["a"],
+        );
+        assert_eq!(text, "a\n├── b (1)\n├── c (1,2)\n└── d (2)\n\nConditions:\n1) Y (Y): y\n2) X (X): x\n");
+    }
+
+    #[test]
+    fn colour_changes_nothing_but_colour() {
+        let evidence = sketch(&["a", "[s] b < a ! ActivitiesHalted (X): x"]);
+        let trees = grow(&evidence, &["a".into()]);
+        let coloured = draw(&trees, Paint { on: true });
+        assert!(coloured.contains("\x1b[31m(1)\x1b[0m") && coloured.contains("\x1b[2m[s]\x1b[0m b"));
+        let mut plain = coloured;
+        for code in ["\x1b[31m", "\x1b[2m", "\x1b[0m"] {
+            plain = plain.replace(code, "");
+        }
+        assert_eq!(plain, draw(&trees, Paint::NONE));
+    }
+}

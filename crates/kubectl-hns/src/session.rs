@@ -1,0 +1,194 @@
+//! The connection that a command's requests go over: each with a limit of time, lists in pages. Never decides what to ask.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use kube::api::{Api, ListParams, ObjectList};
+use kube::core::PartialObjectMeta;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+
+use crate::Failure;
+use crate::connection::{self, ConnectionArgs};
+use crate::failure::Problem;
+
+/// HNC's limit of a request.
+const CALL: Duration = Duration::from_secs(5);
+/// A page of a list is more work for everybody.
+const PAGE: Duration = Duration::from_secs(30);
+/// Objects in a page: few enough that an answer stays below some megabytes, enough that 2,000 namespaces are a handful.
+const PAGE_SIZE: u32 = 1000;
+
+/// A client and the namespace that is meant where none is named.
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
+    call: Option<Duration>,
+    page: Option<Duration>,
+}
+
+impl Session {
+    /// Reads the configuration; the first request connects.
+    pub(crate) async fn open(args: &ConnectionArgs) -> Result<Self, Failure> {
+        hns_runtime::start::install_tls_provider();
+        let mut config = connection::configuration(args).await?;
+        let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
+        config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
+        let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config)
+            .map_err(|error| Failure::because("the kubeconfig cannot be used", &error.into()))?;
+        let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
+        Ok(Self { client, namespace, call: limit(CALL), page: limit(PAGE) })
+    }
+
+    /// The objects of a kind in a namespace.
+    pub(crate) fn within<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The objects of a kind everywhere.
+    pub(crate) fn all<K: Resource>(&self) -> Api<K>
+    where
+        K::DynamicType: Default,
+    {
+        Api::all(self.client.clone())
+    }
+
+    /// Makes one request, within the limit of time.
+    pub(crate) async fn call<T>(
+        &self,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Problem> {
+        within(self.call, request).await
+    }
+
+    /// All objects, page by page.
+    pub(crate) async fn list<K>(&self, api: &Api<K>, params: &ListParams) -> Result<Vec<K>, Problem>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        self.pages(params, async |params| api.list(&params).await).await
+    }
+
+    /// The metadata of all objects, page by page.
+    pub(crate) async fn list_metadata<K>(
+        &self,
+        api: &Api<K>,
+        params: &ListParams,
+    ) -> Result<Vec<PartialObjectMeta<K>>, Problem>
+    where
+        K: Clone + DeserializeOwned + Debug,
+        PartialObjectMeta<K>: Clone,
+    {
+        self.pages(params, async |params| api.list_metadata(&params).await).await
+    }
+
+    async fn pages<T: Clone>(
+        &self,
+        params: &ListParams,
+        ask: impl AsyncFn(ListParams) -> Result<ObjectList<T>, kube::Error>,
+    ) -> Result<Vec<T>, Problem> {
+        let mut all = Vec::new();
+        let mut token: Option<String> = None;
+        loop {
+            let mut params = params.clone().limit(PAGE_SIZE);
+            params.continue_token = token.take();
+            let resumed = params.continue_token.is_some();
+            match within(self.page, ask(params)).await {
+                Ok(page) => {
+                    all.extend(page.items);
+                    token = page.metadata.continue_.filter(|it| !it.is_empty());
+                    if token.is_none() {
+                        return Ok(all);
+                    }
+                }
+                // The rest of the list is too old to be had: begin again.
+                Err(problem) if resumed && problem.code() == 410 => all.clear(),
+                Err(problem) => return Err(problem),
+            }
+        }
+    }
+}
+
+async fn within<T>(
+    limit: Option<Duration>,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Problem> {
+    let answer = match limit {
+        None => request.await,
+        Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| Problem::Slow(limit))?,
+    };
+    Ok(answer?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A session whose requests get these answers in turn, and the queries that were asked.
+    fn session(answers: Vec<(u16, Value)>) -> (Session, Arc<Mutex<Vec<String>>>) {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (queries, answers) = (Arc::clone(&asked), Mutex::new(VecDeque::from(answers)));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            queries.lock().unwrap().push(request.uri().query().unwrap_or_default().to_owned());
+            let next = answers.lock().unwrap().pop_front();
+            async move {
+                let Some((code, body)) = next else { return std::future::pending().await };
+                let answer = Response::builder().status(code).body(Body::from(body.to_string().into_bytes()));
+                Ok::<_, Infallible>(answer.unwrap())
+            }
+        });
+        let limit = Some(Duration::from_millis(50));
+        let client = Client::new(service, "default");
+        (Session { client, namespace: "default".into(), call: limit, page: limit }, asked)
+    }
+
+    fn page(names: &[&str], next: &str) -> (u16, Value) {
+        let items: Vec<Value> = names.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
+        (
+            200,
+            json!({ "kind": "NamespaceList", "apiVersion": "v1", "metadata": { "continue": next }, "items": items }),
+        )
+    }
+
+    async fn names(session: &Session) -> Result<Vec<String>, Problem> {
+        let all = session.list(&session.all::<Namespace>(), &ListParams::default()).await?;
+        Ok(all.into_iter().filter_map(|it| it.metadata.name).collect())
+    }
+
+    #[tokio::test]
+    async fn a_list_is_read_page_by_page() {
+        let (session, asked) = session(vec![page(&["a", "b"], "x"), page(&["c"], "")]);
+        assert_eq!(names(&session).await.unwrap(), ["a", "b", "c"]);
+        assert_eq!(*asked.lock().unwrap(), ["&limit=1000", "&limit=1000&continue=x"]);
+    }
+
+    #[tokio::test]
+    async fn a_list_whose_rest_is_too_old_begins_again() {
+        let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "status": "Failure" });
+        let answers = vec![page(&["a"], "x"), (410, gone.clone()), page(&["b"], "y"), page(&["c"], "")];
+        let (again, _) = session(answers);
+        assert_eq!(names(&again).await.unwrap(), ["b", "c"]);
+        let (refused, _) = session(vec![(410, gone)]);
+        assert_eq!(names(&refused).await.unwrap_err().code(), 410, "not for ever");
+    }
+
+    #[tokio::test]
+    async fn what_is_not_answered_in_time_is_given_up() {
+        let (session, _) = session(Vec::new());
+        assert_eq!(names(&session).await.unwrap_err(), Problem::Slow(Duration::from_millis(50)));
+    }
+}

@@ -1,0 +1,167 @@
+//! Waiting until the controller has done what follows from a change, with a progress bar where somebody watches. What is
+//! waited for is said elsewhere.
+
+use std::time::Duration;
+
+use clap::Args;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio::time::{Instant, sleep};
+
+use crate::flags::{Limit, Switch};
+use crate::{Failure, Terminal};
+
+const POLL: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Whether and how long to wait.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WaitArgs {
+    /// Wait until the change has taken effect everywhere.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
+    wait: Option<Switch>,
+
+    /// Do not wait: return as soon as the API server has accepted the change.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL",
+          conflicts_with = "wait")]
+    no_wait: Option<Switch>,
+
+    /// How long to wait: seconds, or a time such as 1m30s; 0 for no limit. Without it 2m.
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<Limit>,
+}
+
+impl WaitArgs {
+    /// Whether to wait, if the command usually does so or not.
+    pub(crate) fn is_wanted(&self, usually: bool) -> bool {
+        match (self.wait, self.no_wait) {
+            (None, None) => usually,
+            (Some(_), _) => Switch::is_on(self.wait),
+            (None, _) => !Switch::is_on(self.no_wait),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        let limit = self.timeout.map_or(Some(PATIENCE), |limit| limit.0);
+        Deadline { at: limit.map(|limit| Instant::now() + limit), limit }
+    }
+}
+
+/// When waiting is given up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    at: Option<Instant>,
+    limit: Option<Duration>,
+}
+
+/// How far something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is done.
+    Done,
+    /// So many of so many parts are done; the text says what is missing.
+    Part(u64, u64, String),
+}
+
+impl Progress {
+    pub(crate) fn missing(what: impl Into<String>) -> Self {
+        Self::Part(0, 1, what.into())
+    }
+}
+
+/// Looks again and again until it is done.
+///
+/// # Errors
+/// The time is up, or `look` says that it will never be.
+pub(crate) async fn until(
+    terminal: &Terminal,
+    what: &str,
+    deadline: Deadline,
+    mut look: impl AsyncFnMut() -> Result<Progress, Failure>,
+) -> Result<(), Failure> {
+    let bar = bar(terminal, what);
+    let outcome = loop {
+        match look().await {
+            Err(failure) => break Err(failure),
+            Ok(Progress::Done) => break Ok(()),
+            Ok(Progress::Part(done, total, missing)) => {
+                bar.set_length(total);
+                bar.set_position(done);
+                bar.set_message(missing.clone());
+                if deadline.at.is_some_and(|at| Instant::now() >= at) {
+                    break Err(given_up(what, deadline, &missing));
+                }
+            }
+        }
+        bar.tick();
+        sleep(POLL).await;
+    };
+    bar.finish_and_clear();
+    outcome
+}
+
+fn given_up(what: &str, deadline: Deadline, missing: &str) -> Failure {
+    let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
+    Failure::new(format!("Error: {what}: not within {seconds}s; still missing: {missing}")).or_else(
+        "Nothing is lost: the change itself is made, and the controller goes on by itself. `kubectl hns describe` shows \
+         what is in the way, `kubectl hns doctor` whether the controller runs.",
+    )
+}
+
+fn bar(terminal: &Terminal, what: &str) -> ProgressBar {
+    if !terminal.watched {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{spinner} {prefix} [{bar:24}] {pos}/{len} {wide_msg}");
+    if let Ok(style) = style {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_prefix(what.to_owned());
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        wait: WaitArgs,
+    }
+
+    fn args(line: &str) -> WaitArgs {
+        Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap().wait
+    }
+
+    const QUIET: Terminal = Terminal { paint: crate::terminal::Paint::NONE, watched: false };
+
+    #[test]
+    fn flags_overrule_what_is_usual() {
+        for (line, usually, wanted) in [
+            ("", true, true),
+            ("", false, false),
+            ("--wait", false, true),
+            ("--wait=false", true, false),
+            ("--no-wait", true, false),
+        ] {
+            assert_eq!(args(line).is_wanted(usually), wanted, "{line}");
+        }
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_the_last_thing_missing() {
+        let mut looks = 0;
+        let look = async || {
+            looks += 1;
+            Ok(if looks == 3 { Progress::Done } else { Progress::missing("x") })
+        };
+        until(&QUIET, "it", args("--timeout 1m").deadline(), look).await.unwrap();
+        assert_eq!(looks, 3);
+        let never = async || Ok(Progress::missing("the label"));
+        let failure = until(&QUIET, "it comes", args("--timeout 10ms").deadline(), never).await.unwrap_err();
+        assert_eq!(failure.text, "Error: it comes: not within 0.01s; still missing: the label");
+    }
+}

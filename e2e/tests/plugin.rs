@@ -1,0 +1,15 @@
+//! `kubectl hns` as people and scripts use it, on a real API server: HNC's outputs to the byte, and what is more than HNC's. What
+//! the controller and the webhook do is shown elsewhere; where their part is only data, it is written here by hand.
+
+#[cfg(test)]
+mod plugin {
+    mod connection;
+    mod doctor;
+    mod large;
+    mod live;
+    mod moving;
+    mod picture;
+    mod rights;
+    mod still;
+    mod world;
+}

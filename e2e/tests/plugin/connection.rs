@@ -1,0 +1,137 @@
+//! Which cluster, as whom, in which namespace: kubectl's flags and files, with a real API server's answers.
+
+use serde_json::{Value, json};
+
+use super::world::{World, namespace, plugin, still};
+
+/// A kubeconfig of two contexts, one with a namespace of its own and one without.
+fn kubeconfig(still: &World) -> (tempfile::NamedTempFile, Value) {
+    let original = std::fs::read_to_string(still.cluster.kubeconfig()).unwrap();
+    let mut content: Value = serde_json::from_str(&original).unwrap();
+    let user = &content["contexts"][0]["context"]["user"];
+    content["contexts"] = json!([
+        { "name": "spaced", "context": { "cluster": "hns", "user": user, "namespace": "c-spaced" } },
+        { "name": "plain", "context": { "cluster": "hns", "user": user } },
+        { "name": "nobody", "context": { "cluster": "hns", "user": "nobody" } },
+    ]);
+    content["current-context"] = json!("spaced");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), content.to_string()).unwrap();
+    (file, content)
+}
+
+#[tokio::test]
+async fn without_n_the_namespace_is_the_context_s() {
+    let still = still().await;
+    still.apply(&[namespace("c-spaced", ""), namespace("c-other", "")]).await;
+    let (file, _) = kubeconfig(still);
+    let path = file.path().to_str().unwrap();
+    let variables = [("KUBECONFIG", path)];
+    for (words, child, parent) in [
+        ("create c-one", "c-one", "c-spaced"),
+        ("--context plain create c-two", "c-two", "default"),
+        ("create c-three --context=plain -n c-other", "c-three", "c-other"),
+        ("--namespace c-other create c-four", "c-four", "c-other"),
+    ] {
+        let wanted = format!("Successfully created {child:?} subnamespace anchor in {parent:?} namespace\n");
+        plugin(words, &variables).await.unwrap().says(&wanted);
+        let kubectl = still.cluster.kubectl().args(["get", "subns", child, "-n", parent, "-o", "name"]);
+        assert_eq!(kubectl.ok().await.unwrap(), format!("subnamespaceanchor.hnc.x-k8s.io/{child}\n"));
+    }
+    let twice = plugin("create c-one", &variables).await.unwrap();
+    twice.fails(
+        "\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"c-one\" already exists\n",
+    );
+    plugin("create x -n=", &variables)
+        .await
+        .unwrap()
+        .fails("Error: the parent is needed: name it with --namespace or -n");
+    plugin("delete c-one", &variables)
+        .await
+        .unwrap()
+        .says("Successfully deleted \"c-one\" subnamespace anchor in \"c-spaced\" namespace\n");
+    plugin("delete c-one", &variables).await.unwrap().fails(
+        "Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"c-one\" not found\n",
+    );
+}
+
+#[tokio::test]
+async fn flags_name_server_user_and_credentials() {
+    let still = still().await;
+    let (file, content) = kubeconfig(still);
+    let path = file.path().to_str().unwrap();
+    let (server, ca) = (still.cluster.url(), still.cluster.ca_file());
+    let ca = ca.display();
+    let user = &content["users"][0]["user"];
+    let (certificate, key) =
+        (user["client-certificate"].as_str().unwrap(), user["client-key"].as_str().unwrap());
+    let credentials = format!("--client-certificate {certificate} --client-key {key}");
+    for words in [
+        format!("--server {server} --certificate-authority {ca} {credentials} config describe"),
+        format!("config describe -s {server} --insecure-skip-tls-verify {credentials}"),
+        format!("config describe --kubeconfig {path} --context nobody {credentials}"),
+        format!(
+            "config describe --kubeconfig {path} --context nobody --user {}",
+            content["users"][0]["name"].as_str().unwrap()
+        ),
+        format!(
+            "config describe --kubeconfig {path} --tls-server-name localhost --request-timeout 30s --disable-compression"
+        ),
+    ] {
+        // The object may be there or not; either way the API server has let this user ask.
+        let output = plugin(&words, &[]).await.unwrap();
+        let missing = "Error: the HNCConfiguration cannot be read: hncconfigurations.hnc.x-k8s.io \"config\" not found\n";
+        assert!(
+            output.stdout.starts_with("Synchronized resources:") || output.stderr.starts_with(missing),
+            "{words}: {output:?}"
+        );
+    }
+    let impersonated = format!("--kubeconfig {path} --as eve --as-group x config describe");
+    let output = plugin(&impersonated, &[]).await.unwrap();
+    output.fails("Error: the HNCConfiguration cannot be read: hncconfigurations.hnc.x-k8s.io \"config\" is forbidden: User \"eve\" cannot get");
+    assert!(output.stderr.contains("You lack that right"));
+    let token = plugin(&format!("--kubeconfig {path} --context nobody --token wrong config describe"), &[])
+        .await
+        .unwrap();
+    token.fails("Error: the HNCConfiguration cannot be read: Unauthorized\nThe API server does not accept your credentials.");
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_said() {
+    let nothing = plugin("tree -A", &[("HOME", "/nonexistent")]).await.unwrap();
+    nothing.fails("Error: ");
+    assert!(nothing.stderr.contains("Give --kubeconfig or --server"), "{nothing:?}");
+    // Nobody listens at port 1.
+    let closed = plugin("tree -A --server http://127.0.0.1:1", &[]).await.unwrap();
+    closed.fails("Error: namespaces cannot be listed: ");
+    assert!(closed.stderr.contains("Check --server"), "{closed:?}");
+    let still = still().await;
+    let (file, _) = kubeconfig(still);
+    let path = file.path().display();
+    let context = plugin(&format!("--kubeconfig {path} --context no-such tree -A"), &[]).await.unwrap();
+    context.fails("Error: the kubeconfig has no context \"no-such\"\n");
+}
+
+/// A cloud's login program, as kubeconfigs name them.
+#[tokio::test]
+async fn credentials_may_come_from_a_program() {
+    let still = still().await;
+    let token =
+        still.cluster.kubectl().args(["create", "token", "default", "-n", "default"]).ok().await.unwrap();
+    let answer = json!({
+        "apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": { "token": token.trim() },
+    });
+    let (file, mut content) = kubeconfig(still);
+    content["users"] = json!([{ "name": "nobody", "user": { "exec": {
+        "apiVersion": "client.authentication.k8s.io/v1", "command": "/bin/echo", "args": [answer.to_string()],
+        "interactiveMode": "Never",
+    } } }]);
+    std::fs::write(file.path(), content.to_string()).unwrap();
+    let words = format!("--kubeconfig {} --context nobody config describe", file.path().display());
+    let output = plugin(&words, &[]).await.unwrap();
+    assert!(
+        output.stderr.contains("User \"system:serviceaccount:default:default\" cannot get"),
+        "{output:?}"
+    );
+}

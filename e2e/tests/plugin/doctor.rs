@@ -1,0 +1,53 @@
+//! `doctor`: on an installation that works but for what a test cluster cannot have, and on one that is missing.
+
+use serde_json::Value;
+
+use super::world::{Output, live, still};
+
+/// The levels of all findings about a subject.
+fn levels(output: &Output, subject: &str) -> Vec<String> {
+    let findings = output.json()["findings"].as_array().cloned().unwrap_or_default();
+    let about = findings.iter().filter(|it| it["subject"] == subject);
+    about.map(|it: &Value| it["level"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn what_works_is_ok_and_what_is_missing_is_named() {
+    let live = live().await;
+    let output = live.hns("doctor -o json").await;
+    for subject in [
+        "definitions",
+        "registration hnc-validating-webhook-configuration",
+        "registration hnc-mutating-webhook-configuration",
+        "policies",
+        "lease",
+        "rights of hns-controller",
+        "rights of hns-webhook",
+    ] {
+        assert_eq!(levels(&output, subject), ["ok"], "{subject}: {output:?}");
+    }
+    // The binaries run as processes here, with a certificate from a directory.
+    for subject in ["deployment hnc-webhook", "deployment hnc-controller-manager", "certificate"] {
+        assert_eq!(levels(&output, subject), ["wrong"], "{subject}: {output:?}");
+    }
+    assert_eq!(output.code, Some(1));
+    assert!(output.stderr.ends_with("things are wrong\n"), "{output:?}");
+    let text = live.hns("doctor").await;
+    assert!(text.stdout.starts_with("ok     definitions: all are there and served\n"), "{text:?}");
+    assert!(
+        text.stdout
+            .contains("WRONG  certificate: there is no Secret hnc-webhook-server-cert\n       Make or renew")
+    );
+}
+
+#[tokio::test]
+async fn a_cluster_without_controllers_is_told_so() {
+    let still = still().await;
+    let output = still.hns("doctor -o json").await;
+    assert_eq!(levels(&output, "definitions"), ["ok"]);
+    for subject in ["registration hnc-validating-webhook-configuration", "lease", "rights of hns-controller"]
+    {
+        assert_eq!(levels(&output, subject), ["wrong"], "{subject}: {output:?}");
+    }
+    assert_eq!(levels(&output, "policies"), ["note"], "they can be switched off");
+}

@@ -1,0 +1,102 @@
+//! HNC's commands with hns at work: what they say, and that it is so.
+
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+
+use super::world::live;
+
+#[tokio::test]
+async fn a_subnamespace_is_made_shown_and_deleted() {
+    let live = live().await;
+    live.steps().create_namespace("cd-org").await.unwrap();
+    live.hns("create cd-team -n cd-org --wait")
+        .await
+        .says("Successfully created \"cd-team\" subnamespace anchor in \"cd-org\" namespace\n");
+    live.hns("create cd-web --namespace cd-team --wait --timeout 60")
+        .await
+        .says("Successfully created \"cd-web\" subnamespace anchor in \"cd-team\" namespace\n");
+    let twice = live.hns("create cd-team -n cd-org").await;
+    twice.fails("\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"cd-team\" already exists\n");
+    assert!(twice.stderr.contains("Choose another name"), "the way out: {twice:?}");
+    let tree = "cd-org\n└── [s] cd-team\n    └── [s] cd-web\n\n[s] indicates subnamespaces\n";
+    eventually("the tree is drawn", PATIENCE, async || {
+        let seen = live.hns("tree cd-org").await;
+        if seen.stdout == tree { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await
+    .unwrap();
+    live.hns("describe cd-team").await.says(
+        "Hierarchy configuration for namespace cd-team\n  Parent: cd-org\n  Children:\n  - cd-web (subnamespace)\n  \
+         Allows Cascading Deletion: false\n  No conditions\n\n\
+         No recent HNC events for objects in this namespace\n",
+    );
+    let refused = live.hns("delete cd-team -n cd-org").await;
+    refused.fails("Could not delete subnamespace anchor.\nReason: admission webhook \"subnamespaceanchors.hnc.x-k8s.io\" denied");
+    assert!(refused.stderr.contains("With -a"), "the way out: {refused:?}");
+    live.hns("delete cd-team -n cd-org -a --wait").await.says(
+        "Allowing cascading deletion on 'cd-team'\n\
+         Successfully deleted \"cd-team\" subnamespace anchor in \"cd-org\" namespace\n",
+    );
+    assert!(live.steps().namespaces().get_opt("cd-team").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn parents_and_cascading_deletion_are_set() {
+    let live = live().await;
+    for name in ["s-old", "s-new", "s-n"] {
+        live.steps().create_namespace(name).await.unwrap();
+    }
+    let done = "Succesfully updated 1 property of the hierarchical configuration of s-n\n";
+    let says = async |words: &str, line: &str, end: &str| {
+        live.hns(words).await.says(&format!("{line}{}{end}", if line.is_empty() { "" } else { "\n" }));
+    };
+    let none = "No changes made\n";
+    says("set s-n", "", none).await;
+    says("set s-n --root", "s-n is already a root namespace; unchanged ", none).await;
+    says("set s-n --parent s-old --wait", "Setting the parent of s-n to s-old", done).await;
+    live.steps().labelled(&["s-n", "s-old"]).await.unwrap();
+    says("set s-n -p s-old", "Parent of s-n is already s-old; unchanged", none).await;
+    says("set s-n -p s-new --wait", "Changing the parent of s-n from s-old to s-new", done).await;
+    says("set s-n -f", "Cascading deletion for 's-n' is already set to false; unchanged", none).await;
+    says("set s-n -a", "Allowing cascading deletion on 's-n'", done).await;
+    says("set s-n -a=true", "Cascading deletion for 's-n' is already set to true; unchanged", none).await;
+    says("set s-n --forbidCascadingDeletion", "Forbidding cascading deletion on 's-n'", done).await;
+    let both = "Unsetting the parent of s-n (was previously s-new)\nAllowing cascading deletion on 's-n'";
+    let two = "Succesfully updated 2 properties of the hierarchical configuration of s-n\n";
+    says("set s-n --root=false --allowCascadingDeletion --wait", both, two).await;
+    live.steps().labelled(&["s-n"]).await.unwrap();
+
+    let contradiction = "Cannot give the namespace a parent and make it a root at the same time\n";
+    live.hns("set s-n -r -p s-old").await.fails(contradiction);
+    let contradiction = "Cannot set both --allowCascadingDeletion and --forbidCascadingDeletion\n";
+    live.hns("set s-n -a -f").await.fails(contradiction);
+
+    says(
+        "set s-old -p s-n --wait",
+        "Setting the parent of s-old to s-n",
+        &done.replace("of s-n", "of s-old"),
+    )
+    .await;
+    let cycle = live.hns("set s-n -p s-old").await;
+    assert_eq!((cycle.code, &*cycle.stdout), (Some(1), "Setting the parent of s-n to s-old\n"));
+    let wanted = "\nCould not update the hierarchical configuration of s-n.\nReason: admission webhook";
+    assert!(cycle.stderr.starts_with(wanted) && cycle.stderr.contains("cycle"), "{cycle:?}");
+}
+
+#[tokio::test]
+async fn a_missing_parent_is_a_footnote() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("f-root", ""), ("f-mid", "f-root"), ("f-leaf", "f-mid")]).await.unwrap();
+    steps.labelled(&["f-leaf", "f-mid", "f-root"]).await.unwrap();
+    steps.delete_namespace("f-root").await.unwrap();
+    let message = steps.reasons("f-mid", &["ParentMissing"]).await.unwrap().remove(0);
+    let below = steps.reasons("f-leaf", &["AncestorHaltActivities"]).await.unwrap().remove(0);
+    live.hns("tree f-mid").await.says(&format!(
+        "f-mid (1)\n└── f-leaf (2)\n\nConditions:\n1) ActivitiesHalted (ParentMissing): {message}\n\
+         2) ActivitiesHalted (AncestorHaltActivities): {below}\n"
+    ));
+    let described = live.hns("describe f-mid").await;
+    let shown = format!("  Conditions:\n  - ActivitiesHalted (ParentMissing): {message}\n");
+    assert!(described.stdout.contains(&shown), "{described:?}");
+}

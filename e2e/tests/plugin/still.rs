@@ -1,0 +1,331 @@
+//! HNC's outputs to the byte, of objects whose status is what it says here.
+
+use serde_json::json;
+
+use super::world::{anchor, hierarchy, namespace, plugin, still};
+
+const MISSING: (&str, &str, &str) = ("ActivitiesHalted", "ParentMissing", "parent gone does not exist");
+const LOST: (&str, &str, &str) = ("BadConfiguration", "SubnamespaceAnchorMissing", "no anchor");
+
+#[tokio::test]
+async fn a_tree_with_marks_and_footnotes() {
+    let still = still().await;
+    still
+        .apply(&[
+            namespace("acme-org", ""),
+            namespace("team-a", ""),
+            namespace("team-b", "acme-org"),
+            namespace("service-1", "team-a"),
+        ])
+        .await;
+    still
+        .apply(&[
+            hierarchy("acme-org", "", &["team-a", "team-b"], &[MISSING]),
+            hierarchy("team-a", "acme-org", &["service-1"], &[]),
+            hierarchy("service-1", "team-a", &[], &[MISSING, LOST]),
+        ])
+        .await;
+    let wanted = "\
+acme-org (1)
+├── team-a
+│   └── [s] service-1 (1,2)
+└── [s] team-b
+
+[s] indicates subnamespaces
+
+Conditions:
+1) ActivitiesHalted (ParentMissing): parent gone does not exist
+2) BadConfiguration (SubnamespaceAnchorMissing): no anchor
+";
+    still.hns("tree acme-org").await.says(wanted);
+    still.hns("tree team-b team-a").await.says(
+        "team-b\nteam-a\n└── [s] service-1 (1,2)\n\n[s] indicates subnamespaces\n\nConditions:\n\
+         1) ActivitiesHalted (ParentMissing): parent gone does not exist\n\
+         2) BadConfiguration (SubnamespaceAnchorMissing): no anchor\n",
+    );
+    still
+        .hns("tree acme-org -o name")
+        .await
+        .says("namespace/acme-org\nnamespace/team-a\nnamespace/service-1\nnamespace/team-b\n");
+    let tree = still.hns("tree acme-org -o json").await.json();
+    assert_eq!(tree["trees"][0]["children"][0]["children"][0]["subnamespace"], true);
+    assert_eq!(tree["trees"][0]["conditions"][0]["reason"], "ParentMissing");
+    let yaml = still.hns("tree acme-org -o yaml").await;
+    assert!(yaml.stdout.contains("name: acme-org"), "{yaml:?}");
+    assert!(still.hns("tree acme-org -o mermaid").await.stdout.starts_with("flowchart LR\n"));
+    assert!(still.hns("tree acme-org -o dot").await.stdout.starts_with("digraph hierarchy {\n"));
+}
+
+#[tokio::test]
+async fn all_trees_begin_at_roots_orphans_and_cycles() {
+    let still = still().await;
+    still
+        .apply(&[
+            namespace("z-root", ""),
+            namespace("z-child", ""),
+            namespace("z-orphan", ""),
+            namespace("z-x", ""),
+            namespace("z-y", ""),
+        ])
+        .await;
+    let cycle = ("ActivitiesHalted", "InCycle", "z-x <- z-y <- z-x");
+    still
+        .apply(&[
+            hierarchy("z-root", "", &["z-child"], &[]),
+            hierarchy("z-child", "z-root", &[], &[]),
+            hierarchy("z-orphan", "z-gone", &[], &[MISSING]),
+            hierarchy("z-x", "z-y", &["z-y"], &[cycle]),
+            hierarchy("z-y", "z-x", &["z-x"], &[cycle]),
+        ])
+        .await;
+    let all = still.hns("tree -A").await;
+    assert_eq!(all.code, Some(0), "{all:?}");
+    let ours: Vec<&str> = all.stdout.lines().filter(|line| line.contains("z-")).collect();
+    let footnote = |name: &str| {
+        let line = all.stdout.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()).unwrap_or_default().to_owned()
+    };
+    let (orphan, cycle) = (footnote("z-orphan"), footnote("z-x"));
+    let text = cycle.trim_matches(['(', ')']);
+    assert_eq!(
+        ours,
+        [
+            &*format!("z-orphan {orphan}"),
+            "z-root",
+            "└── z-child",
+            &format!("z-x {cycle}"),
+            &format!("└── z-y {cycle}"),
+            &format!("    └── z-x {cycle}"),
+            &format!("z-y {cycle}"),
+            &format!("└── z-x {cycle}"),
+            &format!("    └── z-y {cycle}"),
+            &format!("{text}) ActivitiesHalted (InCycle): z-x <- z-y <- z-x"),
+        ]
+    );
+    for lone in ["default", "kube-system"] {
+        assert!(all.stdout.lines().any(|line| line == lone), "every lone namespace too: {lone}");
+    }
+}
+
+#[tokio::test]
+async fn trees_that_cannot_be_drawn() {
+    let still = still().await;
+    still.hns("tree").await.fails("Error: Must specify the root of the tree(s)");
+    let missing = "Error reading namespace no-such: namespaces \"no-such\" not found\n";
+    still.hns("tree no-such").await.fails(missing);
+    still.hns("describe no-such").await.fails(missing);
+    still.hns("set no-such --root").await.fails(missing);
+}
+
+#[tokio::test]
+async fn a_description_of_a_namespace() {
+    let still = still().await;
+    let names = [("parent", ""), ("e", "parent"), ("f", ""), ("d", ""), ("lone", "")];
+    still.apply(&names.map(|(name, of)| namespace(name, of))).await;
+    still
+        .apply(&[
+            hierarchy("parent", "P", &["e", "f"], &[("ActivitiesHalted", "ParentMissing", "no P")]),
+            anchor("parent", "e", "Ok"),
+            anchor("parent", "d", "Conflict"),
+        ])
+        .await;
+    let wanted = "\
+Hierarchy configuration for namespace parent
+  Parent: P
+  Children:
+  - d (Conflict subnamespace)
+  - e (subnamespace)
+  - f
+  Allows Cascading Deletion: false
+  Conditions:
+  - ActivitiesHalted (ParentMissing): no P
+
+No recent HNC events for objects in this namespace
+";
+    still.hns("describe parent").await.says(wanted);
+    let lone = "\
+Hierarchy configuration for namespace lone
+  No parent
+  No children
+  Allows Cascading Deletion: false
+  No conditions
+
+No recent HNC events for objects in this namespace
+";
+    still.hns("describe lone").await.says(lone);
+    still.hns("describe lone -o name").await.says("hierarchyconfiguration.hnc.x-k8s.io/hierarchy\n");
+    let parent = still.hns("describe parent -o json").await.json();
+    assert_eq!(
+        parent["children"][0],
+        json!({ "name": "d", "subnamespace": true, "anchorState": "Conflict" })
+    );
+}
+
+#[tokio::test]
+async fn events_of_a_namespace() {
+    let still = still().await;
+    still.apply(&[namespace("eventful", "")]).await;
+    let now = still.cluster.kubectl().args([
+        "get",
+        "ns",
+        "eventful",
+        "-o",
+        "jsonpath={.metadata.creationTimestamp}",
+    ]);
+    let now = now.ok().await.unwrap();
+    let event = |name: &str, component: &str, reason: &str, at: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Event", "metadata": { "name": name, "namespace": "eventful" },
+            "involvedObject": { "kind": "Secret", "namespace": "eventful", "name": "key" },
+            "reason": reason, "message": format!("says {name}"), "type": "Warning",
+            "source": { "component": component }, "lastTimestamp": at,
+        })
+    };
+    still
+        .apply(&[
+            event("old", "hnc.x-k8s.io", "CannotPropagateObject", "2020-01-01T00:00:00Z"),
+            event("older", "hnc.x-k8s.io", "CannotPropagateObject", "2019-01-01T00:00:00Z"),
+            event("new", "hnc.x-k8s.io", "CannotUpdateObject", &now),
+            event("foreign", "kubelet", "Killing", &now),
+        ])
+        .await;
+    let output = still.hns("describe eventful").await;
+    let (_, events) = output.stdout.split_once("\n\n").unwrap();
+    let lines: Vec<&str> = events.lines().collect();
+    assert_eq!(lines.len(), 4, "{output:?}");
+    assert_eq!(lines[0], "Events from the objects in namespace eventful");
+    assert_eq!(lines[1], "Last Seen  Reason                 Object               Message");
+    let cells = |line: &str| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(cells(lines[2]), ["CannotUpdateObject", "Secret:eventful/key", "says", "new"]);
+    assert_eq!(cells(lines[3]), ["CannotPropagateObject", "Secret:eventful/key", "says", "old"]);
+}
+
+#[tokio::test]
+async fn the_configuration_of_the_cluster() {
+    let still = still().await;
+    let read = async || {
+        let get = ["get", "hncconfiguration", "config", "-o", "jsonpath={.spec.resources}"];
+        let text = still.cluster.kubectl().args(get).ok().await.unwrap();
+        serde_json::from_str::<serde_json::Value>(&text).unwrap()
+    };
+    still.hns("config set-resource secrets --mode ignore").await.says("");
+    assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
+    let risky = still.hns("config set-resource secrets --mode Propagate").await;
+    risky.fails("Switching secrets from Ignore straight to Propagate is dangerous");
+    assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
+    still.hns("config set-resource secrets --mode PROPAGATE -f").await.says("");
+    still.hns("config set-resource jobs --group batch --mode allowPROPAGATE").await.says("");
+    assert_eq!(
+        read().await,
+        json!([
+            { "mode": "Propagate", "resource": "secrets" },
+            { "group": "batch", "mode": "AllowPropagate", "resource": "jobs" },
+        ])
+    );
+    let nonsense = still.hns("config set-resource jobs --group batch --mode nonsense").await;
+    nonsense.fails(
+        "Error: the HNCConfiguration cannot be written: HNCConfiguration.hnc.x-k8s.io \"config\" is invalid",
+    );
+    still
+        .hns("config delete-type --group batch --resource jobs")
+        .await
+        .says("The configuration for jobs.batch is deleted\n");
+    still
+        .hns("config delete-type --group batch --resource jobs")
+        .await
+        .says("Nothing to delete: there is no configuration for jobs.batch\n");
+    assert_eq!(read().await, json!([{ "mode": "Propagate", "resource": "secrets" }]));
+
+    let status = json!({
+        "resources": [
+            { "group": "", "version": "v1", "resource": "secrets", "mode": "Propagate" },
+            { "group": "rbac.authorization.k8s.io", "version": "v1", "resource": "roles", "mode": "Propagate" },
+        ],
+        "conditions": [{
+            "type": "BadConfiguration", "reason": "ResourceNotFound", "message": "no jobs", "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }],
+    });
+    let object = json!({
+        "apiVersion": hns_api::API_VERSION, "kind": "HNCConfiguration", "metadata": { "name": "config" }, "status": status,
+    });
+    still.apply(&[object]).await;
+    still.hns("config describe").await.says(
+        "Synchronized resources:\n* Propagating: secrets (/v1)\n\
+         * Propagating: roles (rbac.authorization.k8s.io/v1)\n\nConditions:\n\
+         BadConfiguration (ResourceNotFound): no jobs\n",
+    );
+    assert_eq!(still.hns("config describe -o json").await.json()["metadata"]["name"], "config");
+}
+
+#[tokio::test]
+async fn quotas() {
+    let still = still().await;
+    still.apply(&[namespace("quota-org", ""), namespace("quota-none", "")]).await;
+    let quota = |name: &str, labels: serde_json::Value| {
+        json!({
+            "apiVersion": hns_api::API_VERSION, "kind": "HierarchicalResourceQuota",
+            "metadata": { "name": name, "namespace": "quota-org", "labels": labels },
+            "spec": { "hard": { "services": "1" } },
+            "status": {
+                "hard": { "services": "1", "pods": "4", "limits.cpu": "1500m" },
+                "used": { "services": "1", "limits.cpu": "500m" },
+            },
+        })
+    };
+    still.apply(&[quota("acme-org-hrq", json!({})), quota("other", json!({ "a": "b" }))]).await;
+    let head = "NAME           AGE   REQUEST                    LIMIT";
+    let list = still.hns("hrq -n quota-org").await;
+    let lines: Vec<&str> = list.stdout.lines().collect();
+    assert_eq!((lines.len(), lines[0]), (3, head), "{list:?}");
+    let age = lines[1].split_whitespace().nth(1).unwrap();
+    assert_eq!(
+        lines[1],
+        format!("acme-org-hrq   {age:<3}   pods: 0/4, services: 1/1   limits.cpu: 500m/1500m")
+    );
+    assert!(age.ends_with('s'), "{list:?}");
+    assert_eq!(still.hns("hrq acme-org-hrq -n quota-org").await.stdout.lines().count(), 2);
+    let labelled = still.hns("hrq other -n quota-org --show-labels").await;
+    assert!(
+        labelled
+            .stdout
+            .starts_with("NAME    AGE   REQUEST                    LIMIT                    LABELS\n")
+    );
+    assert!(labelled.stdout.ends_with("limits.cpu: 500m/1500m   a=b\n"), "{labelled:?}");
+    let all = still.hns("hrq no-such-name -A").await;
+    assert!(all.stdout.starts_with("NAMESPACE   NAME"), "names do not count with -A: {all:?}");
+    still.hns("hrq -n quota-none").await.fails("No resources found in quota-none namespace.\n");
+    still.hns("hrq missing -n quota-org").await.fails("No resources found in quota-org namespace.\n");
+    still.hns("hrq -n quota-org -o name").await.says(
+        "hierarchicalresourcequota.hnc.x-k8s.io/acme-org-hrq\nhierarchicalresourcequota.hnc.x-k8s.io/other\n",
+    );
+    assert_eq!(
+        still.hns("hrq -n quota-org -o json").await.json()["items"][0]["kind"],
+        "HierarchicalResourceQuota"
+    );
+}
+
+#[tokio::test]
+async fn what_needs_no_cluster() {
+    let version = concat!("kubectl-hns version ", env!("CARGO_PKG_VERSION"), "\n");
+    for words in ["version", "--version", "-v"] {
+        plugin(words, &[]).await.unwrap().says(version);
+    }
+    for shell in ["bash", "zsh", "fish", "powershell"] {
+        let script = plugin(&format!("completion {shell}"), &[]).await.unwrap();
+        assert!(script.code == Some(0) && script.stdout.contains("set-resource"), "{shell}");
+    }
+    for words in ["help", "--help", "help tree", "tree --help", ""] {
+        let help = plugin(words, &[]).await.unwrap();
+        assert_eq!((help.code, &*help.stderr), (Some(0), ""), "{words}");
+        assert!(help.stdout.contains("kubectl hns"), "{words}: {}", help.stdout);
+    }
+    let get = plugin("--namespace X get secret", &[]).await.unwrap();
+    get.fails("Error: \"secret\" cannot be listed");
+    assert!(get.stderr.contains("list server") && get.stderr.contains("kubectl get secret -A"));
+    for mistake in ["nonsense", "create", "tree --nonsense", "get"] {
+        let output = plugin(mistake, &[]).await.unwrap();
+        output.fails("Error: ");
+        assert!(output.stderr.contains("Usage: kubectl hns"), "{mistake}: {output:?}");
+    }
+}

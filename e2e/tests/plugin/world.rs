@@ -1,0 +1,156 @@
+//! The plugin as a process, and the two clusters it is tried on: one with hns at work, one with the definitions alone, where
+//! what is shown is what a test has written.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use hns_e2e::{Cluster, Options, Product, Replica, Steps};
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+/// What a run of the plugin came to.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Output {
+    /// That it succeeded, saying exactly this and complaining about nothing.
+    #[track_caller]
+    pub(crate) fn says(&self, wanted: &str) {
+        assert_eq!((self.code, &*self.stdout, &*self.stderr), (Some(0), wanted, ""));
+    }
+
+    /// That it failed, saying nothing on standard output and this at the beginning of standard error.
+    #[track_caller]
+    pub(crate) fn fails(&self, wanted: &str) {
+        assert_eq!((self.code, &*self.stdout), (Some(1), ""), "{self:?}");
+        assert!(self.stderr.starts_with(wanted), "{self:?}");
+    }
+
+    /// Standard output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Runs the plugin with words separated by blanks, in an environment without a kubeconfig.
+pub(crate) async fn plugin(words: &str, variables: &[(&str, &str)]) -> Result<Output> {
+    // Tests are beside the binaries, one directory down.
+    let program = std::env::current_exe()?.with_file_name("../kubectl-hns");
+    let words = words.split_whitespace();
+    let mut command = Command::new(&program);
+    command.args(words).env_clear().envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await;
+    let output = output.with_context(|| format!("{}: build it first", program.display()))?;
+    Ok(Output {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
+}
+
+/// A cluster and its administrator.
+pub(crate) struct World {
+    pub(crate) cluster: &'static Cluster,
+    kubeconfig: PathBuf,
+    /// Kept so that they run until the end.
+    _replicas: Vec<Replica>,
+}
+
+impl World {
+    /// Runs the plugin as the administrator.
+    pub(crate) async fn hns(&self, words: &str) -> Output {
+        let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
+        plugin(&words, &[]).await.unwrap()
+    }
+
+    pub(crate) fn steps(&self) -> Steps {
+        Steps::of(self.cluster.admin())
+    }
+
+    /// Applies objects as they are, status included: these kinds have no status subresource.
+    pub(crate) async fn apply(&self, objects: &[Value]) {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        let apply = self.cluster.kubectl().args(["apply", "--server-side", "--force-conflicts", "-f", "-"]);
+        apply.stdin(list.to_string()).ok().await.unwrap();
+    }
+}
+
+/// hns at work.
+pub(crate) async fn live() -> &'static World {
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    WORLD.get_or_try_init(start).await.expect("the product starts")
+}
+
+async fn start() -> Result<World> {
+    let cluster = Cluster::shared().await;
+    let product = Product::install(cluster, Options::default()).await?;
+    let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    // The replicas' certificates are in the product's directory, which goes with the cluster.
+    Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: vec![webhook, controller] })
+}
+
+/// The definitions alone.
+pub(crate) async fn still() -> &'static World {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    let start = async || {
+        let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
+        let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
+        let definitions = definitions.to_str().context("a path that is no text")?;
+        let kubectl = || cluster.kubectl();
+        kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", definitions];
+        let said = kubectl().args(wait).ok().await?;
+        ensure!(said.contains("condition met"), "{said}");
+        anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: Vec::new() })
+    };
+    WORLD.get_or_try_init(start).await.expect("a cluster with the definitions starts")
+}
+
+/// A namespace, marked as a subnamespace of `of` unless that is empty.
+pub(crate) fn namespace(name: &str, of: &str) -> Value {
+    let mut metadata = json!({ "name": name });
+    if !of.is_empty() {
+        metadata["annotations"] = json!({ "hnc.x-k8s.io/subnamespace-of": of });
+    }
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
+}
+
+/// A `HierarchyConfiguration` with children and conditions (type, reason, message).
+pub(crate) fn hierarchy(
+    namespace: &str,
+    parent: &str,
+    children: &[&str],
+    conditions: &[(&str, &str, &str)],
+) -> Value {
+    let conditions = conditions.iter().map(|(type_, reason, message)| {
+        json!({
+            "type": type_, "reason": reason, "message": message, "status": "True",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    });
+    let spec = if parent.is_empty() { json!({}) } else { json!({ "parent": parent }) };
+    json!({
+        "apiVersion": hns_api::API_VERSION,
+        "kind": "HierarchyConfiguration",
+        "metadata": { "name": "hierarchy", "namespace": namespace },
+        "spec": spec,
+        "status": { "children": children, "conditions": conditions.collect::<Vec<_>>() },
+    })
+}
+
+/// An anchor in that state.
+pub(crate) fn anchor(parent: &str, child: &str, state: &str) -> Value {
+    json!({
+        "apiVersion": hns_api::API_VERSION,
+        "kind": "SubnamespaceAnchor",
+        "metadata": { "name": child, "namespace": parent },
+        "status": { "status": state },
+    })
+}
