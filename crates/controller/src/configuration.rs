@@ -37,6 +37,10 @@ const FIELD_MANAGER: &str = "hns-controller";
 /// The status is written no more often than this.
 const PACE: Duration = Duration::from_secs(1);
 
+/// After a start a status that is there is left as it is for so long, if what it is about is as it was: there is more
+/// urgent work, and most of the time it will turn out to be right.
+const CALM: Duration = Duration::from_secs(12);
+
 /// Looking through a large forest takes time; no more than this part of it is spent on that.
 const SHARE: u32 = 20;
 
@@ -73,6 +77,10 @@ pub(crate) async fn keep(
         since: Instant::now(),
         spent: Duration::ZERO,
     };
+    tokio::select! {
+        () = keeper.begin() => {}
+        () = shutdown.begun() => return,
+    }
     while may_write() {
         keeper.configuration.mark_unchanged();
         let settled = keeper.settle(&may_write).await;
@@ -105,6 +113,17 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// Waits until there is a reason to look: there is no object, what it comes to changes, or it has been calm for a while.
+    async fn begin(&mut self) {
+        let resolved = |it: &Configuration| it.is_known && it.resolution.is_some();
+        let Ok(first) = self.configuration.wait_for(resolved).await.map(|it| it.clone()) else { return };
+        if first.object.is_some() {
+            let is_other = |it: &Configuration| it.object.is_none() || it.resolution != first.resolution;
+            // Elapsed or changed, it is time.
+            let _ = tokio::time::timeout(CALM, self.configuration.wait_for(is_other)).await;
+        }
+    }
+
     /// Pauses, and waits for a reason to go on. Ends with `false` when there will be none.
     async fn rest(&mut self, settled: Settled) -> bool {
         sleep(PACE.max(self.spent * SHARE)).await;

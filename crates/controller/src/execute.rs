@@ -2,6 +2,7 @@
 //!
 //! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
 
+mod looked;
 mod read;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub(crate) use self::looked::{Looked, is_listed};
 pub(crate) use self::read::Reader;
 use crate::apply::{Answer, Applier, Outcome, action_label};
 use crate::early::{Early, PATIENCE};
@@ -86,6 +88,8 @@ pub(crate) struct Executor {
     places: Arc<Semaphore>,
     /// What is put off.
     early: Early,
+    /// Whether everything was planned once.
+    pub(crate) looked: Looked,
     reader: Reader,
 }
 
@@ -100,8 +104,20 @@ impl Executor {
         let Metrics { writes, reconcilers, events } = metrics;
         let announcer = Announcer::start(client.clone(), forest.clone(), events, may_write.clone());
         let places = Arc::new(Semaphore::new(WRITES_IN_FLIGHT));
-        let (early, reader) = (Early::default(), Reader::default());
-        Self { client, forest, may_write, writer, writes, reconcilers, announcer, places, early, reader }
+        let (early, looked, reader) = (Early::default(), Looked::begin(), Reader::default());
+        Self {
+            client,
+            forest,
+            may_write,
+            writer,
+            writes,
+            reconcilers,
+            announcer,
+            places,
+            early,
+            looked,
+            reader,
+        }
     }
 
     /// Makes the writes of `plan`, which was made for this scope. What they change is in the forest when this returns.
@@ -140,8 +156,11 @@ impl Executor {
     }
 
     fn is_too_early(&self, namespace: &Name, report: &Action) -> bool {
-        let seen = self.forest.read(|forest| forest.namespace_version(namespace));
-        seen.is_some_and(|seen| self.early.is_too_early(&seen.uid, report))
+        let (seen, unlooked) = self.forest.read(|forest| {
+            let unlooked = self.looked.is_too_early(forest.conditions_shown(namespace), report);
+            (forest.namespace_version(namespace), unlooked)
+        });
+        unlooked || seen.is_some_and(|seen| self.early.is_too_early(&seen.uid, report))
     }
 
     async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {

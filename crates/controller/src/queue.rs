@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::{Change, Name, Scope};
+use forest::{Change, Name, ObjectScope, Scope};
 use hns_runtime::handle::ForestHandle;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 /// A queue. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +33,16 @@ struct State {
     waiting: HashMap<Name, Scope>,
     order: VecDeque<Name>,
     at_work: HashSet<Name>,
-    /// How often in a row the work on a namespace has failed.
-    failures: HashMap<Name, u32>,
+    failures: HashMap<Name, Failing>,
+}
+
+/// A namespace on which some work has failed and is to be tried again.
+#[derive(Debug, Default)]
+struct Failing {
+    /// How often, and never all of it has succeeded since.
+    count: u32,
+    /// When it is tried again and how far; `None` while that is waiting or under way.
+    again: Option<(Instant, Scope)>,
 }
 
 impl State {
@@ -108,28 +117,54 @@ impl Queue {
         work
     }
 
-    /// The work on a namespace has succeeded.
-    pub(crate) fn done(&self, namespace: &Name) {
-        self.shared.state.lock().failures.remove(namespace);
+    /// The work on a namespace has succeeded, as far as `scope`. What has failed there before and is no part of that stays
+    /// failed, or whatever else happens in the namespace would have it tried again at the pace of a first failure.
+    pub(crate) fn done(&self, namespace: &Name, scope: &Scope) {
+        let mut state = self.shared.state.lock();
+        let failing = state.failures.get(namespace);
+        if failing.is_some_and(|it| it.again.as_ref().is_none_or(|(_, failed)| covers(scope, failed))) {
+            state.failures.remove(namespace);
+        }
+        drop(state);
         self.back_from_work(namespace);
     }
 
-    /// The work on a namespace has failed: it is marked again after a delay that doubles with each failure in a row, from
-    /// `delays.0` to `delays.1`.
-    pub(crate) fn failed(&self, namespace: Name, scope: Scope, delays: (Duration, Duration)) {
-        let failures = {
-            let mut state = self.shared.state.lock();
-            let failures = state.failures.entry(namespace.clone()).or_default();
-            *failures = failures.saturating_add(1);
-            *failures
-        };
+    /// The work on a namespace has failed: it is marked again after a delay that doubles with each failure, from `delays.0` to
+    /// `delays.1`, or at once with what has failed there before if that comes earlier. However often it fails in the
+    /// meantime, it is marked once.
+    pub(crate) fn failed(&self, namespace: Name, mut scope: Scope, delays: (Duration, Duration)) {
+        let mut state = self.shared.state.lock();
+        let failing = state.failures.entry(namespace.clone()).or_default();
+        failing.count = failing.count.saturating_add(1);
+        let delay = delays.0.saturating_mul(2_u32.saturating_pow(failing.count - 1)).min(delays.1);
+        let mut due = Instant::now() + delay;
+        let earlier = failing.again.take();
+        let is_next = earlier.as_ref().is_none_or(|(earlier, _)| due < *earlier);
+        if let Some((earlier, failed)) = earlier {
+            scope.merge(failed);
+            due = due.min(earlier);
+        }
+        failing.again = Some((due, scope));
+        drop(state);
         self.back_from_work(&namespace);
-        let delay = delays.0.saturating_mul(2_u32.saturating_pow(failures - 1)).min(delays.1);
-        let queue = self.clone();
-        tokio::spawn(async move {
-            tokio::time::sleep(delay).await;
-            queue.mark(Change { everything: false, namespaces: HashMap::from([(namespace, scope)]) });
-        });
+        if is_next {
+            let queue = self.clone();
+            tokio::spawn(async move {
+                sleep_until(due).await;
+                queue.again(namespace);
+            });
+        }
+    }
+
+    /// Marks what has failed, if its time has come.
+    fn again(&self, namespace: Name) {
+        let mut state = self.shared.state.lock();
+        let failing = state.failures.get_mut(&namespace);
+        let due = failing.and_then(|it| it.again.take_if(|(due, _)| *due <= Instant::now()));
+        drop(state);
+        if let Some((_, scope)) = due {
+            self.mark(Change { everything: false, namespaces: HashMap::from([(namespace, scope)]) });
+        }
     }
 
     fn back_from_work(&self, namespace: &Name) {
@@ -142,10 +177,26 @@ impl Queue {
         }
     }
 
+    /// Whether nothing waits and nothing is under way. What has failed and is to be tried again later does not count.
+    pub(crate) fn is_idle(&self) -> bool {
+        let state = self.shared.state.lock();
+        state.open && !state.everything && state.waiting.is_empty() && state.at_work.is_empty()
+    }
+
     /// How many namespaces wait.
     pub(crate) fn depth(&self) -> usize {
         self.shared.state.lock().waiting.len()
     }
+}
+
+/// Whether everything in `part` is in `whole`.
+fn covers(whole: &Scope, part: &Scope) -> bool {
+    let objects = match (&whole.objects, &part.objects) {
+        (ObjectScope::All, _) | (_, ObjectScope::None) => true,
+        (ObjectScope::Some(whole), ObjectScope::Some(part)) => part.is_subset(whole),
+        _ => false,
+    };
+    objects && (whole.structure || !part.structure)
 }
 
 #[cfg(test)]
@@ -154,7 +205,7 @@ mod tests {
 
     use forest::{Forest, Settings};
     use hns_runtime::handle::ForestWriter;
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -192,9 +243,11 @@ mod tests {
         queue.mark(change(&["a"]));
         queue.mark(change(&["a"]));
         assert_eq!(next(&queue).await, None, "it is at work");
-        queue.done(&"a".into());
+        queue.done(&"a".into(), &Scope::whole());
         assert_eq!(next(&queue).await.as_deref(), Some("a"));
-        queue.done(&"a".into());
+        assert!(!queue.is_idle(), "it is at work");
+        queue.done(&"a".into(), &Scope::whole());
+        assert!(queue.is_idle());
         assert_eq!((next(&queue).await, queue.depth()), (None, 0));
     }
 
@@ -212,11 +265,83 @@ mod tests {
             if fails {
                 queue.failed(name, scope, delays);
             } else {
-                queue.done(&name);
+                queue.done(&name, &scope);
                 queue.mark(change(&["a"]));
             }
         }
         assert_eq!(waited, [0, 1, 2, 3, 0, 1]);
+    }
+
+    /// Nothing but what a namespace says about itself.
+    fn structure() -> Scope {
+        Scope { structure: true, ..Scope::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_else_happens_neither_hastens_nor_multiplies_what_failed() {
+        let queue = Queue::default();
+        queue.open();
+        let delays = (Duration::from_secs(1), Duration::from_secs(60));
+        let start = Instant::now();
+        let object = Scope { structure: false, objects: ObjectScope::All };
+        queue.mark(change(&["a"]));
+        let mut tried = Vec::new();
+        while start.elapsed() < Duration::from_secs(40) {
+            // Ten times a second something else is done, with success.
+            let Ok((name, scope)) = timeout(Duration::from_millis(100), queue.next(&forest())).await else {
+                let other =
+                    Change { everything: false, namespaces: HashMap::from([("a".into(), structure())]) };
+                queue.mark(other);
+                continue;
+            };
+            if scope.objects == ObjectScope::All {
+                tried.push(start.elapsed().as_secs());
+                queue.failed(name, object.clone(), delays);
+            } else {
+                queue.done(&name, &scope);
+            }
+        }
+        assert_eq!(tried, [0, 1, 3, 7, 15, 31]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_failures_come_again_once_and_as_early_as_the_first_of_them() {
+        let queue = Queue::default();
+        queue.open();
+        let delays = (Duration::from_secs(1), Duration::from_secs(60));
+        for _ in 0..5 {
+            queue.mark(change(&["a"]));
+            let (name, scope) = queue.next(&forest()).await;
+            queue.failed(name, scope, delays);
+        }
+        let start = Instant::now();
+        let (name, scope) = queue.next(&forest()).await;
+        assert_eq!(start.elapsed().as_secs(), 1);
+        queue.done(&name, &scope);
+        assert!(timeout(Duration::from_secs(600), queue.next(&forest())).await.is_err());
+
+        // One that is to come soon does not wait for one that is to come late.
+        queue.mark(change(&["a"]));
+        let (name, scope) = queue.next(&forest()).await;
+        queue.failed(name, scope, (Duration::from_secs(300), Duration::from_secs(300)));
+        queue.mark(change(&["a"]));
+        let (name, scope) = queue.next(&forest()).await;
+        let start = Instant::now();
+        queue.failed(name, scope, (Duration::from_secs(1), Duration::from_secs(2)));
+        queue.next(&forest()).await;
+        assert_eq!(start.elapsed().as_secs(), 2);
+    }
+
+    #[test]
+    fn a_scope_covers_its_parts() {
+        let scope = |structure, objects| Scope { structure, objects };
+        let whole = Scope::whole();
+        for part in [&whole, &structure(), &Scope::default()] {
+            assert!(covers(&whole, part) && covers(part, part));
+        }
+        assert!(!covers(&structure(), &whole));
+        assert!(!covers(&scope(false, ObjectScope::All), &whole));
+        assert!(!covers(&scope(true, ObjectScope::Some([].into())), &whole));
     }
 
     #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use crate::args::Args;
 use crate::configuration as status;
 use crate::definitions;
-use crate::execute::Executor;
+use crate::execute::{Executor, is_listed};
 use crate::keep::{follow, keep};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
@@ -132,12 +132,14 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             () = shutdown.begun() => return,
         };
         definitions::certain(&executor.forest).await;
-        let planned = executor.forest.read(|forest| plan(forest, &namespace, &scope));
+        let (was_listed, planned) =
+            executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
         let progress = executor.execute(&namespace, &scope, planned).await;
         match progress.delays() {
-            None => queue.done(&namespace),
+            None => queue.done(&namespace, &scope),
             Some(delays) => queue.failed(namespace, scope, delays),
         }
+        executor.looked.worked(was_listed, queue.is_idle());
     }
 }
 

@@ -25,6 +25,12 @@ impl Forest {
         shown.filter(|(_, conditions)| !conditions.is_empty())
     }
 
+    /// The conditions that a namespace shows at present, as last written.
+    pub fn conditions_shown(&self, namespace: &str) -> &[Condition] {
+        let seen = self.tree.id(namespace).and_then(|id| self.tree.node(id).hierarchy.as_ref());
+        seen.map_or(&[], |seen| &seen.status.conditions)
+    }
+
     /// Which state of an object is known.
     pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<&Version> {
         Some(self.known(namespace, key)?.version())

@@ -5,9 +5,10 @@ use std::collections::{BTreeSet, HashSet};
 use super::Asked;
 use crate::object::Source;
 use crate::plan::label_below;
+use crate::rules::question::Awaited;
 use crate::rules::{Check, Denial};
 use crate::tree::Id;
-use crate::{Forest, Name, ObjectKey, OnConflict, Stream};
+use crate::{Forest, Name, ObjectKey, OnConflict, Stream, StreamState};
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -26,12 +27,18 @@ impl Asked<'_> {
         }
         if let Some((kind, state)) = self.forest.kind_gap() {
             let resource = kind.group_resource();
-            return Err(Denial::unavailable(format!(
-                "it cannot be known what a new parent would overwrite, because the {resource} of the cluster cannot be \
-                 relied on: {state}; see that the service account of hns-webhook may list and watch {resource}, or wait \
-                 and try again"
-            ))
-            .into());
+            let unknown = || {
+                format!(
+                    "it cannot be known what a new parent would overwrite, because the {resource} of the cluster cannot be \
+                     relied on: {state}; see that the service account of hns-webhook may list and watch {resource}, or wait \
+                     and try again"
+                )
+            };
+            // A kind that has just been configured is listed in a moment.
+            if state == StreamState::Waiting {
+                self.wait_for(Awaited::Objects(kind.clone()), unknown)?;
+            }
+            return Err(Denial::unavailable(unknown()).into());
         }
         let found = |outcome| conflicts(self.forest, parent, &self.request.namespace, outcome);
         if let Some(overwritten) = self.listed(found(OnConflict::Overwrite)) {

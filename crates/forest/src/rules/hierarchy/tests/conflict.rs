@@ -129,8 +129,13 @@ fn row_11_what_cannot_be_listed_is_not_assumed() {
             forest
         };
         let admins = [("admin q", Yes), ("admin p", Yes)];
-        for (mut forest, why) in [(lost(), "may not list it"), (late(), "not arrived yet")] {
-            let verdict = judge(&mut forest, &update("child", "q > p"), &admins, |_| ());
+        let awaited = format!("await {resource}");
+        // What has not arrived yet is waited for; what cannot be had is not.
+        let in_vain = [("admin q", Yes), ("admin p", Yes), (awaited.as_str(), No)];
+        for (mut forest, dialogue, why) in
+            [(lost(), &admins[..], "may not list it"), (late(), &in_vain[..], "not arrived yet")]
+        {
+            let verdict = judge(&mut forest, &update("child", "q > p"), dialogue, |_| ());
             check(resource, &verdict, &Denied(Unavailable, &["hns-webhook", "try again"]));
             let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
             for named in [resource, why] {
@@ -147,6 +152,15 @@ fn row_11_what_cannot_be_listed_is_not_assumed() {
             let verdict = judge(&mut forest, &create("lone", "p"), &[("admin p", No)], |_| ());
             check("without consent", &verdict, &Denied(Unauthorized, &["\"p\""]));
         }
+        let in_time = [("admin q", Yes), ("admin p", Yes), (awaited.as_str(), Yes)];
+        let arrive = |forest: &mut Forest| {
+            let lists = cluster.lists().into_iter();
+            lists
+                .filter(|it| matches!(it, Fact::Objects(it, _) if *it == kind))
+                .for_each(|it| drop(forest.apply(it)));
+        };
+        let verdict = judge(&mut late(), &update("child", "q > p"), &in_time, arrive);
+        check("in time", &verdict, &Allowed);
         let verdict = judge(&mut cluster.forest(), &update("child", "q > p"), &admins, |_| ());
         check("with both", &verdict, &Allowed);
     }
@@ -180,7 +194,7 @@ fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
         let mut cluster = Cluster::draw("a, child, low:child");
         cluster.role("a", "r", "x");
         cluster.role("low", "r", "y");
-        cluster.change_object("a", &crate::cluster::role_key("r"), |it| it.asks = asks);
+        cluster.change_object("a", &role_key("r"), |it| it.asks = asks);
         let mut forest = cluster.forest();
         let kinds = [crate::Kind::role(), crate::Kind::role_binding()].into_iter();
         let kinds = kinds.map(|kind| crate::KindSettings {

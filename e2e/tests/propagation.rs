@@ -1,0 +1,15 @@
+//! What HNC's contract says about propagation, on a real API server.
+
+#[cfg(test)]
+mod propagation {
+    mod configuration;
+    mod copies;
+    mod denials;
+    mod elsewhere;
+    mod kinds;
+    mod request;
+    mod scene;
+    mod speed;
+    mod table;
+    mod writes;
+}
