@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod crash {
     pub(crate) mod fixture;
+    pub(crate) mod large;
     pub(crate) mod moving;
     pub(crate) mod state;
 }
@@ -13,12 +14,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use hns_e2e::product::{CONTROLLER_USER, NAMESPACE};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{AuditEvent, Component, Exit, Launch, Proxy, Replica, Steps, eventually, refusal, stays};
+use hns_e2e::{AuditEvent, Component, Exit, Launch, Mark, Proxy, Replica, Steps, eventually, refusal, stays};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Api;
 use kube::api::DeleteParams;
 
 use self::crash::fixture::{Turn, turn};
+use self::crash::large;
 use self::crash::moving::Moving;
 
 /// A replica that takes over, or goes on after a restart, is at work within this time: a third of what the lease lasts.
@@ -127,6 +129,63 @@ async fn a_restart_with_nothing_to_do_writes_nothing() -> Result<()> {
     })
     .await?;
     Ok(())
+}
+
+#[tokio::test]
+async fn a_restart_over_two_thousand_copies_of_several_kinds_writes_nothing() -> Result<()> {
+    let turn = turn().await;
+    let mut controller = turn.product.start_controller().await?;
+    let steps = turn.steps();
+    let began = Instant::now();
+    let copies = large::plant(&steps).await?;
+    println!("{copies} copies were made {:.1?} after the first namespace was", began.elapsed());
+    let reasons = ["CannotPropagateObject"];
+    for namespace in [large::ROOT, &large::child(0)] {
+        steps.reasons(namespace, &reasons).await?;
+    }
+    let mark = turn.cluster().audit().mark()?;
+    idle_since(&turn, mark, Duration::from_secs(3)).await?;
+
+    ensure!(controller.terminate().await? == Exit::Code(0));
+    let mark = turn.cluster().audit().mark()?;
+    controller.relaunch()?;
+    let started = Instant::now();
+    controller.wait_ready().await?;
+    println!("ready {:.1?} after it was started again", started.elapsed());
+    stays("the restarted controller writes nothing", Duration::from_secs(10), async || {
+        match written(&turn, mark).map_err(|error| error.to_string())?.as_slice() {
+            [] => Ok(()),
+            events => Err(format!("{} writes, first {:#?}", events.len(), &events[..events.len().min(5)])),
+        }
+    })
+    .await?;
+    held_by(&turn, controller.pod_name()).await?;
+
+    // It was not asleep.
+    steps.create_binding(large::ROOT, "late", ("ClusterRole", "view"), "alice").await?;
+    steps.binding_arrives(&[&large::child(large::CHILDREN - 1)], "late", large::ROOT, "alice").await?;
+    steps.bindings(large::ROOT).delete("late", &DeleteParams::default()).await?;
+    large::clear(&steps).await
+}
+
+/// What the controller has written since, its lease aside.
+fn written(turn: &Turn, mark: Mark) -> Result<Vec<AuditEvent>> {
+    let mut events = turn.cluster().audit().mutating_by(CONTROLLER_USER, mark)?;
+    events.retain(|event| event.resource != "leases");
+    Ok(events)
+}
+
+/// Waits until the controller has written nothing for so long.
+async fn idle_since(turn: &Turn, mark: Mark, long: Duration) -> Result<()> {
+    let mut last = (0, Instant::now());
+    eventually("the controller has nothing to do", 3 * PATIENCE, async || {
+        let count = written(turn, mark).map_err(|error| error.to_string())?.len();
+        if count != last.0 {
+            last = (count, Instant::now());
+        }
+        if last.1.elapsed() >= long { Ok(()) } else { Err(format!("{count} writes")) }
+    })
+    .await
 }
 
 /// Sources at the root of [`plant_thirty`].

@@ -2,8 +2,8 @@
 //! keeps the registrations and policies that decide it.
 //!
 //! But for the last, no binary of the product is at work here: the webhook is one of the tests' own, which allows everything
-//! and writes down what it is asked. The tables are in `registrations/`: `world.yaml` is what is there, `calls.yaml` and
-//! `outage.yaml` are what is tried.
+//! and writes down what it is asked. The tables are in `registrations/`: `world.yaml` is what is there; `calls.yaml`,
+//! `calls-without-policies.yaml` and `outage.yaml` are what is tried.
 
 #[cfg(test)]
 mod registrations {

@@ -8,6 +8,8 @@
 mod agenda;
 mod discovery;
 mod entries;
+#[cfg(test)]
+mod tests;
 mod watch;
 
 use std::collections::BTreeMap;
@@ -37,6 +39,9 @@ const QUIET: Duration = Duration::from_millis(30);
 
 /// So many things are acted upon at once, however fast they come.
 const MOST: usize = 1_000;
+
+/// So long definitions are waited for at the start: without them it is only known later when a kind comes or goes.
+const DEFINITIONS: Duration = Duration::from_secs(5);
 
 /// So often discovery may fail before roles and role bindings are propagated without knowing about the rest.
 const FAILURES: u32 = 5;
@@ -136,6 +141,7 @@ struct Follower {
 
 impl Follower {
     async fn follow(mut self, mut heard: UnboundedReceiver<Event>) {
+        let patience = Instant::now() + DEFINITIONS;
         loop {
             let due = self.agenda.next().filter(|_| self.is_informed());
             tokio::select! {
@@ -143,7 +149,8 @@ impl Follower {
                     Some(event) => self.hear_all(event, &mut heard).await,
                     None => return,
                 },
-                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+                () = sleep_until(due.unwrap_or(patience)), if due.is_some() => {}
+                () = sleep_until(patience), if !self.definitions_are_known => self.definitions_are_known = true,
             }
             if self.is_informed() {
                 self.act().await;
@@ -183,6 +190,12 @@ impl Follower {
             }
             Event::ConfigurationRefused(why) => {
                 if self.refused.is_none() {
+                    let known = self.state.is_known;
+                    tracing::warn!(
+                        why,
+                        known,
+                        "the HNCConfiguration cannot be read; what is known of it stands"
+                    );
                     self.agenda.configuration_changed(now);
                 }
                 self.refused = Some(why);

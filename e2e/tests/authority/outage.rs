@@ -38,6 +38,7 @@ async fn with_the_webhook_dead_only_what_needs_it_is_refused() -> Result<()> {
     for (_, allowed) in judged() {
         allowed.dry().send().await?;
     }
+    let manager = scene.local_admin("system:kube-controller-manager", &["p-going"]).await?;
     scene.webhook.kill().await?;
     for (what, attempt) in judged() {
         unreachable(what, attempt.send().await, Of::Hierarchy);
@@ -53,7 +54,6 @@ async fn with_the_webhook_dead_only_what_needs_it_is_refused() -> Result<()> {
         Request::put(&admin, &(namespace("p-child") + part), stored).send().await?;
     }
     // Where the control plane's controllers share one identity, no namespace could go if it had to wait for an answer.
-    let manager = scene.local_admin("system:kube-controller-manager", &["p-going"]).await?;
     unreachable("a way out of its own", place(&manager, "p-going", "").send().await, Of::Hierarchy);
     Request::delete(&manager, &hierarchies("p-going"), Value::Null).send().await?;
     // The controller is not judged, so it goes on as well.
@@ -119,6 +119,9 @@ async fn a_kind_that_cannot_be_listed_closes_the_way_into_trees_and_nothing_else
     }
     assert_ne!(without, right);
     let mut without = roles.replace("hns-webhook", &PostParams::default(), &without).await?;
+    let mut any_kind = roles.get("hns-webhook-any-kind").await?;
+    let of_any_kind = any_kind.rules.take();
+    let mut any_kind = roles.replace("hns-webhook-any-kind", &PostParams::default(), &any_kind).await?;
     scene.webhook.restart().await?;
 
     let kind = "roles.rbac.authorization.k8s.io";
@@ -136,6 +139,8 @@ async fn a_kind_that_cannot_be_listed_closes_the_way_into_trees_and_nothing_else
 
     without.rules = right.rules;
     roles.replace("hns-webhook", &PostParams::default(), &without).await?;
+    any_kind.rules = of_any_kind;
+    roles.replace("hns-webhook-any-kind", &PostParams::default(), &any_kind).await?;
     let restored = Instant::now();
     eventually("the way in opens again", Duration::from_secs(5), async || {
         place(&user, "gap-new", "gap-one").dry().send().await.map_err(|error| error.to_string())

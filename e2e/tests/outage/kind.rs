@@ -73,14 +73,15 @@ async fn a_kind_that_may_not_be_listed_from_the_start_holds_nothing_up() -> Resu
     steps.create_namespace("s-leaf").await?;
     steps.create_namespace("s-free").await?;
     refused_for_roles(steps, "s").await?;
-    // The webhook cannot know of conflicts; without it the tree is what the controller makes of it.
+    // The webhook cannot know of conflicts, neither of a namespace that joins nor of a source that is created above one;
+    // without it the tree is what the controller makes of it.
     turn.product.uninstall_registrations().await?;
     eventually("without the webhook the leaf joins", PATIENCE, async || {
         steps.set_parent("s-leaf", "s-root").await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
-    turn.product.install_registrations().await?;
     steps.create_role("s-root", "reader", (&["get"], "", "pods")).await?;
+    turn.product.install_registrations().await?;
     everything_else_goes_on(steps, "s").await?;
     stays("no role is written", Duration::from_secs(2), async || absent(steps, "s-leaf").await).await?;
 
@@ -180,9 +181,12 @@ impl<'t> Rights<'t> {
     async fn withdraw(turn: &'t Turn) -> Result<Self> {
         let api: Api<ClusterRole> = Api::all(turn.steps.client.clone());
         let mut rights = Self { turn, rules: Vec::new() };
-        for name in ["hns-webhook", "hns-controller"] {
+        for name in ["hns-webhook", "hns-webhook-any-kind", "hns-controller", "hns-controller-any-kind"] {
             let mut role = api.get(name).await?;
             rights.rules.push((name, role.rules.clone()));
+            if name.ends_with("any-kind") {
+                role.rules = None;
+            }
             for rule in
                 role.rules.iter_mut().flatten().filter(|rule| rule.verbs.iter().any(|verb| verb == "list"))
             {

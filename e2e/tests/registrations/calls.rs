@@ -9,14 +9,26 @@ use super::table::{self, Row, Users, shown};
 async fn every_condition_lets_through_what_it_should_and_nothing_else() {
     let turn = turn().await;
     turn.alive().await;
+    try_out(&turn, include_str!("calls.yaml")).await;
+}
+
+/// Where no policy judges copies, the webhook is sent them, and nothing else that it would not be sent otherwise.
+#[tokio::test]
+async fn without_policies_copies_are_sent_to_the_webhook() {
+    let turn = turn().await;
+    turn.alive_without_policies().await;
+    try_out(&turn, include_str!("calls-without-policies.yaml")).await;
+}
+
+async fn try_out(turn: &Turn, tables: &str) {
     let users = Users::of(turn.cluster());
     let mut wrong = Vec::new();
     let mut tried = 0;
-    for table in table::read(include_str!("calls.yaml")) {
+    for table in table::read(tables) {
         println!("\n{}", table.title);
         for row in &table.rows {
             tried += 1;
-            let objections = judge(&turn, &users, row).await;
+            let objections = judge(turn, &users, row).await;
             let asked: Vec<&str> = row.asks.iter().map(String::as_str).collect();
             println!("  {:<90} asks {:<45} {}", row.it, asked.join(", "), shown(row));
             wrong.extend(objections.into_iter().map(|why| format!("{}, {}: {why}", table.title, row.it)));

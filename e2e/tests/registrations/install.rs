@@ -45,6 +45,20 @@ pub(crate) fn settings() -> RegistrationSettings {
             manager("convoy", "fleet-agents"),
         ],
         initial_admin: true,
+        propagated: [
+            ("rbac.authorization.k8s.io", "roles"),
+            ("rbac.authorization.k8s.io", "rolebindings"),
+            ("", "configmaps"),
+            ("", "secrets"),
+            ("", "services"),
+            ("", "serviceaccounts"),
+            ("coordination.k8s.io", "leases"),
+        ]
+        .map(|(group, plural)| (group.to_owned(), plural.to_owned()))
+        .into(),
+        nopropagation_labels: [("cattle.io/creator", "norman"), ("private", "")]
+            .map(|(key, value)| (key.to_owned(), value.to_owned()))
+            .into(),
         ..RegistrationSettings::default()
     }
 }
@@ -119,6 +133,26 @@ impl Turn {
         self.policies_in_force().await;
     }
 
+    /// Registers the living webhook for an installation without policies.
+    pub(crate) async fn alive_without_policies(&self) {
+        let settings = RegistrationSettings { policies: false, ..settings() };
+        self.apply(&self.registrations(self.world.recorder.alive, &settings)).await;
+        for policy in hns_api::names::policies::ALL {
+            let delete = ["delete", "--ignore-not-found", "validatingadmissionpolicybinding", policy];
+            self.cluster().kubectl().args(delete).ok().await.unwrap();
+        }
+        let users = Users::of(self.cluster());
+        let none_in_force = async || {
+            self.recorder().take();
+            for row in table::read(include_str!("in-force.yaml")).iter().flat_map(|table| &table.rows) {
+                users.try_out(row).await.map_err(|error| format!("{}: {error}", row.it))?;
+            }
+            let sent = self.recorder().take().iter().any(|call| call.request["operation"] == "DELETE");
+            if sent { Ok(()) } else { Err("no deletion of a copy is sent".to_owned()) }
+        };
+        eventually("the webhook is sent what policies judged", POLICY_PATIENCE, none_in_force).await.unwrap();
+    }
+
     /// Registers one that nothing listens for.
     pub(crate) async fn dead(&self) {
         self.route(self.world.recorder.dead).await;
@@ -163,17 +197,17 @@ impl Turn {
     }
 
     async fn route(&self, port: u16) {
-        self.apply(&self.registrations(port)).await;
+        self.apply(&self.registrations(port, &settings())).await;
     }
 
     /// Everything as it is while the webhook is alive.
     pub(crate) fn registered(&self) -> Vec<Value> {
-        let all = self.registrations(self.world.recorder.alive).into_iter();
+        let all = self.registrations(self.world.recorder.alive, &settings()).into_iter();
         all.filter(|object| object["kind"] != "ValidatingAdmissionPolicyBinding").collect()
     }
 
-    fn registrations(&self, port: u16) -> Vec<Value> {
-        let Admission { mut validating, mut mutating, policies, bindings } = admission(&settings());
+    fn registrations(&self, port: u16, settings: &RegistrationSettings) -> Vec<Value> {
+        let Admission { mut validating, mut mutating, policies, bindings } = admission(settings);
         let client_config = |name: &str| WebhookClientConfig {
             url: Some(format!("https://127.0.0.1:{port}/{}", name.trim_end_matches(".hnc.x-k8s.io"))),
             ca_bundle: Some(ByteString(self.world.product.ca_pem().as_bytes().to_vec())),

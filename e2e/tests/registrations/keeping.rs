@@ -12,6 +12,8 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use super::table::Users;
 
+mod kinds;
+
 const VALIDATING: &str = "validatingwebhookconfigurations/hnc-validating-webhook-configuration";
 const MUTATING: &str = "mutatingwebhookconfigurations/hnc-mutating-webhook-configuration";
 
@@ -104,8 +106,10 @@ async fn knows_the_flags(objects: &Objects) {
         .until("the registrations know the controller's flags", async |objects| {
             let entry = objects.entry(VALIDATING, "late-namespaces.hnc.x-k8s.io").await?;
             let policy = objects.get("validatingadmissionpolicies/hns-namespace-keys").await?;
+            let mutating = objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?;
             let namespaces = "['hnc-system', 'kept-out']";
-            Ok(decides_by(&entry).contains(namespaces) && policy["spec"].to_string().contains(namespaces))
+            let known = [decides_by(&entry), decides_by(&mutating), policy["spec"].to_string()];
+            Ok(known.iter().all(|it| it.contains(namespaces)))
         })
         .await;
 }
@@ -210,12 +214,7 @@ async fn nothing_is_written_when_nothing_differs(objects: &Objects, mut running:
 
     let mark = objects.product.cluster().audit().mark().unwrap();
     running.restart().await.unwrap();
-    eventually("it leads again", PATIENCE, async || {
-        let leads = running.log().matches(LEADS).count();
-        if leads == 2 { Ok(()) } else { Err(format!("{leads} times")) }
-    })
-    .await
-    .unwrap();
+    leads_again(&running).await;
     stays("a restart with nothing to do writes nothing", Duration::from_secs(5), async || {
         let written = objects.written(mark);
         if written.is_empty() { Ok(()) } else { Err(format!("{written:?}")) }
@@ -303,4 +302,13 @@ async fn with_the_flag_off_everything_is_left_as_it_is() {
     running.terminate().await.unwrap();
     actions("Deny").await;
     println!("  with --manage-registrations=false nothing was written");
+}
+
+async fn leads_again(running: &Replica) {
+    eventually("it leads again", PATIENCE, async || {
+        let leads = running.log().matches(LEADS).count();
+        if leads == 2 { Ok(()) } else { Err(format!("{leads} times")) }
+    })
+    .await
+    .unwrap();
 }

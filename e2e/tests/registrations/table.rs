@@ -122,10 +122,14 @@ fn complete(path: &str, body: &mut Value) {
         "namespaces" => (version, "Namespace"),
         "hierarchyconfigurations" => (version, "HierarchyConfiguration"),
         "subnamespaceanchors" => (version, "SubnamespaceAnchor"),
+        "hncconfigurations" => (version, "HNCConfiguration"),
         "roles" => (version, "Role"),
         "rolebindings" => (version, "RoleBinding"),
         "configmaps" => (version, "ConfigMap"),
         "secrets" => (version, "Secret"),
+        "services" => (version, "Service"),
+        "serviceaccounts" => (version, "ServiceAccount"),
+        "limitranges" => (version, "LimitRange"),
         "leases" => (version, "Lease"),
         "token" => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
         other => unreachable!("no table creates {other}"),
@@ -183,6 +187,7 @@ impl Row {
 
     fn wrong_refusal(&self, status: &kube::core::Status, refused: &Refused) -> Option<String> {
         let (code, reason, by) = match refused.by.as_str() {
+            "itself" => (409, "AlreadyExists", "already exists".to_owned()),
             "no answer" => (500, "InternalError", "failed calling webhook".to_owned()),
             policy => (403, "Forbidden", format!("ValidatingAdmissionPolicy '{policy}'")),
         };
@@ -204,7 +209,7 @@ impl Row {
         let parts: Vec<&str> = path.split('/').collect();
         let last = parts.iter().rposition(|part| !["status", "finalize"].contains(part)).unwrap();
         match parts[last] {
-            "roles" => "Unknown".to_owned(),
+            "roles" | "configmaps" => "Unknown".to_owned(),
             name => name.to_owned(),
         }
     }

@@ -1,0 +1,305 @@
+//! What should have been, and when; and what that says about an event that was seen.
+//!
+//! One user acts at a time and waits for each answer, so at every moment the specification gives one state, or, while a
+//! request is under way, two. The controller may act on any state since the last calm: a calm is a moment at which the
+//! cluster had been equal to the specification for a while, so that nothing older was still on its way.
+//!
+//! A copy may go when its source did not go there in one of these states: because the source was deleted, or is another
+//! one by now, or says so, or because the tree or the mode is another. An object that cannot be changed (an immutable
+//! Secret, a binding's `roleRef`) differs from its source only once the source itself was deleted and created anew, in
+//! between which it did not exist: that deletion needs no excuse here, and that the new copy comes is what the next calm
+//! shows. There is one excuse: a binding that changes while a role in its namespace changes must go first and
+//! come again last, or its old subjects would have the new rules for a moment. It is told from a loss by what the specification
+//! says: in one of the states the binding differed from the one deleted, and the roles there were not the same in all of them.
+//!
+//! Nothing else excuses a deletion; not that the object came again, not that the controller had just been killed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use super::kind::{Form, Kind};
+use super::observer::Event;
+use super::specification::{Key, Wanted, World, inherited_from};
+
+/// All states, in their order.
+#[derive(Default)]
+pub(crate) struct History {
+    states: Vec<State>,
+    calms: Vec<Calm>,
+}
+
+struct State {
+    from: Instant,
+    /// Still, when absent.
+    until: Option<Instant>,
+    world: World,
+    wanted: BTreeMap<Key, Wanted>,
+}
+
+struct Calm {
+    at: Instant,
+    copies: BTreeMap<Key, Form>,
+}
+
+/// What an event was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Verdict {
+    /// A copy appeared or changed as it should.
+    Written,
+    /// A copy went as it should.
+    Removed,
+    /// A binding made way for another one.
+    Replaced,
+    /// A user's own object came, changed, went, or was overwritten.
+    Own,
+    /// What must not happen.
+    Wrong(String),
+}
+
+impl History {
+    /// The world is like this, possibly since `from`.
+    pub(crate) fn push(&mut self, from: Instant, world: World) {
+        if let Some(last) = self.states.last_mut() {
+            last.until = Some(Instant::now());
+        }
+        let wanted = world.wanted();
+        self.states.push(State { from, until: None, world, wanted });
+    }
+
+    /// At this time the copies were these, and as they should.
+    pub(crate) fn calm(&mut self, at: Instant, copies: BTreeMap<Key, Form>) {
+        self.calms.push(Calm { at, copies });
+    }
+
+    pub(crate) fn calms(&self) -> usize {
+        self.calms.len()
+    }
+
+    /// Every state that the controller may have acted on at this time.
+    fn states(&self, at: Instant) -> impl Iterator<Item = &State> {
+        let calm = self.calms.iter().map(|calm| calm.at).take_while(|calm| *calm <= at).last();
+        let recent = move |state: &&State| match (calm, state.until) {
+            (Some(calm), Some(until)) => until >= calm,
+            _ => true,
+        };
+        self.states.iter().filter(move |state| state.from <= at).filter(recent)
+    }
+
+    /// What may stand here now, of a kind that nothing is done about: what stood here when it was last calm, or what should
+    /// have since, before nothing was done any more.
+    pub(crate) fn may_be(&self, key: &Key, found: Option<&Form>) -> bool {
+        let since = self.states(Instant::now()).filter(|state| !state.world.is_frozen(key.kind));
+        let mut since = since.map(|state| state.wanted.get(key).map(|wanted| &wanted.form));
+        let before = self.calms.last().and_then(|calm| calm.copies.get(key));
+        found == before || since.any(|wanted| wanted == found)
+    }
+
+    /// What the event was.
+    pub(crate) fn judge(&self, event: &Event, names: &BTreeSet<&'static str>) -> Verdict {
+        let Some(name) = names.get(event.name.as_str()) else {
+            return Verdict::Wrong(format!("nobody knows an object of this name: {event:?}"));
+        };
+        let key = Key { kind: event.kind, namespace: event.namespace.clone(), name };
+        let states: Vec<&State> = self.states(event.at).collect();
+        match inherited_from(&event.form) {
+            None if event.deleted && states.iter().all(|state| state.has_own(&key, &event.form)) => {
+                Verdict::Wrong(format!("a user's own {key} is gone"))
+            }
+            None => Verdict::Own,
+            Some(source) if event.deleted => removal(&states, &key, source, event),
+            Some(source) => written(&states, &key, source, event),
+        }
+    }
+}
+
+impl State {
+    /// The source of the copy that should be here; nothing when none should.
+    fn source(&self, key: &Key) -> Option<(&str, u64)> {
+        self.wanted.get(key).map(|wanted| (wanted.source.as_str(), wanted.incarnation))
+    }
+
+    fn has_own(&self, key: &Key, form: &Form) -> bool {
+        self.world.own.get(key).is_some_and(|own| own.form(key.kind) == *form)
+    }
+
+    fn roles(&self, namespace: &str) -> BTreeMap<&str, &serde_json::Value> {
+        let roles =
+            self.wanted.iter().filter(|(key, _)| key.kind == Kind::Role && key.namespace == namespace);
+        roles.map(|(key, wanted)| (key.name, &wanted.form.body)).collect()
+    }
+}
+
+fn removal(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict {
+    let active: Vec<_> = states.iter().filter(|state| !state.world.is_frozen(key.kind)).collect();
+    let sources: BTreeSet<_> = active.iter().map(|state| state.source(key)).collect();
+    let throughout =
+        sources.len() <= 1 && sources.iter().flatten().all(|(namespace, _)| *namespace == source);
+    if !throughout || sources.contains(&None) {
+        return Verdict::Removed;
+    }
+    let roles: BTreeSet<_> =
+        active.iter().map(|state| format!("{:?}", state.roles(&key.namespace))).collect();
+    let differs = active
+        .iter()
+        .any(|state| state.wanted.get(key).is_some_and(|wanted| wanted.form.body != event.form.body));
+    if key.kind == Kind::RoleBinding && differs && roles.len() > 1 {
+        return Verdict::Replaced;
+    }
+    Verdict::Wrong(format!(
+        "{key} was deleted, though its source in {source:?} went there in each of {} states: {:?}",
+        states.len(),
+        event.form
+    ))
+}
+
+fn written(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict {
+    let meant = |state: &&State| {
+        !state.world.is_frozen(key.kind)
+            && state
+                .wanted
+                .get(key)
+                .is_some_and(|wanted| wanted.source == source && wanted.form == event.form)
+    };
+    if states.iter().any(meant) {
+        return Verdict::Written;
+    }
+    let wanted: Vec<_> = states.iter().filter_map(|state| state.wanted.get(key)).collect();
+    Verdict::Wrong(format!(
+        "{key} was written so in none of {} states: {:?}; {wanted:?}",
+        states.len(),
+        event.form
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::kind::Content;
+    use super::super::operation::{Operation, Sort};
+    use super::super::specification::{Exception, Mode, Own};
+    use super::*;
+
+    fn key(kind: Kind, namespace: &str) -> Key {
+        Key { kind, namespace: namespace.to_owned(), name: "x" }
+    }
+
+    fn own(number: u64) -> Own {
+        let content = Content { number, immutable: false, role: "x" };
+        Own { incarnation: number, content, label: None, remark: None, exception: Exception::Nothing }
+    }
+
+    /// A root with one object of each of these kinds, and a leaf.
+    fn world(kinds: &[Kind]) -> World {
+        let mut world = World::default();
+        world.parents = BTreeMap::from([("root".into(), None), ("leaf".into(), Some("root".into()))]);
+        for kind in kinds {
+            world.own.insert(key(*kind, "root"), own(1));
+        }
+        world
+    }
+
+    /// The deletion, or the writing, of the copy in the leaf as `world` wants it.
+    fn event(world: &World, kind: Kind, deleted: bool) -> Event {
+        let form = world.wanted()[&key(kind, "leaf")].form.clone();
+        let (namespace, name, uid) = ("leaf".into(), "x".into(), "1".into());
+        Event { at: Instant::now(), kind, namespace, name, uid, deleted, form }
+    }
+
+    fn judged(history: &History, event: &Event) -> Verdict {
+        match history.judge(event, &BTreeSet::from(["x"])) {
+            Verdict::Wrong(_) => Verdict::Wrong(String::new()),
+            other => other,
+        }
+    }
+
+    /// What the deletion of the copy in the leaf is, after these operations.
+    fn deletion_after(kinds: &[Kind], kind: Kind, operations: &[Operation]) -> Verdict {
+        let mut history = History::default();
+        let before = world(kinds);
+        let mut now = before.clone();
+        history.push(Instant::now(), now.clone());
+        for operation in operations {
+            now = operation.done(&now);
+            history.push(Instant::now(), now.clone());
+        }
+        judged(&history, &event(&before, kind, true))
+    }
+
+    #[test]
+    fn a_deletion_is_a_loss_unless_the_source_did_not_go_there_for_a_moment() {
+        use Kind::{ConfigMap, Role, RoleBinding};
+        let wrong = || Verdict::Wrong(String::new());
+        let changed = |kind| {
+            Operation::Change(Sort::Update, key(kind, "root"), Own { content: own(2).content, ..own(1) })
+        };
+        let created = |kind| Operation::Create(key(kind, "root"), own(3));
+        let deleted = |kind| Operation::Delete(key(kind, "root"));
+        let moved = |parent: Option<&str>| Operation::Move("leaf".into(), parent.map(Into::into));
+        let mode = |mode| Operation::Mode(ConfigMap, mode);
+        for (operations, verdict) in [
+            (vec![], wrong()),
+            (vec![changed(ConfigMap)], wrong()),
+            (vec![deleted(ConfigMap)], Verdict::Removed),
+            (vec![deleted(ConfigMap), created(ConfigMap)], Verdict::Removed),
+            (vec![moved(None), moved(Some("root"))], Verdict::Removed),
+            (vec![mode(Mode::Remove), mode(Mode::Propagate)], Verdict::Removed),
+            (vec![mode(Mode::Ignore)], wrong()),
+            (vec![mode(Mode::Dropped), mode(Mode::Propagate)], wrong()),
+        ] {
+            assert_eq!(deletion_after(&[ConfigMap], ConfigMap, &operations), verdict, "{operations:?}");
+        }
+        let rbac = [Role, RoleBinding];
+        for (operations, verdict) in [
+            (vec![changed(RoleBinding)], wrong()),
+            (vec![changed(Role)], wrong()),
+            (vec![changed(Role), changed(RoleBinding)], Verdict::Replaced),
+            (vec![changed(RoleBinding), deleted(Role)], Verdict::Replaced),
+        ] {
+            assert_eq!(deletion_after(&rbac, RoleBinding, &operations), verdict, "{operations:?}");
+        }
+        assert_eq!(deletion_after(&rbac, Role, &[changed(Role), changed(RoleBinding)]), wrong());
+    }
+
+    #[test]
+    fn what_was_before_a_calm_excuses_nothing_after_it() {
+        let mut history = History::default();
+        let first = world(&[Kind::Secret]);
+        let none = Operation::Delete(key(Kind::Secret, "root")).done(&first);
+        history.push(Instant::now(), none);
+        history.push(Instant::now(), first.clone());
+        assert_eq!(judged(&history, &event(&first, Kind::Secret, true)), Verdict::Removed);
+        std::thread::sleep(Duration::from_millis(2));
+        history.calm(Instant::now(), BTreeMap::new());
+        assert_eq!(judged(&history, &event(&first, Kind::Secret, true)), Verdict::Wrong(String::new()));
+    }
+
+    #[test]
+    fn what_is_written_was_meant_at_some_time() {
+        let mut history = History::default();
+        let first = world(&[Kind::Widget]);
+        history.push(Instant::now(), first.clone());
+        let mut seen = event(&first, Kind::Widget, false);
+        assert_eq!(judged(&history, &seen), Verdict::Written);
+        seen.form.labels.insert("other".into(), "label".into());
+        assert_eq!(judged(&history, &seen), Verdict::Wrong(String::new()));
+        let frozen = Operation::Mode(Kind::Widget, Mode::Ignore).done(&first);
+        let mut history = History::default();
+        history.push(Instant::now(), frozen);
+        assert_eq!(judged(&history, &event(&first, Kind::Widget, false)), Verdict::Wrong(String::new()));
+    }
+
+    #[test]
+    fn a_users_own_object_stays() {
+        let mut history = History::default();
+        let first = world(&[Kind::Widget]);
+        history.push(Instant::now(), first.clone());
+        let mut seen = event(&first, Kind::Widget, true);
+        seen.namespace = "root".into();
+        seen.form = own(1).form(Kind::Widget);
+        assert_eq!(judged(&history, &seen), Verdict::Wrong(String::new()));
+        history.push(Instant::now(), Operation::Delete(key(Kind::Widget, "root")).done(&first));
+        seen.at = Instant::now();
+        assert_eq!(judged(&history, &seen), Verdict::Own);
+    }
+}
