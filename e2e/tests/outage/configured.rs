@@ -25,9 +25,15 @@ async fn a_configured_kind_that_may_no_longer_be_listed_suffers_alone_and_catche
     let both = turn.start().await?;
     let steps = &turn.steps;
     configure(steps, &[SECRET, CONFIG_MAP]).await?;
-    steps.plant(&[("u-root", ""), ("u-leaf", "u-root"), ("u-stray", "u-root")]).await?;
-    create(steps, SECRET, "u-root", "token", "old").await?;
-    for namespace in ["u-leaf", "u-stray"] {
+    steps
+        .plant(&[
+            ("configured-root", ""),
+            ("configured-leaf", "configured-root"),
+            ("configured-stray", "configured-root"),
+        ])
+        .await?;
+    create(steps, SECRET, "configured-root", "token", "old").await?;
+    for namespace in ["configured-leaf", "configured-stray"] {
         becomes(steps, SECRET, (namespace, "token"), Some("old")).await?;
     }
     both.shows(true, "[+]secrets ok").await?;
@@ -43,28 +49,28 @@ async fn a_configured_kind_that_may_no_longer_be_listed_suffers_alone_and_catche
     println!("{}", says(steps, ("OutOfSync", "MissingRights"), &["secrets", "list"]).await?);
     ensure!(watch_failures(&both.controller, "secrets").await? > failures, "failures are counted");
     let mark = turn.cluster().audit().mark()?;
-    change(steps, SECRET, "u-root", "token", "new").await?;
-    steps.set_parent("u-stray", "").await?;
-    steps.labelled(&["u-stray"]).await?;
+    change(steps, SECRET, "configured-root", "token", "new").await?;
+    steps.set_parent("configured-stray", "").await?;
+    steps.labelled(&["configured-stray"]).await?;
     everything_else_goes_on(steps, "u").await?;
     stays("copies stay as they are", Duration::from_secs(3), async || {
-        is(steps, SECRET, ("u-leaf", "token"), Some("old")).await?;
-        is(steps, SECRET, ("u-stray", "token"), Some("old")).await
+        is(steps, SECRET, ("configured-leaf", "token"), Some("old")).await?;
+        is(steps, SECRET, ("configured-stray", "token"), Some("old")).await
     })
     .await?;
     ensure!(written(&turn, mark, "secrets")?.is_empty(), "{:?}", written(&turn, mark, "secrets")?);
 
     grant(&turn, &[SECRET, CONFIG_MAP]).await?;
     let back = Instant::now();
-    becomes(steps, SECRET, ("u-leaf", "token"), Some("new")).await?;
-    becomes(steps, SECRET, ("u-stray", "token"), None).await?;
+    becomes(steps, SECRET, ("configured-leaf", "token"), Some("new")).await?;
+    becomes(steps, SECRET, ("configured-stray", "token"), None).await?;
     let took = back.elapsed();
     ensure!(took < SECONDS, "it took {took:?} to catch up");
     both.shows(true, "[+]secrets ok").await?;
     says_no_more(steps, &["OutOfSync"]).await?;
     println!("with the right back, secrets had caught up after {took:.1?}");
     let deleted = deleted(&turn, mark, "secrets")?;
-    ensure!(deleted.len() == 1 && deleted[0].namespace == "u-stray", "{deleted:?}");
+    ensure!(deleted.len() == 1 && deleted[0].namespace == "configured-stray", "{deleted:?}");
     end(&both, steps, "u").await?;
     any_kind.give_back().await
 }

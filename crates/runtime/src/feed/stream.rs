@@ -8,12 +8,16 @@ use std::time::Duration;
 use forest::{Fact, Stream};
 use futures::{Stream as Events, StreamExt, pin_mut};
 use kube::runtime::watcher::{Error, Event};
+use tokio::time::Instant;
 
 use crate::handle::ForestWriter;
 use crate::metrics::StreamMetrics;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
+
+/// So long an API server that starts may take to know who may do what.
+const LONGEST_START: Duration = Duration::from_secs(5);
 
 /// How the objects of one stream become facts.
 pub(super) trait Translate<K>: Send + 'static {
@@ -82,6 +86,7 @@ pub(crate) async fn watch<K, I, S>(
     K: Send,
 {
     let mut delay = Delay::default();
+    let mut denied = Denied::default();
     loop {
         let events = open();
         pin_mut!(events);
@@ -98,11 +103,13 @@ pub(crate) async fn watch<K, I, S>(
                     tracing::debug!(stream = name, objects = listed.len(), "listed");
                     metrics.listed(name);
                     tell(Told::All(std::mem::take(&mut listed)));
+                    denied.has_listed = true;
                 }
                 Ok(Event::Apply(object)) => tell(Told::Seen(item(object))),
                 Ok(Event::Delete(object)) => tell(Told::Gone(object)),
                 Err(error) => {
-                    let lists_anew = failed(name, metrics, &error, &tell);
+                    let passes = denied.may_pass(&error);
+                    let lists_anew = failed(name, metrics, &error, passes, &tell);
                     tokio::time::sleep(delay.next()).await;
                     if lists_anew {
                         break;
@@ -111,14 +118,43 @@ pub(crate) async fn watch<K, I, S>(
                 }
             }
             delay = Delay::default();
+            denied.since = None;
         }
     }
 }
 
+/// A refusal for want of rights that may yet turn out to be none.
+#[derive(Default)]
+struct Denied {
+    /// Whether there was ever a complete list.
+    has_listed: bool,
+    /// Since when there has been nothing but refusals.
+    since: Option<Instant>,
+}
+
+impl Denied {
+    /// An API server that has just started refuses everybody for a moment, until it has read who may do what. What was known
+    /// before still stands then.
+    fn may_pass(&mut self, error: &Error) -> bool {
+        let denies = matches!(
+            error,
+            Error::InitialListFailed(kube::Error::Api(status)) | Error::WatchStartFailed(kube::Error::Api(status))
+                if matches!(status.code, 401 | 403)
+        );
+        denies && self.has_listed && self.since.get_or_insert_with(Instant::now).elapsed() < LONGEST_START
+    }
+}
+
 /// Whether only a new list can help.
-fn failed<I, K>(name: &str, metrics: &StreamMetrics, error: &Error, tell: &impl Fn(Told<I, K>)) -> bool {
+fn failed<I, K>(
+    name: &str,
+    metrics: &StreamMetrics,
+    error: &Error,
+    passes: bool,
+    tell: &impl Fn(Told<I, K>),
+) -> bool {
     metrics.failed(name);
-    let Some(why) = refusal(error) else {
+    let Some(why) = refusal(error).filter(|_| !passes) else {
         tracing::info!(stream = name, %error, "watch interrupted");
         return is_expired(error);
     };
@@ -180,6 +216,21 @@ mod tests {
         ] {
             assert_eq!((refusal(&error).is_some(), is_expired(&error)), (refused, expired), "{error}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_for_want_of_rights_may_pass_for_a_moment_and_only_after_a_list() {
+        let denial =
+            |code| Error::WatchStartFailed(kube::Error::Api(Status { code, ..Status::default() }.boxed()));
+        let mut never_listed = Denied::default();
+        assert!(!never_listed.may_pass(&denial(403)));
+        let mut denied = Denied { has_listed: true, since: None };
+        assert!(!denied.may_pass(&denial(404)), "a definition that is gone does not come back by itself");
+        assert!(denied.may_pass(&denial(403)));
+        tokio::time::advance(LONGEST_START / 2).await;
+        assert!(denied.may_pass(&denial(401)));
+        tokio::time::advance(LONGEST_START / 2).await;
+        assert!(!denied.may_pass(&denial(403)));
     }
 
     struct Nothing;
