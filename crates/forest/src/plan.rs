@@ -278,7 +278,12 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.complaints = complaints::of_sources(forest, id, &scope.objects);
     plan.objects = scope.objects.clone();
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
-    let (first, last) = marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some());
+    let (first, last) = if plan.unread.is_empty() {
+        marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some())
+    } else {
+        // New labels give access too, and come with the rest of it.
+        (marks.first(), None)
+    };
     plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);

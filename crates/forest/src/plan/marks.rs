@@ -43,6 +43,11 @@ impl Marks {
         let first = write(Edit { set: marker, remove }, Edit::default());
         (first, write(Edit { set, ..Edit::default() }, annotations))
     }
+
+    /// The first of the two writes alone.
+    pub(super) fn first(self) -> Option<Action> {
+        self.around(false, true, true).0
+    }
 }
 
 /// What must be written. A namespace that is not managed loses the included label and keeps all others; one that is going

@@ -242,3 +242,33 @@ fn those_who_keep_a_source_hear_what_is_wrong_with_it() {
     let nothing = Scope { structure: true, objects: ObjectScope::None };
     assert_eq!(plan(&cluster.forest(), "root", &nothing).complaints, []);
 }
+
+#[test]
+fn while_something_is_to_be_read_new_labels_wait_too() {
+    let mut cluster = Cluster::draw("old, new, child:old");
+    settle(&mut cluster);
+    cluster.role("new", "r", "x");
+    cluster.binding("old", "b", "r", "u");
+    cluster.binding("new", "b", "r", "v");
+    cluster.put("child", &key("b"), Some("old"), binds("r", "u"));
+    let mut forest = cluster.forest();
+    forest.apply(cluster.set_parent("child", Some("new")));
+    let found = plan(&forest, "child", &Scope::whole());
+    assert_eq!(found.unread.len(), 2, "{found:?}");
+    assert_eq!(lines(&found), ["off label -old"]);
+    let new = Name::from("new");
+    for key in [key("r"), key("b")] {
+        forest.apply(cluster.object_fact(&new, &key));
+    }
+    let found = lines(&plan(&forest, "child", &Scope::whole()));
+    assert_eq!(
+        found,
+        [
+            "off label -old",
+            "off delete b",
+            "on label +new=1",
+            "both create r from new",
+            "on create b from new"
+        ]
+    );
+}
