@@ -23,8 +23,8 @@ impl Dice {
     ///
     /// # Panics
     /// When there are none.
-    pub fn pick<'i, T>(&mut self, items: &'i [T]) -> &'i T {
-        &items[self.below(items.len())]
+    pub fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
     }
 
     /// Whether something happens that happens so many times in a hundred.

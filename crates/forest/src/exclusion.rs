@@ -65,32 +65,74 @@ mod tests {
         Kind { group: group.into(), version: "v1".into(), kind: kind.into(), resource: String::new() }
     }
 
+    type Pair = (&'static str, &'static str);
+
+    /// An object, and what the reason must mention that it is excluded for.
+    struct Case<'a> {
+        kind: &'a Kind,
+        name: &'a str,
+        secret_type: Option<&'static str>,
+        label: Option<Pair>,
+        annotation: Option<Pair>,
+        has_finalizers: bool,
+        says: Option<&'static str>,
+    }
+
+    impl<'a> Case<'a> {
+        fn new(kind: &'a Kind, name: &'a str) -> Self {
+            Self {
+                kind,
+                name,
+                secret_type: None,
+                label: None,
+                annotation: None,
+                has_finalizers: false,
+                says: None,
+            }
+        }
+
+        fn of_type(self, secret_type: &'static str) -> Self {
+            Self { secret_type: Some(secret_type), ..self }
+        }
+
+        fn label(self, key: &'static str, value: &'static str) -> Self {
+            Self { label: Some((key, value)), ..self }
+        }
+
+        fn annotation(self, key: &'static str) -> Self {
+            Self { annotation: Some((key, "")), ..self }
+        }
+
+        fn says(self, says: &'static str) -> Self {
+            Self { says: Some(says), ..self }
+        }
+    }
+
     #[test]
     fn what_belongs_to_one_namespace_is_excluded_and_nothing_else() {
         let mut settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         settings.nopropagation_labels =
             vec![("creator".into(), "norman".into()), ("mark".into(), String::new())];
-        let secret = kind("", "Secret");
+        let (secret, other) = (kind("", "Secret"), kind("x.io", "Secret"));
         let (config, account) = (kind("", "ConfigMap"), kind("", "ServiceAccount"));
-        type Pair = (&'static str, &'static str);
-        let cases: [(&Kind, &str, Option<&str>, Option<Pair>, Option<Pair>, bool, Option<&str>); 15] = [
-            (&secret, "a", Some("Opaque"), None, None, false, None),
-            (&secret, "a", Some("helm.sh/release.v1"), None, None, false, Some("helm.sh/release.v1")),
-            (&secret, "a", Some(SECRET_TYPES[1]), None, None, false, Some("service-account-token")),
-            (&kind("x.io", "Secret"), "a", Some(SECRET_TYPES[1]), None, None, false, None),
-            (&config, "kube-root-ca.crt", None, None, None, false, Some("kube-root-ca.crt")),
-            (&config, "istio-ca-root-cert", None, None, None, false, Some("istio")),
-            (&secret, "kube-root-ca.crt", None, None, None, false, None),
-            (&account, "default", None, None, None, false, Some("default")),
-            (&config, "default", None, None, None, false, None),
-            (&config, "a", None, Some(("creator", "norman")), None, false, Some("creator=norman")),
-            (&config, "a", None, Some(("creator", "other")), None, false, None),
-            (&config, "a", None, Some(("mark", "")), None, false, Some("mark=")),
-            (&config, "a", None, None, Some((keys::OPENSHIFT_DESCRIPTION, "")), false, Some("openshift.io")),
-            (&config, "a", None, None, Some(("other", "")), false, None),
-            (&config, "a", None, None, None, true, Some("finalizers")),
+        let cases = [
+            Case::new(&secret, "a").of_type("Opaque"),
+            Case::new(&secret, "a").of_type("helm.sh/release.v1").says("helm.sh/release.v1"),
+            Case::new(&secret, "a").of_type(SECRET_TYPES[1]).says("service-account-token"),
+            Case::new(&other, "a").of_type(SECRET_TYPES[1]),
+            Case::new(&config, "kube-root-ca.crt").says("kube-root-ca.crt"),
+            Case::new(&config, "istio-ca-root-cert").says("istio"),
+            Case::new(&secret, "kube-root-ca.crt"),
+            Case::new(&account, "default").says("default"),
+            Case::new(&config, "default"),
+            Case::new(&config, "a").label("creator", "norman").says("creator=norman"),
+            Case::new(&config, "a").label("creator", "other"),
+            Case::new(&config, "a").label("mark", "").says("mark="),
+            Case::new(&config, "a").annotation(keys::OPENSHIFT_DESCRIPTION).says("openshift.io"),
+            Case::new(&config, "a").annotation("other"),
+            Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
         ];
-        for (kind, name, secret_type, label, annotation, has_finalizers, says) in cases {
+        for Case { kind, name, secret_type, label, annotation, has_finalizers, says } in cases {
             let get = |pair: Option<Pair>| move |key: &str| pair.filter(|it| it.0 == key).map(|it| it.1);
             let (label, annotation) = (get(label), get(annotation));
             let traits =

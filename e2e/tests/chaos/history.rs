@@ -191,8 +191,8 @@ mod tests {
 
     /// A root with one object of each of these kinds, and a leaf.
     fn world(kinds: &[Kind]) -> World {
-        let mut world = World::default();
-        world.parents = BTreeMap::from([("root".into(), None), ("leaf".into(), Some("root".into()))]);
+        let parents = BTreeMap::from([("root".into(), None), ("leaf".into(), Some("root".into()))]);
+        let mut world = World { parents, ..World::default() };
         for kind in kinds {
             world.own.insert(key(*kind, "root"), own(1));
         }

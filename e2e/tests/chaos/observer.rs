@@ -2,7 +2,7 @@
 //! judges nothing.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -61,7 +61,7 @@ impl Observer {
                 bail!("the watch of {kind} has ended; what came after is not known");
             }
         }
-        Ok(self.seen.lock().unwrap().clone())
+        Ok(self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
     /// The uids of what exists, by what was seen alone: of objects that were there before, nothing is known.
@@ -116,7 +116,7 @@ async fn watch(
                 deleted,
                 form,
             };
-            seen.lock().unwrap().push(event);
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(event);
         }
     }
 }

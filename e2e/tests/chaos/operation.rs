@@ -163,9 +163,9 @@ impl Author {
                 (world.parents.get(&child) != Some(&parent)).then_some(Operation::Move(child, parent))
             }
             Sort::Mode => {
-                let kind = *self.dice.pick(&Kind::CONFIGURED);
+                let kind = self.dice.pick(&Kind::CONFIGURED);
                 // Half of all switches are to the mode in which most happens.
-                let mode = if self.dice.percent(40) { Mode::Propagate } else { *self.dice.pick(&MODES) };
+                let mode = if self.dice.percent(40) { Mode::Propagate } else { self.dice.pick(&MODES) };
                 (world.mode(kind) != mode).then_some(Operation::Mode(kind, mode))
             }
             Sort::Annotate => {
@@ -179,7 +179,7 @@ impl Author {
             }
             Sort::Label if self.dice.percent(50) => {
                 let namespace = self.namespace(world);
-                let team = self.dice.percent(70).then(|| *self.dice.pick(&TEAMS));
+                let team = self.dice.percent(70).then(|| self.dice.pick(&TEAMS));
                 (world.teams.get(&namespace).copied() != team).then_some(Operation::Team(namespace, team))
             }
             Sort::Label => {
@@ -191,15 +191,15 @@ impl Author {
     }
 
     fn create(&mut self, world: &World) -> Operation {
-        let kind = *self.dice.pick(&Kind::ALL);
+        let kind = self.dice.pick(&Kind::ALL);
         // Where it goes, mostly: a source in a leaf is of no interest.
         let mut namespace = self.namespace(world);
         while world.children(&namespace).is_empty() && self.dice.percent(70) {
             namespace = self.namespace(world);
         }
-        let key = Key { kind, namespace, name: *self.dice.pick(&NAMES) };
+        let key = Key { kind, namespace, name: self.dice.pick(&NAMES) };
         let number = self.number();
-        let content = Content { number, immutable: self.dice.percent(25), role: *self.dice.pick(&NAMES) };
+        let content = Content { number, immutable: self.dice.percent(25), role: self.dice.pick(&NAMES) };
         let exception = if self.dice.percent(60) { Exception::Nothing } else { self.exception(world) };
         Operation::Create(key, Own { incarnation: number, content, label: None, remark: None, exception })
     }
@@ -207,8 +207,8 @@ impl Author {
     fn exception(&mut self, world: &World) -> Exception {
         match self.dice.below(8) {
             0 => Exception::Nothing,
-            1 => Exception::Select(*self.dice.pick(&TEAMS)),
-            2 => Exception::SelectNot(*self.dice.pick(&TEAMS)),
+            1 => Exception::Select(self.dice.pick(&TEAMS)),
+            2 => Exception::SelectNot(self.dice.pick(&TEAMS)),
             3 => Exception::TreeSelect(self.namespace(world)),
             4 => Exception::TreeSelectNot(self.namespace(world)),
             5 => Exception::None(self.dice.percent(70)),
@@ -225,7 +225,7 @@ impl Author {
 
     fn namespace(&mut self, world: &World) -> String {
         let all: Vec<_> = world.parents.keys().collect();
-        (*self.dice.pick(&all)).clone()
+        self.dice.pick(&all).clone()
     }
 
     fn number(&mut self) -> u64 {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hns_e2e::{Cluster, Dice, Options, Product, Replica, eventually};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
 use super::comparison::Found;
@@ -115,8 +116,8 @@ impl Run {
         kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"]).ok().await?;
         let observer = Observer::start(&user.steps.client).await?;
 
-        let mut world = World::default();
-        world.modes = Kind::CONFIGURED.into_iter().map(|kind| (kind, Mode::Propagate)).collect();
+        let modes = Kind::CONFIGURED.into_iter().map(|kind| (kind, Mode::Propagate)).collect();
+        let mut world = World { modes, ..World::default() };
         user.configure(&world).await?;
         user.steps.plant(&TREE).await?;
         let parent = |parent: &str| (!parent.is_empty()).then(|| parent.to_owned());
@@ -158,10 +159,7 @@ impl Run {
         ensure!(!accepted || !operation.closes_a_cycle(&self.world), "{operation:?} was accepted");
         if accepted {
             self.world = operation.done(&self.world);
-            self.recent.push(format!(
-                "{:?} {operation:?}",
-                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)
-            ));
+            self.recent.push(format!("{} {operation:?}", Timestamp::now()));
             self.history.push(sent, self.world.clone());
             let doomed = self.world.doomed();
             for key in &doomed {

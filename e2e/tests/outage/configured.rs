@@ -52,7 +52,7 @@ async fn a_configured_kind_that_may_no_longer_be_listed_suffers_alone_and_catche
     change(steps, SECRET, "configured-root", "token", "new").await?;
     steps.set_parent("configured-stray", "").await?;
     steps.labelled(&["configured-stray"]).await?;
-    everything_else_goes_on(steps, "u").await?;
+    everything_else_goes_on(steps, "configured").await?;
     stays("copies stay as they are", Duration::from_secs(3), async || {
         is(steps, SECRET, ("configured-leaf", "token"), Some("old")).await?;
         is(steps, SECRET, ("configured-stray", "token"), Some("old")).await
@@ -71,7 +71,7 @@ async fn a_configured_kind_that_may_no_longer_be_listed_suffers_alone_and_catche
     println!("with the right back, secrets had caught up after {took:.1?}");
     let deleted = deleted(&turn, mark, "secrets")?;
     ensure!(deleted.len() == 1 && deleted[0].namespace == "configured-stray", "{deleted:?}");
-    end(&both, steps, "u").await?;
+    end(&both, steps, "configured").await?;
     any_kind.give_back().await
 }
 

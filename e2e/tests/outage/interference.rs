@@ -204,7 +204,7 @@ async fn refuse(turn: &Turn) -> Result<()> {
         let probe = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "unwanted" } });
         let create = ["create", "-n", "y-bad", "--dry-run=server", "-f", "-"];
         let output = turn.cluster().kubectl().args(create).stdin(probe.to_string()).run().await;
-        output.map(|output| output.stderr.contains("not with us")).unwrap_or_default()
+        output.is_ok_and(|output| output.stderr.contains("not with us"))
     })
     .await
 }

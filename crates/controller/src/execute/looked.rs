@@ -58,6 +58,8 @@ pub(crate) fn is_listed(forest: &Forest) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use forest::{HierarchyStatus, Reason, Version};
 
     use super::*;
@@ -75,11 +77,12 @@ mod tests {
         let cycle = Condition::new(Reason::InCycle, "a <- a");
         let shown = [refused.clone(), cycle.clone()];
         let looked = Looked::begin();
-        for early in [&[][..], &[cycle.clone()], &[other.clone()], &[refused.clone(), other.clone()]] {
+        let both = [refused.clone(), other.clone()];
+        for early in [&[][..], from_ref(&cycle), from_ref(&other), &both] {
             assert!(looked.is_too_early(&shown, &report(early)), "{early:?}");
         }
         // What is shown about anything else may change, and what was not shown may be.
-        assert!(!looked.is_too_early(&shown, &report(&[refused.clone()])));
+        assert!(!looked.is_too_early(&shown, &report(from_ref(&refused))));
         assert!(!looked.is_too_early(&[cycle], &report(&[other])));
 
         for (was_listed, nothing_waits) in [(false, true), (true, false)] {
