@@ -30,7 +30,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::rights::{Accounts, missing};
-use self::status::wanted;
+use self::status::{shows_kinds, wanted};
 
 const FIELD_MANAGER: &str = "hns-controller";
 
@@ -113,11 +113,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Waits until there is a reason to look: there is no object, what it comes to changes, or it has been calm for a while.
+    /// Waits until there is a reason to look: there is no object, it does not show the kinds as they are, what it comes to
+    /// changes, or it has been calm for a while.
     async fn begin(&mut self) {
         let resolved = |it: &Configuration| it.is_known && it.resolution.is_some();
         let Ok(first) = self.configuration.wait_for(resolved).await.map(|it| it.clone()) else { return };
-        if first.object.is_some() {
+        let (Some(object), Some(resolution)) = (&first.object, &first.resolution) else { return };
+        if self.forest.read(|forest| shows_kinds(&shown(object), forest, resolution)) {
             let is_other = |it: &Configuration| it.object.is_none() || it.resolution != first.resolution;
             // Elapsed or changed, it is time.
             let _ = tokio::time::timeout(CALM, self.configuration.wait_for(is_other)).await;

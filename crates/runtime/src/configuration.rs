@@ -34,7 +34,7 @@ use crate::handle::{ForestHandle, ForestWriter};
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// So long nothing may happen before what has happened is acted upon.
+/// So long no definition may change before what has happened is acted upon.
 const QUIET: Duration = Duration::from_millis(30);
 
 /// So many things are acted upon at once, however fast they come.
@@ -164,12 +164,21 @@ impl Follower {
         (self.state.is_known || self.refused.is_some()) && self.definitions_are_known
     }
 
-    /// Changes come in bursts.
+    /// Changes of definitions come in bursts. What the configuration says is acted upon at once: until then objects that users
+    /// change are treated as it said before.
     async fn hear_all(&mut self, first: Event, heard: &mut UnboundedReceiver<Event>) {
+        let quiet = |event: &Event| match event {
+            Event::Configuration(_) => Duration::ZERO,
+            _ => QUIET,
+        };
+        let mut wait = quiet(&first);
         self.hear(first);
         for _ in 0..MOST {
-            match timeout(QUIET, heard.recv()).await {
-                Ok(Some(event)) => self.hear(event),
+            match timeout(wait, heard.recv()).await {
+                Ok(Some(event)) => {
+                    wait = wait.min(quiet(&event));
+                    self.hear(event);
+                }
                 Ok(None) | Err(_) => return,
             }
         }

@@ -12,6 +12,10 @@
 //! come again last, or its old subjects would have the new rules for a moment. It is told from a loss by what the specification
 //! says: in one of the states the binding differed from the one deleted, and the roles there were not the same in all of them.
 //!
+//! The modes come by a watch of their own, and may be known a moment later than what a user did after switching them. So what
+//! is written may be what one of the modes since the last calm makes of a later state; of a kind that is then left alone it
+//! stays. That excuses no deletion.
+//!
 //! Nothing else excuses a deletion; not that the object came again, not that the controller had just been killed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,13 +23,15 @@ use std::time::Instant;
 
 use super::kind::{Form, Kind};
 use super::observer::Event;
-use super::specification::{Key, Wanted, World, inherited_from};
+use super::specification::{Key, Mode, Wanted, World, inherited_from};
 
 /// All states, in their order.
 #[derive(Default)]
 pub(crate) struct History {
     states: Vec<State>,
     calms: Vec<Calm>,
+    /// All since the last calm.
+    modes: BTreeSet<(Kind, Mode)>,
 }
 
 struct State {
@@ -34,6 +40,8 @@ struct State {
     until: Option<Instant>,
     world: World,
     wanted: BTreeMap<Key, Wanted>,
+    /// What should be of a kind if it were still in a mode that it was in before.
+    late: Vec<(Kind, BTreeMap<Key, Wanted>)>,
 }
 
 struct Calm {
@@ -62,13 +70,25 @@ impl History {
         if let Some(last) = self.states.last_mut() {
             last.until = Some(Instant::now());
         }
+        let now = Kind::CONFIGURED.map(|kind| (kind, world.mode(kind)));
+        self.modes.extend(now);
+        let before = self.modes.iter().filter(|mode| !now.contains(mode));
+        let late = before.map(|(kind, mode)| (*kind, world.in_mode(*kind, *mode).wanted())).collect();
         let wanted = world.wanted();
-        self.states.push(State { from, until: None, world, wanted });
+        self.states.push(State { from, until: None, world, wanted, late });
+    }
+
+    /// The modes that may be taken to be in force.
+    pub(crate) fn modes(&self) -> &BTreeSet<(Kind, Mode)> {
+        &self.modes
     }
 
     /// At this time the copies were these, and as they should.
     pub(crate) fn calm(&mut self, at: Instant, copies: BTreeMap<Key, Form>) {
         self.calms.push(Calm { at, copies });
+        if let Some(last) = self.states.last() {
+            self.modes = Kind::CONFIGURED.map(|kind| (kind, last.world.mode(kind))).into();
+        }
     }
 
     pub(crate) fn calms(&self) -> usize {
@@ -88,10 +108,9 @@ impl History {
     /// What may stand here now, of a kind that nothing is done about: what stood here when it was last calm, or what should
     /// have since, before nothing was done any more.
     pub(crate) fn may_be(&self, key: &Key, found: Option<&Form>) -> bool {
-        let since = self.states(Instant::now()).filter(|state| !state.world.is_frozen(key.kind));
-        let mut since = since.map(|state| state.wanted.get(key).map(|wanted| &wanted.form));
+        let mut since = self.states(Instant::now()).flat_map(|state| state.made_of(key));
         let before = self.calms.last().and_then(|calm| calm.copies.get(key));
-        found == before || since.any(|wanted| wanted == found)
+        found == before || since.any(|wanted| wanted.map(|it| &it.form) == found)
     }
 
     /// What the event was.
@@ -116,6 +135,13 @@ impl State {
     /// The source of the copy that should be here; nothing when none should.
     fn source(&self, key: &Key) -> Option<(&str, u64)> {
         self.wanted.get(key).map(|wanted| (wanted.source.as_str(), wanted.incarnation))
+    }
+
+    /// What may be made of it here in any mode that may be in force; nothing where nothing is done.
+    fn made_of(&self, key: &Key) -> impl Iterator<Item = Option<&Wanted>> {
+        let now = (!self.world.is_frozen(key.kind)).then(|| self.wanted.get(key));
+        let late = self.late.iter().filter(|(kind, _)| *kind == key.kind);
+        now.into_iter().chain(late.map(|(_, wanted)| wanted.get(key)))
     }
 
     fn has_own(&self, key: &Key, form: &Form) -> bool {
@@ -153,14 +179,8 @@ fn removal(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict
 }
 
 fn written(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict {
-    let meant = |state: &&State| {
-        !state.world.is_frozen(key.kind)
-            && state
-                .wanted
-                .get(key)
-                .is_some_and(|wanted| wanted.source == source && wanted.form == event.form)
-    };
-    if states.iter().any(meant) {
+    let mut meant = states.iter().flat_map(|state| state.made_of(key)).flatten();
+    if meant.any(|wanted| wanted.source == source && wanted.form == event.form) {
         return Verdict::Written;
     }
     let wanted: Vec<_> = states.iter().filter_map(|state| state.wanted.get(key)).collect();
@@ -177,7 +197,7 @@ mod tests {
 
     use super::super::kind::Content;
     use super::super::operation::{Operation, Sort};
-    use super::super::specification::{Exception, Mode, Own};
+    use super::super::specification::{Exception, Own};
     use super::*;
 
     fn key(kind: Kind, namespace: &str) -> Key {

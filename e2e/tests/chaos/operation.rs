@@ -1,7 +1,7 @@
 //! What a user does to the cluster: one random operation, what it does to a [`World`] if it is accepted, and the request
 //! for it. It does not know what the controller makes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hns_e2e::Dice;
 
@@ -111,9 +111,15 @@ impl Author {
 
     /// The next operation, when so many are still to come and each kind is to occur `least` times.
     ///
-    /// Not one that would put two sources above a third object into its place one after the other: which of them overwrites
-    /// it first is a race that no specification can know.
-    pub(crate) fn next(&mut self, world: &World, remaining: usize, least: usize) -> Operation {
+    /// Not one that would put two sources above a third object into its place one after the other, nor one that would have an
+    /// object overwritten in a mode that is not in force any more since a moment ago: what becomes of that object is a race
+    /// that no specification can know. `modes` are those that may still be in force.
+    pub(crate) fn next(
+        &mut self,
+        (world, modes): (&World, &BTreeSet<(Kind, Mode)>),
+        remaining: usize,
+        least: usize,
+    ) -> Operation {
         let missing = self.missing(least);
         let needed: usize = missing.iter().map(|(_, count)| count).sum();
         loop {
@@ -130,7 +136,10 @@ impl Author {
                 let same = |other: &&Key| other.kind == key.kind && other.name == key.name;
                 doomed.iter().filter(same).any(|other| above.contains(&other.namespace.as_str()))
             };
-            if !doomed.iter().any(twice) {
+            let before = modes.iter().any(|(kind, mode)| {
+                !next.in_mode(*kind, *mode).doomed().iter().all(|key| doomed.contains(key))
+            });
+            if !before && !doomed.iter().any(twice) {
                 return operation;
             }
         }

@@ -25,6 +25,7 @@ const OF_EACH_KIND: usize = 40;
 const CALM_AFTER: usize = 40;
 /// So long nothing may be amiss to count as calm.
 const CALM: Duration = Duration::from_secs(1);
+
 /// A controller that is killed every few seconds on a busy machine needs some.
 const LONG: Duration = Duration::from_secs(90);
 
@@ -134,7 +135,8 @@ impl Run {
     async fn play(&mut self) -> Result<()> {
         let (began, mut accepted) = (Instant::now(), 0);
         for _ in 0..OPERATIONS * 20 {
-            let operation = self.author.next(&self.world, OPERATIONS - accepted, OF_EACH_KIND);
+            let operation =
+                self.author.next((&self.world, self.history.modes()), OPERATIONS - accepted, OF_EACH_KIND);
             if self.act(&operation).await? {
                 self.author.accept(operation.sort());
                 accepted += 1;

@@ -27,7 +27,7 @@ impl fmt::Display for Key {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
     Propagate,
     AllowPropagate,
@@ -93,6 +93,13 @@ impl World {
 
     pub(crate) fn mode(&self, kind: Kind) -> Mode {
         self.modes.get(&kind).copied().unwrap_or(Mode::Propagate)
+    }
+
+    /// As it would be in another mode.
+    pub(crate) fn in_mode(&self, kind: Kind, mode: Mode) -> Self {
+        let mut other = self.clone();
+        other.modes.insert(kind, mode);
+        other
     }
 
     /// Whether nothing is done about the kind: copies stay as they happen to be.

@@ -81,6 +81,19 @@ fn lost<'a>(forest: &'a Forest, lacks: &'a [Lack]) -> impl Iterator<Item = Draft
     })
 }
 
+/// Whether a status shows the kinds as they are configured, whatever it says of their numbers.
+pub(super) fn shows_kinds(shown: &HNCConfigurationStatus, forest: &Forest, resolution: &Resolution) -> bool {
+    let kinds = |resources: &[ResourceStatus]| -> Vec<ResourceStatus> {
+        let without_numbers = |it: &ResourceStatus| ResourceStatus {
+            num_propagated_objects: None,
+            num_source_objects: None,
+            ..it.clone()
+        };
+        resources.iter().map(without_numbers).collect()
+    };
+    kinds(&shown.resources) == kinds(&resources(forest, resolution))
+}
+
 fn resources(forest: &Forest, resolution: &Resolution) -> Vec<ResourceStatus> {
     let mut resources: Vec<ResourceStatus> =
         resolution.kinds.iter().map(|resolved| resource(forest, resolved)).collect();
