@@ -249,7 +249,7 @@ const GUARDS: (bool, bool) = (true, false);
 const GIVES: (bool, bool) = (false, true);
 const GUARDS_AND_GIVES: (bool, bool) = (true, true);
 
-/// What `namespace` needs, looking no further than `scope`.
+/// What `namespace` needs, looking no further than `scope`, unless its place in the tree has just changed.
 ///
 /// Nothing at all is planned before the streams that tell of the structure have delivered complete lists, and nothing
 /// about objects of a kind before that kind's own has. While the definitions that the structure rests on are going, only
@@ -265,9 +265,14 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     if forest.structure_gap().is_some() {
         return plan;
     }
+    let marks = marks::changes(forest, id);
+    // While the labels that others go by are those of another place, all that is lost with that place goes before anything is
+    // gained by the new one, whatever was looked at for.
+    let whole = Scope::whole();
+    let scope = if *scope != Scope::default() && marks.move_it() { &whole } else { scope };
     let (marks, anchors, initial_admin) = if scope.structure {
         plan.report = hierarchy::report(forest, id);
-        (marks::changes(forest, id), anchors::changes(forest, id), marks::initial_admin(forest, id))
+        (marks, anchors::changes(forest, id), marks::initial_admin(forest, id))
     } else {
         Default::default()
     };

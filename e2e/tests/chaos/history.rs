@@ -67,12 +67,18 @@ pub(crate) enum Verdict {
 impl History {
     /// The world is like this, possibly since `from`.
     pub(crate) fn push(&mut self, from: Instant, world: World) {
+        self.follow(Instant::now(), from, world);
+    }
+
+    /// The last state is over at `until`, and the next began at `from`.
+    fn follow(&mut self, until: Instant, from: Instant, world: World) {
         if let Some(last) = self.states.last_mut() {
-            last.until = Some(Instant::now());
+            last.until = Some(until);
         }
         let now = Kind::CONFIGURED.map(|kind| (kind, world.mode(kind)));
         self.modes.extend(now);
-        let before = self.modes.iter().filter(|mode| !now.contains(mode));
+        let acts = |mode: &Mode| !matches!(mode, Mode::Ignore | Mode::Dropped);
+        let before = self.modes.iter().filter(|it| !now.contains(it) && acts(&it.1));
         let late = before.map(|(kind, mode)| (*kind, world.in_mode(*kind, *mode).wanted())).collect();
         let wanted = world.wanted();
         self.states.push(State { from, until: None, world, wanted, late });
@@ -87,7 +93,8 @@ impl History {
     pub(crate) fn calm(&mut self, at: Instant, copies: BTreeMap<Key, Form>) {
         self.calms.push(Calm { at, copies });
         if let Some(last) = self.states.last() {
-            self.modes = Kind::CONFIGURED.map(|kind| (kind, last.world.mode(kind))).into();
+            self.modes.clear();
+            self.follow(at, at, last.world.clone());
         }
     }
 
@@ -99,7 +106,7 @@ impl History {
     fn states(&self, at: Instant) -> impl Iterator<Item = &State> {
         let calm = self.calms.iter().map(|calm| calm.at).take_while(|calm| *calm <= at).last();
         let recent = move |state: &&State| match (calm, state.until) {
-            (Some(calm), Some(until)) => until >= calm,
+            (Some(calm), Some(until)) => until > calm,
             _ => true,
         };
         self.states.iter().filter(move |state| state.from <= at).filter(recent)
@@ -307,6 +314,27 @@ mod tests {
         let mut history = History::default();
         history.push(Instant::now(), frozen);
         assert_eq!(judged(&history, &event(&first, Kind::Widget, false)), Verdict::Wrong(String::new()));
+        assert!(!history.may_be(&key(Kind::Widget, "leaf"), Some(&event(&first, Kind::Widget, false).form)));
+    }
+
+    #[test]
+    fn what_is_done_right_after_a_switch_may_be_treated_as_before_it_until_it_is_calm() {
+        let mut history = History::default();
+        let empty = world(&[]);
+        history.push(Instant::now(), empty.clone());
+        let frozen = Operation::Mode(Kind::Widget, Mode::Ignore).done(&empty);
+        history.push(Instant::now(), frozen.clone());
+        let late = Operation::Create(key(Kind::Widget, "root"), own(1)).done(&frozen);
+        history.push(Instant::now(), late.clone());
+        let seen = event(&world(&[Kind::Widget]), Kind::Widget, false);
+        let place = key(Kind::Widget, "leaf");
+        assert_eq!(judged(&history, &seen), Verdict::Written);
+        assert!(history.may_be(&place, Some(&seen.form)) && history.may_be(&place, None));
+
+        std::thread::sleep(Duration::from_millis(2));
+        history.calm(Instant::now(), BTreeMap::new());
+        history.push(Instant::now(), late);
+        assert!(!history.may_be(&place, Some(&seen.form)) && history.may_be(&place, None));
     }
 
     #[test]

@@ -44,6 +44,12 @@ impl Marks {
         (first, write(Edit { set, ..Edit::default() }, annotations))
     }
 
+    /// Whether labels are to change that others go by: those of its place in the tree, and what is decided above.
+    pub(super) fn move_it(&self) -> bool {
+        let others_go_by = |key: &String| !matches!(key.as_str(), HAS_CHILDREN | INCLUDED | EXCLUDED);
+        self.labels.set.keys().chain(&self.labels.remove).any(others_go_by)
+    }
+
     /// The first of the two writes alone.
     pub(super) fn first(self) -> Option<Action> {
         self.around(false, true, true).0

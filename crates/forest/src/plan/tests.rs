@@ -153,6 +153,7 @@ fn terminate(cluster: &mut Cluster, namespace: &str, name: &str) {
 #[test]
 fn the_topmost_eligible_source_wins() {
     let mut cluster = Cluster::draw("root, mid:root, leaf:mid");
+    settle(&mut cluster);
     for name in ["root", "mid", "leaf"] {
         cluster.role(name, "r", name);
     }
@@ -462,6 +463,8 @@ fn what_is_seen_without_content_cannot_be_copied() {
 #[test]
 fn a_plan_looks_no_further_than_its_scope() {
     let mut cluster = Cluster::draw("root, child:root");
+    settle(&mut cluster);
+    cluster.label("child", &[("child.tree.hnc.x-k8s.io/depth", "0"), ("root.tree.hnc.x-k8s.io/depth", "1")]);
     cluster.role("root", "r1", "x");
     cluster.role("root", "r2", "x");
     cluster.binding("root", "b1", "r1", "u");
@@ -469,10 +472,7 @@ fn a_plan_looks_no_further_than_its_scope() {
     let some = |keys: &[&str]| ObjectScope::Some(keys.iter().map(|name| key(name)).collect());
     let cases: [(Scope, &[&str]); 5] = [
         (Scope::default(), &[]),
-        (
-            Scope { structure: true, objects: ObjectScope::None },
-            &["on label +child=0 +included-namespace=true +root=1"],
-        ),
+        (Scope { structure: true, objects: ObjectScope::None }, &["on label +included-namespace=true"]),
         (
             Scope { structure: false, objects: some(&["r2", "b1"]) },
             &["both create r2 from root", "on create b1 from root"],
@@ -483,8 +483,20 @@ fn a_plan_looks_no_further_than_its_scope() {
             &["both create r1 from root, create r2 from root", "on create b1 from root"],
         ),
     ];
-    for (scope, expected) in cases {
-        assert_eq!(lines(&plan(&forest, "child", &scope)), expected, "{scope:?}");
+    for (scope, expected) in &cases {
+        assert_eq!(lines(&plan(&forest, "child", scope)), *expected, "{scope:?}");
+    }
+
+    // What is lost with a place goes before anything is gained by the next one, and all of that together.
+    cluster.namespace("other");
+    cluster.set_parent("child", Some("other"));
+    cluster.role("other", "r2", "y");
+    cluster.put("child", &key("b1"), Some("root"), binds("r1", "u"));
+    let forest = cluster.forest();
+    let all = lines(&plan(&forest, "child", &Scope::whole()));
+    assert_eq!(all.last().map(String::as_str), Some("both create r2 from other"), "{all:?}");
+    for (scope, _) in &cases[1..] {
+        assert_eq!(lines(&plan(&forest, "child", scope)), all, "{scope:?}");
     }
 }
 

@@ -239,6 +239,8 @@ fn those_who_keep_a_source_hear_what_is_wrong_with_it() {
     assert!(
         complaint.message.contains("propagate.hnc.x-k8s.io/none") && complaint.message.contains("perhaps")
     );
+    settle(&mut cluster);
+    assert_eq!(complaints(&cluster).len(), 1);
     let nothing = Scope { structure: true, objects: ObjectScope::None };
     assert_eq!(plan(&cluster.forest(), "root", &nothing).complaints, []);
 }
@@ -256,6 +258,9 @@ fn while_something_is_to_be_read_new_labels_wait_too() {
     let found = plan(&forest, "child", &Scope::whole());
     assert_eq!(found.unread.len(), 2, "{found:?}");
     assert_eq!(lines(&found), ["off label -old"]);
+    // Not even where nothing but the namespace itself is looked at.
+    let structure = Scope { structure: true, objects: ObjectScope::None };
+    assert_eq!(lines(&plan(&forest, "child", &structure)), ["off label -old"]);
     let new = Name::from("new");
     for key in [key("r"), key("b")] {
         forest.apply(cluster.object_fact(&new, &key));
