@@ -120,7 +120,9 @@ impl Moving {
             rest[1].state.difference(&rest[3].state)
         );
         println!("writes of undisturbed moves: {counts:?}");
-        let count = counts.iter().copied().max().unwrap_or_default();
+        // Something else may have been written meanwhile, such as the numbers in the status of the configuration.
+        let count = counts.iter().copied().min().unwrap_or_default();
+        ensure!(count > 0, "a move takes no writes");
         rest.truncate(2);
         *self.rest.lock().unwrap() = rest.try_into().ok();
         Ok(count)
