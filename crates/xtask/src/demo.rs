@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
-use hns_e2e::steps::HIERARCHY;
-use hns_e2e::{Cluster, Options, Output, Product, Steps};
+use hns_e2e::steps::{HIERARCHY, PATIENCE};
+use hns_e2e::{Cluster, Options, Output, Product, Steps, eventually};
 
 use crate::cargo::{build_binaries, step};
 
@@ -61,6 +61,20 @@ async fn organisation(steps: &Steps) -> anyhow::Result<()> {
     say("A company, its departments, their teams: six namespaces, four of them given a parent");
     steps.plant(&ORGANISATION).await?;
     steps.labelled(&["acme-dev-web", "acme-dev", "acme"]).await?;
+    for (namespace, parent) in ORGANISATION.into_iter().filter(|(_, parent)| !parent.is_empty()) {
+        // A list of children alone is worth an object only after a moment.
+        eventually(&format!("{parent} lists {namespace}"), PATIENCE, async || {
+            let found =
+                steps.hierarchies(parent).get_opt(HIERARCHY).await.map_err(|error| error.to_string())?;
+            let children = found.and_then(|found| found.status).unwrap_or_default().children;
+            if children.iter().any(|child| child == namespace) {
+                Ok(())
+            } else {
+                Err(format!("{children:?}"))
+            }
+        })
+        .await?;
+    }
     print(&tree(steps, "acme", &BTreeMap::new()).await?);
     Ok(())
 }
