@@ -112,15 +112,24 @@ impl World {
         let kind = forest.read(|forest| forest.kind_named("", "Secret")).expect("it is configured");
         let world = Self { writer, forest, key: ObjectKey { kind, name: "s".into() } };
         let version = |uid: &str| Version { uid: uid.into(), resource_version: "1".into() };
-        let namespace = |name: &str| NamespaceFact {
+        let namespace = |name: &str, labels: &[(&str, &str)]| NamespaceFact {
             name: name.into(),
             version: version(name),
+            labels: labels.iter().map(|(key, value)| (String::from(*key), String::from(*value))).collect(),
             ..NamespaceFact::default()
         };
+        // Both are in their place: otherwise every plan would be of the labels, too.
+        let root = ("root.tree.hnc.x-k8s.io/depth", "0");
+        let included = ("hnc.x-k8s.io/included-namespace", "true");
+        let leaf = ("leaf.tree.hnc.x-k8s.io/depth", "0");
+        let above = ("root.tree.hnc.x-k8s.io/depth", "1");
         let below =
             HierarchyFact { version: version("h"), parent: Some("root".into()), ..HierarchyFact::default() };
         world.writer.tell([
-            Fact::Namespaces(vec![namespace("root"), namespace("leaf")]),
+            Fact::Namespaces(vec![
+                namespace("root", &[included, root]),
+                namespace("leaf", &[included, leaf, above]),
+            ]),
             Fact::Hierarchies(vec![("leaf".into(), below)]),
             Fact::Anchors(vec![]),
             Fact::Definitions(Definition::Here),

@@ -19,18 +19,20 @@ async fn execute(world: &World, executor: &Executor) -> Progress {
     executor.execute(&namespace, &scope, plan).await
 }
 
-/// The events that were written, once there are so many.
+/// The events that were written, once there are so many; they must be there within a minute.
 async fn events(server: &Server, count: usize) -> Vec<Value> {
     let is_event = |path: &str| path.contains("/events");
-    loop {
-        let asked = server.asked();
-        let events = asked.into_iter().filter(|(_, path, _)| is_event(path)).map(|(_, _, event)| event);
-        let events: Vec<Value> = events.collect();
-        if events.len() >= count {
-            return events;
+    let written = || {
+        let events = server.asked().into_iter().filter(|(_, path, _)| is_event(path));
+        events.map(|(_, _, event)| event).collect::<Vec<_>>()
+    };
+    let enough = async {
+        while written().len() < count {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::task::yield_now().await;
-    }
+    };
+    tokio::time::timeout(Duration::from_secs(60), enough).await.expect("every event within a minute");
+    written()
 }
 
 #[tokio::test(start_paused = true)]
