@@ -31,6 +31,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::rights::{Accounts, missing};
 use self::status::{shows_kinds, wanted};
+use crate::execute::is_listed;
 
 const FIELD_MANAGER: &str = "hns-controller";
 
@@ -233,12 +234,6 @@ impl Keeper {
     fn api(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &HNCConfiguration::api_resource())
     }
-}
-
-/// Whether of the structure and of every kind it is known what there is, or that it cannot be.
-fn is_listed(forest: &Forest) -> bool {
-    let waits = |id| forest.stream(Stream::Kind(id)) == StreamState::Waiting;
-    forest.structure_gap().is_none() && !forest.kinds().any(|(id, _)| waits(id))
 }
 
 /// The status that an object shows. One that cannot be understood is taken for none, and written anew.

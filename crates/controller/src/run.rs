@@ -49,7 +49,8 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     }
     tracing::info!("leading: everything is planned from now on");
     queue.open();
-    let executor = Executor::new(client, (writer, forest), metrics, may_write(&leadership, &process));
+    let may_write = may_write(&leadership, &process);
+    let executor = Executor::new(client, (writer, forest), configuration.clone(), metrics, may_write);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
     start_keepers(&mut workers, &args, &process, &executor, configuration)?;
     tokio::select! {
