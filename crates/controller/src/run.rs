@@ -128,13 +128,15 @@ fn start_keepers(
 /// Takes one namespace after the other: plan, write, and say how it went.
 async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
     loop {
-        let (namespace, scope) = tokio::select! {
+        let (namespace, mut scope) = tokio::select! {
             next = queue.next(&executor.forest) => next,
             () = shutdown.begun() => return,
         };
         definitions::certain(&executor.forest).await;
         let (was_listed, planned) =
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
+        // What the plan looked at beyond that is not seen by anybody else if it fails.
+        scope.merge(planned.scope.clone());
         let progress = executor.execute(&namespace, &scope, planned).await;
         match progress.delays() {
             None => queue.done(&namespace, &scope),
