@@ -7,6 +7,7 @@
 mod age;
 pub mod cli;
 mod commands;
+mod configured;
 mod connection;
 mod copies;
 mod evidence;
@@ -14,6 +15,7 @@ mod failure;
 mod flags;
 mod format;
 mod lines;
+mod loader;
 mod picture;
 mod session;
 mod table;

@@ -397,9 +397,9 @@ pub(super) async fn copies(
         *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];
         return Ok(Progress::Done);
     }
-    let objects = Objects::read(session, &evidence).await?;
-    notes.clone_from(&objects.notes);
     let tree = BTreeSet::from_iter(below(&evidence.forest(), name));
+    let objects = Objects::read(session, evidence).await?;
+    *notes = objects.notes().to_vec();
     let wrong = objects.wrong(&tree);
     let Some(first) = wrong.first() else { return Ok(Progress::Done) };
     let missing = format!("{} {} in {}", first.resource, first.name, first.namespace);

@@ -35,11 +35,11 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
         let text = format!("{} namespaces, none with a condition", evidence.namespaces.len());
         findings.push(Finding::ok("trees", text));
     }
-    findings.extend(match Objects::read(session, &evidence).await {
+    let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
+    findings.extend(match Objects::read(session, evidence).await {
         Ok(objects) => {
-            let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
             let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
-            findings.extend(objects.notes.iter().map(|note| Finding::note("copies", note)));
+            findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
             findings
         }
         Err(failure) => vec![Finding::note("copies", failure.text)],
