@@ -56,11 +56,11 @@ impl Evidence {
     /// A forest of everything that was read, by the settings that hold unless flags say otherwise. Namespaces that could
     /// not be read count as there if anything mentions them.
     pub(crate) fn forest(&self) -> Forest {
-        self.forest_with(Arc::new(settings()))
+        self.forest_under(Arc::new(settings()))
     }
 
-    /// The same by these settings.
-    pub(crate) fn forest_with(&self, settings: Arc<Settings>) -> Forest {
+    /// The same, with the settings of an installation.
+    pub(crate) fn forest_under(&self, settings: Arc<Settings>) -> Forest {
         let mut forest = Forest::unconfigured(settings);
         let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);

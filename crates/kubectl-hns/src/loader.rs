@@ -62,7 +62,7 @@ pub(crate) async fn load(
     wanted: Wanted<'_>,
     within: &BTreeSet<Name>,
 ) -> Result<Loaded, Failure> {
-    let mut forest = evidence.forest_with(settings);
+    let mut forest = evidence.forest_under(settings);
     let kinds = kinds(configured, wanted);
     forest.apply(Fact::Kinds(kinds.clone()));
     let notes = evidence.notes.clone();
