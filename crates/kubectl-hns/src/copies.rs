@@ -1,10 +1,10 @@
 //! Which copies are not as they should be, by the plans of a [`Forest`] built from lists. Only metadata is read: nobody needs
 //! to see a Secret's content to know whether it arrived.
 //!
-//! What an installation's flags say about labels, annotations and names is not known here, so contents are not compared:
-//! a copy counts as right when it is there and comes from where it should.
+//! Contents are not compared: a copy counts as right when it is there and comes from where it should.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use forest::plan::{Action, plan};
 use forest::{Fact, Forest, Kind, KindSettings, Mode, Name, ObjectFact, ObjectScope, Scope};
@@ -16,8 +16,9 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Map;
 
 use crate::Failure;
-use crate::evidence::{self, Evidence};
+use crate::evidence::Evidence;
 use crate::failure::Problem;
+use crate::published;
 use crate::session::Session;
 
 /// Secrets that no installation reads, as they are never propagated and may be many.
@@ -43,14 +44,21 @@ pub(crate) struct Wrong {
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind.
+    /// Reads the objects of every propagated kind, as the installation in this namespace sees them.
     ///
     /// # Errors
     /// A list failed for another reason than rights.
-    pub(crate) async fn read(session: &Session, evidence: &Evidence) -> Result<Self, Failure> {
+    pub(crate) async fn read(
+        session: &Session,
+        evidence: &Evidence,
+        installation: &str,
+    ) -> Result<Self, Failure> {
         let mut notes = Vec::new();
         let kinds = kinds(session, &mut notes).await?;
-        let mut objects = Self { forest: evidence.forest(), facts: Vec::new(), notes };
+        let (settings, note) = published::settings(session, installation).await;
+        notes.extend(note);
+        let forest = evidence.forest_under(Arc::new(settings));
+        let mut objects = Self { forest, facts: Vec::new(), notes };
         objects.forest.apply(Fact::Kinds(kinds.clone()));
         for settings in kinds.iter().filter(|it| it.mode != Mode::Ignore) {
             objects.add(session, &settings.kind).await?;
@@ -81,11 +89,11 @@ impl Objects {
                 ));
             }
         };
-        let settings = evidence::settings();
+        let settings = self.forest.settings();
         let content = Some(Map::new());
         let facts: Vec<ObjectFact> = listed
             .into_iter()
-            .map(|object| ingest::object(kind, &settings, object.metadata, content.clone()))
+            .map(|object| ingest::object(kind, settings, object.metadata, content.clone()))
             .collect();
         self.facts.extend(facts.iter().map(|fact| (kind.group_resource(), fact.clone())));
         self.forest.apply(Fact::Objects(id, facts));
@@ -204,6 +212,7 @@ mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
     use super::*;
+    use crate::evidence;
     use crate::evidence::tests::sketch;
 
     fn objects(lines: &[&str], roles: &[(&str, &str, Option<&str>)]) -> Objects {

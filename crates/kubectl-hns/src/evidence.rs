@@ -52,7 +52,12 @@ impl Evidence {
 
     /// A forest of everything that was read. Namespaces that could not be read count as there if anything mentions them.
     pub(crate) fn forest(&self) -> Forest {
-        let mut forest = Forest::unconfigured(Arc::new(settings()));
+        self.forest_under(Arc::new(settings()))
+    }
+
+    /// The same, with the settings of an installation.
+    pub(crate) fn forest_under(&self, settings: Arc<Settings>) -> Forest {
+        let mut forest = Forest::unconfigured(settings);
         let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();

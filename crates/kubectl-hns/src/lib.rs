@@ -15,6 +15,7 @@ mod flags;
 mod format;
 mod lines;
 mod picture;
+mod published;
 mod session;
 mod table;
 mod terminal;
