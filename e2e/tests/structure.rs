@@ -17,7 +17,6 @@ mod structure {
     mod quota;
     mod restore;
     mod scene;
-    mod shuffle;
     mod slipped;
     mod table;
     mod workshop;

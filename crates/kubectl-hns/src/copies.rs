@@ -10,8 +10,9 @@ use forest::plan::{Action, plan};
 use forest::{Name, ObjectScope, Scope};
 
 use crate::Failure;
-use crate::evidence::{self, Evidence};
+use crate::evidence::Evidence;
 use crate::loader::{Loaded, load_all};
+use crate::published;
 use crate::session::Session;
 
 /// A forest that knows the objects of all propagated kinds that the user may list.
@@ -29,12 +30,19 @@ pub(crate) struct Wrong {
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind.
+    /// Reads the objects of every propagated kind, as the installation in this namespace sees them.
     ///
     /// # Errors
     /// A list failed for another reason than rights.
-    pub(crate) async fn read(session: &Session, evidence: Evidence) -> Result<Self, Failure> {
-        load_all(session, evidence, Arc::new(evidence::settings())).await.map(Self)
+    pub(crate) async fn read(
+        session: &Session,
+        evidence: Evidence,
+        installation: &str,
+    ) -> Result<Self, Failure> {
+        let (settings, note) = published::settings(session, installation).await;
+        let mut loaded = load_all(session, evidence, Arc::new(settings)).await?;
+        loaded.notes.extend(note);
+        Ok(Self(loaded))
     }
 
     /// What could not be read, for people.
@@ -91,6 +99,7 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+    use crate::evidence;
     use crate::evidence::tests::sketch;
 
     fn objects(lines: &[&str], roles: &[(&str, &str, Option<&str>)]) -> Objects {

@@ -17,6 +17,7 @@ mod format;
 mod lines;
 mod loader;
 mod picture;
+mod published;
 mod session;
 mod table;
 mod terminal;
