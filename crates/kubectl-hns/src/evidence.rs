@@ -31,6 +31,8 @@ pub(crate) struct Evidence {
     pub(crate) anchors: Vec<(Name, AnchorFact)>,
     /// What is missing here because the user may not read it, for people.
     pub(crate) notes: Vec<String>,
+    /// Whether the namespaces and hierarchies are all there are.
+    pub(crate) is_whole: bool,
 }
 
 impl Evidence {
@@ -122,6 +124,7 @@ async fn lists(session: &Session) -> Result<Option<Evidence>, Failure> {
         (Ok(namespaces), Ok(hierarchies)) => Ok(Some(Evidence {
             namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
             hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
+            is_whole: true,
             ..Evidence::default()
         })),
     }

@@ -19,9 +19,11 @@ mod loader;
 mod picture;
 mod published;
 mod session;
+mod subject;
 mod table;
 mod terminal;
 mod wait;
+mod whereabouts;
 
 pub use commands::run;
 pub use failure::Failure;

@@ -10,24 +10,28 @@ use super::{AT_ONCE, Evidence, Looked, add_anchors, lists, look, missing, unread
 use crate::Failure;
 use crate::session::Session;
 
-/// The whole cluster, or what the user's rights show above and below `start`.
+/// The whole cluster with its anchors, or what the user's rights show above and below `starts`.
 ///
 /// # Errors
-/// A request failed for another reason than rights, or `start` is not there.
-pub(crate) async fn surroundings(session: &Session, start: &str) -> Result<Evidence, Failure> {
-    if let Some(mut evidence) = lists(session).await? {
-        if !add_anchors(session, &mut evidence).await? {
-            evidence.notes.push("you may not list subnamespaceanchors in the whole cluster".into());
+/// A request failed for another reason than rights, or one of `starts` is not there.
+pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Evidence, Failure> {
+    let Some(mut evidence) = lists(session).await? else {
+        let mut view = View::default();
+        for start in starts {
+            view.upwards(session, start).await?;
+            view.downwards(session, start).await?;
         }
-        if evidence.namespaces.contains_key(start) {
-            return Ok(evidence);
-        }
+        return Ok(view.told(starts));
+    };
+    if let Some(start) = starts.iter().find(|start| !evidence.namespaces.contains_key(&***start)) {
         return Err(unreadable(start, &missing(start)));
     }
-    let mut view = View::default();
-    view.upwards(session, start).await?;
-    view.downwards(session, start).await?;
-    Ok(view.told(start))
+    if !add_anchors(session, &mut evidence).await? {
+        evidence
+            .notes
+            .push("you may not list subnamespaceanchors in the whole cluster; they are left out".into());
+    }
+    Ok(evidence)
 }
 
 #[derive(Default)]
@@ -103,11 +107,11 @@ impl View {
         }
     }
 
-    fn told(self, start: &str) -> Evidence {
+    fn told(self, starts: &[String]) -> Evidence {
         let Self { mut evidence, hidden, .. } = self;
         evidence.notes.push(format!(
-            "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below \
-             {start}"
+            "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below {}",
+            starts.join(", ")
         ));
         if !hidden.is_empty() {
             let hidden: Vec<&str> = hidden.iter().map(|it| &**it).collect();
@@ -148,7 +152,7 @@ mod tests {
         view.add(looked("leaf", Ok(fact)), "leaf").unwrap();
         view.add(looked("mid", Err(forbidden())), "leaf").unwrap();
         view.add(looked("top", Err(forbidden())), "leaf").unwrap();
-        let evidence = view.told("leaf");
+        let evidence = view.told(&["leaf".into()]);
         assert_eq!(evidence.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(evidence.notes[1].contains("leaf, mid, top"), "{:?}", evidence.notes);
     }
