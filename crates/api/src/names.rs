@@ -37,6 +37,9 @@ pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
 /// The service account of the webhook.
 pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
 
+/// The `ConfigMap` in which both binaries say what they run with, in the namespace of the installation.
+pub const SETTINGS_CONFIG_MAP: &str = "hnc-settings";
+
 /// The Lease that the leading controller holds.
 pub const CONTROLLER_LEASE: &str = "hns-controller";
 

@@ -10,6 +10,7 @@ use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::lease::{self, Leadership};
 use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
+use hns_runtime::settings::{self, Claim, Component, Seen};
 use hns_runtime::shutdown::Shutdown;
 use hns_runtime::start::Process;
 use kube::Client;
@@ -38,7 +39,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let queue = Queue::default();
-    let (writer, forest, configuration) = watch(&args, &process, &client, &queue)?;
+    let (writer, forest, seen) = watch(&args, &process, &client, &queue)?;
     let metrics = Metrics::register(&process.registry, &queue, &forest, args.suppress_object_tags)?;
     process.serve_admin(&args.common).await?;
 
@@ -50,9 +51,9 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     tracing::info!("leading: everything is planned from now on");
     queue.open();
     let may_write = may_write(&leadership, &process);
-    let executor = Executor::new(client, (writer, forest), configuration.clone(), metrics, may_write);
+    let executor = Executor::new(client, (writer, forest), seen.configuration.clone(), metrics, may_write);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
-    start_keepers(&mut workers, &args, &process, &executor, configuration)?;
+    start_keepers(&mut workers, &args, &process, &executor, seen)?;
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
@@ -61,12 +62,18 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     leave(&leadership).await
 }
 
+/// What is followed beside the forest.
+struct Followed {
+    configuration: Receiver<Configuration>,
+    settings: Receiver<Seen>,
+}
+
 fn watch(
     args: &Args,
     process: &Process,
     client: &Client,
     queue: &Queue,
-) -> anyhow::Result<(ForestWriter, ForestHandle, Receiver<Configuration>)> {
+) -> anyhow::Result<(ForestWriter, ForestHandle, Followed)> {
     let listener = {
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
@@ -79,7 +86,9 @@ fn watch(
     let both = (&writer, &forest);
     let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
-    Ok((writer, forest, configuration))
+    let namespace = &args.common.namespace;
+    let settings = settings::follow(client, namespace, &process.settings, &metrics, &process.registry)?;
+    Ok((writer, forest, Followed { configuration, settings }))
 }
 
 async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
@@ -102,14 +111,14 @@ fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> Joi
     workers
 }
 
-/// Starts what keeps registrations and the status of the configuration. They are workers too: the lease must not be given back
+/// Starts what keeps registrations, the status of the configuration and what is said of the settings. They are workers too: the lease must not be given back
 /// while one of them writes.
 fn start_keepers(
     workers: &mut JoinSet<()>,
     args: &Args,
     process: &Process,
     executor: &Executor,
-    configuration: Receiver<Configuration>,
+    Followed { configuration, settings }: Followed,
 ) -> anyhow::Result<()> {
     let (client, forest) = (executor.client.clone(), executor.forest.clone());
     if args.manage_registrations {
@@ -118,9 +127,17 @@ fn start_keepers(
         workers.spawn(async move { keep(client, settings, kinds, || may_write(), shutdown).await });
     }
     let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+    let (place, own) = ((client.clone(), args.common.namespace.clone()), process.settings.clone());
+    let seen = settings.clone();
+    workers.spawn(async move {
+        let own = (Component::Controller, own, Claim::Sole);
+        settings::publish(place, own, seen, || may_write(), shutdown).await;
+    });
+    let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+    let followed = status::Followed { forest, configuration, settings, own: process.settings.clone() };
     let namespace = args.common.namespace.clone();
     workers.spawn(async move {
-        status::keep(client, forest, configuration, &namespace, || may_write(), shutdown).await;
+        status::keep(client, followed, &namespace, || may_write(), shutdown).await;
     });
     Ok(())
 }

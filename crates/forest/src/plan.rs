@@ -16,6 +16,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use self::copies::{Decision, Place, Reach, is_forsaken, reach};
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
 use crate::{
     AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,

@@ -6,6 +6,7 @@
 mod go;
 mod hierarchy;
 mod propagation;
+mod shared;
 mod values;
 
 #[cfg(test)]
@@ -21,8 +22,9 @@ use std::{
 use clap::{Args, Parser, ValueEnum};
 use regex::Regex;
 
+pub(crate) use self::shared::{Common, common as common_flags};
 pub use self::{go::IgnoredFlags, hierarchy::HierarchyArgs, propagation::PropagationArgs};
-use crate::listen::ListenAddress;
+use crate::{listen::ListenAddress, settings::Effective};
 
 /// Flags that both binaries have.
 #[derive(Clone, Debug, Args)]
@@ -157,6 +159,10 @@ pub struct Parsed<T> {
     pub settings: String,
     /// Flags of HNC that were given and change nothing.
     pub ignored: IgnoredFlags,
+    /// The settings that both binaries must have in common.
+    pub common: Effective,
+    /// What else users may notice, of this program alone.
+    pub own: Effective,
 }
 
 /// Why there is nothing to run.
@@ -186,7 +192,8 @@ pub fn parse_from<T: Parser>(
     let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
     let args = T::from_arg_matches(&matches).map_err(|error| stop(&error))?;
     let settings = go::effective(&command, &matches);
-    Ok(Parsed { args, settings, ignored })
+    let (common, own) = shared::effective(&command, &matches);
+    Ok(Parsed { args, settings, ignored, common, own })
 }
 
 /// clap explains itself over several paragraphs; a supervisor's log has room for one line.

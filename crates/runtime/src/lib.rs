@@ -16,6 +16,7 @@ pub mod metrics;
 pub mod readiness;
 pub mod rights;
 pub mod serve;
+pub mod settings;
 pub mod shutdown;
 pub mod start;
 pub mod telemetry;

@@ -9,6 +9,7 @@ use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::serve::{Grace, Limits, Server};
+use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
 use hns_runtime::tls::ServingCertificate;
 use kube::Client;
@@ -69,11 +70,30 @@ fn watch(
     let _ = seen.set(handle.clone());
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
+    say_settings(args, process, client, &metrics)?;
     feed::start(client, &writer, &metrics).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
     let both = (&writer, &handle);
     let configuration = configuration::start(client, both, Detail::Metadata, &metrics, &process.readiness);
     Ok((handle, configuration))
+}
+
+/// Says with which settings this replica judges, once it does.
+fn say_settings(
+    args: &Args,
+    process: &Process,
+    client: &Client,
+    metrics: &StreamMetrics,
+) -> anyhow::Result<()> {
+    let (namespace, own) = (args.common.namespace.clone(), process.settings.clone());
+    let seen = settings::follow(client, &namespace, &own, metrics, &process.registry)?;
+    let (client, readiness, shutdown) = (client.clone(), process.readiness.clone(), process.shutdown.clone());
+    tokio::spawn(async move {
+        readiness.ready().await;
+        let own = (Component::Webhook, own, Claim::Shared);
+        settings::publish((client, namespace), own, seen, || true, shutdown).await;
+    });
+    Ok(())
 }
 
 /// Opens the socket once there is a certificate to answer with. Requests are judged from then on; until the streams of
