@@ -10,7 +10,7 @@ pub mod cluster;
 pub mod dice;
 pub mod guard;
 mod http;
-mod ports;
+pub mod ports;
 pub mod process;
 pub mod product;
 pub mod programs;

@@ -17,6 +17,7 @@ mod structure {
     mod quota;
     mod restore;
     mod scene;
+    mod settings;
     mod slipped;
     mod table;
     mod workshop;
