@@ -1,5 +1,6 @@
 //! What is said, and what is not said again.
 
+use forest::Scope;
 use forest::plan::Plan;
 use hns_runtime::handle::ForestWriter;
 use prometheus::{Registry, TextEncoder};
