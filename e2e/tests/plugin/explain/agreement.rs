@@ -151,8 +151,10 @@ fn api(steps: &Steps, kind: &str, resource: &str) -> Api<DynamicObject> {
 /// The configuration, and that the controller has taken it over.
 async fn configure(steps: &Steps, entries: Vec<ResourceSpec>) {
     let api: Api<HNCConfiguration> = Api::all(steps.client.clone());
+    let is_ours = |resource: &str| KINDS.iter().any(|(it, _)| *it == resource);
+    let ours = entries.iter().filter(|it| is_ours(&it.resource));
     let wanted: BTreeMap<String, SynchronizationMode> =
-        entries.iter().map(|it| (it.resource.clone(), it.mode())).collect();
+        ours.map(|it| (it.resource.clone(), it.mode())).collect();
     let config = HNCConfiguration::new("config", HNCConfigurationSpec { resources: Some(entries) });
     api.patch("config", &PatchParams::apply("test").force(), &Patch::Apply(config)).await.unwrap();
     eventually("the configuration is in force", PATIENCE, async || {
@@ -161,8 +163,7 @@ async fn configure(steps: &Steps, entries: Vec<ResourceSpec>) {
         for it in &seen.resources {
             shown.insert(it.resource.clone(), it.mode.clone().unwrap_or_default());
         }
-        let ours: BTreeMap<_, _> =
-            shown.iter().filter(|(resource, _)| KINDS.iter().any(|(it, _)| it == resource)).collect();
+        let ours: BTreeMap<_, _> = shown.iter().filter(|(resource, _)| is_ours(resource)).collect();
         if ours == wanted.iter().collect() { Ok(()) } else { Err(format!("{shown:?}, not {wanted:?}")) }
     })
     .await
@@ -321,6 +322,20 @@ async fn live_through(world: &World, random: Random, tally: &mut Tally) -> anyho
     scene.settles(tally).await
 }
 
+/// A kind that is configured, but that nobody can list.
+async fn cannot_be_listed(world: &World) {
+    let review =
+        ResourceSpec { group: Some("authorization.k8s.io".into()), ..entry("localsubjectaccessreviews") };
+    configure(&world.steps(), vec![review]).await;
+    let output = world.hns("explain localsubjectaccessreview/x -n w0-0").await;
+    let said = "unknown\n  Why: what the HNCConfiguration says of its kind is not in force: ";
+    assert!(output.code == Some(0) && output.stdout.contains(said), "{output:?}");
+    assert_eq!(
+        output.stderr,
+        "Note: the API server lists no localsubjectaccessreviews.authorization.k8s.io\n"
+    );
+}
+
 fn entry(resource: &str) -> ResourceSpec {
     ResourceSpec { resource: resource.to_owned(), ..ResourceSpec::default() }
 }
@@ -338,6 +353,7 @@ async fn what_is_said_is_so_in_random_worlds() {
         let dice = Dice::new(SEED + u64::try_from(number).unwrap());
         live_through(&world, Random::grow(dice, number), &mut tally).await.unwrap();
     }
+    cannot_be_listed(&world).await;
     println!(
         "{} questions in {WORLDS} worlds, {} of them stopped by a halted namespace: {:?}; the cluster took {started:.1?}, all {:.1?}",
         tally.cases,
