@@ -18,7 +18,7 @@ pub use self::ledger::{
     AnchorChange, Effect, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome, PairChange,
 };
 use crate::plan::plan;
-use crate::{Change, Fact, Forest, KindId, Name, ObjectKey, Scope, Stream, StreamState};
+use crate::{Change, Fact, Forest, KindId, Mode, Name, ObjectKey, Scope, Stream, StreamState};
 
 /// More turns than any change takes; a hundred levels of subnamespaces that go need some hundreds.
 const TURNS: usize = 100_000;
@@ -73,6 +73,11 @@ impl Preview {
         &self.forest
     }
 
+    /// The same to keep.
+    pub fn into_forest(self) -> Forest {
+        self.forest
+    }
+
     /// Takes in what was read because it was wanted.
     pub fn tell(&mut self, fact: Fact) {
         let change = self.forest.apply(fact);
@@ -117,10 +122,11 @@ impl Preview {
         wants
     }
 
-    /// Kinds whose first list has not arrived.
+    /// Kinds that something is done with and whose first list has not arrived.
     fn unlisted(&self) -> BTreeSet<KindId> {
         let is_waiting = |id: &KindId| self.forest.stream(Stream::Kind(*id)) == StreamState::Waiting;
-        self.forest.kinds().map(|(id, _)| id).filter(is_waiting).collect()
+        let treated = self.forest.kinds().filter(|(_, settings)| settings.mode != Mode::Ignore);
+        treated.map(|(id, _)| id).filter(is_waiting).collect()
     }
 
     fn due(&self, turn: Change) -> Vec<(Name, Scope)> {

@@ -18,6 +18,7 @@ pub(crate) mod get;
 mod hierarchy;
 pub(crate) mod hrq;
 pub(crate) mod move_;
+pub(crate) mod plan;
 mod relocation;
 pub(crate) mod set;
 pub(crate) mod tree;
@@ -56,6 +57,7 @@ async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Set(arguments) => set::run(&arguments, session, terminal).await,
         Command::Move(arguments) => move_::run(&arguments, session, terminal).await,
         Command::Convert(arguments) => convert::run(&arguments, session, terminal).await,
+        Command::Plan(arguments) => plan::run(&arguments, session, terminal).await,
         Command::Config(arguments) => config::run(&arguments, session, terminal).await,
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
         Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,

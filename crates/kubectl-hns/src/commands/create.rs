@@ -11,12 +11,19 @@ use crate::{Failure, Terminal};
 /// Create a subnamespace of the namespace given with -n.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The name of the new namespace.
-    #[arg(value_name = "CHILD")]
-    child: String,
+    #[command(flatten)]
+    child: Child,
 
     #[command(flatten)]
     wait: WaitArgs,
+}
+
+/// The namespace that is to be.
+#[derive(Debug, Args)]
+pub(crate) struct Child {
+    /// The name of the new namespace.
+    #[arg(value_name = "CHILD")]
+    pub(super) name: String,
 }
 
 pub(crate) async fn run(
@@ -24,8 +31,7 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let (child, parent) = (&*arguments.child, &*session.namespace);
-    needs_parent(parent)?;
+    let (child, parent) = (&*arguments.child.name, session.parent()?);
     let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
     let anchors = session.within::<SubnamespaceAnchor>(parent);
     session
@@ -54,14 +60,6 @@ fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
     }
 }
 
-/// A parent must be named: that of an empty `-n` is none.
-pub(super) fn needs_parent(parent: &str) -> Result<(), Failure> {
-    if parent.is_empty() {
-        return Err(Failure::new("Error: the parent is needed: name it with --namespace or -n"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,6 +70,5 @@ mod tests {
         assert!(matches!(state("c", None), Ok(Progress::Part(..))));
         assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
-        assert!(needs_parent("").is_err() && needs_parent("p").is_ok());
     }
 }

@@ -10,16 +10,12 @@ mod perform;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use forest::Name;
 use hns_api::{KeyValue, annotations, labels, names};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
@@ -27,6 +23,7 @@ use super::hierarchy;
 use crate::copies::Objects;
 use crate::evidence::{self, unreadable};
 use crate::failure::Problem;
+use crate::rights::{self, Right};
 use crate::session::Session;
 use crate::wait::Progress;
 use crate::{Failure, Terminal};
@@ -93,41 +90,11 @@ impl Step {
 
     /// What one must be allowed to do for it.
     fn right(&self, name: &str) -> Right {
-        let ours = |verb, resource, namespace: &str| Right {
-            verb,
-            group: hns_api::GROUP,
-            resource,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
         match self {
-            Self::SetParent { .. } => {
-                Right { name: String::new(), ..ours("update", "hierarchyconfigurations", name) }
-            }
-            Self::Annotate { .. } => Right { group: "", ..ours("update", "namespaces", name) },
-            Self::CreateAnchor { parent } => {
-                Right { name: String::new(), ..ours("create", "subnamespaceanchors", parent) }
-            }
-            Self::DeleteAnchor { parent } => ours("delete", "subnamespaceanchors", parent),
-        }
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Right {
-    verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
-    namespace: String,
-    name: String,
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verb, group, resource, namespace, .. } = self;
-        match *resource {
-            "namespaces" => write!(f, "{verb} the namespace {namespace}"),
-            _ => write!(f, "{verb} {resource}.{group} in {namespace}"),
+            Self::SetParent { .. } => Right::ours("update", "hierarchyconfigurations", name, ""),
+            Self::Annotate { .. } => Right::namespace("update", name),
+            Self::CreateAnchor { parent } => Right::ours("create", "subnamespaceanchors", parent, ""),
+            Self::DeleteAnchor { parent } => Right::ours("delete", "subnamespaceanchors", parent, name),
         }
     }
 }
@@ -263,28 +230,11 @@ fn namespaces(session: &Session) -> Api<DynamicObject> {
 
 /// Fails if the user lacks a right that one of the steps needs, and names all of them.
 pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
-    let reviews = session.all::<SelfSubjectAccessReview>();
     let mut missing = Vec::new();
     for right in steps.iter().map(|step| step.right(name)) {
-        let attributes = ResourceAttributes {
-            verb: Some(right.verb.to_owned()),
-            group: Some(right.group.to_owned()),
-            resource: Some(right.resource.to_owned()),
-            namespace: Some(right.namespace.clone()),
-            name: Some(right.name.clone()),
-            ..ResourceAttributes::default()
-        };
-        let review = SelfSubjectAccessReview {
-            metadata: ObjectMeta::default(),
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            status: None,
-        };
-        let answer = session.call(reviews.create(&PostParams::default(), &review)).await;
+        let answer = rights::may(session, &right).await;
         let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
-        if !answer.status.is_some_and(|status| status.allowed) {
+        if answer != Ok(true) {
             missing.push(right.to_string());
         }
     }
