@@ -27,6 +27,6 @@ mod terminal;
 mod wait;
 mod whereabouts;
 
-pub use commands::run;
+pub use commands::{foretell, run};
 pub use failure::Failure;
 pub use terminal::Terminal;
