@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use forest::preview::{Intent, Outcome, Preview};
 use forest::rules::{DenialKind, User, Verdict};
-use forest::{Fact, Forest, Kind, KindId, Name, Settings, Stream};
+use forest::{Fact, Forest, Kind, KindId, Name, Stream};
 
 pub(crate) use self::document::Document;
+use k8s_openapi::api::core::v1::Namespace;
+
 use crate::Failure;
 use crate::configured::{self, Configured};
 use crate::evidence::{self, Evidence};
 use crate::loader::{self, Wanted, load};
+use crate::published;
 use crate::rights;
 use crate::session::Session;
 
@@ -58,28 +61,25 @@ pub(crate) struct Foretold {
     pub(crate) notes: Vec<String>,
 }
 
-impl Foretold {
-    /// The refusal, if there is one.
-    pub(crate) fn refusal(&self) -> Option<&Judgement> {
-        self.judgements.iter().find(|it| matches!(it, Judgement::Refused { .. }))
-    }
-}
-
 impl<'a> Foresight<'a> {
     /// Reads what there is: everything or, for a user who may not list everything, what their rights show around `concerned`. Of
-    /// `also`, ignored kinds are looked at too.
+    /// `also`, ignored kinds are looked at too. The installation is the one in that namespace.
     pub(crate) async fn open(
         session: &'a Session,
-        settings: Settings,
+        installation: &str,
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
         let user = rights::user(session).await;
         let user = user.map_err(|it| Failure::because("it cannot be found out who you are", &it))?;
         let mut notes = Vec::new();
-        let (evidence, configured) =
-            futures::join!(gather(session, concerned), configured::read(session, &mut notes));
+        let (evidence, configured, (settings, note)) = futures::join!(
+            gather(session, concerned),
+            configured::read(session, &mut notes),
+            published::settings(session, installation),
+        );
         let (evidence, configured) = (evidence?, configured?);
+        notes.extend(note);
         let is_meant =
             |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
         let kinds: Vec<Kind> =
@@ -234,32 +234,16 @@ fn size(outcome: &Outcome) -> usize {
     outcome.namespaces.len() + outcome.anchors.len() + outcome.objects.len()
 }
 
-/// The whole cluster, or what is above and below each of these.
+/// The whole cluster, or what is above and below those of these that are there; the first must be.
 async fn gather(session: &Session, concerned: &[&str]) -> Result<Evidence, Failure> {
-    let mut names = concerned.iter();
-    let Some(first) = names.next() else {
-        let mut evidence = evidence::read(session, &[]).await?;
-        if !evidence::add_anchors(session, &mut evidence).await? {
-            evidence.notes.push("you may not list subnamespaceanchors in the whole cluster".into());
-        }
-        return Ok(evidence);
-    };
-    let mut evidence = evidence::surroundings(session, first).await?;
-    for name in names.filter(|_| !evidence.notes.is_empty()).collect::<Vec<_>>() {
-        let Ok(more) = evidence::surroundings(session, name).await else { continue };
-        evidence.namespaces.extend(more.namespaces);
-        evidence.hierarchies.extend(more.hierarchies);
-        let known: BTreeSet<(Name, Name)> =
-            evidence.anchors.iter().map(|(parent, anchor)| (parent.clone(), anchor.name.clone())).collect();
-        let anchors = more.anchors.into_iter();
-        evidence
-            .anchors
-            .extend(anchors.filter(|(parent, it)| !known.contains(&(parent.clone(), it.name.clone()))));
-        for note in more.notes {
-            if !evidence.notes.contains(&note) {
-                evidence.notes.push(note);
-            }
+    let mut starts: Vec<String> = Vec::new();
+    for name in concerned {
+        let api = session.all::<Namespace>();
+        let is_there =
+            starts.is_empty() || !matches!(session.call(api.get_metadata_opt(name)).await, Ok(None));
+        if is_there && !starts.iter().any(|it| it == name) {
+            starts.push((*name).to_owned());
         }
     }
-    Ok(evidence)
+    evidence::surroundings(session, &starts).await
 }

@@ -26,7 +26,7 @@ use super::world::plugin;
 const SEED: u64 = 20_261_121;
 const CASES: usize = 100;
 /// The namespace controller takes some seconds for each.
-const DELETIONS: usize = 6;
+const DELETIONS: usize = 4;
 /// Everything of a namespace that goes.
 const GOING: Duration = Duration::from_secs(90);
 const PREFIX: &str = "org-";
@@ -106,7 +106,7 @@ impl World {
         kubectl("create clusterrolebinding org-reader --clusterrole=org-reader --user=nora").await?;
         let user = Steps::of(cluster.client_as(USER, &[]));
         let known = ["roles", "rolebindings"].map(|it| format!("{it}.rbac.authorization.k8s.io"));
-        let mut world = Self {
+        let world = Self {
             cluster,
             admin,
             user,
@@ -209,11 +209,12 @@ impl World {
             .iter()
             .filter_map(|it| Some(it["resource"].as_str()?.to_owned()))
             .collect();
-        let names: Vec<String> =
-            Truth::look(&self.admin.client, PREFIX).await?.namespaces.into_keys().collect();
+        let now = Truth::look(&self.admin.client, PREFIX).await?;
+        let (names, parents): (Vec<String>, _) = (now.namespaces.keys().cloned().collect(), now.parents());
         self.fresh += 1;
         let choice = Choice {
             names: &names,
+            parents: &parents,
             fresh: format!("{PREFIX}new-{}", self.fresh),
             deletions: self.deletions < DELETIONS,
             configured: &configured,

@@ -4,6 +4,7 @@ use clap::Args;
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
 use kube::api::PostParams;
 
+use super::relocation;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
@@ -42,13 +43,16 @@ pub(crate) async fn run(
     if !arguments.wait.is_wanted(false) {
         return Ok(());
     }
-    let what = format!("the namespace {child} is there");
-    until(terminal, &what, arguments.wait.deadline(), async || {
+    let (what, deadline) = (format!("the namespace {child} is there"), arguments.wait.deadline());
+    until(terminal, &what, deadline, async || {
         let seen = session.call(anchors.get(child)).await;
         let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
         state(child, seen.state())
     })
-    .await
+    .await?;
+    let notes = relocation::arrive(session, terminal, (child, Some(parent)), deadline).await?;
+    notes.iter().for_each(|note| terminal.note(note));
+    Ok(())
 }
 
 /// How far a new subnamespace is, by the state of its anchor.

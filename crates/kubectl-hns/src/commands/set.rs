@@ -3,9 +3,10 @@
 use clap::Args;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
+use super::relocation;
 use crate::flags::Switch;
 use crate::session::Session;
-use crate::wait::{WaitArgs, until};
+use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
 /// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
@@ -96,9 +97,9 @@ async fn arrived(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
-    let what = format!("{name} is in its new place");
-    let deadline = arguments.wait.deadline();
-    until(terminal, &what, deadline, async || super::relocation::progress(session, name, parent).await).await
+    let notes = relocation::arrive(session, terminal, (name, parent), arguments.wait.deadline()).await?;
+    notes.iter().for_each(|note| terminal.note(note));
+    Ok(())
 }
 
 pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failure {

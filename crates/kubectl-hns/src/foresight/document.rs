@@ -5,6 +5,7 @@ use forest::preview::{AnchorChange, Effect, NamespaceChange, ObjectChange, PairC
 use serde::Serialize;
 
 use super::{Foretold, Judgement};
+use crate::Failure;
 
 /// A plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -136,6 +137,18 @@ impl Document {
         };
         document.totals = document.count();
         document
+    }
+
+    /// Fails if it would be refused.
+    pub(crate) fn is_possible(&self) -> Result<(), Failure> {
+        let Verdict { outcome, code, message, .. } = &self.verdict;
+        if *outcome != "refused" {
+            return Ok(());
+        }
+        let message = message.as_deref().unwrap_or_default();
+        let code = code.unwrap_or_default();
+        Err(Failure::new(format!("Error: this would be refused ({code}): {message}"))
+            .or_else("Nothing was changed."))
     }
 
     fn count(&self) -> Totals {

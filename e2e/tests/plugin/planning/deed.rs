@@ -23,6 +23,8 @@ pub(super) enum Deed {
 /// What the dice choose from.
 pub(super) struct Choice<'a> {
     pub(super) names: &'a [String],
+    /// Those that have children.
+    pub(super) parents: &'a [String],
     /// A name that is free.
     pub(super) fresh: String,
     /// Whether a namespace may be deleted, which takes its time.
@@ -46,7 +48,10 @@ impl Deed {
                 let taken = dice.percent(40).then(|| dice.pick(choice.names));
                 Self::Create { parent: name, child: taken.unwrap_or_else(|| choice.fresh.clone()) }
             }
-            14..16 if choice.deletions => Self::Delete { name },
+            14..16 if choice.deletions => {
+                let parent = !choice.parents.is_empty() && dice.percent(60);
+                Self::Delete { name: if parent { dice.pick(choice.parents) } else { name } }
+            }
             14..19 => Self::SetResource { resource: dice.pick(&RESOURCES), mode: dice.pick(&MODES) },
             _ => {
                 let resource = dice.pick(&RESOURCES);

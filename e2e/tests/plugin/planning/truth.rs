@@ -116,6 +116,15 @@ impl Truth {
         Ok(truth)
     }
 
+    /// The namespaces that others name as their parent, by tree labels.
+    pub(super) fn parents(&self) -> Vec<String> {
+        let labels = self.namespaces.values().flat_map(|(_, labels)| labels);
+        let nearest = labels.filter(|(_, depth)| *depth == "1");
+        let parents = nearest.filter_map(|(key, _)| labels::tree_label_namespace(key));
+        let there = parents.filter(|it| self.namespaces.contains_key(*it)).map(str::to_owned);
+        there.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
     /// What has become of it. Of what went with its namespace, only objects of kinds that are `known` to be looked after are
     /// named.
     pub(super) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
