@@ -214,6 +214,23 @@ impl Reader<'_> {
     }
 }
 
+/// The objects of a kind, in the whole cluster or in one namespace.
+///
+/// # Errors
+/// They cannot be listed there.
+pub(crate) async fn objects(
+    session: &Session,
+    settings: Arc<Settings>,
+    kind: &Kind,
+    within: Option<&Name>,
+) -> Result<Vec<ObjectFact>, Problem> {
+    let reader = Reader { session, settings, kind, name: None };
+    match within {
+        Some(namespace) => reader.within(namespace).await.1,
+        None => reader.read(&Api::all_with(session.client.clone(), &api_resource(kind))).await,
+    }
+}
+
 /// Reads configuration and objects of what `evidence` shows, by the settings that hold unless flags say otherwise.
 ///
 /// # Errors
