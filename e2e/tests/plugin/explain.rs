@@ -95,8 +95,9 @@ async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
     plant(live, "ez").await;
     let why = "the one in ez-org does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
                the namespace";
-    let drawn = live.hns("tree ez-org --show-copies role/viewer").await;
-    drawn.says(&format!(
+    // Children are shown a moment after they are labelled.
+    let words = "tree ez-org --show-copies role/viewer";
+    asked(live, words, |it| it.stdout.lines().count() == 4).await.says(&format!(
         "ez-org [source]\n├── ez-dev [copy of ez-org]\n│   └── ez-web [copy of ez-org]\n└── ez-ops [stopped: {why}]\n"
     ));
     let tree = live.hns("tree ez-org --show-copies role/viewer -o json").await.json();
