@@ -69,7 +69,9 @@ pub(crate) async fn load(
     let mut loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes };
     for KindSettings { kind, mode, .. } in &kinds {
         let name = match wanted {
-            Wanted::Named(asked, name) if asked == kind => Some(name),
+            Wanted::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
+                Some(name)
+            }
             Wanted::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
             _ => continue,
         };
