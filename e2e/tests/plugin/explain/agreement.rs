@@ -10,7 +10,6 @@ use hns_api::{
     ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, HierarchyConfiguration, ResourceSpec,
     SynchronizationMode,
 };
-use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Dice, Steps, eventually, stays};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -18,6 +17,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use super::PATIENCE;
 use crate::plugin::world::{World, unguarded};
 
 const SEED: u64 = 20_261_121;
@@ -26,6 +26,8 @@ const NAMESPACES: usize = 12;
 const KINDS: [(&str, &str); 3] =
     [("configmaps", "ConfigMap"), ("secrets", "Secret"), ("limitranges", "LimitRange")];
 const NAMES: [&str; 2] = ["one", "two"];
+/// Of the first kind, beside these.
+const CLASHING: &str = "clash";
 const AT_ONCE: usize = 3;
 /// A label that the controller was told to exclude, so that its settings matter.
 const EXCLUDING: (&str, &str) = ("keep", "here");
@@ -84,6 +86,13 @@ impl Random {
         objects
     }
 
+    /// An object and another of its name right below it.
+    fn clash(&self) -> [Value; 2] {
+        let pair = self.tree.iter().find_map(|(child, parent)| Some((child, &self.tree[(*parent)?].0)));
+        let (child, parent) = pair.expect("a tree with more than roots");
+        [parent, child].map(|namespace| object(KINDS[0].1, namespace, CLASHING))
+    }
+
     fn annotations(&mut self) -> Value {
         let names = self.names();
         let some = names[self.dice.clone().below(names.len())].to_owned();
@@ -100,6 +109,14 @@ impl Random {
             json!({ "propagate.hnc.x-k8s.io/none": "perhaps" }),
         ];
         self.dice.pick(&choices)
+    }
+
+    /// The same, but that conflicts of the first kind are sure to be reported.
+    fn first_configuration(&mut self) -> Vec<ResourceSpec> {
+        let mut entries = self.configuration();
+        entries.retain(|it| it.resource != KINDS[0].0);
+        entries.push(ResourceSpec { on_conflict: Some(ConflictPolicy::Report), ..entry(KINDS[0].0) });
+        entries
     }
 
     fn configuration(&mut self) -> Vec<ResourceSpec> {
@@ -283,7 +300,8 @@ impl Scene<'_> {
 
     /// The same of all objects, which then stay as they are; and `explain` says the same of some.
     async fn settles(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
-        let asked: Vec<_> = KINDS.iter().flat_map(|kind| NAMES.map(|name| (*kind, name))).collect();
+        let mut asked: Vec<_> = KINDS.iter().flat_map(|kind| NAMES.map(|name| (*kind, name))).collect();
+        asked.push((KINDS[0], CLASHING));
         let ask = |(kind, name): &((&'static str, &'static str), &'static str)| {
             let (kind, name) = (*kind, *name);
             let scene = &*self;
@@ -339,7 +357,8 @@ async fn live_through(world: &World, random: Random, tally: &mut Tally) -> anyho
     // While nothing is propagated, objects come to stand where copies will want to be.
     scene.configure(Vec::new()).await;
     world.apply(&scene.random.objects()).await;
-    let entries = scene.random.configuration();
+    world.apply(&scene.random.clash()).await;
+    let entries = scene.random.first_configuration();
     scene.configure(entries).await;
     scene.settles(tally).await?;
     let entries = scene.random.configuration();
