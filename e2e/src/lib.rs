@@ -9,7 +9,7 @@ pub mod audit;
 pub mod cluster;
 pub mod dice;
 pub mod guard;
-mod http;
+pub mod http;
 pub mod ports;
 pub mod process;
 pub mod product;
