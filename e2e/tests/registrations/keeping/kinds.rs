@@ -33,7 +33,8 @@ async fn kinds_follow_the_configuration_and_nothing_else_is_touched() {
     let more = ["/configmaps", "/secrets", ENFORCED[0], ENFORCED[1]];
     until_kinds_are(&objects, &more).await;
     let update = |of: &str| format!("update {of}");
-    let [policies, webhooks] = ["validatingadmissionpolicybindings", "validatingwebhookconfigurations"].map(update);
+    let [policies, webhooks] =
+        ["validatingadmissionpolicybindings", "validatingwebhookconfigurations"].map(update);
     assert_eq!(verbs(&objects, mark), [policies.clone(), webhooks.clone()]);
     only_rules_differ(&before, &objects.get(VALIDATING).await.unwrap());
     println!("  the policy's binding knew of the kinds first, then the webhook's entries, in one write each");
