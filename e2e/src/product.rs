@@ -268,7 +268,7 @@ impl<'c> Product<'c> {
 }
 
 /// The binary beside the running executable, as cargo puts them in one target directory.
-fn binary(component: Component) -> anyhow::Result<PathBuf> {
+pub(crate) fn binary(component: Component) -> anyhow::Result<PathBuf> {
     let name = component.name();
     guard::beside(name)?.with_context(|| {
         format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")
