@@ -18,9 +18,9 @@ use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::cluster::{Cluster, kubeconfig};
+use crate::ports;
 use crate::process::ProcessSpec;
 use crate::product::{Component, Replica, binary};
-use crate::ports;
 
 const TOKEN_SECONDS: i64 = 3600;
 const GRACE: Duration = Duration::from_secs(15);
@@ -94,7 +94,8 @@ impl<'c> Deployed<'c> {
         let services: Api<Service> = Api::namespaced(self.cluster.admin(), &self.namespace);
         let Some(service) = services.get_opt(names::WEBHOOK_SERVICE).await? else { return Ok(()) };
         if service.spec.and_then(|spec| spec.external_name).is_none() {
-            let patch = Patch::Merge(json!({ "spec": { "type": "ExternalName", "externalName": "localhost" } }));
+            let patch =
+                Patch::Merge(json!({ "spec": { "type": "ExternalName", "externalName": "localhost" } }));
             services.patch(names::WEBHOOK_SERVICE, &PatchParams::default(), &patch).await?;
         }
         Ok(())

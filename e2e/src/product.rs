@@ -66,6 +66,8 @@ pub struct Options {
     pub controller_args: Vec<String>,
     /// Whether there are admission policies; without, every refusal is the webhook's own.
     pub policies: bool,
+    /// Whether hns makes the webhook's certificate itself. Registrations then name its Service and no authority.
+    pub internal_certificates: bool,
 }
 
 impl Default for Options {
@@ -75,6 +77,7 @@ impl Default for Options {
             webhook_args: Vec::new(),
             controller_args: Vec::new(),
             policies: true,
+            internal_certificates: false,
         }
     }
 }
@@ -153,12 +156,12 @@ impl<'c> Product<'c> {
         self.webhook_port
     }
 
-    /// The authority (PEM) of the webhook's serving certificate.
+    /// The authority (PEM) of the webhook's serving certificate, unless hns makes it itself.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from.
+    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from, unless hns makes them itself.
     pub fn certificates(&self) -> &Path {
         &self.certificates
     }
@@ -171,8 +174,13 @@ impl<'c> Product<'c> {
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
         let mut documents = manifests::registrations()?;
-        for document in &mut documents {
-            manifests::redirect(document, port, &self.ca_pem)?;
+        if self.options.internal_certificates {
+            documents.iter_mut().for_each(|document| manifests::through_service(document, port));
+            documents.push(manifests::service());
+        } else {
+            for document in &mut documents {
+                manifests::redirect(document, port, &self.ca_pem)?;
+            }
         }
         manifests::apply(self.cluster, &documents).await
     }
@@ -219,8 +227,12 @@ impl<'c> Product<'c> {
             format!("--webhook-server-port={webhook_port}"),
             format!("--metrics-addr=127.0.0.1:{metrics_port}"),
             format!("--health-probe-bind-address=127.0.0.1:{health_port}"),
-            format!("--cert-dir={}", self.certificates.display()),
         ];
+        args.push(if self.options.internal_certificates {
+            "--enable-internal-cert-management".to_owned()
+        } else {
+            format!("--cert-dir={}", self.certificates.display())
+        });
         if component == Component::Controller {
             args.push(format!("--admission-policies={}", self.options.policies));
         }

@@ -14,14 +14,15 @@ use hns_runtime::settings::{self, Claim, Component, Seen};
 use hns_runtime::shutdown::Shutdown;
 use hns_runtime::start::Process;
 use kube::Client;
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{self, Receiver};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executor, is_listed};
-use crate::keep::{follow, keep};
+use crate::keep::{Charge, follow, keep};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 
@@ -37,6 +38,8 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// When the lease is lost: what was planned may be another replica's business by now. And when something that cannot be
 /// waited for is wrong: a flag's value, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
+    // Not only once it leads: what the flags say is wrong from the start.
+    let certificates = CertificateSettings::new(&args.common, &args.authority)?;
     let client = client::connect(&args.common, process.program).await?;
     let queue = Queue::default();
     let (writer, forest, seen) = watch(&args, &process, &client, &queue)?;
@@ -53,7 +56,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let may_write = may_write(&leadership, &process);
     let executor = Executor::new(client, (writer, forest), seen.configuration.clone(), metrics, may_write);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
-    start_keepers(&mut workers, &args, &process, &executor, seen)?;
+    start_keepers(&mut workers, (&args, certificates), &process, &executor, seen)?;
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
@@ -95,7 +98,8 @@ async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
     let client = client::connect_unthrottled(&args.common, process.program).await?;
     let identity = lease::identity()?;
     tracing::info!(identity, lease = args.election.leader_election_id, "seeking the lease");
-    Ok(Leadership::seek(client, &args.common.namespace, &args.election.leader_election_id, identity))
+    let (namespace, lease) = (&args.common.namespace, &args.election.leader_election_id);
+    Ok(Leadership::seek(client, namespace, lease, identity, args.election.timing()?))
 }
 
 fn may_write(leadership: &Leadership, process: &Process) -> Arc<dyn Fn() -> bool + Send + Sync> {
@@ -111,20 +115,34 @@ fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> Joi
     workers
 }
 
-/// Starts what keeps registrations, the status of the configuration and what is said of the settings. They are workers too: the lease must not be given back
-/// while one of them writes.
+/// Starts what keeps certificates, registrations, the status of the configuration and what is said of the settings. They are
+/// workers too: the lease must not be given back while one of them writes.
 fn start_keepers(
     workers: &mut JoinSet<()>,
-    args: &Args,
+    (args, certificates): (&Args, CertificateSettings),
     process: &Process,
     executor: &Executor,
     Followed { configuration, settings }: Followed,
 ) -> anyhow::Result<()> {
     let (client, forest) = (executor.client.clone(), executor.forest.clone());
-    if args.manage_registrations {
-        let (client, settings, kinds) = (client.clone(), args.registrations()?, follow(forest.clone()));
+    let internal = args.common.certificates.enable_internal_cert_management;
+    let (trusted, authority) = watch::channel(None);
+    let (registered, names_authority) = watch::channel(Registered::default());
+    if internal {
+        let metrics = CertificateMetrics::register(&process.registry)?;
+        let (client, both) = (client.clone(), (trusted, names_authority));
         let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
-        workers.spawn(async move { keep(client, settings, kinds, || may_write(), shutdown).await });
+        workers.spawn(async move {
+            crate::certificates::keep(client, certificates, both, metrics, || may_write(), shutdown).await;
+        });
+    }
+    if args.manage_registrations || internal {
+        let (settings, kinds) = (args.registrations()?, follow(forest.clone()));
+        let only_authority = !args.manage_registrations;
+        let charge = Charge { settings, only_authority, kinds, authority, registered };
+        let (client, may_write, shutdown) =
+            (client.clone(), executor.may_write.clone(), process.shutdown.clone());
+        workers.spawn(async move { keep(client, charge, || may_write(), shutdown).await });
     }
     let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
     let (place, own) = ((client.clone(), args.common.namespace.clone()), process.settings.clone());

@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod lease;
 pub mod listen;
 pub mod metrics;
+pub mod objects;
 pub mod readiness;
 pub mod rights;
 pub mod serve;

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use hns_api::names;
 use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -93,6 +94,23 @@ pub(super) fn redirect(document: &mut Value, port: u16, ca_pem: &str) -> anyhow:
         });
     }
     Ok(())
+}
+
+/// Names another port of the Service in every webhook of a webhook configuration; leaves other objects alone.
+pub(super) fn through_service(document: &mut Value, port: u16) {
+    for webhook in document["webhooks"].as_array_mut().into_iter().flatten() {
+        webhook["clientConfig"]["service"]["port"] = port.into();
+    }
+}
+
+/// The Service in front of the webhook, as a name for loopback: there is nobody who would forward to endpoints.
+pub(super) fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": names::WEBHOOK_SERVICE, "namespace": super::NAMESPACE },
+        "spec": { "type": "ExternalName", "externalName": "localhost" },
+    })
 }
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ impl Helm {
         }
         command.env("KUBECONFIG", self.kubeconfig.as_deref().unwrap_or(Path::new("/dev/null")));
         let output = tokio::time::timeout(TIMEOUT, command.output()).await;
-        let output = output.with_context(|| format!("helm {args:?} takes too long"))?.context("running helm")?;
+        let output =
+            output.with_context(|| format!("helm {args:?} takes too long"))?.context("running helm")?;
         let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
         Ok(Said {
             success: output.status.success(),
@@ -67,7 +68,8 @@ impl Helm {
 
     /// What the chart renders with these arguments, as objects.
     pub(crate) async fn template(&self, args: &[&str]) -> anyhow::Result<Vec<Value>> {
-        let all = [&["template", "some-release", "charts/hns", "--namespace", "some-namespace"], args].concat();
+        let all =
+            [&["template", "some-release", "charts/hns", "--namespace", "some-namespace"], args].concat();
         let text = self.ok(&all).await?;
         let objects: Vec<Value> = serde_saphyr::from_multiple(&text)?;
         Ok(objects.into_iter().filter(|object| !object.is_null()).collect())

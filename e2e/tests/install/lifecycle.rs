@@ -21,7 +21,8 @@ async fn a_release_is_installed_upgraded_and_uninstalled_and_users_keep_what_is_
     let port = Deployed::free_port().unwrap();
     let port_value = format!("webhook.servicePort={port}");
     let began = Instant::now();
-    let install = ["install", RELEASE, "charts/hns", "-n", NAMESPACE, "--create-namespace", "--set", &port_value];
+    let install =
+        ["install", RELEASE, "charts/hns", "-n", NAMESPACE, "--create-namespace", "--set", &port_value];
     helm.ok(&install).await.unwrap();
     println!("  installed into {NAMESPACE} in {:.1} s", began.elapsed().as_secs_f32());
     let mut deployed = Deployed::new(cluster, NAMESPACE, port).unwrap();
@@ -69,7 +70,10 @@ async fn upgrades_leave_what_the_controller_owns(
     port: &str,
 ) {
     let before = owned(cluster).await;
-    let copies = ["/apis/rbac.authorization.k8s.io/v1/namespaces/acme-child/roles/reader", "/api/v1/namespaces/acme-child/secrets/token"];
+    let copies = [
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/acme-child/roles/reader",
+        "/api/v1/namespaces/acme-child/secrets/token",
+    ];
     let tinkerer = Tinkerer::start(alice(cluster), copies.map(str::to_owned).to_vec());
     let upgrade = |value: &'static str, more: &[&'static str]| {
         let words = ["upgrade", RELEASE, "charts/hns", "-n", NAMESPACE, "--set", port, "--set", value];
@@ -81,7 +85,10 @@ async fn upgrades_leave_what_the_controller_owns(
         ("server-side", upgrade("excludedNamespaces={one}", &[])),
         ("server-side, again", upgrade("excludedNamespaces={one,two}", &[])),
         ("client-side", upgrade("excludedNamespaces={three}", &["--server-side=false"])),
-        ("server-side after client-side", upgrade("excludedNamespaces={four}", &["--server-side=true", "--force-conflicts"])),
+        (
+            "server-side after client-side",
+            upgrade("excludedNamespaces={four}", &["--server-side=true", "--force-conflicts"]),
+        ),
     ] {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         helm.ok(&words).await.unwrap_or_else(|error| panic!("{how}: {error:#}"));

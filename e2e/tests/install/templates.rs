@@ -119,7 +119,8 @@ async fn rights_are_those_that_are_asked_for() {
     let any = helm.template(&set(&["propagation.resources={*}"])).await.unwrap();
     assert!(has(&verbs_on(&any, "hns-controller-propagation", "*"), "create"));
 
-    let narrow = ["rbac.escalate=false", "rbac.bindableClusterRoles={view,edit}", "propagation.resources=null"];
+    let narrow =
+        ["rbac.escalate=false", "rbac.bindableClusterRoles={view,edit}", "propagation.resources=null"];
     let narrow = helm.template(&set(&narrow)).await.unwrap();
     assert!(find(&narrow, "ClusterRole", "hns-controller-propagation").is_none());
     assert_eq!(verbs_on(&narrow, "hns-controller", "roles"), ["get", "list", "watch", "delete"]);
@@ -194,7 +195,8 @@ async fn authorities_are_left_to_who_makes_certificates() {
     }
     assert!(!managed.iter().any(|object| object["kind"] == "Secret"));
 
-    let provided = ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
+    let provided =
+        ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
     let provided = helm.template(&set(&provided)).await.unwrap();
     assert!(authorities(&provided).iter().all(|it| it == "Zm9v") && mounts(&provided));
     assert!(!args(&provided, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));

@@ -12,7 +12,6 @@ use super::{LeaderElectionArgs, Stop, WebhookServerArgs, values};
 /// Flags of HNC's manager that ask for something hns does in another way, or not at all.
 const MEANINGLESS: &[(&str, Shape)] = &[
     ("cert-restart-on-secret-refresh", Shape::Boolean),
-    ("enable-internal-cert-management", Shape::Boolean),
     ("enable-leader-election", Shape::Boolean),
     ("enable-stackdriver", Shape::Boolean),
     ("enable-test-log", Shape::Boolean),

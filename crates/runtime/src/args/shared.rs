@@ -1,13 +1,16 @@
 //! Which flags the two binaries must have in common, and which a binary has for itself, as data for others to read.
 //!
-//! A flag of [`HierarchyArgs`] or [`PropagationArgs`] is a common one from the day it is added. Decides nothing.
+//! A flag of [`HierarchyArgs`], [`PropagationArgs`] or [`CertificateArgs`] is a common one from the day it is added. Decides nothing.
 
 use std::collections::BTreeSet;
 
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, Parser};
 
 use super::go::is_boolean;
-use super::{CommonArgs, HierarchyArgs, LeaderElectionArgs, PropagationArgs, WebhookServerArgs, values};
+use super::{
+    AuthorityArgs, CertificateArgs, CommonArgs, HierarchyArgs, LeaderElectionArgs, PropagationArgs,
+    WebhookServerArgs, values,
+};
 use crate::settings::{Effective, Setting};
 
 /// Of the flags that stand beside the groups: what is the hierarchy's at all.
@@ -25,6 +28,7 @@ pub(crate) struct Common {
 /// The names of the flags that both binaries must be given alike.
 pub(crate) fn common() -> BTreeSet<String> {
     let groups = PropagationArgs::augment_args(HierarchyArgs::augment_args(Command::new("groups")));
+    let groups = CertificateArgs::augment_args(groups);
     SCOPE.into_iter().map(str::to_owned).chain(names(&groups)).collect()
 }
 
@@ -33,6 +37,7 @@ pub(crate) fn common() -> BTreeSet<String> {
 pub(super) fn effective(command: &Command, matches: &ArgMatches) -> (Effective, Effective) {
     let common = common();
     let served = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("served")));
+    let served = AuthorityArgs::augment_args(served);
     let elsewhere: BTreeSet<String> =
         names(&CommonArgs::augment_args(Command::new("common"))).chain(names(&served)).collect();
     let mut own = Effective::default();
