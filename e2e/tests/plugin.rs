@@ -5,10 +5,12 @@
 mod plugin {
     mod connection;
     mod doctor;
+    mod explain;
     mod large;
     mod live;
     mod moving;
     mod picture;
+    mod planning;
     mod rights;
     mod still;
     mod world;

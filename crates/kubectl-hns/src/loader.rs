@@ -112,6 +112,12 @@ impl Loaded {
                 return Ok(());
             }
             Err(problem) if problem.is_forbidden() => {}
+            // Some kinds are answers, not objects.
+            Err(problem) if problem.code() == 405 => {
+                self.notes.push(format!("the API server lists no {}", kind.group_resource()));
+                self.unseen.insert(id, within.clone());
+                return Ok(());
+            }
             Err(problem) => return Err(failed(problem)),
         }
         let looks = within.iter().map(|namespace| reader.within(namespace));
@@ -205,6 +211,23 @@ impl Reader<'_> {
         let content = secret_type.map(|it| ("type".to_owned(), Value::from(it)));
         let content: Map<String, Value> = content.into_iter().collect();
         ingest::object(self.kind, &self.settings, object.metadata, Some(content))
+    }
+}
+
+/// The objects of a kind, in the whole cluster or in one namespace.
+///
+/// # Errors
+/// They cannot be listed there.
+pub(crate) async fn objects(
+    session: &Session,
+    settings: Arc<Settings>,
+    kind: &Kind,
+    within: Option<&Name>,
+) -> Result<Vec<ObjectFact>, Problem> {
+    let reader = Reader { session, settings, kind, name: None };
+    match within {
+        Some(namespace) => reader.within(namespace).await.1,
+        None => reader.read(&Api::all_with(session.client.clone(), &api_resource(kind))).await,
     }
 }
 

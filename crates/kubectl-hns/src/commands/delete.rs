@@ -9,7 +9,7 @@ use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
 
-use super::{create, hierarchy, set};
+use super::{hierarchy, set};
 use crate::failure::Problem;
 use crate::flags::Switch;
 use crate::session::Session;
@@ -41,8 +41,7 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let (child, parent) = (&*arguments.child, &*session.namespace);
-    create::needs_parent(parent)?;
+    let (child, parent) = (&*arguments.child, session.parent()?);
     let allowing = Switch::is_on(arguments.allow);
     if allowing {
         allow(child, session, terminal).await?;

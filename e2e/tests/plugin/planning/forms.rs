@@ -1,0 +1,1 @@
+//! Each form of `plan`, as people see it.
