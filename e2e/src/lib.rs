@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod cluster;
+pub mod deployed;
 pub mod dice;
 pub mod guard;
 pub mod http;
@@ -20,6 +21,7 @@ pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
 pub use cluster::{Cluster, Kubectl, Output};
+pub use deployed::Deployed;
 pub use dice::Dice;
 pub use process::{Exit, Process, ProcessSpec, Signal};
 pub use product::{Component, Launch, Options, Product, Replica};

@@ -18,6 +18,7 @@ pub use self::prometheus::Prometheus;
 
 const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
+const HELM_GO_MOD: &str = include_str!("../binaries/helm/go.mod");
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The executables a cluster needs.
@@ -48,6 +49,13 @@ impl Programs {
             kube_controller_manager: kubernetes.command("kube-controller-manager")?,
             kubectl: kubernetes.command("kubectl")?,
         })
+    }
+}
+
+impl Programs {
+    /// The path of Helm, which renders and installs the chart: found in the cache, or built as the others are.
+    pub fn helm() -> anyhow::Result<PathBuf> {
+        Module::helm(&cache_directory()?)?.program("helm", "helm.sh/helm/v4/cmd/helm")
     }
 }
 
@@ -83,6 +91,12 @@ impl Module {
     fn etcd(cache: &Path) -> anyhow::Result<Self> {
         let version = required_version(ETCD_GO_MOD, "go.etcd.io/etcd/server/v3")?;
         Ok(Self::new(cache, "etcd", version, "-s -w".to_owned()))
+    }
+
+    fn helm(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(HELM_GO_MOD, "helm.sh/helm/v4")?;
+        let linker_flags = format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}");
+        Ok(Self::new(cache, "helm", version, linker_flags))
     }
 
     fn new(cache: &Path, name: &str, version: &str, linker_flags: String) -> Self {
@@ -195,9 +209,11 @@ mod tests {
         assert_eq!(of("module m\nrequire a/b v1.2.3\n", "a/b"), "v1.2.3");
         assert_eq!(of("require (\n\ta/b/c v9.9.9\n\ta/b v1.2.3 // indirect\n)", "a/b"), "v1.2.3");
         assert!(required_version("require a/bc v1.0.0", "a/b").is_err());
-        for (go_mod, module) in
-            [(KUBERNETES_GO_MOD, "k8s.io/kubernetes"), (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3")]
-        {
+        for (go_mod, module) in [
+            (KUBERNETES_GO_MOD, "k8s.io/kubernetes"),
+            (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3"),
+            (HELM_GO_MOD, "helm.sh/helm/v4"),
+        ] {
             assert!(of(go_mod, module).starts_with('v'), "{module}");
         }
     }

@@ -13,6 +13,7 @@
 mod diff;
 mod kinds;
 mod objects;
+mod ownership;
 mod plan;
 mod watch;
 
@@ -203,14 +204,17 @@ impl Keeper {
         let (target, sent, written) = match write {
             Write::Create(target, object) => (target, Some(object), self.create(target, object).await),
             Write::Replace(target, object) => (target, Some(object), self.replace(target, object).await),
+            Write::Release(target, object) => (target, None, self.replace(target, object).await),
             Write::Delete(target) => (target, None, self.delete(target).await),
         };
         match written {
             Ok(seen) => {
-                tracing::info!(
-                    "{target} was not as the flags and the configuration say, and has been put right; to change it by \
-                     hand, set --manage-registrations=false first"
-                );
+                if !matches!(write, Write::Release(..)) {
+                    tracing::info!(
+                        "{target} was not as the flags and the configuration say, and has been put right; to change it by \
+                         hand, set --manage-registrations=false first"
+                    );
+                }
                 if let (Some(sent), Seen::Present(answer)) = (sent, &seen) {
                     let pair = (diff::content(sent), diff::content(answer));
                     self.state.answered.insert(target.clone(), pair);

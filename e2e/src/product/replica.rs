@@ -25,7 +25,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    pub(super) fn start(
+    pub(crate) fn start(
         spec: ProcessSpec,
         [webhook_port, metrics_port, health_port]: [u16; 3],
         credential: String,
