@@ -6,10 +6,13 @@
 //! first.
 
 pub mod audit;
+mod cgroups;
 pub mod cluster;
+pub mod command;
 pub mod dice;
 pub mod guard;
 mod http;
+pub mod node;
 mod ports;
 pub mod process;
 pub mod product;
@@ -19,8 +22,10 @@ pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
-pub use cluster::{Cluster, Kubectl, Output};
+pub use cluster::{Cluster, Kubectl};
+pub use command::{Command, Output};
 pub use dice::Dice;
+pub use node::Node;
 pub use process::{Exit, Process, ProcessSpec, Signal};
 pub use product::{Component, Launch, Options, Product, Replica};
 pub use programs::Programs;

@@ -1,4 +1,4 @@
-//! Where the control plane's programs come from: built from the pinned Go modules of this package, once, into a
+//! Where the programs of control plane and node come from: built from the pinned Go modules of this package, once, into a
 //! per-user cache keyed by version. Never downloads a binary and never rebuilds one that is there.
 
 use std::env;
@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 
 const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
+const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The executables a cluster needs.
@@ -47,6 +48,40 @@ impl Programs {
     }
 }
 
+/// The executables a node needs besides those that its system has.
+#[derive(Debug, Clone)]
+pub struct NodePrograms {
+    /// What runs pods.
+    pub kubelet: PathBuf,
+    /// What makes Services reach pods.
+    pub kube_proxy: PathBuf,
+    /// What gives pods a node.
+    pub kube_scheduler: PathBuf,
+    /// What runs containers. Its shim is beside it.
+    pub containerd: PathBuf,
+    /// containerd's client, which brings images in.
+    pub ctr: PathBuf,
+}
+
+impl NodePrograms {
+    /// As [`Programs::find_or_build`].
+    pub fn find_or_build() -> anyhow::Result<Self> {
+        let cache = cache_directory()?;
+        let kubernetes = Module::kubernetes(&cache)?;
+        let containerd = Module::containerd(&cache)?;
+        let command = "github.com/containerd/containerd/v2/cmd";
+        let of_containerd = |name: &str| containerd.program(name, &format!("{command}/{name}"));
+        of_containerd("containerd-shim-runc-v2")?;
+        Ok(Self {
+            kubelet: kubernetes.command("kubelet")?,
+            kube_proxy: kubernetes.command("kube-proxy")?,
+            kube_scheduler: kubernetes.command("kube-scheduler")?,
+            containerd: of_containerd("containerd")?,
+            ctr: of_containerd("ctr")?,
+        })
+    }
+}
+
 fn cache_directory() -> anyhow::Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("HNS_CACHE_DIR")
@@ -60,6 +95,8 @@ struct Module {
     source: PathBuf,
     output: PathBuf,
     linker_flags: String,
+    /// Build tags, separated by commas.
+    tags: &'static str,
 }
 
 impl Module {
@@ -81,11 +118,20 @@ impl Module {
         Ok(Self::new(cache, "etcd", version, "-s -w".to_owned()))
     }
 
+    fn containerd(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2")?;
+        let linker_flags = format!("-s -w -X github.com/containerd/containerd/v2/version.Version={version}");
+        // Snapshotters that need libraries or programs of the system.
+        let tags = "no_btrfs,no_zfs,no_devmapper";
+        Ok(Self { tags, ..Self::new(cache, "containerd", version, linker_flags) })
+    }
+
     fn new(cache: &Path, name: &str, version: &str, linker_flags: String) -> Self {
         Self {
             source: Path::new(env!("CARGO_MANIFEST_DIR")).join("binaries").join(name),
             output: cache.join(format!("{name}-{version}")),
             linker_flags,
+            tags: "",
         }
     }
 
@@ -126,9 +172,11 @@ impl Module {
         let began = Instant::now();
         // A killed build leaves only this name behind, and the next one overwrites it.
         let unfinished = self.output.join(format!(".{name}.unfinished"));
-        let arguments: [OsString; 7] = [
+        let arguments: [OsString; 9] = [
             "build".into(),
             "-trimpath".into(),
+            "-tags".into(),
+            self.tags.into(),
             "-ldflags".into(),
             self.linker_flags.clone().into(),
             "-o".into(),
@@ -191,9 +239,11 @@ mod tests {
         assert_eq!(of("module m\nrequire a/b v1.2.3\n", "a/b"), "v1.2.3");
         assert_eq!(of("require (\n\ta/b/c v9.9.9\n\ta/b v1.2.3 // indirect\n)", "a/b"), "v1.2.3");
         assert!(required_version("require a/bc v1.0.0", "a/b").is_err());
-        for (go_mod, module) in
-            [(KUBERNETES_GO_MOD, "k8s.io/kubernetes"), (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3")]
-        {
+        for (go_mod, module) in [
+            (KUBERNETES_GO_MOD, "k8s.io/kubernetes"),
+            (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3"),
+            (CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2"),
+        ] {
             assert!(of(go_mod, module).starts_with('v'), "{module}");
         }
     }
