@@ -15,6 +15,7 @@ use anyhow::{Context, bail};
 const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
 const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");
+const HELM_GO_MOD: &str = include_str!("../binaries/helm/go.mod");
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The executables a cluster needs.
@@ -45,6 +46,13 @@ impl Programs {
             kube_controller_manager: kubernetes.command("kube-controller-manager")?,
             kubectl: kubernetes.command("kubectl")?,
         })
+    }
+}
+
+impl Programs {
+    /// The path of Helm, which renders and installs the chart: found in the cache, or built as the others are.
+    pub fn helm() -> anyhow::Result<PathBuf> {
+        Module::helm(&cache_directory()?)?.program("helm", "helm.sh/helm/v4/cmd/helm")
     }
 }
 
@@ -124,6 +132,12 @@ impl Module {
         // Snapshotters that need libraries or programs of the system.
         let tags = "no_btrfs,no_zfs,no_devmapper";
         Ok(Self { tags, ..Self::new(cache, "containerd", version, linker_flags) })
+    }
+
+    fn helm(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(HELM_GO_MOD, "helm.sh/helm/v4")?;
+        let linker_flags = format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}");
+        Ok(Self::new(cache, "helm", version, linker_flags))
     }
 
     fn new(cache: &Path, name: &str, version: &str, linker_flags: String) -> Self {
@@ -242,6 +256,7 @@ mod tests {
         for (go_mod, module) in [
             (KUBERNETES_GO_MOD, "k8s.io/kubernetes"),
             (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3"),
+            (HELM_GO_MOD, "helm.sh/helm/v4"),
             (CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2"),
         ] {
             assert!(of(go_mod, module).starts_with('v'), "{module}");

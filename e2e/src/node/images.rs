@@ -13,6 +13,8 @@ use anyhow::Context;
 pub(super) const PAUSE: &str = "hns.invalid/pause:1";
 
 const PROGRAMS: [&str; 2] = ["hns-webhook", "hns-controller"];
+/// What an image may have at most, in bytes.
+const LIMIT: u64 = 15 << 20;
 const PAUSE_PROGRAM: &str = "pause";
 const PAUSE_SOURCE: &str = include_str!("pause.rs");
 const PAUSE_DOCKERFILE: &str = "FROM scratch\nCOPY pause /pause\nUSER 65535:65535\nENTRYPOINT [\"/pause\"]\n";
@@ -46,6 +48,16 @@ impl Images {
         }
         images.add_pause(directory, &triple)?;
         Ok(images)
+    }
+
+    /// That no image is as large as a user would notice: an error names the one that is.
+    pub fn check_sizes(&self) -> anyhow::Result<()> {
+        for archive in &self.archives {
+            let size = fs::metadata(archive)?.len();
+            eprintln!("hns: {} is {:.1} MiB", archive.display(), size as f64 / f64::from(1 << 20));
+            anyhow::ensure!(size < LIMIT, "{} has {size} bytes, more than {LIMIT}", archive.display());
+        }
+        Ok(())
     }
 
     /// The archives that [`Images::build`] has left in `directory`.
