@@ -27,6 +27,13 @@ impl Dice {
         items[self.below(items.len())].clone()
     }
 
+    /// Puts them into some order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+
     /// Whether something happens that happens so many times in a hundred.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance

@@ -11,7 +11,7 @@ const FIRST: u16 = 15_000;
 const COUNT: u16 = 15_000;
 
 /// `N` different ports that nothing listens on at this moment.
-pub(crate) fn free<const N: usize>() -> anyhow::Result<[u16; N]> {
+pub fn free<const N: usize>() -> anyhow::Result<[u16; N]> {
     let mut found = [0; N];
     for index in 0..N {
         found[index] = one_except(&found[..index])?;

@@ -1,4 +1,5 @@
-//! hns on a test cluster: its manifests from the checkout's `config/`, and its binaries as processes with tokens of
+//! hns on a test cluster: its manifests from the checkout's `config/`, its registrations and policies as the controller keeps
+//! them, and its binaries as processes with tokens of
 //! their own service accounts. It never builds the binaries (`cargo build -p hns-webhook -p hns-controller` does) and
 //! never gives them the administrator's rights.
 
@@ -15,7 +16,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub use self::replica::Replica;
 
@@ -56,23 +57,27 @@ impl Component {
 /// How the product is installed and started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The directory with `crd`, `rbac`, `policies` and `webhook`; the checkout's `config` by default.
-    pub config: PathBuf,
+    /// The file with the definitions, the namespace, the service accounts and their rights; the checkout's
+    /// `config/default.yaml` by default.
+    pub manifests: PathBuf,
     /// Further arguments for every webhook.
     pub webhook_args: Vec<String>,
     /// Further arguments for every controller.
     pub controller_args: Vec<String>,
     /// Whether there are admission policies; without, every refusal is the webhook's own.
     pub policies: bool,
+    /// Whether hns makes the webhook's certificate itself. Registrations then name its Service and no authority.
+    pub internal_certificates: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            config: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config"),
+            manifests: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/default.yaml"),
             webhook_args: Vec::new(),
             controller_args: Vec::new(),
             policies: true,
+            internal_certificates: false,
         }
     }
 }
@@ -105,18 +110,17 @@ pub struct Product<'c> {
 }
 
 impl<'c> Product<'c> {
-    /// Applies the CRDs and waits until they are served, then RBAC (with the namespace), then the policies, then the
-    /// registrations, which name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
+    /// Applies the CRDs and waits until they are served, then the namespace and RBAC, then the policies, then the registrations,
+    /// which name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
     /// [`Product::start_webhook`].
     pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let product = Self::prepare(cluster, options)?;
-        manifests::apply_crds(cluster, &product.options.config.join("crd")).await?;
-        let rbac = manifests::read(&product.options.config.join("rbac"))?;
-        manifests::apply(cluster, &rbac).await?;
+        let manifests = manifests::read(&product.options.manifests)?;
+        manifests::apply_crds(cluster, &manifests).await?;
+        manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
         // Policies first: the registrations leave to them what they refuse.
         if product.options.policies {
-            let policies = manifests::read(&product.options.config.join("policies"))?;
-            manifests::apply(cluster, &policies).await?;
+            manifests::apply(cluster, &manifests::policies()?).await?;
         }
         product.install_registrations().await?;
         Ok(product)
@@ -152,39 +156,38 @@ impl<'c> Product<'c> {
         self.webhook_port
     }
 
-    /// The authority (PEM) of the webhook's serving certificate.
+    /// The authority (PEM) of the webhook's serving certificate, unless hns makes it itself.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
 
-    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from.
+    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from, unless hns makes them itself.
     pub fn certificates(&self) -> &Path {
         &self.certificates
     }
 
-    /// Applies the registrations as the manifests have them, with the address of the webhook in place of its Service.
+    /// Applies the registrations as the controller keeps them by default, with the address of the webhook in place of its Service.
     pub async fn install_registrations(&self) -> anyhow::Result<()> {
         self.route_to(self.webhook_port).await
     }
 
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
-        let mut documents = self.registrations()?;
-        for document in &mut documents {
-            manifests::redirect(document, port, &self.ca_pem)?;
+        let mut documents = manifests::registrations()?;
+        if self.options.internal_certificates {
+            documents.iter_mut().for_each(|document| manifests::through_service(document, port));
+            documents.push(manifests::service());
+        } else {
+            for document in &mut documents {
+                manifests::redirect(document, port, &self.ca_pem)?;
+            }
         }
         manifests::apply(self.cluster, &documents).await
     }
 
     /// Deletes the webhook configurations; everything else of hns stays, the policies included.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
-        let mut documents = self.registrations()?;
-        documents.retain(manifests::is_registration);
-        manifests::delete(self.cluster, &documents).await
-    }
-
-    fn registrations(&self) -> anyhow::Result<Vec<Value>> {
-        manifests::read(&self.options.config.join("webhook"))
+        manifests::delete(self.cluster, &manifests::registrations()?).await
     }
 
     /// Starts a webhook at the registered port and waits until it is ready.
@@ -224,8 +227,12 @@ impl<'c> Product<'c> {
             format!("--webhook-server-port={webhook_port}"),
             format!("--metrics-addr=127.0.0.1:{metrics_port}"),
             format!("--health-probe-bind-address=127.0.0.1:{health_port}"),
-            format!("--cert-dir={}", self.certificates.display()),
         ];
+        args.push(if self.options.internal_certificates {
+            "--enable-internal-cert-management".to_owned()
+        } else {
+            format!("--cert-dir={}", self.certificates.display())
+        });
         if component == Component::Controller {
             args.push(format!("--admission-policies={}", self.options.policies));
         }
@@ -273,7 +280,7 @@ impl<'c> Product<'c> {
 }
 
 /// The binary beside the running executable, as cargo puts them in one target directory.
-fn binary(component: Component) -> anyhow::Result<PathBuf> {
+pub(crate) fn binary(component: Component) -> anyhow::Result<PathBuf> {
     let name = component.name();
     guard::beside(name)?.with_context(|| {
         format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")

@@ -17,7 +17,7 @@ mod structure {
     mod quota;
     mod restore;
     mod scene;
-    mod shuffle;
+    mod settings;
     mod slipped;
     mod table;
     mod workshop;

@@ -7,24 +7,46 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
-{{/* The names of the excluded namespaces as literals, sorted as the controller sorts them. */}}
-{{- define "hns.excluded" -}}
-'{{ append .Values.excludedNamespaces .Release.Namespace | uniq | sortAlpha | join "', '" }}'
-{{- end }}
-
 {{/* The image of one component; its values are given as "component". */}}
 {{- define "hns.image" -}}
-{{ .component.image.repository }}:{{ .component.image.tag | default .root.Chart.AppVersion }}
+{{- $image := .component.image -}}
+{{ $image.repository }}:{{ $image.tag | default .root.Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
+{{/* The names of the excluded namespaces but for the release's own, as JSON: {"names": [...]}. */}}
+{{- define "hns.excludedByFlag" -}}
+{{- $names := concat .Values.excludedNamespaces .Values.hncExcludeNamespaces -}}
+{{- if .Values.excludeSystemNamespaces -}}
+{{- $names = concat (list "kube-system" "kube-public" "kube-node-lease") $names -}}
+{{- end -}}
+{{- dict "names" (without $names .Release.Namespace | uniq) | toJson -}}
 {{- end }}
 
 {{/* Flags that both binaries have. */}}
 {{- define "hns.args" -}}
-- --namespace={{ .Release.Namespace }}
-{{- range .Values.excludedNamespaces }}
-- --excluded-namespace={{ . }}
-{{- end }}
-- --metrics-addr=:8080
-- --health-probe-bind-address=:8081
+{{- $args := list (printf "--namespace=%s" .Release.Namespace) -}}
+{{- range (include "hns.excludedByFlag" . | fromJson).names }}{{ $args = append $args (printf "--excluded-namespace=%s" .) }}{{ end -}}
+{{- with .Values -}}
+{{- if ne .includedNamespaceRegex ".*" }}{{ $args = append $args (printf "--included-namespace-regex=%s" .includedNamespaceRegex) }}{{ end -}}
+{{- range .managedNamespaceLabels }}{{ $args = append $args (printf "--managed-namespace-label=%s" .) }}{{ end -}}
+{{- range .managedNamespaceAnnotations }}{{ $args = append $args (printf "--managed-namespace-annotation=%s" .) }}{{ end -}}
+{{- if .refuseLabelConflicts }}{{ $args = append $args "--refuse-label-conflicts" }}{{ end -}}
+{{- range $value, $identities := .externalManagers }}{{ range $identities }}{{ $args = append $args (printf "--external-manager=%s=%s" $value .) }}{{ end }}{{ end -}}
+{{- range .restoreIdentities }}{{ $args = append $args (printf "--restore-identity=%s" .) }}{{ end -}}
+{{- if .ancestryAnnotation }}{{ $args = append $args "--ancestry-annotation" }}{{ end -}}
+{{- if .initialAdmin.enabled }}{{ $args = concat $args (list "--initial-admin" (printf "--initial-admin-cluster-role=%s" .initialAdmin.clusterRole)) }}{{ end -}}
+{{- range .propagation.nopropagationLabels }}{{ $args = append $args (printf "--nopropagation-label=%s" .) }}{{ end -}}
+{{- range .propagation.unpropagatedLabels }}{{ $args = append $args (printf "--unpropagated-label=%s" .) }}{{ end -}}
+{{- range .propagation.unpropagatedAnnotations }}{{ $args = append $args (printf "--unpropagated-annotation=%s" .) }}{{ end -}}
+{{- if .propagation.trackingMetadata }}{{ $args = append $args "--propagate-tracking-metadata" }}{{ end -}}
+{{- if .logging.debug }}{{ $args = append $args "--debug-logs" }}{{ end -}}
+{{- if ne .logging.format "json" }}{{ $args = append $args (printf "--log-format=%s" .logging.format) }}{{ end -}}
+{{- if .apiserverQpsThrottle }}{{ $args = append $args (printf "--apiserver-qps-throttle=%d" (int .apiserverQpsThrottle)) }}{{ end -}}
+{{- $args = append $args (printf "--metrics-addr=:%d" (int .metrics.port)) -}}
+{{- $args = append $args (printf "--health-probe-bind-address=:%d" (int .healthPort)) -}}
+{{- if eq .certificates.mode "internal" }}{{ $args = append $args "--enable-internal-cert-management" }}{{ end -}}
+{{- end -}}
+{{- toYaml $args }}
 {{- end }}
 
 {{/* What every pod is held to. */}}
@@ -55,4 +77,58 @@ readinessProbe:
     path: /readyz
     port: healthz
   periodSeconds: 5
+{{- end }}
+
+{{/* Labels of the pods of one component, "component", whose label of HNC's is "plane". */}}
+{{- define "hns.podLabels" -}}
+control-plane: {{ .plane }}
+{{- with .component.podLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "hns.podAnnotations" -}}
+{{- $annotations := dict -}}
+{{- if .root.Values.metrics.annotations -}}
+{{- $annotations = dict "prometheus.io/scrape" "true" "prometheus.io/port" (toString .root.Values.metrics.port) -}}
+{{- end -}}
+{{- $annotations = merge (deepCopy .component.podAnnotations) $annotations -}}
+{{- with $annotations -}}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Where the pods of one component run, and how important they are. */}}
+{{- define "hns.scheduling" -}}
+{{- $plane := .plane -}}
+{{- with .component -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range . }}
+- {{- toYaml (set (deepCopy .) "labelSelector" (dict "matchLabels" (dict "control-plane" $plane))) | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+{{- range . }}
+- name: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- end }}

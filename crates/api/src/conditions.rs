@@ -49,6 +49,8 @@ pub mod bad_configuration {
     pub const MULTIPLE_CONFIGURATIONS_FOR_TYPE: &str = "MultipleConfigurationsForType";
     /// A service account lacks rights on a configured kind; the message names them and where to grant them.
     pub const MISSING_RIGHTS: &str = "MissingRights";
+    /// The controller and the webhook run with different settings; the message names the flags.
+    pub const SETTINGS_DIFFER: &str = "SettingsDiffer";
     /// Anything else; the message says what.
     pub const UNKNOWN: &str = "Unknown";
 }

@@ -25,6 +25,9 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 /// The Secret with the serving certificate: `tls.crt`, `tls.key` and `ca.crt`.
 pub const WEBHOOK_CERTIFICATE_SECRET: &str = "hnc-webhook-server-cert";
 
+/// The Secret with the key of the authority that signs that certificate, where hns makes it itself.
+pub const CERTIFICATE_AUTHORITY_SECRET: &str = "hns-webhook-ca";
+
 /// The Deployment of the controller, by HNC's name, so that an upgrade replaces HNC.
 pub const CONTROLLER_DEPLOYMENT: &str = "hnc-controller-manager";
 
@@ -36,6 +39,9 @@ pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
 
 /// The service account of the webhook.
 pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
+
+/// The `ConfigMap` in which both binaries say what they run with, in the namespace of the installation.
+pub const SETTINGS_CONFIG_MAP: &str = "hnc-settings";
 
 /// The Lease that the leading controller holds.
 pub const CONTROLLER_LEASE: &str = "hns-controller";

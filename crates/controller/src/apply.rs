@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-pub(crate) use self::answer::{Answer, Outcome};
+pub(crate) use self::answer::{Answer, Outcome, failure};
 use self::copies::CopyWriter;
 use self::structure::Structure;
 

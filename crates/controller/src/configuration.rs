@@ -18,6 +18,7 @@ use hns_api::names::{
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
 use hns_runtime::configuration::Configuration;
 use hns_runtime::handle::ForestHandle;
+use hns_runtime::settings::{Component, Document, Seen, difference};
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -30,7 +31,8 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::rights::{Accounts, missing};
-use self::status::{shows_kinds, wanted};
+use self::status::{Troubles, shows_kinds, wanted};
+use crate::execute::is_listed;
 
 const FIELD_MANAGER: &str = "hns-controller";
 
@@ -53,12 +55,21 @@ const LISTED: Duration = Duration::from_secs(60);
 /// While a right is missing it is asked again after this: nobody tells when one is granted.
 const MISSING: Duration = Duration::from_secs(10);
 
+/// What the status depends on.
+pub(crate) struct Followed {
+    pub(crate) forest: ForestHandle,
+    pub(crate) configuration: Receiver<Configuration>,
+    /// What is published.
+    pub(crate) settings: Receiver<Seen>,
+    /// The settings of this process.
+    pub(crate) own: Document,
+}
+
 /// Keeps it as it should be until `may_write` says no, or the shutdown begins. A write under way is ended first: when this
 /// returns, nothing more comes. `namespace` is the installation's own.
 pub(crate) async fn keep(
     client: Client,
-    forest: ForestHandle,
-    configuration: Receiver<Configuration>,
+    Followed { forest, configuration, settings, own }: Followed,
     namespace: &str,
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
@@ -72,6 +83,8 @@ pub(crate) async fn keep(
         client,
         forest,
         configuration,
+        settings,
+        own,
         rights,
         written: None,
         since: Instant::now(),
@@ -83,6 +96,7 @@ pub(crate) async fn keep(
     }
     while may_write() {
         keeper.configuration.mark_unchanged();
+        keeper.settings.mark_unchanged();
         let settled = keeper.settle(&may_write).await;
         tokio::select! {
             goes_on = keeper.rest(settled) => if !goes_on { return },
@@ -104,6 +118,8 @@ struct Keeper {
     client: Client,
     forest: ForestHandle,
     configuration: Receiver<Configuration>,
+    settings: Receiver<Seen>,
+    own: Document,
     rights: Rights,
     /// What was written last, until the watch shows something newer.
     written: Option<DynamicObject>,
@@ -144,6 +160,7 @@ impl Keeper {
         tokio::select! {
             changed = self.configuration.changed() => changed.is_ok(),
             changed = self.forest.changed() => changed,
+            changed = self.settings.changed() => changed.is_ok(),
             () = sleep_until(again.unwrap_or_else(Instant::now)), if again.is_some() => true,
         }
     }
@@ -159,9 +176,13 @@ impl Keeper {
         }
         self.rights.look(&self.forest, &resolution).await;
         let (now, began) = (Time(Timestamp::now()), Instant::now());
-        let wanted = self
-            .forest
-            .read(|forest| wanted(forest, &resolution, &self.rights.lacks, configuration.trouble.as_deref()));
+        let (trouble, differing) = (configuration.trouble.clone(), self.differing());
+        let troubles = Troubles {
+            lacks: &self.rights.lacks,
+            outdated: trouble.as_deref(),
+            settings: differing.as_deref(),
+        };
+        let wanted = self.forest.read(|forest| wanted(forest, &resolution, &troubles));
         self.spent = began.elapsed();
         let object = self.latest(configuration.object.as_ref());
         let shown = object.as_deref().map(shown).unwrap_or_default();
@@ -184,6 +205,12 @@ impl Keeper {
                 Settled::NotYet
             }
         }
+    }
+
+    /// In which settings the webhook differs from this process.
+    fn differing(&self) -> Option<String> {
+        let published = self.settings.borrow().clone()?;
+        difference(Some(&self.own), Document::read(&published, Component::Webhook).as_ref())
     }
 
     /// The state seen, or what was written since.
@@ -233,12 +260,6 @@ impl Keeper {
     fn api(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &HNCConfiguration::api_resource())
     }
-}
-
-/// Whether of the structure and of every kind it is known what there is, or that it cannot be.
-fn is_listed(forest: &Forest) -> bool {
-    let waits = |id| forest.stream(Stream::Kind(id)) == StreamState::Waiting;
-    forest.structure_gap().is_none() && !forest.kinds().any(|(id, _)| waits(id))
 }
 
 /// The status that an object shows. One that cannot be understood is taken for none, and written anew.

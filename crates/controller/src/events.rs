@@ -75,9 +75,11 @@ impl Announcer {
         if self.forest.read(|forest| !forest.exists(namespace)) {
             return self.memory.lock().forget(namespace);
         }
-        self.complain(namespace, &plan.objects, &plan.complaints);
+        self.complain(namespace, &plan.scope.objects, &plan.complaints);
         let written: BTreeSet<&ObjectKey> = plan.actions().filter_map(|action| action.key()).collect();
-        self.memory.lock().passed(namespace, |key| plan.objects.includes(key) && !written.contains(key));
+        self.memory
+            .lock()
+            .passed(namespace, |key| plan.scope.objects.includes(key) && !written.contains(key));
     }
 
     /// These are all the complaints about the objects of `namespace` that were looked at.

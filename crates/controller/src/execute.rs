@@ -3,6 +3,7 @@
 //! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
 
 mod looked;
+mod overwrite;
 mod read;
 
 use std::sync::Arc;
@@ -11,9 +12,11 @@ use std::time::Duration;
 use forest::plan::{Action, Plan, Step};
 use forest::{Fact, Forest, KindId, Name, ObjectKey, Scope, Version};
 use futures::future::join_all;
+use hns_runtime::configuration::Configuration;
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use kube::Client;
 use tokio::sync::Semaphore;
+use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 pub(crate) use self::looked::{Looked, is_listed};
@@ -81,6 +84,7 @@ pub(crate) struct Executor {
     /// Asked before each write.
     pub(crate) may_write: Permission,
     writer: ForestWriter,
+    configuration: Receiver<Configuration>,
     writes: WriteMetrics,
     reconcilers: Reconcilers,
     announcer: Announcer,
@@ -98,6 +102,7 @@ impl Executor {
     pub(crate) fn new(
         client: Client,
         (writer, forest): (ForestWriter, ForestHandle),
+        configuration: Receiver<Configuration>,
         metrics: Metrics,
         may_write: Permission,
     ) -> Self {
@@ -110,6 +115,7 @@ impl Executor {
             forest,
             may_write,
             writer,
+            configuration,
             writes,
             reconcilers,
             announcer,
@@ -190,6 +196,9 @@ impl Executor {
         let Ok(_place) = self.places.acquire().await else { return Progress::Stopped.into() };
         if !(self.may_write)() {
             return Progress::Stopped.into();
+        }
+        if let Some(outcome) = self.held_back(namespace, action).await {
+            return self.conclude(namespace, action, outcome.into());
         }
         self.forest.read(|forest| self.reconcilers.write(forest, namespace, action));
         let begun = Instant::now();

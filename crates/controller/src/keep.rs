@@ -1,8 +1,9 @@
 //! Keeping registrations and policies in the cluster as the settings say, for as long as this replica leads.
 //!
 //! A change is seen by watches on exactly these objects, and put right by updates in place: to delete and create anew would
-//! let requests through. What is not ours is left alone, and so is how the webhook is reached: address and authority are
-//! whoever's who installed them. It never creates a webhook configuration, and judges no request.
+//! let requests through. What is not ours is left alone, and so is how the webhook is reached: its address is whoever's who
+//! installed it, and so is the authority of its certificate unless the controller makes that certificate itself. It never
+//! creates a webhook configuration, and judges no request.
 //!
 //! The propagated kinds follow the configuration while it runs. As long as the configuration is not known, the kinds stay as
 //! they are registered.
@@ -20,15 +21,17 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
 use hns_runtime::shutdown::Shutdown;
+use k8s_openapi::ByteString;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::{DynamicObject, TypeMeta};
 use kube::{Api, Client};
 use serde_json::Value;
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{Receiver, Sender};
 
 pub use self::kinds::{Kinds, follow};
 use self::objects::{Kind, Target, Wanted, targets};
 use self::plan::{Seen, State, Write, plan};
+use crate::certificates::{Bundle, Registered};
 use crate::registrations::RegistrationSettings;
 
 const FIELD_MANAGER: &str = "hns-controller";
@@ -39,17 +42,27 @@ const ENFORCED_AFTER: Duration = Duration::from_secs(3);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Keeps everything as `settings` and the propagated `kinds` say until `may_write` says no, or the shutdown begins. A write
-/// under way is ended first: when this returns, nothing more comes.
+/// What is kept, and by whose word.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    /// How everything should be.
+    pub(crate) settings: RegistrationSettings,
+    /// Whether nothing is kept but the authorities.
+    pub(crate) only_authority: bool,
+    /// The propagated kinds.
+    pub(crate) kinds: Receiver<Kinds>,
+    /// The authorities of the webhook's certificate; the field is left alone as long as there are none.
+    pub(crate) authority: Receiver<Bundle>,
+    /// Told which authorities are registered.
+    pub(crate) registered: Sender<Registered>,
+}
+
+/// Keeps everything as the `charge` says until `may_write` says no, or the shutdown begins. A write under way is ended first:
+/// when this returns, nothing more comes.
 ///
 /// What cannot be done is logged once and tried again when something changes, or after a while.
-pub async fn keep(
-    client: Client,
-    settings: RegistrationSettings,
-    mut kinds: Receiver<Kinds>,
-    may_write: impl Fn() -> bool,
-    shutdown: Shutdown,
-) {
+pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() -> bool, shutdown: Shutdown) {
+    let Charge { settings, only_authority, mut kinds, mut authority, registered } = charge;
     let wanted = match Wanted::new(&settings) {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -64,13 +77,16 @@ pub async fn keep(
         settings,
         kinds: kinds.clone(),
         wanted,
-        state: State::default(),
+        state: State { only_authority, ..State::default() },
+        registered,
         said: BTreeSet::new(),
     };
     let mut retry = FIRST_RETRY;
     while may_write() {
+        keeper.state.authority = authority.borrow_and_update().as_deref().and_then(ca_bundle);
         let known = targets.iter().all(|target| keeper.state.seen.contains_key(target));
         let failed = known && !keeper.settle(&may_write, &shutdown).await;
+        keeper.tell_registered();
         if !failed {
             retry = FIRST_RETRY;
         }
@@ -78,6 +94,7 @@ pub async fn keep(
             () = shutdown.begun() => return,
             Some((target, seen)) = events.next() => keeper.see(target, seen),
             Ok(()) = kinds.changed() => {}
+            Ok(()) = authority.changed() => {}
             () = tokio::time::sleep(retry), if failed => {
                 retry = (retry * 2).min(LONGEST_RETRY);
                 keeper.state.policies_failed = false;
@@ -97,6 +114,7 @@ struct Keeper {
     /// As these settings say.
     wanted: Wanted,
     state: State,
+    registered: Sender<Registered>,
     /// What has been complained of already.
     said: BTreeSet<String>,
 }
@@ -104,6 +122,15 @@ struct Keeper {
 impl Keeper {
     fn see(&mut self, target: Target, seen: Seen) {
         self.state.seen.insert(target, seen);
+    }
+
+    fn tell_registered(&self) {
+        let now = self.state.registered(&self.wanted);
+        self.registered.send_if_modified(|known| {
+            let differs = *known != now;
+            *known = now;
+            differs
+        });
     }
 
     /// Makes what is wanted fit the kinds of the moment.
@@ -215,6 +242,11 @@ impl Keeper {
             Err(error) => Err(error),
         }
     }
+}
+
+/// As it stands in a registration.
+fn ca_bundle(authority: &[u8]) -> Option<Value> {
+    serde_json::to_value(ByteString(authority.to_vec())).ok()
 }
 
 fn present(object: DynamicObject) -> Result<Seen, kube::Error> {

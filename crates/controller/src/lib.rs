@@ -9,6 +9,7 @@ pub mod registrations;
 pub mod run;
 
 mod apply;
+mod certificates;
 mod configuration;
 mod definitions;
 mod early;

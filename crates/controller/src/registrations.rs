@@ -106,7 +106,7 @@ pub fn admission(settings: &RegistrationSettings) -> Admission {
             metadata: named(names::MUTATING_WEBHOOK_CONFIGURATION),
             webhooks: Some(entries::mutating(settings)),
         },
-        bindings: policies.iter().map(policies::binding).collect(),
+        bindings: policies.iter().map(|policy| policies::binding(policy, settings)).collect(),
         policies,
     }
 }

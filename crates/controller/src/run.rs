@@ -10,17 +10,19 @@ use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::lease::{self, Leadership};
 use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
+use hns_runtime::settings::{self, Claim, Component, Seen};
 use hns_runtime::shutdown::Shutdown;
 use hns_runtime::start::Process;
 use kube::Client;
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{self, Receiver};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executor, is_listed};
-use crate::keep::{follow, keep};
+use crate::keep::{Charge, follow, keep};
 use crate::metrics::Metrics;
 use crate::queue::Queue;
 
@@ -36,9 +38,11 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// When the lease is lost: what was planned may be another replica's business by now. And when something that cannot be
 /// waited for is wrong: a flag's value, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
+    // Not only once it leads: what the flags say is wrong from the start.
+    let certificates = CertificateSettings::new(&args.common, &args.authority)?;
     let client = client::connect(&args.common, process.program).await?;
     let queue = Queue::default();
-    let (writer, forest, configuration) = watch(&args, &process, &client, &queue)?;
+    let (writer, forest, seen) = watch(&args, &process, &client, &queue)?;
     let metrics = Metrics::register(&process.registry, &queue, &forest, args.suppress_object_tags)?;
     process.serve_admin(&args.common).await?;
 
@@ -49,9 +53,10 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     }
     tracing::info!("leading: everything is planned from now on");
     queue.open();
-    let executor = Executor::new(client, (writer, forest), metrics, may_write(&leadership, &process));
+    let may_write = may_write(&leadership, &process);
+    let executor = Executor::new(client, (writer, forest), seen.configuration.clone(), metrics, may_write);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
-    start_keepers(&mut workers, &args, &process, &executor, configuration)?;
+    start_keepers(&mut workers, (&args, certificates), &process, &executor, seen)?;
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
@@ -60,12 +65,18 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     leave(&leadership).await
 }
 
+/// What is followed beside the forest.
+struct Followed {
+    configuration: Receiver<Configuration>,
+    settings: Receiver<Seen>,
+}
+
 fn watch(
     args: &Args,
     process: &Process,
     client: &Client,
     queue: &Queue,
-) -> anyhow::Result<(ForestWriter, ForestHandle, Receiver<Configuration>)> {
+) -> anyhow::Result<(ForestWriter, ForestHandle, Followed)> {
     let listener = {
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
@@ -78,14 +89,17 @@ fn watch(
     let both = (&writer, &forest);
     let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
-    Ok((writer, forest, configuration))
+    let namespace = &args.common.namespace;
+    let settings = settings::follow(client, namespace, &process.settings, &metrics, &process.registry)?;
+    Ok((writer, forest, Followed { configuration, settings }))
 }
 
 async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
     let client = client::connect_unthrottled(&args.common, process.program).await?;
     let identity = lease::identity()?;
     tracing::info!(identity, lease = args.election.leader_election_id, "seeking the lease");
-    Ok(Leadership::seek(client, &args.common.namespace, &args.election.leader_election_id, identity))
+    let (namespace, lease) = (&args.common.namespace, &args.election.leader_election_id);
+    Ok(Leadership::seek(client, namespace, lease, identity, args.election.timing()?))
 }
 
 fn may_write(leadership: &Leadership, process: &Process) -> Arc<dyn Fn() -> bool + Send + Sync> {
@@ -101,25 +115,47 @@ fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> Joi
     workers
 }
 
-/// Starts what keeps registrations and the status of the configuration. They are workers too: the lease must not be given back
-/// while one of them writes.
+/// Starts what keeps certificates, registrations, the status of the configuration and what is said of the settings. They are
+/// workers too: the lease must not be given back while one of them writes.
 fn start_keepers(
     workers: &mut JoinSet<()>,
-    args: &Args,
+    (args, certificates): (&Args, CertificateSettings),
     process: &Process,
     executor: &Executor,
-    configuration: Receiver<Configuration>,
+    Followed { configuration, settings }: Followed,
 ) -> anyhow::Result<()> {
     let (client, forest) = (executor.client.clone(), executor.forest.clone());
-    if args.manage_registrations {
-        let (client, settings, kinds) = (client.clone(), args.registrations()?, follow(forest.clone()));
+    let internal = args.common.certificates.enable_internal_cert_management;
+    let (trusted, authority) = watch::channel(None);
+    let (registered, names_authority) = watch::channel(Registered::default());
+    if internal {
+        let metrics = CertificateMetrics::register(&process.registry)?;
+        let (client, both) = (client.clone(), (trusted, names_authority));
         let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
-        workers.spawn(async move { keep(client, settings, kinds, || may_write(), shutdown).await });
+        workers.spawn(async move {
+            crate::certificates::keep(client, certificates, both, metrics, || may_write(), shutdown).await;
+        });
+    }
+    if args.manage_registrations || internal {
+        let (settings, kinds) = (args.registrations()?, follow(forest.clone()));
+        let only_authority = !args.manage_registrations;
+        let charge = Charge { settings, only_authority, kinds, authority, registered };
+        let (client, may_write, shutdown) =
+            (client.clone(), executor.may_write.clone(), process.shutdown.clone());
+        workers.spawn(async move { keep(client, charge, || may_write(), shutdown).await });
     }
     let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+    let (place, own) = ((client.clone(), args.common.namespace.clone()), process.settings.clone());
+    let seen = settings.clone();
+    workers.spawn(async move {
+        let own = (Component::Controller, own, Claim::Sole);
+        settings::publish(place, own, seen, || may_write(), shutdown).await;
+    });
+    let (may_write, shutdown) = (executor.may_write.clone(), process.shutdown.clone());
+    let followed = status::Followed { forest, configuration, settings, own: process.settings.clone() };
     let namespace = args.common.namespace.clone();
     workers.spawn(async move {
-        status::keep(client, forest, configuration, &namespace, || may_write(), shutdown).await;
+        status::keep(client, followed, &namespace, || may_write(), shutdown).await;
     });
     Ok(())
 }
@@ -127,13 +163,15 @@ fn start_keepers(
 /// Takes one namespace after the other: plan, write, and say how it went.
 async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
     loop {
-        let (namespace, scope) = tokio::select! {
+        let (namespace, mut scope) = tokio::select! {
             next = queue.next(&executor.forest) => next,
             () = shutdown.begun() => return,
         };
         definitions::certain(&executor.forest).await;
         let (was_listed, planned) =
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
+        // What the plan looked at beyond that is not seen by anybody else if it fails.
+        scope.merge(planned.scope.clone());
         let progress = executor.execute(&namespace, &scope, planned).await;
         match progress.delays() {
             None => queue.done(&namespace, &scope),

@@ -129,6 +129,16 @@ impl Exceptions {
         if mode == Mode::AllowPropagate && !asks { Err(Withheld::NotOptedIn) } else { Ok(()) }
     }
 
+    /// The annotations by which it says where it goes.
+    pub fn asking(&self) -> impl Iterator<Item = &'static str> {
+        let asked = [
+            (self.select.is_some(), keys::SELECT),
+            (self.tree_select.is_some(), keys::TREE_SELECT),
+            (self.all, keys::ALL),
+        ];
+        asked.into_iter().filter(|(asks, _)| *asks).map(|(_, key)| key)
+    }
+
     /// Whether it depends on a destination's labels where the object goes.
     pub fn looks_at_labels(&self) -> bool {
         self.select.is_some() || self.tree_select.is_some()

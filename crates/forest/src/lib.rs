@@ -1,9 +1,9 @@
 //! The hierarchy of namespaces as a value: facts go in, answers come out.
 //!
 //! Two questions are asked of a [`Forest`]. Admission asks *may this happen?* and gets a [`rules::Verdict`];
-//! reconciliation asks *what should exist?* and gets a [`plan::Plan`]. Both rest on the same few predicates (who is
-//! whose ancestor, what is halted, what propagates where), so what is refused at the door and what is reported when it
-//! slipped through cannot differ.
+//! reconciliation asks *what should exist?* and gets a [`plan::Plan`]. People ask a third, *why is it so?* ([`why`]). All rest
+//! on the same few predicates (who is whose ancestor, what is halted, what propagates where), so what is refused at the
+//! door, what is reported when it slipped through, and what is explained cannot differ.
 //!
 //! The crate never does I/O, never reads a clock, and knows neither Kubernetes clients nor async runtimes. Looking
 //! something up never changes the forest, and the order in which facts arrive does not matter: what counts is the last
@@ -38,6 +38,7 @@ mod tree;
 
 pub mod plan;
 pub mod rules;
+pub mod why;
 
 pub use anchor::AnchorState;
 pub use change::{Change, ObjectScope, Scope};

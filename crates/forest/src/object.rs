@@ -37,6 +37,16 @@ impl Source {
         goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_deref(), label)
     }
 
+    /// Why it goes nowhere at all, whatever is below, if so.
+    pub(crate) fn stays(&self, kind: &KindSettings, name: &str) -> Option<Withheld> {
+        goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_deref()).err()
+    }
+
+    /// What its annotations ask for, if they can be understood.
+    pub(crate) fn asks(&self) -> Option<&Exceptions> {
+        self.exceptions.as_deref()?.as_ref().ok()
+    }
+
     /// Whether it depends on a destination's labels where this goes.
     pub(crate) fn looks_at_labels(&self) -> bool {
         matches!(self.exceptions.as_deref(), Some(Ok(exceptions)) if exceptions.looks_at_labels())
@@ -56,6 +66,25 @@ pub(crate) fn goes_to(
         Some(Ok(exceptions)) => exceptions.admit(kind.mode, label)?,
         None => Exceptions::default().admit(kind.mode, label)?,
     }
+    may_go(kind, name, excluded)
+}
+
+/// Whether there can be a namespace at all that such an object goes to, whatever its labels.
+pub(crate) fn goes_somewhere(
+    kind: &KindSettings,
+    name: &str,
+    excluded: Option<&str>,
+    exceptions: Option<&Result<Exceptions, Unparsable>>,
+) -> Result<(), Withheld> {
+    match exceptions {
+        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
+        Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode)?,
+        None => Exceptions::default().admit_somewhere(kind.mode)?,
+    }
+    may_go(kind, name, excluded)
+}
+
+fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(), Withheld> {
     if kind.excluded_names.matches(name) {
         return Err(Withheld::Excluded(
             format!("the name {name:?} is excluded in the HNCConfiguration").into(),

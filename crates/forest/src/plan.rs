@@ -16,10 +16,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use self::copies::{Decision, Place, Reach, is_forsaken, reach};
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
 use crate::{
-    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, ObjectScope, Scope,
-    Version,
+    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
 };
 
 /// A write to the cluster. Every change of something that exists carries the version it is a change of.
@@ -219,8 +219,8 @@ pub struct Plan {
     pub unread: Vec<(Name, ObjectKey)>,
     /// All that is to be said of the sources in this namespace that the plan looked at.
     pub complaints: Vec<Complaint>,
-    /// Which objects the plan looked at.
-    pub objects: ObjectScope,
+    /// What the plan looked at; more than it was asked for when the namespace's place has just changed.
+    pub scope: Scope,
 }
 
 impl Plan {
@@ -281,7 +281,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.conflicts = copies.conflicts;
     plan.unread = copies.unread;
     plan.complaints = complaints::of_sources(forest, id, &scope.objects);
-    plan.objects = scope.objects.clone();
+    plan.scope = scope.clone();
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
     let (first, last) = if plan.unread.is_empty() {
         marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some())

@@ -2,9 +2,18 @@
 //!
 //! [`Forest::apply`] is the only way in. It decides nothing; it says what was touched.
 
+mod departed;
+mod failures;
+mod kinds;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use self::departed::Departed;
+pub(crate) use self::failures::Failure;
+use self::kinds::KnownKind;
 use crate::object::{Counts, Object, Objects};
 use crate::tree::{Id, Tree};
 use crate::{
@@ -15,7 +24,8 @@ use crate::{
 /// All that is known of the hierarchy.
 ///
 /// Guarantee: the answers depend on the last fact told of each object, not on the order in which the facts came. A fact
-/// about an older state of an object than the one known is ignored.
+/// about an older state of an object than the one known is ignored, and so is one about an object that has gone, unless a
+/// complete list shows it.
 #[derive(Debug)]
 pub struct Forest {
     pub(crate) settings: Arc<Settings>,
@@ -27,23 +37,9 @@ pub struct Forest {
     /// The namespaces with objects that are left alone though others should be in their place.
     pub(crate) conflicted: BTreeSet<Name>,
     streams: HashMap<Stream, StreamState>,
+    departed: Departed,
     doubt: bool,
     going: bool,
-}
-
-/// Why an object is not as it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) why: Box<str>,
-    /// Nobody has tried: it is left alone.
-    pub(crate) is_conflict: bool,
-}
-
-#[derive(Debug)]
-struct KnownKind {
-    settings: KindSettings,
-    /// Whether it is in the configuration of the moment.
-    configured: bool,
 }
 
 impl Forest {
@@ -66,6 +62,7 @@ impl Forest {
             failures: HashMap::new(),
             conflicted: BTreeSet::new(),
             streams: HashMap::new(),
+            departed: Departed::default(),
             doubt: true,
             going: false,
         }
@@ -79,54 +76,6 @@ impl Forest {
     /// The same, to keep.
     pub fn shared_settings(&self) -> Arc<Settings> {
         self.settings.clone()
-    }
-
-    /// The configured kinds.
-    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &KindSettings)> {
-        let kinds = (0u16..).map(KindId).zip(&self.kinds);
-        kinds.filter(|(_, known)| known.configured).map(|(id, known)| (id, &known.settings))
-    }
-
-    /// The kind behind an id that this forest gave.
-    pub fn kind(&self, id: KindId) -> &Kind {
-        &self.kinds[usize::from(id.0)].settings.kind
-    }
-
-    /// How objects of a kind are treated; `None` when it is not configured any more.
-    pub fn kind_settings(&self, id: KindId) -> Option<&KindSettings> {
-        self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
-    }
-
-    /// The configured kind of this group, and of this name in objects, whatever the version.
-    pub fn kind_named(&self, group: &str, kind: &str) -> Option<KindId> {
-        let is_meant = |it: &Kind| it.group == group && it.kind == kind;
-        self.kinds().find(|(_, settings)| is_meant(&settings.kind)).map(|(id, _)| id)
-    }
-
-    /// Whether it is known which kinds are propagated.
-    pub fn is_configured(&self) -> bool {
-        self.stream(Stream::Configuration).is_synced()
-    }
-
-    /// How far a stream is.
-    pub fn stream(&self, stream: Stream) -> StreamState {
-        self.streams.get(&stream).cloned().unwrap_or_default()
-    }
-
-    /// The first of the streams telling of the structure that cannot be relied on, if any.
-    pub fn structure_gap(&self) -> Option<(Stream, StreamState)> {
-        Stream::STRUCTURE
-            .into_iter()
-            .map(|stream| (stream, self.stream(stream)))
-            .find(|(_, state)| !state.is_synced())
-    }
-
-    /// The first propagated kind whose objects cannot be relied on, if any.
-    pub fn kind_gap(&self) -> Option<(&Kind, StreamState)> {
-        self.kinds()
-            .filter(|(_, settings)| settings.mode.propagates())
-            .map(|(id, settings)| (&settings.kind, self.stream(Stream::Kind(id))))
-            .find(|(_, state)| !state.is_synced())
     }
 
     /// Every name that something is known of, in no order.
@@ -214,6 +163,7 @@ impl Forest {
     pub fn apply(&mut self, fact: Fact) -> Change {
         let mut change = Change::default();
         match fact {
+            fact if self.comes_late(&fact) => {}
             Fact::Namespace(seen) => self.namespace(seen, &mut change),
             Fact::NamespaceGone(name, uid) => self.namespace_gone(&name, &uid, &mut change),
             Fact::Namespaces(all) => self.namespaces(all, &mut change),
@@ -253,6 +203,18 @@ impl Forest {
         self.touch_selective(&mut change);
         self.trim(&change);
         change
+    }
+
+    /// Whether this is about a state of an object that has gone since.
+    fn comes_late(&self, fact: &Fact) -> bool {
+        let version = match fact {
+            Fact::Namespace(seen) => &seen.version,
+            Fact::Hierarchy(_, seen) => &seen.version,
+            Fact::Anchor(_, seen) => &seen.version,
+            Fact::Object(_, seen) => &seen.version,
+            _ => return false,
+        };
+        self.departed.contains(&version.uid)
     }
 
     /// What a namespace's labels are decides which copies it should hold.
@@ -298,61 +260,6 @@ impl Forest {
         }
     }
 
-    /// A configuration that cannot be read any more is still the last that anybody wanted.
-    fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
-        if stream != Stream::Configuration || !self.is_configured() {
-            self.streams.insert(stream, StreamState::Lost(why));
-        }
-    }
-
-    fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
-        self.synced(Stream::Configuration, change);
-        let unwanted = (0u16..).map(KindId).zip(&self.kinds).filter(|(_, known)| {
-            known.configured && !kinds.iter().any(|wanted| wanted.kind == known.settings.kind)
-        });
-        for id in unwanted.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.forget_kind(id);
-            change.everything = true;
-        }
-        for wanted in kinds {
-            change.everything |= self.configure_kind(wanted);
-        }
-    }
-
-    /// Whether that changes anything.
-    fn configure_kind(&mut self, wanted: KindSettings) -> bool {
-        match self.kinds.iter_mut().find(|known| known.settings.kind == wanted.kind) {
-            Some(known) if known.configured && known.settings == wanted => false,
-            Some(known) => {
-                *known = KnownKind { settings: wanted, configured: true };
-                true
-            }
-            None => {
-                self.kinds.push(KnownKind { settings: wanted, configured: true });
-                true
-            }
-        }
-    }
-
-    /// What is known of the objects of a kind would be out of date by the time it is wanted again.
-    fn forget_kind(&mut self, id: KindId) {
-        self.kinds[usize::from(id.0)].configured = false;
-        self.streams.remove(&Stream::Kind(id));
-        for (namespace, key) in self.objects.places(id) {
-            self.objects.remove(namespace, &key);
-            self.tree.unpin(namespace);
-        }
-        self.failures.retain(|_, failed| {
-            failed.retain(|key, _| key.kind != id);
-            !failed.is_empty()
-        });
-        let failures = &self.failures;
-        self.conflicted.retain(|namespace| {
-            failures.get(namespace).is_some_and(|failed| failed.values().any(|failure| failure.is_conflict))
-        });
-        self.tree.links_matter_above(!self.conflicted.is_empty());
-    }
-
     fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
         let (name, is_new) = (seen.name.clone(), !self.is_there(&seen.name));
         self.tree.observe_namespace(seen, &self.settings, change);
@@ -382,6 +289,7 @@ impl Forest {
     }
 
     fn namespace_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        self.departed.add(uid);
         let was_there = self.is_there(name);
         self.tree.forget_namespace(name, uid, &self.settings, change);
         if was_there && !self.is_there(name) {
@@ -395,6 +303,7 @@ impl Forest {
 
     fn namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
         self.synced(Stream::Namespaces, change);
+        self.departed.are_here(all.iter().map(|seen| &*seen.version.uid));
         let listed: HashSet<Name> = all.iter().map(|seen| seen.name.clone()).collect();
         for (name, uid) in self.unlisted(&listed, |node| Some(&node.namespace.as_ref()?.version.uid)) {
             self.namespace_gone(&name, &uid, change);
@@ -410,6 +319,7 @@ impl Forest {
 
     fn hierarchies(&mut self, all: Vec<(Name, HierarchyFact)>, change: &mut Change) {
         self.synced(Stream::Hierarchies, change);
+        self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
         let listed: HashSet<Name> = all.iter().map(|(name, _)| name.clone()).collect();
         for (name, uid) in self.unlisted(&listed, |node| Some(&node.hierarchy.as_ref()?.version.uid)) {
             self.hierarchy_gone(&name, &uid, change);
@@ -420,17 +330,20 @@ impl Forest {
     }
 
     fn hierarchy_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        self.departed.add(uid);
         self.tree.forget_hierarchy(name, uid, &self.settings, change);
         self.wonder(name);
     }
 
     fn anchor_gone(&mut self, parent: &Name, child: &Name, uid: &str, change: &mut Change) {
+        self.departed.add(uid);
         self.tree.forget_anchor(parent, child, uid, change);
         self.wonder(parent);
     }
 
     fn anchors(&mut self, all: Vec<(Name, AnchorFact)>, change: &mut Change) {
         self.synced(Stream::Anchors, change);
+        self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
         let listed: HashSet<(&str, &str)> =
             all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
         let nodes = self.tree.ids().map(|id| self.tree.node(id));
@@ -510,6 +423,7 @@ impl Forest {
     }
 
     fn object_gone(&mut self, namespace: &str, key: &ObjectKey, uid: &str, change: &mut Change) {
+        self.departed.add(uid);
         let Some(id) = self.tree.id(namespace) else { return };
         if self.objects.get(id, key).is_none_or(|known| *known.version().uid != *uid) {
             return;
@@ -521,6 +435,7 @@ impl Forest {
 
     fn all_objects(&mut self, kind: KindId, all: Vec<ObjectFact>, change: &mut Change) {
         self.synced(Stream::Kind(kind), change);
+        self.departed.are_here(all.iter().map(|seen| &*seen.version.uid));
         let listed: HashSet<(&str, &str)> = all.iter().map(|seen| (&*seen.namespace, &*seen.name)).collect();
         let gone: Vec<(Id, ObjectKey)> = self
             .objects
@@ -530,6 +445,9 @@ impl Forest {
             .collect();
         for (id, key) in gone {
             let old = self.objects.remove(id, &key);
+            if let Some(old) = &old {
+                self.departed.add(&old.version().uid);
+            }
             self.touch_object(id, &key, old.as_ref(), None, change);
             self.tree.unpin(id);
         }
@@ -558,58 +476,6 @@ impl Forest {
                 change.object(self.tree.name(below).clone(), key.clone());
             }
         }
-    }
-
-    /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
-    fn failed(&mut self, namespace: Name, key: ObjectKey, failure: Failure, change: &mut Change) {
-        if !self.exists(&namespace) {
-            return;
-        }
-        let failed = self.failures.entry(namespace.clone()).or_default();
-        if failed.insert(key, failure.clone()) != Some(failure) {
-            self.note_conflicts(&namespace, change);
-            change.structure(namespace);
-        }
-    }
-
-    fn settled(&mut self, namespace: &Name, key: &ObjectKey, change: &mut Change) {
-        if let Some(failed) = self.failures.get_mut(namespace)
-            && failed.remove(key).is_some()
-        {
-            if failed.is_empty() {
-                self.failures.remove(namespace);
-            }
-            self.note_conflicts(namespace, change);
-            change.structure(namespace.clone());
-        }
-    }
-
-    /// Conflicts are shown on the namespace and on all above it.
-    fn note_conflicts(&mut self, namespace: &Name, change: &mut Change) {
-        let failed = self.failures.get(namespace);
-        let has_some = failed.is_some_and(|failed| failed.values().any(|failure| failure.is_conflict));
-        let known = if has_some {
-            !self.conflicted.insert(namespace.clone())
-        } else {
-            self.conflicted.remove(namespace)
-        };
-        self.tree.links_matter_above(!self.conflicted.is_empty());
-        if (has_some || known)
-            && let Some(id) = self.tree.id(namespace)
-        {
-            self.tree
-                .ancestry(id)
-                .path
-                .iter()
-                .for_each(|above| change.structure(self.tree.name(*above).clone()));
-        }
-    }
-
-    fn synced(&mut self, stream: Stream, change: &mut Change) {
-        // A list that comes while the definitions go is no list of what anybody wants.
-        self.doubt |= self.going && Stream::STRUCTURE.contains(&stream);
-        let before = self.streams.insert(stream, StreamState::Synced);
-        change.everything |= before != Some(StreamState::Synced);
     }
 }
 

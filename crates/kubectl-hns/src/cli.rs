@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    completion, config, convert, create, delete, describe, doctor, get, hrq, move_, set, tree, version,
+    completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, set, tree,
+    version,
 };
 use crate::connection::ConnectionArgs;
 use crate::flags::Switch;
@@ -54,6 +55,7 @@ pub struct Cli {
 pub(crate) enum Command {
     Tree(tree::Arguments),
     Describe(describe::Arguments),
+    Explain(explain::Arguments),
     Create(create::Arguments),
     Delete(delete::Arguments),
     Set(set::Arguments),

@@ -13,6 +13,7 @@ pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod describe;
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod get;
 mod hierarchy;
 pub(crate) mod hrq;
@@ -58,6 +59,7 @@ async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Config(arguments) => config::run(&arguments, session, terminal).await,
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
         Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,
+        Command::Explain(arguments) => explain::run(&arguments, session, terminal).await,
         Command::Version(_) | Command::Completion(_) | Command::Get(_) => Ok(()),
     }
 }

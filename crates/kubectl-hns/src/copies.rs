@@ -1,35 +1,22 @@
-//! Which copies are not as they should be, by the plans of a [`Forest`] built from lists. Only metadata is read: nobody needs
-//! to see a Secret's content to know whether it arrived.
+//! Which copies are not as they should be, by the plans of a [`Forest`](forest::Forest) built from lists.
 //!
-//! What an installation's flags say about labels, annotations and names is not known here, so contents are not compared:
-//! a copy counts as right when it is there and comes from where it should.
+//! Of objects only metadata is known here, so contents are not compared: a copy counts as right when it is there and comes
+//! from where it should.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use forest::plan::{Action, plan};
-use forest::{Fact, Forest, Kind, KindSettings, Mode, Name, ObjectFact, ObjectScope, Scope};
-use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, names};
-use hns_runtime::ingest;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
-use kube::api::{Api, DynamicObject, ListParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use serde_json::Map;
+use forest::{Name, ObjectScope, Scope};
 
 use crate::Failure;
-use crate::evidence::{self, Evidence};
-use crate::failure::Problem;
+use crate::evidence::Evidence;
+use crate::loader::{Loaded, load_all};
+use crate::published;
 use crate::session::Session;
 
-/// Secrets that no installation reads, as they are never propagated and may be many.
-const SECRETS: &str = "type!=helm.sh/release.v1,type!=kubernetes.io/service-account-token";
-
 /// A forest that knows the objects of all propagated kinds that the user may list.
-pub(crate) struct Objects {
-    forest: Forest,
-    facts: Vec<(String, ObjectFact)>,
-    /// What could not be read, for people.
-    pub(crate) notes: Vec<String>,
-}
+pub(crate) struct Objects(Loaded);
 
 /// A copy that is not right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,76 +30,42 @@ pub(crate) struct Wrong {
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind.
+    /// Reads the objects of every propagated kind, as the installation in this namespace sees them.
     ///
     /// # Errors
     /// A list failed for another reason than rights.
-    pub(crate) async fn read(session: &Session, evidence: &Evidence) -> Result<Self, Failure> {
-        let mut notes = Vec::new();
-        let kinds = kinds(session, &mut notes).await?;
-        let mut objects = Self { forest: evidence.forest(), facts: Vec::new(), notes };
-        objects.forest.apply(Fact::Kinds(kinds.clone()));
-        for settings in kinds.iter().filter(|it| it.mode != Mode::Ignore) {
-            objects.add(session, &settings.kind).await?;
-        }
-        Ok(objects)
+    pub(crate) async fn read(
+        session: &Session,
+        evidence: Evidence,
+        installation: &str,
+    ) -> Result<Self, Failure> {
+        let (settings, note) = published::settings(session, installation).await;
+        let mut loaded = load_all(session, evidence, Arc::new(settings)).await?;
+        loaded.notes.extend(note);
+        Ok(Self(loaded))
     }
 
-    async fn add(&mut self, session: &Session, kind: &Kind) -> Result<(), Failure> {
-        let Some(id) = self.forest.kind_named(&kind.group, &kind.kind) else { return Ok(()) };
-        let gvk = GroupVersionKind::gvk(&kind.group, &kind.version, &kind.kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &kind.resource);
-        let api = Api::<DynamicObject>::all_with(session.client.clone(), &resource);
-        let is_secret = kind.group.is_empty() && kind.kind == "Secret";
-        let params = if is_secret { ListParams::default().fields(SECRETS) } else { ListParams::default() };
-        let listed = match session.list_metadata(&api, &params).await {
-            Ok(listed) => listed,
-            Err(problem) if problem.is_forbidden() => {
-                self.notes.push(format!(
-                    "you may not list {} in the whole cluster, so their copies were not looked at",
-                    kind.group_resource()
-                ));
-                return Ok(());
-            }
-            Err(problem) => {
-                return Err(Failure::because(
-                    format!("{} cannot be listed", kind.group_resource()),
-                    &problem,
-                ));
-            }
-        };
-        let settings = evidence::settings();
-        let content = Some(Map::new());
-        let facts: Vec<ObjectFact> = listed
-            .into_iter()
-            .map(|object| ingest::object(kind, &settings, object.metadata, content.clone()))
-            .collect();
-        self.facts.extend(facts.iter().map(|fact| (kind.group_resource(), fact.clone())));
-        self.forest.apply(Fact::Objects(id, facts));
-        Ok(())
+    /// What could not be read, for people.
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.0.notes
     }
 
     /// How many copies there are in these namespaces.
     pub(crate) fn copies(&self, namespaces: &BTreeSet<Name>) -> usize {
-        let is_one =
-            |fact: &ObjectFact| fact.inherited_from.is_some() && namespaces.contains(&fact.namespace);
-        self.facts.iter().filter(|(_, fact)| is_one(fact)).count()
+        let forest = &self.0.forest;
+        let within = |name: &Name| {
+            forest.objects_in(name).filter(|key| forest.inherited_from(name, key).is_some()).count()
+        };
+        namespaces.iter().map(within).sum()
     }
 
     /// The copies in these namespaces that are missing, left over, or from elsewhere.
     pub(crate) fn wrong(&self, namespaces: &BTreeSet<Name>) -> Vec<Wrong> {
-        let origins: BTreeMap<(&str, &str, &str), Option<&Name>> = self
-            .facts
-            .iter()
-            .map(|(resource, fact)| {
-                ((&**resource, &*fact.namespace, &*fact.name), fact.inherited_from.as_ref())
-            })
-            .collect();
         let scope = Scope { structure: false, objects: ObjectScope::All };
         let mut wrong: Vec<Wrong> = Vec::new();
         for namespace in namespaces {
-            for action in plan(&self.forest, namespace, &scope).actions() {
-                wrong.extend(self.judge(namespace, action, &origins));
+            for action in plan(&self.0.forest, namespace, &scope).actions() {
+                wrong.extend(self.judge(namespace, action));
             }
         }
         wrong.sort();
@@ -120,90 +73,33 @@ impl Objects {
         wrong
     }
 
-    fn judge(
-        &self,
-        namespace: &Name,
-        action: &Action,
-        origins: &BTreeMap<(&str, &str, &str), Option<&Name>>,
-    ) -> Option<Wrong> {
-        let key = action.key()?;
-        let resource = self.forest.kind(key.kind).group_resource();
-        let origin = origins.get(&(&*resource, &**namespace, &*key.name)).copied().flatten();
+    fn judge(&self, namespace: &Name, action: &Action) -> Option<Wrong> {
+        let (key, forest) = (action.key()?, &self.0.forest);
         let source = match action {
             Action::Delete { .. } => None,
             // It is where it should be from; what else differs may be what flags say.
-            Action::Replace { source, .. } if origin == Some(source) => return None,
+            Action::Replace { source, .. } if forest.inherited_from(namespace, key) == Some(source) => {
+                return None;
+            }
             Action::Create { source, .. } | Action::Replace { source, .. } => Some(source.clone()),
             _ => return None,
         };
+        let resource = forest.kind(key.kind).group_resource();
         Some(Wrong { namespace: namespace.clone(), resource, name: key.name.clone(), source })
     }
 }
 
-/// The kinds that are propagated: those that always are, and those that the configuration shows to be.
-async fn kinds(session: &Session, notes: &mut Vec<String>) -> Result<Vec<KindSettings>, Failure> {
-    let mut kinds: Vec<KindSettings> =
-        [Kind::role(), Kind::role_binding()].map(|kind| KindSettings::new(kind, Mode::Propagate)).into();
-    let api = session.all::<HNCConfiguration>();
-    let config = match session.call(api.get_opt(names::HNC_CONFIGURATION)).await {
-        Ok(config) => config.and_then(|it| it.status).unwrap_or_default(),
-        Err(problem) if problem.is_forbidden() => {
-            notes.push(
-                "you may not read the HNCConfiguration, so only roles and rolebindings were looked at".into(),
-            );
-            return Ok(kinds);
-        }
-        Err(problem) => return Err(Failure::because("the HNCConfiguration cannot be read", &problem)),
-    };
-    for shown in &config.resources {
-        let always =
-            kinds.iter().any(|it| it.kind.group == shown.group && it.kind.resource == shown.resource);
-        if always {
-            continue;
-        }
-        match resolve(session, shown).await {
-            Ok(Some(kind)) => kinds.push(KindSettings::new(kind, mode(shown))),
-            Ok(None) => {}
-            Err(problem) => {
-                notes.push(format!("{} could not be looked at: {problem}", shown.resource));
-            }
-        }
-    }
-    Ok(kinds)
-}
-
-fn mode(shown: &ResourceStatus) -> Mode {
-    use SynchronizationMode::{AllowPropagate, Ignore, Propagate, Remove, Unknown};
-    match shown.mode.clone().unwrap_or_default() {
-        Propagate => Mode::Propagate,
-        AllowPropagate => Mode::AllowPropagate,
-        Remove => Mode::Remove,
-        Ignore | Unknown(_) => Mode::Ignore,
-    }
-}
-
-/// The kind behind a resource, by discovery.
-async fn resolve(session: &Session, shown: &ResourceStatus) -> Result<Option<Kind>, Problem> {
-    let ResourceStatus { group, version, resource, .. } = shown;
-    let list = if group.is_empty() {
-        session.call(session.client.list_core_api_resources(version)).await?
-    } else {
-        session.call(session.client.list_api_group_resources(&format!("{group}/{version}"))).await?
-    };
-    let is_meant = |it: &&APIResource| it.name == *resource || it.singular_name == *resource;
-    Ok(list.resources.iter().find(is_meant).map(|it| Kind {
-        group: group.clone(),
-        version: version.clone(),
-        kind: it.kind.clone(),
-        resource: it.name.clone(),
-    }))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use forest::{Fact, Kind, KindSettings, Mode, ObjectFact};
+    use hns_runtime::ingest;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+    use serde_json::Map;
 
     use super::*;
+    use crate::evidence;
     use crate::evidence::tests::sketch;
 
     fn objects(lines: &[&str], roles: &[(&str, &str, Option<&str>)]) -> Objects {
@@ -222,9 +118,8 @@ mod tests {
             ingest::object(&kind, &evidence::settings(), metadata, Some(Map::new()))
         };
         let facts: Vec<ObjectFact> = roles.iter().map(fact).collect();
-        forest.apply(Fact::Objects(id, facts.clone()));
-        let facts = facts.into_iter().map(|fact| (kind.group_resource(), fact)).collect();
-        Objects { forest, facts, notes: Vec::new() }
+        forest.apply(Fact::Objects(id, facts));
+        Objects(Loaded { forest, evidence: sketch(lines), unseen: BTreeMap::new(), notes: Vec::new() })
     }
 
     fn wrong(objects: &Objects, namespaces: &[&str]) -> Vec<(String, Option<String>)> {

@@ -1,6 +1,8 @@
 //! The structure as it could be read: lists of the whole cluster or, for a user who may not list, what their rights show
 //! around one namespace. Concludes nothing; a [`Forest`] built from it does.
 
+mod around;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 
+pub(crate) use self::around::surroundings;
 use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;
@@ -28,6 +31,8 @@ pub(crate) struct Evidence {
     pub(crate) anchors: Vec<(Name, AnchorFact)>,
     /// What is missing here because the user may not read it, for people.
     pub(crate) notes: Vec<String>,
+    /// Whether the namespaces and hierarchies are all there are.
+    pub(crate) is_whole: bool,
 }
 
 impl Evidence {
@@ -50,9 +55,15 @@ impl Evidence {
         self.anchors.iter().any(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
     }
 
-    /// A forest of everything that was read. Namespaces that could not be read count as there if anything mentions them.
+    /// A forest of everything that was read, by the settings that hold unless flags say otherwise. Namespaces that could
+    /// not be read count as there if anything mentions them.
     pub(crate) fn forest(&self) -> Forest {
-        let mut forest = Forest::unconfigured(Arc::new(settings()));
+        self.forest_under(Arc::new(settings()))
+    }
+
+    /// The same, with the settings of an installation.
+    pub(crate) fn forest_under(&self, settings: Arc<Settings>) -> Forest {
+        let mut forest = Forest::unconfigured(settings);
         let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();
@@ -85,24 +96,9 @@ pub(crate) fn anchors() -> ApiResource {
 /// # Errors
 /// A list failed for another reason than rights, or one of `roots` is not there.
 pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Evidence, Failure> {
-    let everything = ListParams::default();
-    let namespaces_api = session.all::<Namespace>();
-    let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());
-    let (namespaces, hierarchies) = futures::join!(
-        session.list_metadata(&namespaces_api, &everything),
-        session.list(&hierarchies_api, &everything),
-    );
-    let evidence = match (namespaces, hierarchies) {
-        (Err(problem), _) | (_, Err(problem)) if problem.is_forbidden() => around(session, roots).await?,
-        (Err(problem), _) => return Err(Failure::because("namespaces cannot be listed", &problem)),
-        (_, Err(problem)) => {
-            return Err(Failure::because("hierarchyconfigurations cannot be listed", &problem));
-        }
-        (Ok(namespaces), Ok(hierarchies)) => Evidence {
-            namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
-            hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
-            ..Evidence::default()
-        },
+    let evidence = match lists(session).await? {
+        Some(evidence) => evidence,
+        None => around(session, roots).await?,
     };
     for root in roots {
         if !evidence.namespaces.contains_key(&**root) && !evidence.hierarchies.contains_key(&**root) {
@@ -110,6 +106,28 @@ pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Evidence
         }
     }
     Ok(evidence)
+}
+
+/// The namespaces and hierarchies of the whole cluster; none if the user may not list them.
+async fn lists(session: &Session) -> Result<Option<Evidence>, Failure> {
+    let everything = ListParams::default();
+    let namespaces_api = session.all::<Namespace>();
+    let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());
+    let (namespaces, hierarchies) = futures::join!(
+        session.list_metadata(&namespaces_api, &everything),
+        session.list(&hierarchies_api, &everything),
+    );
+    match (namespaces, hierarchies) {
+        (Err(problem), _) | (_, Err(problem)) if problem.is_forbidden() => Ok(None),
+        (Err(problem), _) => Err(Failure::because("namespaces cannot be listed", &problem)),
+        (_, Err(problem)) => Err(Failure::because("hierarchyconfigurations cannot be listed", &problem)),
+        (Ok(namespaces), Ok(hierarchies)) => Ok(Some(Evidence {
+            namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
+            hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
+            is_whole: true,
+            ..Evidence::default()
+        })),
+    }
 }
 
 /// Adds the anchors of the whole cluster; false if the user may not list them.

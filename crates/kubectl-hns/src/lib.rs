@@ -7,6 +7,7 @@
 mod age;
 pub mod cli;
 mod commands;
+mod configured;
 mod connection;
 mod copies;
 mod evidence;
@@ -14,11 +15,15 @@ mod failure;
 mod flags;
 mod format;
 mod lines;
+mod loader;
 mod picture;
+mod published;
 mod session;
+mod subject;
 mod table;
 mod terminal;
 mod wait;
+mod whereabouts;
 
 pub use commands::run;
 pub use failure::Failure;

@@ -9,6 +9,7 @@ use forest::{Forest, Name};
 use serde::Serialize;
 
 use crate::evidence::Evidence;
+use crate::whereabouts::{Mark, State, Whereabouts};
 
 /// A namespace in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,6 +17,9 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) subnamespace: bool,
     pub(crate) conditions: Vec<Shown>,
+    /// What an object that was asked for is here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<Mark>,
     pub(crate) children: Vec<Node>,
 }
 
@@ -63,6 +67,24 @@ impl Node {
         }
     }
 
+    /// What there is to say of it beside its name: its conditions, and why an object is here or not.
+    fn remarks(&self) -> Vec<String> {
+        let why = self.object.iter().filter_map(|mark| mark.why.clone());
+        self.conditions.iter().map(Shown::line).chain(why).collect()
+    }
+
+    /// The colour of its box, if that is not the usual one: what is wrong with it, or else what an object is here.
+    fn class(&self) -> Option<&'static str> {
+        match (self.health(), self.object.as_ref().map(|it| it.state)) {
+            (Health::Halted, _) => Some("halted"),
+            (_, Some(State::Source)) => Some("source"),
+            (_, Some(State::Copy)) => Some("copy"),
+            (_, Some(State::Unknown | State::Absent)) => None,
+            (_, Some(_)) | (Health::Complaining, None) => Some("complaining"),
+            (Health::Well, None) => None,
+        }
+    }
+
     /// This namespace and everything below it, in the order in which they are drawn.
     pub(crate) fn all(&self) -> Vec<&Self> {
         let mut all = vec![self];
@@ -85,6 +107,21 @@ pub(crate) fn grow(evidence: &Evidence, roots: &[Name]) -> Vec<Node> {
     roots.iter().map(|root| node(evidence, root, &mut Vec::new())).collect()
 }
 
+/// The same trees, each namespace with what an object is there. Where it is neither there nor above, there is nothing to say.
+pub(crate) fn marked(whereabouts: &Whereabouts, roots: &[Name]) -> Vec<Node> {
+    let mut trees = grow(&whereabouts.loaded.evidence, roots);
+    mark(&mut trees, whereabouts);
+    trees
+}
+
+fn mark(trees: &mut [Node], whereabouts: &Whereabouts) {
+    for node in trees {
+        let found = whereabouts.answer(&node.name).as_ref().map(Mark::from);
+        node.object = found.filter(|mark| mark.state != State::Absent);
+        mark(&mut node.children, whereabouts);
+    }
+}
+
 fn node(evidence: &Evidence, name: &Name, above: &mut Vec<Name>) -> Node {
     let mut children = Vec::new();
     if !above.contains(name) {
@@ -96,6 +133,7 @@ fn node(evidence: &Evidence, name: &Name, above: &mut Vec<Name>) -> Node {
         name: name.to_string(),
         subnamespace: evidence.is_subnamespace(name),
         conditions: evidence.conditions(name).iter().map(Shown::from).collect(),
+        object: None,
         children,
     }
 }

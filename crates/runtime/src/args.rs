@@ -3,9 +3,11 @@
 //! Names and defaults are HNC's where both have a flag; every spelling that Go's `flag` package
 //! accepts is accepted here. Nothing in this module starts anything or talks to anyone.
 
+mod certificates;
 mod go;
 mod hierarchy;
 mod propagation;
+mod shared;
 mod values;
 
 #[cfg(test)]
@@ -18,11 +20,18 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use clap::{Args, Parser, ValueEnum};
 use regex::Regex;
 
-pub use self::{go::IgnoredFlags, hierarchy::HierarchyArgs, propagation::PropagationArgs};
-use crate::listen::ListenAddress;
+pub(crate) use self::shared::{Common, common as common_flags};
+pub use self::{
+    certificates::{AuthorityArgs, CertificateArgs},
+    go::IgnoredFlags,
+    hierarchy::HierarchyArgs,
+    propagation::PropagationArgs,
+};
+use crate::{lease::Timing, listen::ListenAddress, settings::Effective};
 
 /// Flags that both binaries have.
 #[derive(Clone, Debug, Args)]
@@ -67,6 +76,9 @@ pub struct CommonArgs {
     #[arg(long, value_name = "FORMAT", default_value = "json", value_enum)]
     pub log_format: LogFormat,
 
+    /// Where the webhook's certificate comes from.
+    #[command(flatten)]
+    pub certificates: CertificateArgs,
     /// How the hierarchy is to be.
     #[command(flatten)]
     pub hierarchy: HierarchyArgs,
@@ -118,7 +130,7 @@ pub struct WebhookServerArgs {
     #[arg(long, value_name = "HOST", default_value = "", hide_default_value = true, value_parser = values::host)]
     webhook_server_bind_address: String,
 
-    /// Directory with the serving certificate: tls.crt (a chain is fine), tls.key and ca.crt
+    /// Directory with the serving certificate, unless it is kept internally: tls.crt (a chain is fine), tls.key and ca.crt
     #[arg(long, value_name = "DIRECTORY", default_value = "/tmp/k8s-webhook-server/serving-certs")]
     pub cert_dir: PathBuf,
 
@@ -146,6 +158,29 @@ pub struct LeaderElectionArgs {
     /// Name of the Lease, in the program's own namespace, whose holder acts
     #[arg(long, value_name = "NAME", default_value = "hns-controller", value_parser = values::object_name)]
     pub leader_election_id: String,
+
+    /// How long others respect a lease that is not renewed; whole seconds
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = values::duration)]
+    pub leader_elect_lease_duration: Duration,
+
+    /// How long the holder may act after it last began a renewal that succeeded; shorter than the lease
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::duration)]
+    pub leader_elect_renew_deadline: Duration,
+
+    /// How often the holder renews the lease, and the others look; shorter than the holder's deadline
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = values::duration)]
+    pub leader_elect_retry_period: Duration,
+}
+
+impl LeaderElectionArgs {
+    /// The times of the election.
+    ///
+    /// # Errors
+    /// They contradict each other.
+    pub fn timing(&self) -> anyhow::Result<Timing> {
+        let Self { leader_elect_lease_duration: lease, leader_elect_renew_deadline: renew, .. } = self;
+        Timing::new(*lease, *renew, self.leader_elect_retry_period).context("--leader-elect-lease-duration")
+    }
 }
 
 /// What a command line said.
@@ -157,6 +192,10 @@ pub struct Parsed<T> {
     pub settings: String,
     /// Flags of HNC that were given and change nothing.
     pub ignored: IgnoredFlags,
+    /// The settings that both binaries must have in common.
+    pub common: Effective,
+    /// What else users may notice, of this program alone.
+    pub own: Effective,
 }
 
 /// Why there is nothing to run.
@@ -186,7 +225,8 @@ pub fn parse_from<T: Parser>(
     let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
     let args = T::from_arg_matches(&matches).map_err(|error| stop(&error))?;
     let settings = go::effective(&command, &matches);
-    Ok(Parsed { args, settings, ignored })
+    let (common, own) = shared::effective(&command, &matches);
+    Ok(Parsed { args, settings, ignored, common, own })
 }
 
 /// clap explains itself over several paragraphs; a supervisor's log has room for one line.

@@ -80,10 +80,18 @@ impl Configuration {
         self.definitions.as_ref().is_some_and(|it| it.contains_key(HNCConfiguration::crd_name()))
     }
 
-    fn resolve(&self, served: &Served) -> Resolution {
-        let entries = self.object.as_deref().map(entries).unwrap_or_default();
-        resolve(&entries, served)
+    /// What would come of the configuration if this were the object; `None` before it is known what the API server serves.
+    pub fn resolution_of(&self, object: Option<&DynamicObject>) -> Option<Resolution> {
+        self.served.as_deref().map(|served| resolved(object, served))
     }
+
+    fn resolve(&self, served: &Served) -> Resolution {
+        resolved(self.object.as_deref(), served)
+    }
+}
+
+fn resolved(object: Option<&DynamicObject>, served: &Served) -> Resolution {
+    resolve(&object.map(entries).unwrap_or_default(), served)
 }
 
 /// Follows the configuration from now on, and has the objects of the configured kinds watched. What is received is the

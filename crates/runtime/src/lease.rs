@@ -4,8 +4,8 @@
 //! preconditions. This module only says who should try. It compares no wall clocks: each side
 //! measures, by its own monotonic clock, how long the Lease has not changed.
 //!
-//! Times: a lease lasts [`LEASE_DURATION`], its holder renews it every [`RETRY_PERIOD`] and gives up
-//! [`RENEW_DEADLINE`] after it last began a renewal that succeeded. The difference of the first and
+//! [`Timing`]: a lease lasts for its duration, its holder renews it every retry period and gives up
+//! the renewal deadline after it last began a renewal that succeeded. The difference of the first and
 //! the last is the margin between the moment at which a holder stops and the earliest moment at
 //! which another one may begin.
 
@@ -28,13 +28,59 @@ use tokio::{
 use self::elector::Elector;
 
 /// How long others respect a lease that is not renewed.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// How long a holder may act after it began its last successful renewal.
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a holder renews, and a follower looks.
-pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
-/// How long one request to the API server may take.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+const RETRY_PERIOD: Duration = Duration::from_secs(2);
+
+/// The times of an election. All replicas need the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    lease_duration: Duration,
+    renew_deadline: Duration,
+    retry_period: Duration,
+}
+
+impl Default for Timing {
+    /// 15, 10 and 2 seconds, as with Kubernetes' own controllers.
+    fn default() -> Self {
+        Self { lease_duration: LEASE_DURATION, renew_deadline: RENEW_DEADLINE, retry_period: RETRY_PERIOD }
+    }
+}
+
+impl Timing {
+    /// How long others respect a lease that is not renewed, how long a holder may act after it began its last successful
+    /// renewal, and how often a holder renews and a follower looks.
+    ///
+    /// # Errors
+    /// They are not in this order, the longest first, or the first one is not made of whole seconds.
+    pub fn new(
+        lease_duration: Duration,
+        renew_deadline: Duration,
+        retry_period: Duration,
+    ) -> Result<Self, InvalidTiming> {
+        let in_order = lease_duration > renew_deadline && renew_deadline > retry_period;
+        if lease_duration.subsec_nanos() == 0 && in_order && !retry_period.is_zero() {
+            Ok(Self { lease_duration, renew_deadline, retry_period })
+        } else {
+            Err(InvalidTiming)
+        }
+    }
+
+    /// How long one request to the API server may take.
+    fn request_timeout(&self) -> Duration {
+        self.renew_deadline / 2
+    }
+}
+
+/// See [`Timing::new`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a lease must last for whole seconds, longer than its holder may act without renewing it, which must be longer than the \
+     time between two attempts"
+)]
+pub struct InvalidTiming;
 
 /// This replica's part in an election. Clones share it.
 #[derive(Clone, Debug)]
@@ -65,11 +111,11 @@ impl Leadership {
     ///
     /// `identity` must be this replica's alone, and the same after a restart: then a restarted
     /// replica goes on at once. A pod's name is both; see [`identity`].
-    pub fn seek(client: Client, namespace: &str, name: &str, identity: String) -> Self {
+    pub fn seek(client: Client, namespace: &str, name: &str, identity: String, timing: Timing) -> Self {
         let api = Api::<Lease>::namespaced(client, namespace);
         let shared = Arc::new(Shared::default());
         let (sender, phase) = watch::channel(Phase::Following);
-        let elector = Elector::new(api, name.to_owned(), identity, shared.clone(), sender);
+        let elector = Elector::new(api, (name.to_owned(), identity, timing), shared.clone(), sender);
         tokio::spawn(elector.run());
         Self { shared, phase }
     }
@@ -83,7 +129,7 @@ impl Leadership {
     }
 
     /// Whether this replica leads now. A process that was stopped for longer than
-    /// [`RENEW_DEADLINE`] gets `false` from its first instruction on, and never `true` again.
+    /// the renewal deadline gets `false` from its first instruction on, and never `true` again.
     pub fn is_leader(&self) -> bool {
         let valid = |until: Instant| Instant::now() < until;
         *self.phase.borrow() == Phase::Leading && self.shared.valid_until.read().is_some_and(valid)
@@ -114,7 +160,7 @@ impl Leadership {
     }
 
     /// Leaves the election. If this replica leads, it gives the lease back, so that another one
-    /// takes over within [`RETRY_PERIOD`]: call it only once nothing writes any more. Returns when
+    /// takes over within a retry period: call it only once nothing writes any more. Returns when
     /// that is done, or could not be done in time.
     pub async fn release(&self) {
         self.shared.release.notify_one();

@@ -11,6 +11,7 @@ use crate::{
     admin,
     args::{self, CommonArgs, Parsed, Stop},
     readiness::Readiness,
+    settings::Document,
     shutdown::Shutdown,
     telemetry,
 };
@@ -35,6 +36,8 @@ pub struct Process {
     pub readiness: Readiness,
     /// Where its metrics are registered.
     pub registry: Registry,
+    /// What it runs with, for others to read.
+    pub settings: Document,
 }
 
 impl Process {
@@ -89,7 +92,7 @@ where
     T: AsRef<CommonArgs>,
     F: Future<Output = anyhow::Result<()>>,
 {
-    let Parsed { args, settings, ignored } = parsed;
+    let Parsed { args, settings, ignored, common, own } = parsed;
     telemetry::init(args.as_ref().log_format, args.as_ref().debug_logs)?;
     telemetry::log_start(program, &settings);
     ignored.log();
@@ -101,6 +104,7 @@ where
             shutdown: Shutdown::on_signals()?,
             readiness: Readiness::new(),
             registry: Registry::new(),
+            settings: Document { version: program.version.to_owned(), common, own },
         };
         run(args, process).await
     });

@@ -9,9 +9,10 @@ use hns_runtime::feed::{self, Detail};
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::serve::{Grace, Limits, Server};
+use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
 use hns_runtime::tls::ServingCertificate;
-use kube::Client;
+use kube::{Api, Client};
 use tokio::sync::watch::Receiver;
 
 use crate::args::Args;
@@ -25,7 +26,7 @@ use crate::router::{App, router};
 /// When something that cannot be waited for is wrong: a flag's value, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
-    let certificate = certificate(&args, &process)?;
+    let certificate = certificate(&args, &process, &client)?;
     let pending = Arc::<Pending>::default();
     let (forest, configuration) = watch(&args, &process, &client, &pending)?;
     let app = App {
@@ -41,11 +42,18 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     serve(&args, &process, &certificate, app).await
 }
 
-fn certificate(args: &Args, process: &Process) -> anyhow::Result<Arc<ServingCertificate>> {
-    let certificate = ServingCertificate::new(args.server.cert_dir.clone(), &process.registry)?;
+fn certificate(args: &Args, process: &Process, client: &Client) -> anyhow::Result<Arc<ServingCertificate>> {
+    let certificate = ServingCertificate::new(&process.registry)?;
     let condition = process.readiness.condition("certificate", "not loaded yet");
     let following = certificate.clone();
-    tokio::spawn(async move { following.follow(condition).await });
+    if args.common.certificates.enable_internal_cert_management {
+        let secrets = Api::namespaced(client.clone(), &args.common.namespace);
+        let name = args.common.certificates.cert_secret_name.clone();
+        tokio::spawn(async move { following.follow_secret(secrets, &name, condition).await });
+    } else {
+        let directory = args.server.cert_dir.clone();
+        tokio::spawn(async move { following.follow_directory(&directory, condition).await });
+    }
     Ok(certificate)
 }
 
@@ -69,11 +77,30 @@ fn watch(
     let _ = seen.set(handle.clone());
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
+    say_settings(args, process, client, &metrics)?;
     feed::start(client, &writer, &metrics).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
     let both = (&writer, &handle);
     let configuration = configuration::start(client, both, Detail::Metadata, &metrics, &process.readiness);
     Ok((handle, configuration))
+}
+
+/// Says with which settings this replica judges, once it does.
+fn say_settings(
+    args: &Args,
+    process: &Process,
+    client: &Client,
+    metrics: &StreamMetrics,
+) -> anyhow::Result<()> {
+    let (namespace, own) = (args.common.namespace.clone(), process.settings.clone());
+    let seen = settings::follow(client, &namespace, &own, metrics, &process.registry)?;
+    let (client, readiness, shutdown) = (client.clone(), process.readiness.clone(), process.shutdown.clone());
+    tokio::spawn(async move {
+        readiness.ready().await;
+        let own = (Component::Webhook, own, Claim::Shared);
+        settings::publish((client, namespace), own, seen, || true, shutdown).await;
+    });
+    Ok(())
 }
 
 /// Opens the socket once there is a certificate to answer with. Requests are judged from then on; until the streams of

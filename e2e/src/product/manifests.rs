@@ -1,40 +1,56 @@
-//! The product's manifests: read from files, pointed at loopback, applied. It adds nothing to them.
+//! The product's manifests: read from files, pointed at loopback, applied. Registrations and policies are what the code makes of
+//! the default settings, since the manifests leave to the controller what it alone knows.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use hns_api::names;
+use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubectl};
 
-/// Every object of the YAML files in a directory (not below it), by file name, namespaces first.
-///
-/// An error when there are none: an installation without, say, its CRDs would fail much later.
-pub(super) fn read(directory: &Path) -> anyhow::Result<Vec<Value>> {
-    let mut documents = Vec::new();
-    for path in files(directory)? {
-        let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let parsed: Vec<Value> =
-            serde_saphyr::from_multiple(&text).with_context(|| format!("parsing {}", path.display()))?;
-        documents.extend(parsed);
-    }
-    anyhow::ensure!(!documents.is_empty(), "no manifests in {}", directory.display());
-    documents.sort_by_key(|document| document["kind"] != "Namespace");
-    Ok(documents)
+/// Who the two programs are, and what they may do.
+pub(super) const RIGHTS: [&str; 6] =
+    ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
+
+const DEFINITIONS: [&str; 1] = ["CustomResourceDefinition"];
+
+/// Every object of a YAML file.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
+    let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple(&text).with_context(|| format!("parsing {}", path.display()))?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-fn files(directory: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("reading {}", directory.display()))?;
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    // A kustomization lists the files; it is no object of the cluster.
-    files.retain(|path| {
-        path.extension().is_some_and(|extension| extension == "yaml")
-            && path.file_stem().is_some_and(|name| name != "kustomization")
-    });
-    files.sort();
-    Ok(files)
+/// The objects of these kinds, namespaces first.
+///
+/// An error when there are none: an installation without, say, its CRDs would fail much later.
+pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Vec<Value>> {
+    let is_one = |document: &&Value| kinds.iter().any(|kind| document["kind"] == *kind);
+    let mut chosen: Vec<Value> = documents.iter().filter(is_one).cloned().collect();
+    ensure!(!chosen.is_empty(), "no manifests of {kinds:?}");
+    chosen.sort_by_key(|document| document["kind"] != "Namespace");
+    Ok(chosen)
+}
+
+/// The webhook configurations, with the Service.
+pub(super) fn registrations() -> anyhow::Result<Vec<Value>> {
+    let all = admission(&RegistrationSettings::default());
+    [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
+        .into_iter()
+        .map(|object| Ok(object?))
+        .collect()
+}
+
+/// The policies and their bindings.
+pub(super) fn policies() -> anyhow::Result<Vec<Value>> {
+    let all = admission(&RegistrationSettings::default());
+    let policies = all.policies.iter().map(serde_json::to_value);
+    policies.chain(all.bindings.iter().map(serde_json::to_value)).map(|object| Ok(object?)).collect()
 }
 
 /// Applies objects, taking fields over from whoever else applied them.
@@ -49,9 +65,9 @@ pub(super) async fn delete(cluster: &Cluster, documents: &[Value]) -> anyhow::Re
     with_list(cluster, &delete, documents).ok().await.map(drop)
 }
 
-/// Applies the CRDs of a directory and waits until the API server serves them.
-pub(super) async fn apply_crds(cluster: &Cluster, directory: &Path) -> anyhow::Result<()> {
-    let documents = read(directory)?;
+/// Applies the CRDs among the objects and waits until the API server serves them.
+pub(super) async fn apply_crds(cluster: &Cluster, manifests: &[Value]) -> anyhow::Result<()> {
+    let documents = of_kinds(manifests, &DEFINITIONS)?;
     apply(cluster, &documents).await?;
     let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
     with_list(cluster, &wait, &documents).ok().await.map(drop)
@@ -60,11 +76,6 @@ pub(super) async fn apply_crds(cluster: &Cluster, directory: &Path) -> anyhow::R
 fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": documents });
     cluster.kubectl().args(args).stdin(list.to_string())
-}
-
-/// Whether the object is a webhook configuration.
-pub(super) fn is_registration(document: &Value) -> bool {
-    document["webhooks"].is_array()
 }
 
 /// Replaces the Service in every webhook of a webhook configuration by a port on loopback; leaves other objects alone.
@@ -85,26 +96,37 @@ pub(super) fn redirect(document: &mut Value, port: u16, ca_pem: &str) -> anyhow:
     Ok(())
 }
 
+/// Names another port of the Service in every webhook of a webhook configuration; leaves other objects alone.
+pub(super) fn through_service(document: &mut Value, port: u16) {
+    for webhook in document["webhooks"].as_array_mut().into_iter().flatten() {
+        webhook["clientConfig"]["service"]["port"] = port.into();
+    }
+}
+
+/// The Service in front of the webhook, as a name for loopback: there is nobody who would forward to endpoints.
+pub(super) fn service() -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": { "name": names::WEBHOOK_SERVICE, "namespace": super::NAMESPACE },
+        "spec": { "type": "ExternalName", "externalName": "localhost" },
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn namespaces_come_first_and_kustomizations_not_at_all() {
+    fn namespaces_come_first_and_other_kinds_not_at_all() {
         let directory = tempfile::tempdir().unwrap();
-        for (name, text) in [
-            ("a.yaml", "kind: Role\n---\n# nothing\n---\nkind: ServiceAccount\n"),
-            ("b.yaml", "kind: Namespace\n"),
-            ("kustomization.yaml", "kind: Kustomization\n"),
-            ("notes.md", "kind: Note\n"),
-        ] {
-            fs::write(directory.path().join(name), text).unwrap();
-        }
-        let kinds: Vec<Value> =
-            read(directory.path()).unwrap().iter().map(|document| document["kind"].clone()).collect();
-        assert_eq!(kinds, ["Namespace", "Role", "ServiceAccount"]);
-        let empty = tempfile::tempdir().unwrap();
-        assert!(read(empty.path()).is_err());
+        let path = directory.path().join("all.yaml");
+        fs::write(&path, "kind: Role\n---\n# nothing\n---\nkind: Namespace\n---\nkind: Note\n").unwrap();
+        let documents = read(&path).unwrap();
+        assert_eq!(documents.len(), 3);
+        let chosen = of_kinds(&documents, &RIGHTS).unwrap();
+        assert_eq!(chosen, [json!({ "kind": "Namespace" }), json!({ "kind": "Role" })]);
+        assert!(of_kinds(&documents, &DEFINITIONS).is_err());
     }
 
     #[test]
@@ -116,10 +138,9 @@ mod tests {
         redirect(&mut document, 4711, "PEM").unwrap();
         let expected = json!({ "url": "https://127.0.0.1:4711/validate", "caBundle": "UEVN" });
         assert_eq!(document["webhooks"][0]["clientConfig"], expected);
-        assert!(is_registration(&document));
 
         let mut other = json!({ "kind": "Service" });
         redirect(&mut other, 4711, "PEM").unwrap();
-        assert!(!is_registration(&other));
+        assert_eq!(other, json!({ "kind": "Service" }));
     }
 }

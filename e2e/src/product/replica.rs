@@ -24,7 +24,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    pub(super) fn start(
+    pub(crate) fn start(
         spec: ProcessSpec,
         webhook_port: u16,
         metrics_port: u16,

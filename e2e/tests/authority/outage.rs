@@ -119,9 +119,9 @@ async fn a_kind_that_cannot_be_listed_closes_the_way_into_trees_and_nothing_else
     }
     assert_ne!(without, right);
     let mut without = roles.replace("hns-webhook", &PostParams::default(), &without).await?;
-    let mut any_kind = roles.get("hns-webhook-any-kind").await?;
+    let mut any_kind = roles.get("hns-webhook-propagation").await?;
     let of_any_kind = any_kind.rules.take();
-    let mut any_kind = roles.replace("hns-webhook-any-kind", &PostParams::default(), &any_kind).await?;
+    let mut any_kind = roles.replace("hns-webhook-propagation", &PostParams::default(), &any_kind).await?;
     scene.webhook.restart().await?;
 
     let kind = "roles.rbac.authorization.k8s.io";
@@ -140,7 +140,7 @@ async fn a_kind_that_cannot_be_listed_closes_the_way_into_trees_and_nothing_else
     without.rules = right.rules;
     roles.replace("hns-webhook", &PostParams::default(), &without).await?;
     any_kind.rules = of_any_kind;
-    roles.replace("hns-webhook-any-kind", &PostParams::default(), &any_kind).await?;
+    roles.replace("hns-webhook-propagation", &PostParams::default(), &any_kind).await?;
     let restored = Instant::now();
     eventually("the way in opens again", Duration::from_secs(5), async || {
         place(&user, "gap-new", "gap-one").dry().send().await.map_err(|error| error.to_string())

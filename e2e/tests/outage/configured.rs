@@ -230,7 +230,7 @@ struct AnyKind<'t> {
 impl<'t> AnyKind<'t> {
     async fn withdraw(turn: &'t Turn) -> Result<Self> {
         let mut bindings = Vec::new();
-        for name in ["hns-webhook-any-kind", "hns-controller-any-kind"] {
+        for name in ["hns-webhook-propagation", "hns-controller-propagation"] {
             let kubectl = || turn.cluster().kubectl();
             let text = kubectl().args(["get", "clusterrolebinding", name, "-o", "json"]).ok().await?;
             let mut binding: Value = serde_json::from_str(&text)?;

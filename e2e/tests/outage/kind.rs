@@ -181,10 +181,11 @@ impl<'t> Rights<'t> {
     async fn withdraw(turn: &'t Turn) -> Result<Self> {
         let api: Api<ClusterRole> = Api::all(turn.steps.client.clone());
         let mut rights = Self { turn, rules: Vec::new() };
-        for name in ["hns-webhook", "hns-webhook-any-kind", "hns-controller", "hns-controller-any-kind"] {
+        for name in ["hns-webhook", "hns-webhook-propagation", "hns-controller", "hns-controller-propagation"]
+        {
             let mut role = api.get(name).await?;
             rights.rules.push((name, role.rules.clone()));
-            if name.ends_with("any-kind") {
+            if name.ends_with("propagation") {
                 role.rules = None;
             }
             for rule in

@@ -1,5 +1,7 @@
 //! `doctor`: on an installation that works but for what a test cluster cannot have, and on one that is missing.
 
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
 use serde_json::Value;
 
 use super::world::{Output, live, still};
@@ -14,7 +16,12 @@ fn levels(output: &Output, subject: &str) -> Vec<String> {
 #[tokio::test]
 async fn what_works_is_ok_and_what_is_missing_is_named() {
     let live = live().await;
-    let output = live.hns("doctor -o json").await;
+    let output = eventually("both binaries have said their settings", PATIENCE, async || {
+        let output = live.hns("doctor -o json").await;
+        if levels(&output, "settings") == ["ok"] { Ok(output) } else { Err(format!("{output:?}")) }
+    })
+    .await
+    .unwrap();
     for subject in [
         "definitions",
         "registration hnc-validating-webhook-configuration",

@@ -371,7 +371,7 @@ async fn a_missing_right_is_warned_of_and_shown_and_noticed_when_it_is_granted()
     let world = world().await?;
     world.steps.plant(&[("mr", ""), ("ma", "mr")]).await?;
     world.steps.labelled(&["ma", "mr"]).await?;
-    let granted = format!("{BINDINGS}/hns-controller-any-kind");
+    let granted = format!("{BINDINGS}/hns-controller-propagation");
     let binding = world.get(&granted).await.map_err(anyhow::Error::msg)?.context("it is in the manifests")?;
     world.delete(&granted).await?;
     world.put("/api/v1/namespaces/mr/secrets", &new_secret("s", "b25l")).await?;

@@ -8,13 +8,13 @@ use std::path::Path;
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt};
+use hns_e2e::Dice;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::json;
 
 use super::scene::{Scene, Structure, among_others, scene_in_rounds};
-use super::shuffle::Dice;
 
 const NAMESPACES: usize = 30;
 /// Each set of names is applied once …

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Steps, eventually};
+use hns_e2e::{Dice, Steps, eventually};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -17,7 +17,6 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, Structure, among_others, scene_in_rounds};
-use super::shuffle::Dice;
 
 /// Several trees of the same shape go through it side by side: most of a deletion is waiting.
 const FAMILIES: u64 = 4;

@@ -105,7 +105,7 @@ fn is_missing_right(status: &Status) -> bool {
 }
 
 /// What a failure means.
-pub(super) fn failure(error: kube::Error) -> Outcome {
+pub(crate) fn failure(error: kube::Error) -> Outcome {
     let status = match error {
         kube::Error::Api(status) => status,
         error => return Outcome::Transient(error.to_string(), None),

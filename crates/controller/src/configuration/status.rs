@@ -30,23 +30,35 @@ struct Draft {
     message: String,
 }
 
-/// What the forest, the configuration and the rights of the accounts come to. `trouble` is what keeps the configuration itself
-/// from being up to date.
-pub(super) fn wanted(
-    forest: &Forest,
-    resolution: &Resolution,
-    lacks: &[Lack],
-    trouble: Option<&str>,
-) -> Wanted {
-    let trouble = trouble.map(|why| {
+/// What is wrong around the configuration.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Troubles<'a> {
+    /// What the service accounts may not do.
+    pub(super) lacks: &'a [Lack],
+    /// What keeps the configuration itself from being up to date.
+    pub(super) outdated: Option<&'a str>,
+    /// In which settings the two binaries differ.
+    pub(super) settings: Option<&'a str>,
+}
+
+/// What the forest, the configuration and what is wrong around it come to.
+pub(super) fn wanted(forest: &Forest, resolution: &Resolution, troubles: &Troubles<'_>) -> Wanted {
+    let Troubles { lacks, outdated, settings } = *troubles;
+    let outdated = outdated.map(|why| {
         draft(
             BAD_CONFIGURATION,
             bad_configuration::UNKNOWN,
             format!("The configuration is not up to date: {why}"),
         )
     });
+    let settings = settings.map(|clauses| {
+        let message = format!(
+            "The controller and the webhook run with different settings, so what is judged is not what is done: {clauses}"
+        );
+        draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_DIFFER, message)
+    });
     let findings = resolution.findings.iter().map(finding);
-    let conditions = trouble.into_iter().chain(findings).chain(lacks.iter().map(lack));
+    let conditions = outdated.into_iter().chain(settings).chain(findings).chain(lacks.iter().map(lack));
     let conditions = conditions.chain(lost(forest, lacks)).chain(namespaces(forest));
     Wanted { resources: resources(forest, resolution), conditions: conditions.collect() }
 }
@@ -287,7 +299,7 @@ mod tests {
         // Of bindings nothing is known yet.
         let roles = forest.kind_named("rbac.authorization.k8s.io", "Role").unwrap();
         forest.apply(Fact::Objects(roles, vec![]));
-        let status = wanted(&forest, &resolution, &[], None);
+        let status = wanted(&forest, &resolution, &Troubles::default());
         let shown: Vec<String> = status
             .resources
             .iter()
@@ -338,7 +350,7 @@ mod tests {
                 ("f", halted, "AncestorHaltActivities"),
             ],
         );
-        let status = wanted(&forest, &Resolution::enforced(), &[], None);
+        let status = wanted(&forest, &Resolution::enforced(), &Troubles::default());
         let expected = [
             r#"NamespaceCondition ActivitiesHalted 4 namespaces "f", "g", "h" ... are affected by "AncestorHaltActivities""#,
             r#"NamespaceCondition ActivitiesHalted Namespaces "a" is affected by "InCycle""#,
@@ -357,9 +369,19 @@ mod tests {
             forest.apply(Fact::StreamLost(Stream::Kind(id), "they are forbidden".into()));
         }
         let lack = Lack { account: Account::Controller, kind: kind("Secret"), verbs: vec!["list"] };
-        let status = wanted(&forest, &resolution, &[lack], Some("it cannot be read"));
+        let troubles = Troubles {
+            lacks: &[lack],
+            outdated: Some("it cannot be read"),
+            settings: Some("only hns-webhook has --initial-admin=true"),
+        };
+        let status = wanted(&forest, &resolution, &troubles);
         let lines = lines(&status);
-        let [trouble, rights, lost] = &lines[..] else { panic!("{lines:?}") };
+        let [trouble, settings, rights, lost] = &lines[..] else { panic!("{lines:?}") };
+        assert_eq!(
+            settings,
+            "BadConfiguration SettingsDiffer The controller and the webhook run with different settings, so what is judged is \
+             not what is done: only hns-webhook has --initial-admin=true"
+        );
         assert_eq!(
             trouble,
             "BadConfiguration Unknown The configuration is not up to date: it cannot be read"

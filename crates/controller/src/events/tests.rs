@@ -1,5 +1,6 @@
 //! What is said, and what is not said again.
 
+use forest::Scope;
 use forest::plan::Plan;
 use hns_runtime::handle::ForestWriter;
 use prometheus::{Registry, TextEncoder};
@@ -152,7 +153,7 @@ fn failures_are_told_once_until_they_change_or_come_back() {
                 Fails(gravity, why) => listener.fail(false, *gravity, why),
                 Succeeds => listener.announcer.succeeded(&"leaf".into(), &listener.world.key),
                 IsNotWritten => {
-                    let plan = Plan { objects: ObjectScope::All, ..Plan::default() };
+                    let plan = Plan { scope: Scope::whole(), ..Plan::default() };
                     listener.announcer.planned(&"leaf".into(), &plan);
                 }
                 IsPlanned => listener.announcer.planned(&"leaf".into(), &listener.world.plan().2),

@@ -1,17 +1,40 @@
 //! Plans carried out against an API server of a few answers.
 
+use forest::configuration::{Served, ServedKind};
 use forest::plan::plan;
+use forest::{KindSettings, Mode};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fake::{Server, World, copy, failure, secret};
+use crate::fake::{Server, World, copy, failure, secret, secrets_kind};
 
 fn executor(world: &World, server: &Server) -> Executor {
     let registry = Registry::new();
     let metrics = Metrics::register(&registry, &crate::queue::Queue::default(), &world.forest, true).unwrap();
     let (writer, forest) = (world.writer.clone(), world.forest.clone());
-    Executor::new(server.client(), (writer, forest), metrics, Arc::new(|| true))
+    let (_, configuration) = tokio::sync::watch::channel(Configuration {
+        served: Some(Arc::new(Served { kinds: vec![served_secrets()], ..Served::default() })),
+        ..Configuration::default()
+    });
+    Executor::new(server.client(), (writer, forest), configuration, metrics, Arc::new(|| true))
+}
+
+fn served_secrets() -> ServedKind {
+    ServedKind {
+        kind: secrets_kind(),
+        singular: "secret".into(),
+        short_names: Vec::new(),
+        namespaced: true,
+        verbs: ["list", "watch", "create", "update", "delete"].map(str::to_owned).into(),
+    }
+}
+
+fn configuration(resources: &Value) -> Value {
+    json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HNCConfiguration",
+        "metadata": { "name": "config" }, "spec": { "resources": resources },
+    })
 }
 
 async fn execute(world: &World, executor: &Executor) -> Progress {
@@ -101,4 +124,46 @@ async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
         let server = Server::answering([answer]);
         assert_eq!(execute(&world, &executor(&world, &server)).await, progress);
     }
+}
+
+#[tokio::test]
+async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_still_says_so() {
+    let own = || World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
+    let says = |mode: &str| configuration(&json!([{ "resource": "secrets", "mode": mode }]));
+    let reports = json!([{ "resource": "secrets", "mode": "Propagate", "onConflict": "Report" }]);
+    for (what, answer, progress) in [
+        ("not at all", failure(404, "NotFound", "no"), Progress::Conflict),
+        ("nothing of the kind", configuration(&json!([])), Progress::Conflict),
+        ("another mode", says("Ignore"), Progress::Conflict),
+        ("a mode that overwrites nothing", says("AllowPropagate"), Progress::Conflict),
+        ("that it be left alone", configuration(&reports), Progress::Conflict),
+        ("what cannot be read", failure(500, "InternalError", "no"), Progress::Transient),
+        ("what may not be read", failure(403, "Forbidden", "no"), Progress::Refused),
+    ] {
+        let (world, server) = (own(), Server::answering([answer]));
+        assert_eq!(execute(&world, &executor(&world, &server)).await, progress, "{what}");
+        assert_eq!(server.methods(), ["GET"], "{what}");
+    }
+    let (world, server) = (own(), Server::answering([says("Propagate"), copy("2", "12", "new")]));
+    assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
+    assert_eq!(server.methods(), ["GET", "PUT"]);
+}
+
+#[tokio::test]
+async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() {
+    let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
+    let (namespace, scope, old) = world.plan();
+    world.writer.tell([Fact::Kinds(vec![KindSettings::new(secrets_kind(), Mode::Ignore)])]);
+    let now = configuration(&json!([{ "resource": "secrets", "mode": "Ignore" }]));
+    let server = Server::answering([now]);
+    let progress = executor(&world, &server).execute(&namespace, &scope, old).await;
+    assert_eq!((progress, server.methods()), (Progress::Conflict, vec!["GET".to_owned()]));
+}
+
+#[tokio::test]
+async fn a_copy_is_replaced_without_asking() {
+    let world = World::of(&[secret("root", "1", "10", "new"), copy("2", "11", "old")]);
+    let server = Server::answering([copy("2", "12", "new")]);
+    assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
+    assert_eq!(server.methods(), ["PUT"]);
 }

@@ -1,5 +1,7 @@
 //! What of an object in the cluster is ours, and what it would take to put that right. Pure: objects in, objects out.
 //!
+//! Which authority has signed the webhook's certificate is ours only where the controller makes that certificate.
+//!
 //! Objects are JSON as the API server wrote them, so that a field which this version does not know survives.
 
 use hns_api::names;
@@ -21,8 +23,9 @@ pub(super) struct Repair {
 
 /// Puts our entries right, by name; leaves who is called (`clientConfig`) and everybody else's entries alone.
 ///
-/// An entry that is missing is called as its siblings of ours are, under its own path.
-pub(super) fn webhooks(found: &Value, wanted: &Value) -> Repair {
+/// An entry that is missing is called as its siblings of ours are, under its own path; without siblings at its Service, if
+/// the `authority` (as in `caBundle`) of the webhook's certificate is known.
+pub(super) fn webhooks(found: &Value, wanted: &Value, authority: Option<&Value>) -> Repair {
     let wanted_entries = entries(wanted);
     let mut result: Vec<Value> =
         entries(found).iter().filter(|entry| !is_surplus(entry, wanted_entries)).cloned().collect();
@@ -32,15 +35,31 @@ pub(super) fn webhooks(found: &Value, wanted: &Value) -> Repair {
     for entry in wanted_entries {
         match result.iter_mut().find(|found| found["name"] == entry["name"]) {
             Some(found) => *found = with_client_config(entry, found["clientConfig"].clone()),
-            None => match &sibling {
-                Some(sibling) => result.push(with_client_config(entry, like(sibling, entry))),
-                None => impossible.push(entry["name"].as_str().unwrap_or_default().to_owned()),
+            None => match (&sibling, authority) {
+                (Some(sibling), _) => result.push(with_client_config(entry, like(sibling, entry))),
+                (None, Some(authority)) => result.push(trusting(entry, authority)),
+                (None, None) => impossible.push(entry["name"].as_str().unwrap_or_default().to_owned()),
             },
         }
     }
     let changed = entries(found) != result;
     let object = changed.then(|| with_field(found, "webhooks", Value::Array(result)));
     Repair { object, impossible }
+}
+
+/// The object with this authority in each entry that is wanted, if one has another.
+pub(super) fn authority(found: &Value, wanted: &Value, authority: &Value) -> Option<Value> {
+    let ours = |entry: &Value| by_name(entries(wanted), entry).is_some();
+    let differs = |entry: &Value| ours(entry) && entry["clientConfig"]["caBundle"] != *authority;
+    let repaired = |entry: &Value| if ours(entry) { trusting(entry, authority) } else { entry.clone() };
+    let repair = || with_field(found, "webhooks", entries(found).iter().map(repaired).collect());
+    entries(found).iter().any(differs).then(repair)
+}
+
+/// The authorities (as in `caBundle`) that the entries found of those wanted name.
+pub(super) fn authorities<'a>(found: &'a Value, wanted: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let ours = entries(found).iter().filter(|entry| by_name(entries(wanted), entry).is_some());
+    ours.map(|entry| &entry["clientConfig"]["caBundle"])
 }
 
 /// The object with the `spec` that is wanted, if it has another one.
@@ -65,6 +84,10 @@ fn by_name<'a>(entries: &'a [Value], like: &Value) -> Option<&'a Value> {
 fn is_surplus(entry: &Value, wanted: &[Value]) -> bool {
     let name = entry["name"].as_str().unwrap_or_default();
     OPTIONAL.contains(&name) && by_name(wanted, entry).is_none()
+}
+
+fn trusting(entry: &Value, authority: &Value) -> Value {
+    with_client_config(entry, with_field(&entry["clientConfig"], "caBundle", authority.clone()))
 }
 
 fn with_client_config(entry: &Value, client_config: Value) -> Value {

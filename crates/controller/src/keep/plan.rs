@@ -1,14 +1,19 @@
 //! What to write next, in which order. Pure.
 //!
+//! The authority of the webhook's certificate comes before everything else, where it is kept: without it every request that is
+//! registered for fails.
+//!
 //! Make before break: a policy and its binding stand before the webhook is sent less, and the webhook is sent more before
 //! they go. Nothing can change both at once, and the API server takes up to a second to enforce a policy.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::objects::{Kind, Target, Wanted};
 use super::{diff, kinds};
+use crate::certificates::Registered;
 
 /// What is known of one object.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +35,10 @@ pub(super) struct State {
     pub(super) answered: BTreeMap<Target, (Value, Value)>,
     /// Whether a policy could not be written. The webhook is sent everything then.
     pub(super) policies_failed: bool,
+    /// The authorities of the webhook's certificate, as in `caBundle`; none as long as that field is somebody else's.
+    pub(super) authority: Option<Value>,
+    /// Whether the authorities are all that is kept.
+    pub(super) only_authority: bool,
 }
 
 /// One write.
@@ -62,6 +71,28 @@ impl State {
         Some(kinds::registered(validating)).filter(|kinds| !kinds.is_empty())
     }
 
+    /// Which authorities our entries name.
+    pub(super) fn registered(&self, wanted: &Wanted) -> Registered {
+        let mut registered = Registered::Nowhere;
+        for (target, wanted) in &wanted.webhooks_alone {
+            let found = match self.seen.get(target) {
+                Some(Seen::Present(found)) => found,
+                Some(Seen::Absent) => continue,
+                Some(Seen::Refused(_)) | None => return Registered::Unclear,
+            };
+            for authority in diff::authorities(found, wanted) {
+                let Ok(ByteString(text)) = serde_json::from_value(authority.clone()) else {
+                    return Registered::Unclear;
+                };
+                match &registered {
+                    Registered::Everywhere(other) if *other != text => return Registered::Unclear,
+                    _ => registered = Registered::Everywhere(text),
+                }
+            }
+        }
+        registered
+    }
+
     fn is_answered(&self, target: &Target, found: &Value, object: &Value) -> bool {
         let known = self.answered.get(target);
         known.is_some_and(|(sent, answer)| *sent == diff::content(object) && *answer == diff::content(found))
@@ -72,6 +103,10 @@ impl State {
 ///
 /// To be asked only when every object is known, and again after each plan that was carried out.
 pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
+    let authorities = authorities(wanted, state);
+    if state.only_authority || !authorities.writes.is_empty() {
+        return authorities;
+    }
     let policies = if state.policies_failed { Plan::default() } else { policies(wanted, state) };
     if !policies.writes.is_empty() {
         return policies;
@@ -85,6 +120,23 @@ pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
         return Plan { writes: surplus, ..plan };
     }
     plan.settle = !surplus.is_empty();
+    plan
+}
+
+fn authorities(wanted: &Wanted, state: &State) -> Plan {
+    let mut plan = Plan::default();
+    let Some(authority) = &state.authority else { return plan };
+    for (target, wanted) in &wanted.webhooks_alone {
+        match state.seen(target) {
+            Seen::Refused(why) => plan.impossible.push(format!("{target} cannot be read: {why}")),
+            Seen::Absent => {}
+            Seen::Present(found) => {
+                let object = diff::authority(found, wanted, authority);
+                let object = object.filter(|object| !state.is_answered(target, found, object));
+                plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+            }
+        }
+    }
     plan
 }
 
@@ -115,7 +167,7 @@ fn webhooks(wanted: &BTreeMap<Target, Value>, state: &State) -> Plan {
                  here; apply the manifests again"
             )),
             Seen::Present(found) => {
-                let repair = diff::webhooks(found, wanted);
+                let repair = diff::webhooks(found, wanted, state.authority.as_ref());
                 let object = repair.object.filter(|object| !state.is_answered(target, found, object));
                 plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
                 plan.impossible.extend(repair.impossible.into_iter().map(|entry| {

@@ -64,7 +64,7 @@ impl Pass {
                 objects.entry(kind).or_insert_with(|| (forest.kind(kind).clone(), 0)).1 += 1;
             }
         };
-        match &plan.objects {
+        match &plan.scope.objects {
             ObjectScope::None => {}
             ObjectScope::Some(keys) => keys.iter().for_each(|key| look(key.kind)),
             ObjectScope::All => {

@@ -9,6 +9,7 @@ mod hierarchy;
 mod namespace_anchors;
 mod namespace_keys;
 
+use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MatchResources, NamedRuleWithOperations, ParamRef, RuleWithOperations,
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, ValidatingAdmissionPolicyBindingSpec,
@@ -29,9 +30,14 @@ pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPol
     ]
 }
 
-/// What puts a policy into force.
-pub(super) fn binding(policy: &ValidatingAdmissionPolicy) -> ValidatingAdmissionPolicyBinding {
+/// What puts a policy into force. The one about copies says of which kinds: manifests leave that out, so that applying them
+/// again changes nothing of it, and until the controller has added it copies of every kind are guarded.
+pub(super) fn binding(
+    policy: &ValidatingAdmissionPolicy,
+    settings: &RegistrationSettings,
+) -> ValidatingAdmissionPolicyBinding {
     let name = policy.metadata.name.clone().unwrap_or_default();
+    let is_about_copies = name == names::policies::COPIES;
     let has_params = policy.spec.as_ref().is_some_and(|spec| spec.param_kind.is_some());
     ValidatingAdmissionPolicyBinding {
         metadata: named(&name),
@@ -44,7 +50,7 @@ pub(super) fn binding(policy: &ValidatingAdmissionPolicy) -> ValidatingAdmission
                 ..ParamRef::default()
             }),
             validation_actions: Some(vec!["Deny".to_owned()]),
-            match_resources: None,
+            match_resources: is_about_copies.then(|| copies::kinds(settings)),
         }),
     }
 }
@@ -66,19 +72,24 @@ impl Policy {
             spec: Some(ValidatingAdmissionPolicySpec {
                 failure_policy: Some("Fail".to_owned()),
                 match_conditions: Some(self.conditions),
-                match_constraints: Some(MatchResources {
-                    match_policy: Some("Equivalent".to_owned()),
-                    namespace_selector: Some(LabelSelector::default()),
-                    object_selector: Some(LabelSelector::default()),
-                    resource_rules: Some(self.rules.into_iter().map(of_any_name).collect()),
-                    exclude_resource_rules: None,
-                }),
+                match_constraints: Some(about(self.rules)),
                 validations: Some(self.validations),
                 variables: unless_empty(self.variables),
                 ..ValidatingAdmissionPolicySpec::default()
             }),
             status: None,
         }
+    }
+}
+
+/// Everything that the rules are about, wherever it is.
+fn about(rules: Vec<RuleWithOperations>) -> MatchResources {
+    MatchResources {
+        match_policy: Some("Equivalent".to_owned()),
+        namespace_selector: Some(LabelSelector::default()),
+        object_selector: Some(LabelSelector::default()),
+        resource_rules: Some(rules.into_iter().map(of_any_name).collect()),
+        exclude_resource_rules: None,
     }
 }
 

@@ -49,7 +49,10 @@ impl Served {
 
     /// The resource that an entry means. A plural counts before a singular, and that before a short name; without a group, the
     /// core group counts before all others, of which only one may have the name.
-    pub(super) fn named(&self, entry: &Entry) -> Result<&ServedKind, (Fault, String)> {
+    ///
+    /// # Errors
+    /// What is wrong with the name, as a clause.
+    pub fn named(&self, entry: &Entry) -> Result<&ServedKind, (Fault, String)> {
         let name = entry.resource.to_ascii_lowercase();
         let is_meant = |it: &&ServedKind| entry.group.is_empty() || it.kind.group == entry.group;
         let by_name: [&dyn Fn(&ServedKind) -> bool; 3] =

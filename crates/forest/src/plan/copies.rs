@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use super::{Action, Content, wanted_label};
 use crate::condition::Halt;
-use crate::object::{Object, Source};
+use crate::exceptions::Withheld;
+use crate::object::{Copy, Object, Source};
 use crate::store::Failure;
 use crate::tree::Id;
-use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream};
+use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream, Version};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -26,9 +27,7 @@ pub(super) struct Changes {
 /// left as it is, and so are the kinds whose objects are not all known. One that is halted is frozen, but for what came
 /// from a parent that is gone.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
-    let node = forest.tree.node(id);
-    let going = node.namespace.as_ref().is_none_or(|seen| seen.terminating);
-    if *scope == ObjectScope::None || going || !node.managed || !forest.is_configured() {
+    if *scope == ObjectScope::None || !forest.is_configured() {
         return Changes::default();
     }
     let synced: BTreeSet<KindId> = forest
@@ -40,16 +39,14 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
         .collect();
     let is_known = |key: &ObjectKey| synced.contains(&key.kind);
     let mut changes = Changes::default();
-    if let Some(root) = forest.tree.halted_root(id) {
-        let is_meant = |key: &ObjectKey| is_known(key) && scope.includes(key);
-        let parent_is_missing = matches!(forest.tree.own_halt(root), Some(Halt::ParentMissing(_)));
-        changes.frozen(forest, id, parent_is_missing, is_meant);
-        return changes;
-    }
-    let mut above = forest.tree.ancestry(id).path;
-    above.remove(0);
-    above.reverse();
-    let place = Place { forest, id, above };
+    let place = match reach(forest, id) {
+        Reach::None => return changes,
+        Reach::Frozen { forsakes, .. } => {
+            changes.frozen(forest, id, forsakes, |key| is_known(key) && scope.includes(key));
+            return changes;
+        }
+        Reach::Full(place) => place,
+    };
     for key in place.keys(scope).into_iter().filter(is_known) {
         changes.add(&place, key);
     }
@@ -60,8 +57,52 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     changes
 }
 
+/// How far propagation reaches into a namespace.
+pub(crate) enum Reach<'a> {
+    /// It is unmanaged, unknown or going away, and left as it is.
+    None,
+    /// It is frozen, because this namespace is halted, which is itself or above it. If that one's parent is missing, copies
+    /// whose source went with its namespace go all the same.
+    Frozen { root: Id, forsakes: bool },
+    /// Everything follows from what is above.
+    Full(Place<'a>),
+}
+
+/// How far propagation reaches into this namespace.
+pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
+    let node = forest.tree.node(id);
+    if !node.managed || node.namespace.as_ref().is_none_or(|seen| seen.terminating) {
+        return Reach::None;
+    }
+    match forest.tree.halted_root(id) {
+        Some(root) => Reach::Frozen {
+            root,
+            forsakes: matches!(forest.tree.own_halt(root), Some(Halt::ParentMissing(_))),
+        },
+        None => Reach::Full(Place::of(forest, id)),
+    }
+}
+
+/// Whether the source of a copy went with its namespace.
+pub(crate) fn is_forsaken(forest: &Forest, copy: &Copy) -> bool {
+    let source = forest.tree.id(&copy.inherited_from);
+    source.is_none_or(|source| forest.tree.node(source).namespace.is_none()) && !copy.terminating
+}
+
+/// What is to be made of one object in a namespace that is not frozen.
+pub(crate) enum Decision<'a> {
+    /// Nothing: it is as it should be, is not there and should not be, or is going.
+    Leave,
+    /// The copy goes.
+    Delete(&'a Version),
+    /// The object is left alone, though the one from this namespace should be in its place.
+    Report(&'a Name),
+    /// The copy of the one from this namespace is written.
+    Write(&'a Name, &'a Source),
+}
+
 /// A namespace and what is above it, the root first.
-struct Place<'a> {
+pub(crate) struct Place<'a> {
     forest: &'a Forest,
     id: Id,
     above: Vec<Id>,
@@ -82,14 +123,48 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The source that this object should be a copy of: the top-most eligible one.
-    fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
-        self.above.iter().find_map(|id| {
-            let source = self.forest.objects.source(*id, key)?;
-            let label = |label: &str| wanted_label(self.forest, self.id, label);
-            let goes = source.goes_to(self.forest.kind_settings(key.kind)?, &key.name, &label).is_ok();
-            goes.then(|| (self.forest.tree.name(*id), source))
+    /// The namespace, whatever its state.
+    pub(crate) fn of(forest: &'a Forest, id: Id) -> Self {
+        let mut above = forest.tree.ancestry(id).path;
+        above.remove(0);
+        above.reverse();
+        Self { forest, id, above }
+    }
+
+    /// The sources of this name above, top-most first, each with why it does not come here.
+    pub(crate) fn candidates(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Iterator<Item = (&'a Name, &'a Source, Result<(), Withheld>)> {
+        let (forest, here) = (self.forest, self.id);
+        let settings = forest.kind_settings(key.kind);
+        self.above.iter().filter_map(move |id| {
+            let source = forest.objects.source(*id, key)?;
+            let label = |label: &str| wanted_label(forest, here, label);
+            Some((forest.tree.name(*id), source, source.goes_to(settings?, &key.name, &label)))
         })
+    }
+
+    /// What is to be made of this object: it should be a copy of the top-most eligible source.
+    pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
+        let source = self.source(key);
+        match (source, self.object(key)) {
+            (_, Some(object)) if object.is_terminating() => Decision::Leave,
+            (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
+            (None, _) => Decision::Leave,
+            (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
+                Decision::Leave
+            }
+            (Some((namespace, _)), Some(Object::Source(_))) if self.reports_conflicts(key) => {
+                Decision::Report(namespace)
+            }
+            (Some((namespace, source)), _) => Decision::Write(namespace, source),
+        }
+    }
+
+    fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
+        let (namespace, source, _) = self.candidates(key).find(|(_, _, goes)| goes.is_ok())?;
+        Some((namespace, source))
     }
 
     fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
@@ -111,22 +186,11 @@ impl<'a> Place<'a> {
 }
 
 impl Changes {
-    /// Where a parent is missing, copies whose source went with its namespace go too, although everything else here is
-    /// frozen. What could not be written before is not to be written now.
-    fn frozen(
-        &mut self,
-        forest: &Forest,
-        id: Id,
-        parent_is_missing: bool,
-        is_meant: impl Fn(&ObjectKey) -> bool,
-    ) {
-        let is_gone = |name: &Name| {
-            forest.tree.id(name).is_none_or(|source| forest.tree.node(source).namespace.is_none())
-        };
+    /// Nothing is written where everything is frozen, but for copies that are forsaken. What could not be written before is
+    /// not to be written now.
+    fn frozen(&mut self, forest: &Forest, id: Id, forsakes: bool, is_meant: impl Fn(&ObjectKey) -> bool) {
         let forsaken = |key: &ObjectKey| match forest.objects.get(id, key) {
-            Some(Object::Copy(copy)) if parent_is_missing => {
-                (is_gone(&copy.inherited_from) && !copy.terminating).then(|| copy.version.clone())
-            }
+            Some(Object::Copy(copy)) if forsakes && is_forsaken(forest, copy) => Some(copy.version.clone()),
             _ => None,
         };
         for (key, _) in forest.objects.within(id).filter(|(key, _)| is_meant(key)) {
@@ -139,21 +203,15 @@ impl Changes {
     }
 
     fn add(&mut self, place: &Place<'_>, key: ObjectKey) {
-        match (place.source(&key), place.object(&key)) {
-            (_, Some(object)) if object.is_terminating() => self.nothing(place, key),
-            (None, Some(Object::Copy(copy))) => {
-                let version = copy.version.clone();
+        match place.decide(&key) {
+            Decision::Leave => self.nothing(place, key),
+            Decision::Delete(version) => {
+                let version = version.clone();
                 self.file(place.forest, Action::Delete { key, version });
             }
-            (None, _) => self.nothing(place, key),
-            (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
-                self.nothing(place, key);
-            }
-            (Some((namespace, _)), Some(Object::Source(_))) if place.reports_conflicts(&key) => {
-                self.conflict(place, key, namespace);
-            }
-            (Some((namespace, source)), existing) => {
-                match write(key.clone(), (namespace, source), existing) {
+            Decision::Report(namespace) => self.conflict(place, key, namespace),
+            Decision::Write(namespace, source) => {
+                match write(key.clone(), (namespace, source), place.object(&key)) {
                     Some(action) => self.file(place.forest, action),
                     None => self.unread.push((namespace.clone(), key)),
                 }

@@ -496,7 +496,9 @@ fn a_plan_looks_no_further_than_its_scope() {
     let all = lines(&plan(&forest, "child", &Scope::whole()));
     assert_eq!(all.last().map(String::as_str), Some("both create r2 from other"), "{all:?}");
     for (scope, _) in &cases[1..] {
-        assert_eq!(lines(&plan(&forest, "child", scope)), all, "{scope:?}");
+        let plan = plan(&forest, "child", scope);
+        assert_eq!(lines(&plan), all, "{scope:?}");
+        assert_eq!(plan.scope, Scope::whole(), "what fails of it is to be tried again as far");
     }
 }
 

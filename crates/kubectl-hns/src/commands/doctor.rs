@@ -4,6 +4,7 @@
 
 mod installation;
 mod rights;
+mod settings;
 mod trees;
 
 use clap::Args;
@@ -82,8 +83,9 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let mut findings = installation::check(session, &arguments.installation, Timestamp::now()).await;
+    findings.push(settings::check(session, &arguments.installation).await);
     findings.extend(rights::check(session, &arguments.installation).await);
-    findings.extend(trees::check(session).await);
+    findings.extend(trees::check(session, &arguments.installation).await);
     let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
     match arguments.output {
         None => terminal.print(&text(&findings, terminal.paint)),

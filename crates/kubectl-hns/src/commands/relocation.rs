@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use forest::Name;
-use hns_api::{KeyValue, annotations, labels};
+use hns_api::{KeyValue, annotations, labels, names};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -325,7 +325,7 @@ pub(super) async fn progress(
 ) -> Result<Progress, Failure> {
     let failed = |problem: Problem| Failure::because("the new place cannot be looked at", &problem);
     let hierarchies = hierarchy::api(session, name);
-    let object = session.call(hierarchies.get_opt(hns_api::names::HIERARCHY_CONFIGURATION)).await;
+    let object = session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await;
     let object = object.map_err(failed)?;
     let present = object.as_ref().map(hierarchy::spec).unwrap_or_default().parent;
     if present.as_deref() != parent {
@@ -397,9 +397,9 @@ pub(super) async fn copies(
         *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];
         return Ok(Progress::Done);
     }
-    let objects = Objects::read(session, &evidence).await?;
-    notes.clone_from(&objects.notes);
     let tree = BTreeSet::from_iter(below(&evidence.forest(), name));
+    let objects = Objects::read(session, evidence, names::DEFAULT_NAMESPACE).await?;
+    *notes = objects.notes().to_vec();
     let wrong = objects.wrong(&tree);
     let Some(first) = wrong.first() else { return Ok(Progress::Done) };
     let missing = format!("{} {} in {}", first.resource, first.name, first.namespace);

@@ -2,12 +2,15 @@
 
 use clap::{Args, ValueEnum};
 use forest::Name;
+use hns_api::names;
 
-use crate::evidence::{self, Evidence};
+use crate::evidence;
 use crate::flags::Switch;
 use crate::format::{self, render};
 use crate::picture::{self, Node, dot, mermaid, svg, text};
 use crate::session::Session;
+use crate::subject::Subject;
+use crate::whereabouts::Whereabouts;
 use crate::{Failure, Terminal};
 
 /// Draw the hierarchy below namespaces.
@@ -24,6 +27,14 @@ pub(crate) struct Arguments {
     #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     all_namespaces: Option<Switch>,
+
+    /// Mark where this object is the source, where it has arrived, and where it was stopped, and why; as in secret/registry.
+    #[arg(long, value_name = "KIND/NAME")]
+    show_copies: Option<Subject>,
+
+    /// The namespace that hns is installed in, whose settings say what is propagated.
+    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE, requires = "show_copies")]
+    installation: String,
 
     /// Draw it in this form.
     #[arg(short, long, value_name = "FORMAT")]
@@ -60,36 +71,42 @@ pub(crate) async fn run(
     // Where all are wanted and may not be listed, there is at least one's own namespace.
     let own = [session.namespace.clone()];
     let asked = &arguments.roots;
-    let evidence = match (asked.is_empty(), evidence::read(session, asked).await?) {
-        (true, seen) if !seen.notes.is_empty() => evidence::read(session, &own).await?,
+    let read = async |starts: &[String]| match arguments.show_copies {
+        Some(_) => evidence::surroundings(session, starts).await,
+        None => evidence::read(session, starts).await,
+    };
+    let evidence = match (asked.is_empty(), read(asked).await?) {
+        (true, seen) if !seen.is_whole => read(&own).await?,
         (_, seen) => seen,
     };
-    let everything = asked.is_empty() && evidence.notes.is_empty();
+    let everything = asked.is_empty() && evidence.is_whole;
     let roots: Vec<Name> = match (everything, asked.is_empty()) {
         (true, _) => picture::roots(&evidence),
         (false, true) => own.iter().map(|it| Name::from(&**it)).collect(),
         (false, false) => asked.iter().map(|it| Name::from(&**it)).collect(),
     };
-    terminal.print(&drawn(&evidence, &roots, arguments.output, terminal)?);
-    for note in &evidence.notes {
+    let (trees, notes) = match &arguments.show_copies {
+        None => (picture::grow(&evidence, &roots), evidence.notes),
+        Some(subject) => {
+            let asked = (subject, &*arguments.installation);
+            let whereabouts = Whereabouts::look(session, asked, evidence, &roots).await?;
+            (picture::marked(&whereabouts, &roots), whereabouts.loaded.notes)
+        }
+    };
+    terminal.print(&drawn(&trees, arguments.output, terminal)?);
+    for note in &notes {
         terminal.note(note);
     }
     Ok(())
 }
 
-fn drawn(
-    evidence: &Evidence,
-    roots: &[Name],
-    form: Option<Form>,
-    terminal: &Terminal,
-) -> Result<String, Failure> {
-    let trees = picture::grow(evidence, roots);
+fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> Result<String, Failure> {
     let names = || trees.iter().flat_map(Node::all).map(|it| format!("namespace/{}", it.name));
     match form {
-        None => Ok(text::draw(&trees, terminal.paint)),
-        Some(Form::Dot) => Ok(dot::draw(&trees)),
-        Some(Form::Mermaid) => Ok(mermaid::draw(&trees)),
-        Some(Form::Svg) => Ok(svg::draw(&trees)),
+        None => Ok(text::draw(trees, terminal.paint)),
+        Some(Form::Dot) => Ok(dot::draw(trees)),
+        Some(Form::Mermaid) => Ok(mermaid::draw(trees)),
+        Some(Form::Svg) => Ok(svg::draw(trees)),
         Some(Form::Json) => render(format::Format::Json, &serde_json::json!({ "trees": trees }), names()),
         Some(Form::Yaml) => render(format::Format::Yaml, &serde_json::json!({ "trees": trees }), names()),
         Some(Form::Name) => render(format::Format::Name, &(), names()),

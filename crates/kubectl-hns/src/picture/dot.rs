@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Health, Node};
+use super::Node;
 use crate::lines::Lines;
 
 /// A digraph: one node a namespace, one edge from each parent to each child.
@@ -29,15 +29,19 @@ fn add<'a>(
 ) {
     if seen.insert(&node.name) {
         let style = if node.subnamespace { ", style=\"rounded,filled,dashed\"" } else { "" };
-        let fill = match node.health() {
-            Health::Well => "",
-            Health::Complaining => ", fillcolor=\"#fff3cd\"",
-            Health::Halted => ", fillcolor=\"#f8d7da\"",
+        let fill = match node.class() {
+            None => "",
+            Some("halted") => ", fillcolor=\"#f8d7da\"",
+            Some("source") => ", fillcolor=\"#cfe2ff\"",
+            Some("copy") => ", fillcolor=\"#d1e7dd\"",
+            Some(_) => ", fillcolor=\"#fff3cd\"",
         };
-        let tooltip: Vec<String> = node.conditions.iter().map(super::Shown::line).collect();
+        let remarks = node.remarks();
         let tooltip =
-            if tooltip.is_empty() { String::new() } else { format!(", tooltip={:?}", tooltip.join("; ")) };
-        text.line(format!("  {:?} [label={:?}{style}{fill}{tooltip}];", node.name, node.name));
+            if remarks.is_empty() { String::new() } else { format!(", tooltip={:?}", remarks.join("; ")) };
+        let mark = node.object.as_ref().map(|mark| format!("\n{}", mark.label())).unwrap_or_default();
+        let label = format!("{}{mark}", node.name);
+        text.line(format!("  {:?} [label={label:?}{style}{fill}{tooltip}];", node.name));
     }
     for child in &node.children {
         edges.insert((&node.name, &child.name));
@@ -47,9 +51,10 @@ fn add<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::grow;
+    use super::super::{grow, marked};
     use super::*;
     use crate::evidence::tests::sketch;
+    use crate::whereabouts::tests::whereabouts;
 
     #[test]
     fn nodes_and_edges_stand_once() {
@@ -65,5 +70,15 @@ mod tests {
         ] {
             assert_eq!(text.matches(line).count(), times, "{line}\n{text}");
         }
+    }
+
+    #[test]
+    fn an_object_is_named_in_the_nodes() {
+        let all = whereabouts(&["a", "b < a"], &[("a", "", "!b")]);
+        let text = draw(&marked(&all, &["a".into()]));
+        assert!(text.contains("  \"a\" [label=\"a\\nsource\", fillcolor=\"#cfe2ff\"];\n"), "{text}");
+        let stopped =
+            "[label=\"b\\nstopped\", fillcolor=\"#fff3cd\", tooltip=\"the one in a does not come here";
+        assert!(text.contains(stopped), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Health, Node};
+use super::Node;
 use crate::lines::Lines;
 
 /// A flowchart: one node a namespace, one arrow from each parent to each child.
@@ -19,6 +19,10 @@ pub(crate) fn draw(trees: &[Node]) -> String {
     text.push_str("  classDef sub stroke-dasharray: 4 3\n");
     text.push_str("  classDef complaining fill:#fff3cd,stroke:#997404\n");
     text.push_str("  classDef halted fill:#f8d7da,stroke:#b02a37\n");
+    if chart.marked {
+        text.push_str("  classDef source fill:#cfe2ff,stroke:#0a58ca\n");
+        text.push_str("  classDef copy fill:#d1e7dd,stroke:#146c43\n");
+    }
     text
 }
 
@@ -28,6 +32,8 @@ struct Chart<'a> {
     /// Names may be words of Mermaid's own, so nodes are numbered.
     ids: BTreeMap<&'a str, String>,
     edges: BTreeSet<(String, String)>,
+    /// Whether an object is shown in one of the nodes.
+    marked: bool,
 }
 
 impl<'a> Chart<'a> {
@@ -46,11 +52,11 @@ impl<'a> Chart<'a> {
         }
         let id = format!("n{}", self.ids.len() + 1);
         let sub = if node.subnamespace { ":::sub" } else { "" };
-        self.nodes.line(format!("  {id}[\"{}\"]{sub}", node.name));
-        match node.health() {
-            Health::Well => {}
-            Health::Complaining => self.nodes.line(format!("  class {id} complaining")),
-            Health::Halted => self.nodes.line(format!("  class {id} halted")),
+        let mark = node.object.as_ref().map(|mark| format!("<br/>{}", mark.label())).unwrap_or_default();
+        self.nodes.line(format!("  {id}[\"{}{mark}\"]{sub}", node.name));
+        if let Some(class) = node.class() {
+            self.marked |= node.object.is_some();
+            self.nodes.line(format!("  class {id} {class}"));
         }
         self.ids.insert(&node.name, id.clone());
         id
@@ -59,9 +65,10 @@ impl<'a> Chart<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grow;
+    use super::super::{grow, marked};
     use super::*;
     use crate::evidence::tests::sketch;
+    use crate::whereabouts::tests::whereabouts;
 
     #[test]
     fn a_chart_of_a_tree() {
@@ -77,5 +84,20 @@ flowchart LR
   n2 --> n3
 ";
         assert!(text.starts_with(wanted), "{text}");
+    }
+
+    #[test]
+    fn an_object_is_named_in_the_nodes() {
+        let all = whereabouts(&["a", "b < a", "c < b"], &[("a", "", "!c"), ("b", "a", "")]);
+        let text = draw(&marked(&all, &["a".into()]));
+        for line in [
+            "n1[\"a<br/>source\"]",
+            "class n2 copy",
+            "n3[\"c<br/>stopped\"]",
+            "class n3 complaining",
+            "classDef copy ",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The trees as a picture of their own: boxes from left to right, readable on light and dark pages, without any script.
 
-use super::{Health, Node};
+use super::Node;
 use crate::lines::Lines;
 
 /// Width of a letter of the monospaced font, and the sizes of everything else, in pixels.
@@ -20,6 +20,11 @@ rect{fill:#f6f8fa;stroke:#57606a}\
 path{fill:none;stroke:#8c959f}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22;stroke:#8b949e}\
 .complaining{fill:#332701;stroke:#ffda6a}.halted{fill:#2c0b0e;stroke:#ea868f}path{stroke:#6e7681}}";
+
+/// The same for boxes that say what an object is in them.
+const MARKS: &str = "\
+.source{fill:#cfe2ff;stroke:#0a58ca}.copy{fill:#d1e7dd;stroke:#146c43}\
+@media(prefers-color-scheme:dark){.source{fill:#031633;stroke:#6ea8fe}.copy{fill:#051b11;stroke:#75b798}}";
 
 /// One picture of all trees, one below the other.
 pub(crate) fn draw(trees: &[Node]) -> String {
@@ -41,16 +46,19 @@ pub(crate) fn draw(trees: &[Node]) -> String {
         layout.place(tree, 0);
     }
     let (width, height) = (left - GAP + MARGIN, layout.rows * ROW + 2.0 * MARGIN - (ROW - HEIGHT));
+    let marks = if trees.iter().flat_map(Node::all).any(|it| it.object.is_some()) { MARKS } else { "" };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
          viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" aria-label=\"hierarchy of namespaces\">\n\
-         <style>{STYLE}</style>\n{}{}</svg>\n",
+         <style>{STYLE}{marks}</style>\n{}{}</svg>\n",
         layout.lines, layout.boxes
     )
 }
 
 fn label(node: &Node) -> String {
-    if node.subnamespace { format!("[s] {}", node.name) } else { node.name.clone() }
+    let mark = node.object.as_ref().map(|mark| format!(": {}", mark.label())).unwrap_or_default();
+    let sub = if node.subnamespace { "[s] " } else { "" };
+    format!("{sub}{}{mark}", node.name)
 }
 
 /// The width of each column: that of its widest box.
@@ -100,14 +108,10 @@ impl Layout {
         if node.subnamespace {
             classes.push("sub");
         }
-        match node.health() {
-            Health::Well => {}
-            Health::Complaining => classes.push("complaining"),
-            Health::Halted => classes.push("halted"),
-        }
+        classes.extend(node.class());
         let class =
             if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
-        let titles: Vec<String> = node.conditions.iter().map(|it| escaped(&it.line())).collect();
+        let titles: Vec<String> = node.remarks().iter().map(|it| escaped(it)).collect();
         let title =
             if titles.is_empty() { String::new() } else { format!("<title>{}</title>", titles.join("\n")) };
         let (top, text_left, text_top) = (middle - HEIGHT / 2.0, left + PADDING, middle + 4.5);
@@ -125,9 +129,10 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grow;
+    use super::super::{grow, marked};
     use super::*;
     use crate::evidence::tests::sketch;
+    use crate::whereabouts::tests::whereabouts;
 
     #[test]
     fn every_namespace_has_a_box_and_every_edge_a_line() {
@@ -158,5 +163,16 @@ mod tests {
             let same_column = (pair[0].0 - pair[1].0).abs() < 0.1;
             assert!(!same_column || pair[1].1 - pair[0].1 >= HEIGHT, "{pair:?}");
         }
+    }
+
+    #[test]
+    fn an_object_is_named_in_the_boxes() {
+        let all = whereabouts(&["a", "b < a"], &[("a", "", "!b")]);
+        let text = draw(&marked(&all, &["a".into()]));
+        assert!(text.contains("class=\"source\"") && text.contains(">a: source</text>"), "{text}");
+        assert!(
+            text.contains("<title>the one in a does not come here") && text.contains(">b: stopped</text>")
+        );
+        assert!(!draw(&grow(&sketch(&["a"]), &["a".into()])).contains(".source"), "no style without use");
     }
 }

@@ -3,6 +3,7 @@
 use super::{Health, Node};
 use crate::lines::Lines;
 use crate::terminal::{Ink, Paint};
+use crate::whereabouts::Mark;
 
 /// The trees, what the mark of subnamespaces means if there is one, and the conditions that the numbers stand for.
 pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
@@ -40,8 +41,10 @@ impl Drawing {
         let marked = marked && node.subnamespace;
         self.marked |= marked;
         let mark = if marked { self.paint.ink(Ink::Faint, "[s]") + " " } else { String::new() };
+        let name = format!("{mark}{}", node.name);
+        let object = node.object.as_ref().map(|it| self.object(it)).unwrap_or_default();
         let ink = match node.health() {
-            Health::Well => return format!("{mark}{}", node.name),
+            Health::Well => return name + &object,
             Health::Complaining => Ink::Warm,
             Health::Halted => Ink::Bad,
         };
@@ -50,7 +53,16 @@ impl Drawing {
         numbers.dedup();
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
         let notes = self.paint.ink(ink, &format!("({})", numbers.join(",")));
-        format!("{mark}{} {notes}", node.name)
+        format!("{name} {notes}{object}")
+    }
+
+    /// What an object is here, and why, unless that goes without saying.
+    fn object(&self, mark: &Mark) -> String {
+        let label = self.paint.ink(mark.state.ink(), &mark.label());
+        match &mark.why {
+            Some(why) if mark.needs_a_reason() => format!(" [{label}: {why}]"),
+            _ => format!(" [{label}]"),
+        }
     }
 
     fn number(&mut self, text: &str) -> usize {
@@ -78,9 +90,10 @@ impl Drawing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::grow;
+    use super::super::{grow, marked};
     use super::*;
     use crate::evidence::tests::sketch;
+    use crate::whereabouts::tests::whereabouts;
 
     fn drawn(lines: &[&str], roots: &[&str]) -> String {
         let roots: Vec<_> = roots.iter().map(|root| (*root).into()).collect();
@@ -142,5 +155,27 @@ Conditions:
             plain = plain.replace(code, "");
         }
         assert_eq!(plain, draw(&trees, Paint::NONE));
+    }
+
+    #[test]
+    fn an_object_is_shown_where_it_is_and_where_it_was_stopped() {
+        let lines = ["acme", "dev < acme ! BadConfiguration (X): x", "[s] web < dev", "old < acme", "other"];
+        let all = whereabouts(&lines, &[("acme", "", "!old"), ("dev", "acme", "")]);
+        let text = draw(&marked(&all, &["acme".into(), "other".into()]), Paint::NONE);
+        let wanted = "\
+acme [source]
+├── dev (1) [copy of acme]
+│   └── [s] web [not there yet: the one in acme comes here, for its kind is in mode Propagate and its annotation \
+propagate.hnc.x-k8s.io/treeSelect lets it through]
+└── old [stopped: the one in acme does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
+the namespace]
+other
+
+[s] indicates subnamespaces
+
+Conditions:
+1) BadConfiguration (X): x
+";
+        assert_eq!(text, wanted);
     }
 }

@@ -5,14 +5,13 @@
 
 use std::{collections::BTreeSet, ffi::OsString};
 
-use clap::{ArgMatches, Args as _, Command};
+use clap::{Arg, ArgMatches, Args as _, Command};
 
 use super::{LeaderElectionArgs, Stop, WebhookServerArgs, values};
 
 /// Flags of HNC's manager that ask for something hns does in another way, or not at all.
 const MEANINGLESS: &[(&str, Shape)] = &[
     ("cert-restart-on-secret-refresh", Shape::Boolean),
-    ("enable-internal-cert-management", Shape::Boolean),
     ("enable-leader-election", Shape::Boolean),
     ("enable-stackdriver", Shape::Boolean),
     ("enable-test-log", Shape::Boolean),
@@ -149,11 +148,16 @@ fn shape_in(command: &Command, name: &str) -> Option<Shape> {
     let arg = command.get_arguments().find(|arg| arg.get_long() == Some(name))?;
     Some(if !arg.get_action().takes_values() {
         Shape::Switch
-    } else if arg.get_num_args().is_some_and(|count| count.min_values() == 0) {
+    } else if is_boolean(arg) {
         Shape::Boolean
     } else {
         Shape::Value
     })
+}
+
+/// Whether a flag that takes values may stand without one.
+pub(super) fn is_boolean(arg: &Arg) -> bool {
+    arg.get_num_args().is_some_and(|count| count.min_values() == 0)
 }
 
 /// Whether an ignored flag was given in order to switch something off.

@@ -72,15 +72,29 @@ pub(super) fn host(value: &str) -> Result<String, String> {
 
 /// A duration as Go writes it (`1m30s`, `500ms`), or a plain number of seconds; at most an hour.
 pub(super) fn duration(value: &str) -> Result<Duration, String> {
+    match seconds(value)? {
+        seconds if (0.0..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected a duration between 0 and 1h".to_owned()),
+    }
+}
+
+/// The same, up to a hundred years.
+pub(super) fn long_duration(value: &str) -> Result<Duration, String> {
+    match seconds(value)? {
+        seconds if (0.0..=100.0 * 8760.0 * 3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected a duration between 0 and 876000h".to_owned()),
+    }
+}
+
+fn seconds(value: &str) -> Result<f64, String> {
     let wrong = || "expected a duration such as 8s, 500ms or 1m30s".to_owned();
-    let mut seconds = 0.0;
-    let mut rest = value;
     if let Ok(plain) = value.parse::<f64>() {
-        seconds = plain;
-        rest = "";
-    } else if value.is_empty() {
+        return Ok(plain);
+    }
+    if value.is_empty() {
         return Err(wrong());
     }
+    let (mut seconds, mut rest) = (0.0, value);
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
         let (number, unit) = rest.split_at(digits);
@@ -90,10 +104,7 @@ pub(super) fn duration(value: &str) -> Result<Duration, String> {
         seconds += number * unit_in_seconds(unit).ok_or_else(wrong)?;
         rest = next;
     }
-    if !(0.0..=3600.0).contains(&seconds) {
-        return Err("expected a duration between 0 and 1h".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
+    Ok(seconds)
 }
 
 fn unit_in_seconds(unit: &str) -> Option<f64> {

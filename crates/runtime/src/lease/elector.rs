@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::{
-    LEASE_DURATION, Phase, RENEW_DEADLINE, REQUEST_TIMEOUT, RETRY_PERIOD, Shared,
+    LEASE_DURATION, Phase, Shared, Timing,
     decide::{Decision, Seen, decide},
 };
 
@@ -31,6 +31,7 @@ pub(super) struct Elector {
     api: Api<Lease>,
     name: String,
     identity: String,
+    timing: Timing,
     shared: Arc<Shared>,
     phase: watch::Sender<Phase>,
     /// The Lease as last read or written, and when this version of it was first seen.
@@ -51,12 +52,11 @@ enum Attempt {
 impl Elector {
     pub(super) fn new(
         api: Api<Lease>,
-        name: String,
-        identity: String,
+        (name, identity, timing): (String, String, Timing),
         shared: Arc<Shared>,
         phase: watch::Sender<Phase>,
     ) -> Self {
-        Self { api, name, identity, shared, phase, seen: None, complained: None }
+        Self { api, name, identity, timing, shared, phase, seen: None, complained: None }
     }
 
     pub(super) async fn run(mut self) {
@@ -73,9 +73,10 @@ impl Elector {
     async fn hold(&mut self) {
         loop {
             let began = Instant::now();
-            let mut next = began + RETRY_PERIOD;
+            let mut next = began + self.timing.retry_period;
             let valid_until = self.valid_until();
-            let limit = (began + REQUEST_TIMEOUT).min(valid_until.unwrap_or(began + REQUEST_TIMEOUT));
+            let limit = began + self.timing.request_timeout();
+            let limit = limit.min(valid_until.unwrap_or(limit));
             match timeout_at(limit, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => self.held(began),
                 Ok(Ok(Attempt::Refused(until))) => {
@@ -116,7 +117,7 @@ impl Elector {
             // Too late: others were told that this replica does not lead.
             return;
         }
-        *valid_until = Some(began + RENEW_DEADLINE);
+        *valid_until = Some(began + self.timing.renew_deadline);
         drop(valid_until);
         let before = self.phase.send_replace(Phase::Leading);
         if before == Phase::Following {
@@ -189,7 +190,7 @@ impl Elector {
             spec.acquire_time = Some(now.clone());
         }
         spec.holder_identity = Some(self.identity.clone());
-        spec.lease_duration_seconds = Some(in_seconds(LEASE_DURATION));
+        spec.lease_duration_seconds = Some(in_seconds(self.timing.lease_duration));
         spec.renew_time = Some(now);
         lease
     }
@@ -209,7 +210,7 @@ impl Elector {
         }
         // Nobody here acts any more, whatever becomes of the Lease.
         self.phase.send_replace(Phase::Ended);
-        let deadline = Instant::now() + RETRY_PERIOD;
+        let deadline = Instant::now() + self.timing.retry_period;
         match timeout_at(deadline, self.try_give_back()).await {
             Ok(Ok(())) => tracing::info!(lease = self.name, "lease given back"),
             Ok(Err(error)) => self.complain(error.to_string()),

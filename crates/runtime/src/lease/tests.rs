@@ -97,7 +97,7 @@ impl Server {
     fn replica(&self, identity: &str) -> (Leadership, Line) {
         let line = Line::default();
         let client = self.client(&line);
-        let leadership = Leadership::seek(client, "hnc-system", NAME, identity.to_owned());
+        let leadership = Leadership::seek(client, "hnc-system", NAME, identity.to_owned(), Timing::default());
         (leadership, line)
     }
 }

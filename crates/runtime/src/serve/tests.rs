@@ -69,10 +69,10 @@ impl Running {
             let pair = Pair::new();
             pair.write(directory.path());
             let path = directory.path().to_owned();
-            let certificate = ServingCertificate::new(path, &Registry::new()).unwrap();
+            let certificate = ServingCertificate::new(&Registry::new()).unwrap();
             let condition = Readiness::new().condition("certificate", "");
             let following = certificate.clone();
-            tokio::spawn(async move { following.follow(condition).await });
+            tokio::spawn(async move { following.follow_directory(&path, condition).await });
             certificate.loaded().await;
             let tls = certificate.server_config().unwrap();
             (Server::https(listener, tls, limits), Some(pair))

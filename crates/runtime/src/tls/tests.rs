@@ -2,9 +2,9 @@ use std::{
     fs,
     future::Future,
     os::unix::fs::symlink,
-    path::Path,
+    path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
@@ -112,13 +112,13 @@ struct Echo {
 
 impl Echo {
     async fn new(directory: PathBuf) -> Self {
-        let certificate = ServingCertificate::new(directory, &Registry::new()).unwrap();
+        let certificate = ServingCertificate::new(&Registry::new()).unwrap();
         let readiness = Readiness::new();
         let condition = readiness.condition("certificate", "not read yet");
         let following = certificate.clone();
         tokio::spawn(async move {
             let period = Duration::from_millis(10);
-            following.follow_every(period, condition).await
+            following.follow_every(period, &directory, condition).await
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

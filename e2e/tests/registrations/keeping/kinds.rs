@@ -33,10 +33,11 @@ async fn kinds_follow_the_configuration_and_nothing_else_is_touched() {
     let more = ["/configmaps", "/secrets", ENFORCED[0], ENFORCED[1]];
     until_kinds_are(&objects, &more).await;
     let update = |of: &str| format!("update {of}");
-    let [policies, webhooks] = ["validatingadmissionpolicies", "validatingwebhookconfigurations"].map(update);
+    let [policies, webhooks] =
+        ["validatingadmissionpolicybindings", "validatingwebhookconfigurations"].map(update);
     assert_eq!(verbs(&objects, mark), [policies.clone(), webhooks.clone()]);
     only_rules_differ(&before, &objects.get(VALIDATING).await.unwrap());
-    println!("  the policy knew of the kinds first, then the webhook's entries, in one write each");
+    println!("  the policy's binding knew of the kinds first, then the webhook's entries, in one write each");
 
     // What is registered stays until the configuration has been read.
     let mark = objects.product.cluster().audit().mark().unwrap();
@@ -83,8 +84,8 @@ async fn until_kinds_are(objects: &Objects, expected: &[&str]) {
                     return Err(format!("{}: {:?}", entry["name"], kinds_of(&entry["rules"])));
                 }
             }
-            let policy = objects.get("validatingadmissionpolicies/hns-copies").await?;
-            Ok(kinds_of(&policy["spec"]["matchConstraints"]["resourceRules"]) == expected)
+            let binding = objects.get("validatingadmissionpolicybindings/hns-copies").await?;
+            Ok(kinds_of(&binding["spec"]["matchResources"]["resourceRules"]) == expected)
         })
         .await;
 }

@@ -28,7 +28,7 @@ fn what_is_as_wanted_is_not_written() {
         json!({ "name": "foreign" }),
         with_url(entry("b", "Ignore", ""), "https://there/y"),
     ];
-    assert_eq!(webhooks(&found(&here), &wanted()), Repair { object: None, impossible: vec![] });
+    assert_eq!(webhooks(&found(&here), &wanted(), None), Repair { object: None, impossible: vec![] });
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn our_fields_are_put_right_and_nothing_else() {
     let open = with_url(entry("a", "Ignore", ""), "https://here/x");
     let mut added = with_url(entry("b", "Ignore", ""), "https://here/y");
     added["objectSelector"] = json!({ "matchLabels": { "skip": "me" } });
-    let repaired = webhooks(&found(&[foreign.clone(), open, added]), &wanted()).object.unwrap();
+    let repaired = webhooks(&found(&[foreign.clone(), open, added]), &wanted(), None).object.unwrap();
     let expected = found(&[
         foreign,
         with_url(entry("a", "Fail", ""), "https://here/x"),
@@ -49,7 +49,7 @@ fn our_fields_are_put_right_and_nothing_else() {
 #[test]
 fn a_missing_entry_is_called_as_its_siblings_are() {
     let sibling = with_url(entry("b", "Ignore", ""), "https://127.0.0.1:4711/b/and/more");
-    let repair = webhooks(&found(&[sibling]), &wanted());
+    let repair = webhooks(&found(&[sibling]), &wanted(), None);
     let added = &repair.object.unwrap()["webhooks"][1];
     assert_eq!(added["name"], "a");
     assert_eq!(added["clientConfig"], json!({ "url": "https://127.0.0.1:4711/a", "caBundle": "Q0E=" }));
@@ -57,7 +57,7 @@ fn a_missing_entry_is_called_as_its_siblings_are() {
     let mut sibling = entry("b", "Ignore", "/b");
     sibling["clientConfig"]["caBundle"] = json!("Q0E=");
     sibling["clientConfig"]["service"]["name"] = json!("door");
-    let added = &webhooks(&found(&[sibling]), &wanted()).object.unwrap()["webhooks"][1]["clientConfig"];
+    let added = &webhooks(&found(&[sibling]), &wanted(), None).object.unwrap()["webhooks"][1]["clientConfig"];
     assert_eq!(*added, json!({ "service": { "name": "door", "path": "/a" }, "caBundle": "Q0E=" }));
 }
 
@@ -65,7 +65,7 @@ fn a_missing_entry_is_called_as_its_siblings_are() {
 #[test]
 fn without_a_sibling_nothing_is_added() {
     for here in [vec![], vec![with_url(json!({ "name": "foreign" }), "https://there/x")]] {
-        let repair = webhooks(&found(&here), &wanted());
+        let repair = webhooks(&found(&here), &wanted(), None);
         assert_eq!(repair, Repair { object: None, impossible: vec!["a".into(), "b".into()] });
     }
 }
@@ -77,8 +77,8 @@ fn only_entries_of_ours_that_a_setting_leaves_out_are_taken_away() {
         all.push(entry(name, "Fail", "/x"));
         found(&all)
     };
-    assert_eq!(webhooks(&here("objects.hnc.x-k8s.io"), &wanted()).object, None);
-    let repaired = webhooks(&here(names::webhooks::INITIAL_ADMIN), &wanted()).object.unwrap();
+    assert_eq!(webhooks(&here("objects.hnc.x-k8s.io"), &wanted(), None).object, None);
+    let repaired = webhooks(&here(names::webhooks::INITIAL_ADMIN), &wanted(), None).object.unwrap();
     assert_eq!(repaired["webhooks"].as_array().unwrap().len(), 2);
 }
 

@@ -4,9 +4,14 @@
 //! be there: finalizers, owner references, and the labels and annotations of deployment tools. Finalizers and owner references
 //! cannot be added, since they would keep a copy where it should go, or have somebody else delete it. Kinds whose `scale` can
 //! be written lose that much: the request carries no labels to know a copy by.
+//!
+//! Of which kinds it holds, the binding says. The policy names none, so that it is the same in every manifest; its selector
+//! of objects, which is asked first, keeps everything else out.
 
 use hns_api::{labels, names};
-use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Validation, Variable};
+use k8s_openapi::api::admissionregistration::v1::{
+    MatchResources, RuleWithOperations, ValidatingAdmissionPolicy, Validation, Variable,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::super::RegistrationSettings;
@@ -14,13 +19,15 @@ use super::super::cel::{all_of, any_of, literal};
 use super::super::conditions::{
     copied_metadata, not_the_controller, nothing_added, requested_by, same_content,
 };
-use super::super::entries::{Below, managed_namespaces, object_rules};
-use super::{Policy, must, must_saying, variable};
+use super::super::entries::{Below, managed_namespaces, object_rules, rule};
+use super::{Policy, about, must, must_saying, variable};
+
+const OPERATIONS: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let mut policy = Policy {
         name: names::policies::COPIES,
-        rules: object_rules(settings, &["CREATE", "UPDATE", "DELETE"]),
+        rules: vec![of_every_kind(&["*"], &OPERATIONS), of_every_kind(&["*/status"], &["UPDATE"])],
         conditions: vec![not_the_controller(settings)],
         variables: vec![source()],
         validations: vec![
@@ -37,6 +44,16 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         constraints.object_selector = Some(copies());
     }
     policy
+}
+
+/// The propagated kinds, and where their labels and annotations can be written as well.
+pub(super) fn kinds(settings: &RegistrationSettings) -> MatchResources {
+    about(object_rules(settings, &OPERATIONS))
+}
+
+fn of_every_kind(resources: &[&str], operations: &[&str]) -> RuleWithOperations {
+    let rule = rule("*", resources, operations);
+    RuleWithOperations { scope: Some("Namespaced".to_owned()), ..rule }
 }
 
 /// Matches if the object is a copy before or after.

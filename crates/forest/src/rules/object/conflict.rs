@@ -6,7 +6,7 @@ use super::{Asked, Request, State};
 use crate::exceptions::{Exceptions, Unparsable};
 use crate::exclusion::{Traits, exclusion};
 use crate::keys::{ALL, NONE, SELECT, TREE_SELECT};
-use crate::object::goes_to;
+use crate::object::{goes_somewhere, goes_to};
 use crate::plan::wanted_label;
 use crate::rules::hierarchy::structure_is_known;
 use crate::rules::{Check, Denial, Operation};
@@ -44,12 +44,7 @@ impl Traffic {
 
     /// Whether there can be a namespace that it goes to.
     fn goes_somewhere(&self, kind: &KindSettings, name: &str) -> bool {
-        let admitted = match &self.exceptions {
-            None => Exceptions::default().admit_somewhere(kind.mode).is_ok(),
-            Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode).is_ok(),
-            Some(Err(_)) => false,
-        };
-        admitted && self.excluded.is_none() && !kind.excluded_names.matches(name)
+        goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_ref()).is_ok()
     }
 }
 

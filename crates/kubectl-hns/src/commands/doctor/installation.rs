@@ -75,7 +75,7 @@ async fn definitions(session: &Session) -> Vec<Finding> {
 
 fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Finding> {
     let subject = format!("definition {name}");
-    let apply = "Apply the definitions: `kubectl apply -f config/crd`.";
+    let apply = "Apply the definitions: `kubectl apply -f config/crds.yaml`.";
     let Some(found) = found else { return Some(Finding::wrong(subject, "is not there", apply)) };
     if found.metadata.deletion_timestamp.is_some() {
         return Some(Finding::wrong(
@@ -129,7 +129,8 @@ fn authority(webhooks: Option<&[(String, WebhookClientConfig)]>) -> Option<Vec<u
 
 fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Finding {
     let subject = format!("registration {name}");
-    let apply = "Apply the registrations: `kubectl apply -f config/webhook`, or install the chart again.";
+    let apply =
+        "Apply the registrations: `kubectl apply -f config/default.yaml`, or install the chart again.";
     let Some(webhooks) = webhooks else {
         return Finding::wrong(subject, "is not there, so its rules are not enforced", apply);
     };
@@ -183,7 +184,7 @@ fn policy(missing: &[String]) -> Finding {
         return Finding::note("policies", text);
     }
     let text = format!("missing or not bound: {}", some(missing));
-    Finding::wrong("policies", text, "Apply them: `kubectl apply -f config/policies`.")
+    Finding::wrong("policies", text, "Apply them: `kubectl apply -f config/default.yaml`.")
 }
 
 fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Finding {
@@ -193,7 +194,7 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Findin
         return Finding::wrong(
             subject,
             text,
-            "Install it (`kubectl apply -f config/manager`), or name another namespace with --installation.",
+            "Install it (`kubectl apply -f config/default.yaml`), or name another namespace with --installation.",
         );
     };
     let wanted = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);

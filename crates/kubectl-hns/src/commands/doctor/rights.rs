@@ -103,7 +103,7 @@ fn finding(subject: String, missing: &[String]) -> Finding {
     Finding::wrong(
         subject,
         text,
-        "Apply the manifests' roles (`kubectl apply -f config/rbac`). Kinds that are configured beside roles and rolebindings \
+        "Apply the manifests' roles (`kubectl apply -f config/default.yaml`). Kinds that are configured beside roles and rolebindings \
          need a role of their own for both accounts.",
     )
 }

@@ -11,7 +11,7 @@ use crate::evidence::{self, Evidence};
 use crate::session::Session;
 
 /// All these checks; of a user who may not list, none, which is said.
-pub(super) async fn check(session: &Session) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, installation: &str) -> Vec<Finding> {
     let mut evidence = match evidence::read(session, &[]).await {
         Ok(evidence) if evidence.notes.is_empty() => evidence,
         Ok(_) => {
@@ -35,11 +35,11 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
         let text = format!("{} namespaces, none with a condition", evidence.namespaces.len());
         findings.push(Finding::ok("trees", text));
     }
-    findings.extend(match Objects::read(session, &evidence).await {
+    let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
+    findings.extend(match Objects::read(session, evidence, installation).await {
         Ok(objects) => {
-            let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
             let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
-            findings.extend(objects.notes.iter().map(|note| Finding::note("copies", note)));
+            findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
             findings
         }
         Err(failure) => vec![Finding::note("copies", failure.text)],

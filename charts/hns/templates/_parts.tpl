@@ -1,0 +1,69 @@
+{{/* The Service that metrics are fetched through. */}}
+{{- define "hns.metricsService" }}
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "hns.labels" .root | nindent 4 }}
+    control-plane: {{ .plane }}
+    hns.metrics: "true"
+  {{- if .root.Values.metrics.annotations }}
+  annotations:
+    prometheus.io/scrape: "true"
+    prometheus.io/port: {{ .root.Values.metrics.port | quote }}
+    prometheus.io/scheme: http
+  {{- end }}
+spec:
+  selector:
+    control-plane: {{ .plane }}
+  ports:
+  - name: metrics
+    port: {{ .root.Values.metrics.port }}
+    protocol: TCP
+    targetPort: metrics
+{{- end }}
+
+{{/* How many pods of one component may be missing on purpose. */}}
+{{- define "hns.disruptions" }}
+{{- if .component.podDisruptionBudget.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "hns.labels" .root | nindent 4 }}
+spec:
+  maxUnavailable: {{ .component.podDisruptionBudget.maxUnavailable }}
+  # A pod that is not ready must not keep its node from being drained.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      control-plane: {{ .plane }}
+{{- end }}
+{{- end }}
+
+{{/* Rules of RBAC for the kinds of propagation.resources, with the verbs given as JSON. */}}
+{{- define "hns.kinds" -}}
+{{- $verbs := .verbs -}}
+{{- $groups := dict -}}
+{{- range .root.Values.propagation.resources -}}
+{{- $parts := splitn "." 2 . -}}
+{{- $group := ternary "*" ($parts._1 | default "") (eq . "*") -}}
+{{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}
+{{- end -}}
+{{- $mine := "rbac.authorization.k8s.io" -}}
+{{- with get $groups $mine -}}
+{{- $_ := set $groups $mine (without . "roles" "rolebindings") -}}
+{{- end -}}
+{{- range $group, $resources := $groups }}
+{{- with $resources }}
+- apiGroups: [{{ $group | quote }}]
+  resources: {{ uniq . | toJson }}
+  verbs: {{ $verbs }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,17 @@
+{{/* Values of HNC's chart that this one has under other names, and values that contradict each other. */}}
+{{- define "hns.refusals" -}}
+{{- range tuple
+  (tuple "image" "there are two images here; set controller.image and webhook.image")
+  (tuple "manager" "what HNC's manager did is done by two Deployments here; set controller.resources, controller.nodeSelector, controller.affinity and controller.tolerations, and the same of webhook")
+-}}
+{{- if hasKey $.Values (index . 0) }}{{ fail (printf "the value %s is HNC's: %s" (index . 0) (index . 1)) }}{{ end -}}
+{{- end -}}
+{{- if hasKey (.Values.ha | default dict) "manager" }}{{ fail "the value ha.manager is HNC's: every installation is highly available here; set webhook.replicas, webhook.resources, webhook.nodeSelector, webhook.affinity and webhook.tolerations" }}{{ end -}}
+{{- with .Values.certificates -}}
+{{- if and (eq .mode "provided") (not .caBundle) }}{{ fail "certificates.mode is provided, so certificates.caBundle is required: the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
+{{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s it is put into the registrations by whoever makes the certificate" .mode) }}{{ end -}}
+{{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
+{{- end -}}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}{{ fail "metrics.serviceMonitor and metrics.podMonitor are alternatives: with both everything is counted twice" }}{{ end -}}
+{{- if and .Values.rbac.escalate .Values.rbac.bindableClusterRoles }}{{ fail "rbac.bindableClusterRoles is for rbac.escalate=false: with rbac.escalate the controller may bind every role" }}{{ end -}}
+{{- end }}

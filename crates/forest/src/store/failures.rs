@@ -1,0 +1,58 @@
+//! What could not be written, or is left alone, until it is settled. Never decides what is tried again.
+
+use crate::{Change, Forest, Name, ObjectKey};
+
+/// Why an object is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) why: Box<str>,
+    /// Nobody has tried: it is left alone.
+    pub(crate) is_conflict: bool,
+}
+
+impl Forest {
+    /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
+    pub(super) fn failed(&mut self, namespace: Name, key: ObjectKey, failure: Failure, change: &mut Change) {
+        if !self.exists(&namespace) {
+            return;
+        }
+        let failed = self.failures.entry(namespace.clone()).or_default();
+        if failed.insert(key, failure.clone()) != Some(failure) {
+            self.note_conflicts(&namespace, change);
+            change.structure(namespace);
+        }
+    }
+
+    pub(super) fn settled(&mut self, namespace: &Name, key: &ObjectKey, change: &mut Change) {
+        if let Some(failed) = self.failures.get_mut(namespace)
+            && failed.remove(key).is_some()
+        {
+            if failed.is_empty() {
+                self.failures.remove(namespace);
+            }
+            self.note_conflicts(namespace, change);
+            change.structure(namespace.clone());
+        }
+    }
+
+    /// Conflicts are shown on the namespace and on all above it.
+    pub(super) fn note_conflicts(&mut self, namespace: &Name, change: &mut Change) {
+        let failed = self.failures.get(namespace);
+        let has_some = failed.is_some_and(|failed| failed.values().any(|failure| failure.is_conflict));
+        let known = if has_some {
+            !self.conflicted.insert(namespace.clone())
+        } else {
+            self.conflicted.remove(namespace)
+        };
+        self.tree.links_matter_above(!self.conflicted.is_empty());
+        if (has_some || known)
+            && let Some(id) = self.tree.id(namespace)
+        {
+            self.tree
+                .ancestry(id)
+                .path
+                .iter()
+                .for_each(|above| change.structure(self.tree.name(*above).clone()));
+        }
+    }
+}

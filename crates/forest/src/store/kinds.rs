@@ -1,0 +1,122 @@
+//! Which kinds are propagated, and how far each stream of facts is. Never looks at what an object says.
+
+use crate::{Change, Forest, Kind, KindId, KindSettings, Stream, StreamState};
+
+#[derive(Debug)]
+pub(super) struct KnownKind {
+    pub(super) settings: KindSettings,
+    /// Whether it is in the configuration of the moment.
+    pub(super) configured: bool,
+}
+
+impl Forest {
+    /// The configured kinds.
+    pub fn kinds(&self) -> impl Iterator<Item = (KindId, &KindSettings)> {
+        let kinds = (0u16..).map(KindId).zip(&self.kinds);
+        kinds.filter(|(_, known)| known.configured).map(|(id, known)| (id, &known.settings))
+    }
+
+    /// The kind behind an id that this forest gave.
+    pub fn kind(&self, id: KindId) -> &Kind {
+        &self.kinds[usize::from(id.0)].settings.kind
+    }
+
+    /// How objects of a kind are treated; `None` when it is not configured any more.
+    pub fn kind_settings(&self, id: KindId) -> Option<&KindSettings> {
+        self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
+    }
+
+    /// The configured kind of this group, and of this name in objects, whatever the version.
+    pub fn kind_named(&self, group: &str, kind: &str) -> Option<KindId> {
+        let is_meant = |it: &Kind| it.group == group && it.kind == kind;
+        self.kinds().find(|(_, settings)| is_meant(&settings.kind)).map(|(id, _)| id)
+    }
+
+    /// Whether it is known which kinds are propagated.
+    pub fn is_configured(&self) -> bool {
+        self.stream(Stream::Configuration).is_synced()
+    }
+
+    /// How far a stream is.
+    pub fn stream(&self, stream: Stream) -> StreamState {
+        self.streams.get(&stream).cloned().unwrap_or_default()
+    }
+
+    /// The first of the streams telling of the structure that cannot be relied on, if any.
+    pub fn structure_gap(&self) -> Option<(Stream, StreamState)> {
+        Stream::STRUCTURE
+            .into_iter()
+            .map(|stream| (stream, self.stream(stream)))
+            .find(|(_, state)| !state.is_synced())
+    }
+
+    /// The first propagated kind whose objects cannot be relied on, if any.
+    pub fn kind_gap(&self) -> Option<(&Kind, StreamState)> {
+        self.kinds()
+            .filter(|(_, settings)| settings.mode.propagates())
+            .map(|(id, settings)| (&settings.kind, self.stream(Stream::Kind(id))))
+            .find(|(_, state)| !state.is_synced())
+    }
+
+    /// A configuration that cannot be read any more is still the last that anybody wanted.
+    pub(super) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
+        if stream != Stream::Configuration || !self.is_configured() {
+            self.streams.insert(stream, StreamState::Lost(why));
+        }
+    }
+
+    pub(super) fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
+        self.synced(Stream::Configuration, change);
+        let unwanted = (0u16..).map(KindId).zip(&self.kinds).filter(|(_, known)| {
+            known.configured && !kinds.iter().any(|wanted| wanted.kind == known.settings.kind)
+        });
+        for id in unwanted.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.forget_kind(id);
+            change.everything = true;
+        }
+        for wanted in kinds {
+            change.everything |= self.configure_kind(wanted);
+        }
+    }
+
+    /// Whether that changes anything.
+    fn configure_kind(&mut self, wanted: KindSettings) -> bool {
+        match self.kinds.iter_mut().find(|known| known.settings.kind == wanted.kind) {
+            Some(known) if known.configured && known.settings == wanted => false,
+            Some(known) => {
+                *known = KnownKind { settings: wanted, configured: true };
+                true
+            }
+            None => {
+                self.kinds.push(KnownKind { settings: wanted, configured: true });
+                true
+            }
+        }
+    }
+
+    /// What is known of the objects of a kind would be out of date by the time it is wanted again.
+    fn forget_kind(&mut self, id: KindId) {
+        self.kinds[usize::from(id.0)].configured = false;
+        self.streams.remove(&Stream::Kind(id));
+        for (namespace, key) in self.objects.places(id) {
+            self.objects.remove(namespace, &key);
+            self.tree.unpin(namespace);
+        }
+        self.failures.retain(|_, failed| {
+            failed.retain(|key, _| key.kind != id);
+            !failed.is_empty()
+        });
+        let failures = &self.failures;
+        self.conflicted.retain(|namespace| {
+            failures.get(namespace).is_some_and(|failed| failed.values().any(|failure| failure.is_conflict))
+        });
+        self.tree.links_matter_above(!self.conflicted.is_empty());
+    }
+
+    pub(super) fn synced(&mut self, stream: Stream, change: &mut Change) {
+        // A list that comes while the definitions go is no list of what anybody wants.
+        self.doubt |= self.going && Stream::STRUCTURE.contains(&stream);
+        let before = self.streams.insert(stream, StreamState::Synced);
+        change.everything |= before != Some(StreamState::Synced);
+    }
+}

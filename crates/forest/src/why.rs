@@ -1,0 +1,365 @@
+//! Why an object is in a namespace, or why it is not: the answer that people want, from the same predicates that rules and
+//! plans rest on.
+//!
+//! An [`Answer`] says what is there, what belongs there and what decided it. It is no plan: it writes nothing, and it answers
+//! also where not all is known, and says what is missing.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::configuration::{Entry, Resolution, Served};
+use crate::exceptions::Withheld;
+use crate::object::{Copy, Object, Source};
+use crate::plan::{Decision, Place, Reach, is_forsaken, reach};
+use crate::tree::Id;
+use crate::{Condition, Forest, Kind, KindId, Mode, Name, ObjectKey, Reason, Unmanaged};
+
+/// What is asked about an object, wherever it is.
+#[derive(Debug, Clone)]
+pub struct Question<'a> {
+    /// The object. A kind that is not configured is told to the forest as an ignored one.
+    pub key: ObjectKey,
+    /// What the configuration says of its kind.
+    pub listing: Listing,
+    /// Namespaces of which it is not known whether they have such an object.
+    pub unseen: &'a BTreeSet<Name>,
+}
+
+/// What the configuration says of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Listing {
+    /// It is configured, or always propagated.
+    Configured,
+    /// It is not named.
+    Absent,
+    /// It is named, but that is not in force; the text says why.
+    Refused(Box<str>),
+    /// The configuration cannot be read.
+    Unknown,
+}
+
+impl Listing {
+    /// What comes of these entries for a kind.
+    pub fn of(
+        kind: &Kind,
+        entries: &[Result<Entry, String>],
+        served: &Served,
+        resolution: &Resolution,
+    ) -> Self {
+        if resolution.of_kind(kind).is_some() {
+            return Self::Configured;
+        }
+        let is_meant = |at: usize| {
+            let found = entries.get(at).and_then(|it| it.as_ref().ok()).map(|entry| served.named(entry));
+            matches!(found, Some(Ok(found)) if found.kind.group == kind.group && found.kind.kind == kind.kind)
+        };
+        let finding = resolution.findings.iter().find(|finding| is_meant(finding.entry));
+        finding.map_or(Self::Absent, |finding| Self::Refused(finding.why.as_str().into()))
+    }
+}
+
+/// Everything there is to say of an object in one namespace.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What is there.
+    pub there: There,
+    /// What belongs there.
+    pub verdict: Verdict,
+    /// The sources of that name above, top-most first: the first that comes here decides.
+    pub above: Vec<Above>,
+    /// For an object that is no copy: why it goes nowhere at all, if so.
+    pub stays: Option<Withheld>,
+    /// The namespaces above of which it is not known whether they have a source that would decide instead.
+    pub unseen: Vec<Name>,
+    /// What the namespace shows of writes that were refused, if that may be about this object.
+    pub refused: Option<Condition>,
+}
+
+/// What is in a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum There {
+    /// It is not known.
+    Unknown,
+    /// No such object.
+    Nothing,
+    /// An object that is no copy.
+    Own {
+        /// It is being deleted.
+        terminating: bool,
+    },
+    /// A copy.
+    Copy {
+        /// The namespace that it says it comes from.
+        from: Name,
+        /// It is being deleted.
+        terminating: bool,
+    },
+}
+
+/// What belongs in a namespace.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// A copy of the object in this namespace.
+    Copy(Name),
+    /// The one from this namespace would belong here, but the object that is here is left alone (`onConflict: Report`).
+    Conflict(Name),
+    /// The object that is here: none comes from above.
+    Own,
+    /// Nothing: none comes from above.
+    Nothing,
+    /// No copy any more: its source went with this namespace, and the parent that would have brought it.
+    Forsaken(Name),
+    /// Whatever is there; nothing is written or removed.
+    AsItIs(Untouched),
+    /// It cannot be said, because it is not known what is above, or how the kind is treated.
+    Unknown,
+}
+
+/// Why nothing is done about an object.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Untouched {
+    /// There is no such namespace.
+    NoNamespace,
+    /// The namespace is being deleted.
+    NamespaceGoing,
+    /// The namespace is not managed.
+    Unmanaged(Unmanaged),
+    /// The namespace is frozen.
+    Halted {
+        /// The halted namespace: itself or above.
+        at: Name,
+        /// What is wrong there.
+        condition: Option<Condition>,
+    },
+    /// The configuration does not name the kind.
+    NotConfigured,
+    /// What the configuration says of the kind is not in force; the text says why.
+    NotInForce(Box<str>),
+    /// The kind is in mode Ignore.
+    Ignored,
+    /// The object is being deleted.
+    Going,
+}
+
+/// A source above.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Above {
+    /// Where it is.
+    pub namespace: Name,
+    /// What lets it come here, or why it does not.
+    pub comes: Result<Admitted, Withheld>,
+}
+
+/// What lets a source come to a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Admitted {
+    /// The mode of its kind.
+    pub mode: Mode,
+    /// Its annotations that ask for it.
+    pub by: Vec<&'static str>,
+}
+
+/// As a clause, it completes "it comes because".
+impl fmt::Display for Admitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "its kind is in mode {}", self.mode)?;
+        match &self.by[..] {
+            [] => Ok(()),
+            [one] => write!(f, " and its annotation {one} lets it through"),
+            several => write!(f, " and its annotations {} let it through", several.join(" and ")),
+        }
+    }
+}
+
+/// As a clause, it completes "it is left as it is because".
+impl fmt::Display for Untouched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNamespace => f.write_str("there is no such namespace"),
+            Self::NamespaceGoing => f.write_str("the namespace is being deleted"),
+            Self::Unmanaged(why) => write!(f, "the namespace {why}"),
+            Self::Halted { at, condition: Some(condition) } => {
+                write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
+            }
+            Self::Halted { at, condition: None } => write!(f, "the namespace {at:?} is halted"),
+            Self::NotConfigured => f.write_str("the HNCConfiguration does not name its kind"),
+            Self::NotInForce(why) => {
+                write!(f, "what the HNCConfiguration says of its kind is not in force: {why}")
+            }
+            Self::Ignored => f.write_str("its kind is in mode Ignore"),
+            Self::Going => f.write_str("it is being deleted"),
+        }
+    }
+}
+
+/// Why the object is in `namespace`, or why it is not.
+pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
+    let Question { key, unseen, .. } = question;
+    let Some(id) = forest.tree.id(namespace) else { return nowhere(forest, question, namespace) };
+    let object = forest.objects.get(id, key);
+    let place = Place::of(forest, id);
+    let above: Vec<Above> = place.candidates(key).map(|it| candidate(forest, key, it)).collect();
+    let winner = above.iter().find(|it| it.comes.is_ok()).map(|it| &it.namespace);
+    // What is below the one that decides changes nothing.
+    let ancestry = forest.ancestry(namespace);
+    let deciding = ancestry.iter().skip(1).rev().take_while(|name| Some(*name) != winner);
+    let unseen_above: Vec<Name> = deciding.filter(|name| unseen.contains(*name)).cloned().collect();
+    let there = match object {
+        None if unseen.contains(namespace) => There::Unknown,
+        None => There::Nothing,
+        Some(Object::Source(source)) => There::Own { terminating: source.terminating },
+        Some(Object::Copy(copy)) => {
+            There::Copy { from: copy.inherited_from.clone(), terminating: copy.terminating }
+        }
+    };
+    let verdict = verdict(forest, question, (id, object), (winner, &unseen_above));
+    let stays = object.and_then(Object::source).and_then(|source| stays(forest, key, source));
+    let refused = refused(forest, key, (namespace, &there, &verdict));
+    Answer { there, verdict, above, stays, unseen: unseen_above, refused }
+}
+
+/// The same for everything below `namespace`, in the order in which trees are drawn.
+pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(Name, Answer)> {
+    let mut found: Vec<(Name, Answer)> = Vec::new();
+    let mut next: Vec<Name> = forest.children(namespace).into_iter().rev().collect();
+    let mut seen = BTreeSet::from([Name::from(namespace)]);
+    while let Some(name) = next.pop() {
+        if seen.insert(name.clone()) {
+            next.extend(forest.children(&name).into_iter().rev());
+            let answer = explain(forest, question, &name);
+            found.push((name, answer));
+        }
+    }
+    found
+}
+
+fn nowhere(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
+    let unmanaged = forest.settings().unmanaged(namespace);
+    let untouched = unmanaged.map_or(Untouched::NoNamespace, Untouched::Unmanaged);
+    let there = if question.unseen.contains(namespace) { There::Unknown } else { There::Nothing };
+    Answer {
+        there,
+        verdict: Verdict::AsItIs(untouched),
+        above: Vec::new(),
+        stays: None,
+        unseen: Vec::new(),
+        refused: None,
+    }
+}
+
+fn candidate(
+    forest: &Forest,
+    key: &ObjectKey,
+    (namespace, source, goes): (&Name, &Source, Result<(), Withheld>),
+) -> Above {
+    let mode = forest.kind_settings(key.kind).map(|it| it.mode).unwrap_or_default();
+    let by = || source.asks().into_iter().flat_map(|it| it.asking()).collect();
+    Above { namespace: namespace.clone(), comes: goes.map(|()| Admitted { mode, by: by() }) }
+}
+
+fn stays(forest: &Forest, key: &ObjectKey, source: &Source) -> Option<Withheld> {
+    source.stays(forest.kind_settings(key.kind)?, &key.name)
+}
+
+fn verdict(
+    forest: &Forest,
+    question: &Question<'_>,
+    (id, object): (Id, Option<&Object>),
+    (winner, unseen): (Option<&Name>, &[Name]),
+) -> Verdict {
+    let node = forest.tree.node(id);
+    if let Some(untouched) = untouched(forest, question, node.name.as_ref()) {
+        return Verdict::AsItIs(untouched);
+    }
+    let place = match reach(forest, id) {
+        Reach::Full(place) => place,
+        Reach::Frozen { root, forsakes } => return frozen(forest, object, root, forsakes),
+        Reach::None => return Verdict::AsItIs(without_reach(forest, id)),
+    };
+    if question.listing == Listing::Unknown && is_ignored(forest, question.key.kind) {
+        return Verdict::Unknown;
+    }
+    if object.is_some_and(Object::is_terminating) {
+        return Verdict::AsItIs(Untouched::Going);
+    }
+    if !unseen.is_empty() {
+        // A copy names its source; whether it is still there, somebody else has to know.
+        return match object {
+            Some(Object::Copy(Copy { inherited_from, .. })) if unseen.contains(inherited_from) => {
+                Verdict::Copy(inherited_from.clone())
+            }
+            _ => Verdict::Unknown,
+        };
+    }
+    match (place.decide(&question.key), winner, object) {
+        (Decision::Report(from), ..) => Verdict::Conflict(from.clone()),
+        (Decision::Write(from, _), ..) => Verdict::Copy(from.clone()),
+        (Decision::Leave, Some(from), _) => Verdict::Copy(from.clone()),
+        (Decision::Leave, None, Some(Object::Source(_))) => Verdict::Own,
+        (Decision::Leave | Decision::Delete(_), ..) => Verdict::Nothing,
+    }
+}
+
+/// Whether nothing is done about the kind.
+fn untouched(forest: &Forest, question: &Question<'_>, namespace: &str) -> Option<Untouched> {
+    if let Some(why) = forest.settings().unmanaged(namespace) {
+        return Some(Untouched::Unmanaged(why));
+    }
+    match &question.listing {
+        Listing::Absent => Some(Untouched::NotConfigured),
+        Listing::Refused(why) => Some(Untouched::NotInForce(why.clone())),
+        Listing::Configured if is_ignored(forest, question.key.kind) => Some(Untouched::Ignored),
+        Listing::Configured | Listing::Unknown => None,
+    }
+}
+
+fn is_ignored(forest: &Forest, kind: KindId) -> bool {
+    forest.kind_settings(kind).is_none_or(|settings| settings.mode == Mode::Ignore)
+}
+
+fn without_reach(forest: &Forest, id: Id) -> Untouched {
+    let node = forest.tree.node(id);
+    match &node.namespace {
+        None => Untouched::NoNamespace,
+        Some(_) => Untouched::NamespaceGoing,
+    }
+}
+
+fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) -> Verdict {
+    if let Some(Object::Copy(copy)) = object
+        && forsakes
+        && is_forsaken(forest, copy)
+    {
+        return Verdict::Forsaken(copy.inherited_from.clone());
+    }
+    let at = forest.tree.name(root).clone();
+    let condition = forest.tree.own_halt(root).map(|halt| halt.condition());
+    Verdict::AsItIs(Untouched::Halted { at, condition })
+}
+
+/// The condition that tells of refused writes, where something that should be written or removed is not, and the condition
+/// names the object or does not name all.
+fn refused(
+    forest: &Forest,
+    key: &ObjectKey,
+    (namespace, there, verdict): (&str, &There, &Verdict),
+) -> Option<Condition> {
+    let is_right = match (there, verdict) {
+        (There::Copy { from, .. }, Verdict::Copy(source)) => from == source,
+        (There::Copy { .. }, Verdict::Nothing | Verdict::Forsaken(_)) => false,
+        (_, Verdict::Copy(_)) => false,
+        _ => true,
+    };
+    if is_right {
+        return None;
+    }
+    let named = format!("{} {:?}: ", forest.kind(key.kind).group_resource(), &*key.name);
+    let reason = Reason::CannotPropagateObject.as_str();
+    let shown: Vec<&Condition> =
+        forest.conditions_shown(namespace).iter().filter(|it| *it.reason == *reason).collect();
+    let names_it = shown.iter().find(|it| it.message.contains(&named));
+    names_it.or_else(|| shown.iter().find(|it| it.message.ends_with(" more"))).copied().cloned()
+}

@@ -1,0 +1,357 @@
+//! Answers about drawn clusters, written as one line each. That they agree with what controllers do is shown on a real API
+//! server.
+
+use super::*;
+use crate::cluster::{Cluster, EXCLUDED, role_key, rules};
+use crate::configuration::{ServedKind, resolve};
+use crate::{Fact, HierarchyFact, KindSettings, OnConflict, Patterns};
+
+const NOBODY: BTreeSet<Name> = BTreeSet::new();
+
+fn asked(listing: Listing, unseen: &BTreeSet<Name>) -> Question<'_> {
+    Question { key: role_key("r"), listing, unseen }
+}
+
+fn line(answer: &Answer) -> String {
+    let there = match &answer.there {
+        There::Unknown => "?".to_owned(),
+        There::Nothing => "nothing".to_owned(),
+        There::Own { .. } => "own".to_owned(),
+        There::Copy { from, .. } => format!("copy of {from}"),
+    };
+    let verdict = match &answer.verdict {
+        Verdict::Copy(from) => format!("copy of {from}"),
+        Verdict::Conflict(from) => format!("own in spite of {from}"),
+        Verdict::Own => "own".to_owned(),
+        Verdict::Nothing => "nothing".to_owned(),
+        Verdict::Forsaken(from) => format!("nothing without {from}"),
+        Verdict::AsItIs(why) => format!("as it is: {why}"),
+        Verdict::Unknown => "?".to_owned(),
+    };
+    let above = answer.above.iter().map(|it| match &it.comes {
+        Ok(admitted) => format!("; {} comes: {admitted}", it.namespace),
+        Err(why) => format!("; {} not: {why}", it.namespace),
+    });
+    let stays = answer.stays.iter().map(|why| format!("; goes nowhere: {why}"));
+    let unseen = answer.unseen.iter().map(|name| format!("; unseen {name}"));
+    let refused = answer.refused.iter().map(|it| format!("; refused: {}", it.message));
+    let rest: String = above.chain(stays).chain(unseen).chain(refused).collect();
+    format!("{there} -> {verdict}{rest}")
+}
+
+fn why(forest: &Forest, namespace: &str) -> String {
+    line(&explain(forest, &asked(Listing::Configured, &NOBODY), namespace))
+}
+
+/// `root, mid, leaf` below each other, `r` in `root`, and its copies.
+fn settled() -> Cluster {
+    let mut cluster = Cluster::draw("root, mid:root, leaf:mid");
+    cluster.role("root", "r", "x");
+    for below in ["mid", "leaf"] {
+        cluster.put(below, &role_key("r"), Some("root"), rules("x"));
+    }
+    cluster
+}
+
+#[test]
+fn each_rule_is_named() {
+    const COMES: &str = "root comes: its kind is in mode Propagate";
+    type Happens = fn(&mut Cluster);
+    let cases: [(&str, Happens, &str, &str); 18] = [
+        ("a copy", |_| {}, "leaf", "copy of root -> copy of root; {COMES}"),
+        ("a source", |_| {}, "root", "own -> own"),
+        (
+            "a missing copy",
+            |it| drop(it.remove_object("leaf", &role_key("r"))),
+            "leaf",
+            "nothing -> copy of root; {COMES}",
+        ),
+        (
+            "nothing above",
+            |it| drop(it.remove_object("root", &role_key("r"))),
+            "leaf",
+            "copy of root -> nothing",
+        ),
+        (
+            "one's own is overwritten, and the top-most ancestor wins",
+            |it| drop(it.role("mid", "r", "y")),
+            "leaf",
+            "copy of root -> copy of root; {COMES}; mid comes: its kind is in mode Propagate",
+        ),
+        (
+            "one's own is overwritten",
+            |it| drop(it.role("mid", "r", "y")),
+            "mid",
+            "own -> copy of root; {COMES}",
+        ),
+        (
+            "a selector withholds it",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 1)),
+            "mid",
+            "copy of root -> nothing; root not: its annotation propagate.hnc.x-k8s.io/select does not select the namespace",
+        ),
+        (
+            "a selector lets it through",
+            |it| {
+                it.change_object("root", &role_key("r"), |it| it.asks = 1);
+                it.label("leaf", &[("team", "blue")]);
+            },
+            "leaf",
+            "copy of root -> copy of root; {COMES} and its annotation propagate.hnc.x-k8s.io/select lets it through",
+        ),
+        (
+            "a tree selector withholds it",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 5)),
+            "mid",
+            "copy of root -> nothing; root not: its annotation propagate.hnc.x-k8s.io/treeSelect does not select the namespace",
+        ),
+        (
+            "it opts out, and the next one below comes",
+            |it| {
+                it.change_object("root", &role_key("r"), |it| it.asks = 7);
+                it.role("mid", "r", "y");
+            },
+            "leaf",
+            "copy of root -> copy of mid; root not: its annotation propagate.hnc.x-k8s.io/none is true; mid comes: its kind is \
+             in mode Propagate",
+        ),
+        (
+            "it opts out, and says so itself",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 7)),
+            "root",
+            "own -> own; goes nowhere: its annotation propagate.hnc.x-k8s.io/none is true",
+        ),
+        (
+            "an annotation makes no sense",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 10)),
+            "mid",
+            "copy of root -> nothing; root not: the annotation propagate.hnc.x-k8s.io/none cannot be understood: \"perhaps\" is \
+             neither true nor false",
+        ),
+        (
+            "it is excluded",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.excluded = true)),
+            "mid",
+            "copy of root -> nothing; root not: it is marked so",
+        ),
+        (
+            "its kind needs it to opt in",
+            |it| it.modes = [Mode::AllowPropagate; 2],
+            "mid",
+            "copy of root -> nothing; root not: its kind is in mode AllowPropagate and none of its annotations \
+             propagate.hnc.x-k8s.io/select, propagate.hnc.x-k8s.io/treeSelect and propagate.hnc.x-k8s.io/all asks for it",
+        ),
+        (
+            "it opts in",
+            |it| {
+                it.modes = [Mode::AllowPropagate; 2];
+                it.change_object("root", &role_key("r"), |it| it.asks = 8);
+            },
+            "mid",
+            "copy of root -> copy of root; root comes: its kind is in mode AllowPropagate and its annotation \
+             propagate.hnc.x-k8s.io/all lets it through",
+        ),
+        (
+            "copies are removed",
+            |it| it.modes = [Mode::Remove; 2],
+            "mid",
+            "copy of root -> nothing; root not: its kind is in mode Remove",
+        ),
+        (
+            "its kind is ignored",
+            |it| it.modes = [Mode::Ignore; 2],
+            "mid",
+            "copy of root -> as it is: its kind is in mode Ignore; root not: its kind is in mode Ignore",
+        ),
+        (
+            "a copy is going",
+            |it| drop(it.change_object("mid", &role_key("r"), |it| it.terminating = true)),
+            "mid",
+            "copy of root -> as it is: it is being deleted; {COMES}",
+        ),
+    ];
+    for (what, happens, namespace, expected) in cases {
+        let mut cluster = settled();
+        happens(&mut cluster);
+        assert_eq!(why(&cluster.forest(), namespace), expected.replace("{COMES}", COMES), "{what}");
+    }
+}
+
+#[test]
+fn a_namespace_may_be_the_reason() {
+    let comes = "root comes: its kind is in mode Propagate";
+    type Happens = fn(&mut Cluster);
+    let cases: [(&str, Happens, &str, String); 7] = [
+        ("no such namespace", |_| {}, "nobody", "nothing -> as it is: there is no such namespace".into()),
+        (
+            "an excluded one",
+            |_| {},
+            EXCLUDED,
+            "nothing -> as it is: the namespace is excluded by the administrator (--excluded-namespace)".into(),
+        ),
+        (
+            "one that is going",
+            |it| drop(it.terminate("leaf")),
+            "leaf",
+            format!("copy of root -> as it is: the namespace is being deleted; {comes}"),
+        ),
+        (
+            "an ancestor is halted: what is missing does not come",
+            |it| {
+                it.garble("mid");
+                it.remove_object("leaf", &role_key("r"));
+            },
+            "leaf",
+            format!(
+                "nothing -> as it is: the namespace \"mid\" is halted (Unreadable: The HierarchyConfiguration cannot be \
+                 understood: spec.parent is a number); {comes}"
+            ),
+        ),
+        (
+            "a cycle",
+            |it| drop(it.set_parent("root", Some("leaf"))),
+            "mid",
+            "copy of root -> as it is: the namespace \"mid\" is halted (InCycle: Namespace is a member of the cycle: leaf <- root \
+             <- mid <- leaf); root comes: its kind is in mode Propagate"
+                .into(),
+        ),
+        (
+            "a missing parent takes what came from it",
+            |it| {
+                it.remove_namespace("root");
+                it.remove_object("root", &role_key("r"));
+            },
+            "leaf",
+            "copy of root -> nothing without root".into(),
+        ),
+        (
+            "and nothing else",
+            |it| {
+                it.remove_namespace("root");
+                it.remove_object("root", &role_key("r"));
+                it.role("leaf", "r", "x");
+            },
+            "leaf",
+            "own -> as it is: the namespace \"mid\" is halted (ParentMissing: The parent \"root\" does not exist; create it, or \
+             choose another parent)"
+                .into(),
+        ),
+    ];
+    for (what, happens, namespace, expected) in cases {
+        let mut cluster = settled();
+        happens(&mut cluster);
+        assert_eq!(why(&cluster.forest(), namespace), expected, "{what}");
+    }
+}
+
+#[test]
+fn the_configuration_of_the_kind_may_be_the_reason() {
+    let mut cluster = settled();
+    cluster.role("leaf", "r", "y");
+    let mut forest = cluster.forest();
+    let mut kind = KindSettings::new(Kind::role(), Mode::Propagate);
+    kind.on_conflict = OnConflict::Report;
+    forest.apply(Fact::Kinds(vec![kind.clone()]));
+    assert_eq!(
+        why(&forest, "leaf"),
+        "own -> own in spite of root; root comes: its kind is in mode Propagate",
+        "a conflict that is reported"
+    );
+    kind.excluded_names = Patterns::new(["r*"]).unwrap();
+    forest.apply(Fact::Kinds(vec![kind]));
+    let excluded = "the name \"r\" is excluded in the HNCConfiguration";
+    assert_eq!(why(&forest, "mid"), format!("copy of root -> nothing; root not: {excluded}"));
+    assert_eq!(why(&forest, "root"), format!("own -> own; goes nowhere: {excluded}"));
+
+    forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role(), Mode::Ignore)]));
+    let say = |listing| line(&explain(&forest, &asked(listing, &NOBODY), "mid"));
+    let not = "; root not: its kind is in mode Ignore";
+    assert_eq!(
+        say(Listing::Absent),
+        format!("copy of root -> as it is: the HNCConfiguration does not name its kind{not}")
+    );
+    assert_eq!(
+        say(Listing::Refused("it cannot be listed".into())),
+        format!(
+            "copy of root -> as it is: what the HNCConfiguration says of its kind is not in force: it cannot be listed{not}"
+        )
+    );
+    assert_eq!(say(Listing::Unknown), format!("copy of root -> ?{not}"));
+}
+
+#[test]
+fn a_kind_is_listed_absent_or_refused() {
+    let served = |kind: &str, verbs: &[&str]| ServedKind {
+        kind: Kind {
+            group: "example.com".into(),
+            version: "v1".into(),
+            kind: kind.into(),
+            resource: format!("{}s", kind.to_lowercase()),
+        },
+        singular: kind.to_lowercase(),
+        short_names: Vec::new(),
+        namespaced: true,
+        verbs: verbs.iter().map(|it| (*it).to_owned()).collect(),
+    };
+    let verbs = ["list", "watch", "create", "update", "delete"];
+    let kinds = vec![served("Well", &verbs), served("Odd", &["get"]), served("Other", &verbs)];
+    let served = Served { kinds, ..Served::default() };
+    let entry = |resource: &str| Ok(Entry { resource: resource.into(), ..Entry::default() });
+    let entries = [entry("gone"), entry("odd"), entry("wells"), Err("no".into())];
+    let resolution = resolve(&entries, &served);
+    let listing = |at: usize| Listing::of(&served.kinds[at].kind, &entries, &served, &resolution);
+    assert_eq!(listing(0), Listing::Configured);
+    assert!(matches!(listing(1), Listing::Refused(why) if why.contains("does not offer to list")));
+    assert_eq!(listing(2), Listing::Absent);
+}
+
+#[test]
+fn what_is_not_known_is_not_guessed() {
+    let mut cluster = settled();
+    cluster.remove_object("root", &role_key("r"));
+    cluster.remove_object("leaf", &role_key("r"));
+    let forest = cluster.forest();
+    let unseen = BTreeSet::from([Name::from("root")]);
+    let say = |namespace: &str| line(&explain(&forest, &asked(Listing::Configured, &unseen), namespace));
+    assert_eq!(say("mid"), "copy of root -> copy of root; unseen root", "as the copy says");
+    assert_eq!(say("leaf"), "nothing -> ?; unseen root");
+    assert_eq!(say("root"), "? -> nothing");
+
+    let unseen = BTreeSet::from([Name::from("mid")]);
+    let forest = settled().forest();
+    let answer = explain(&forest, &asked(Listing::Configured, &unseen), "leaf");
+    assert_eq!(answer.unseen, [] as [Name; 0], "what is below the one that decides does not matter");
+}
+
+#[test]
+fn a_refused_write_is_shown_where_it_matters() {
+    let mut cluster = settled();
+    cluster.remove_object("leaf", &role_key("r"));
+    let shown = |message: &str| Condition::new(Reason::CannotPropagateObject, message);
+    let mut told = |name: &str, message: &str| {
+        cluster
+            .change_hierarchy(name, |seen: &mut HierarchyFact| seen.status.conditions = vec![shown(message)]);
+    };
+    let by_name = "could not be written: roles.rbac.authorization.k8s.io \"r\": quota";
+    told("leaf", by_name);
+    told("mid", by_name);
+    let forest = cluster.forest();
+    let comes = "copy of root; root comes: its kind is in mode Propagate";
+    assert_eq!(why(&forest, "leaf"), format!("nothing -> {comes}; refused: {by_name}"));
+    assert_eq!(why(&forest, "mid"), format!("copy of root -> {comes}"), "it is there");
+    for (message, concerns) in [("secrets \"r\": quota", false), ("secrets \"r\": quota; and 4 more", true)] {
+        cluster.change_hierarchy("leaf", |seen| seen.status.conditions = vec![shown(message)]);
+        assert_eq!(why(&cluster.forest(), "leaf").contains("refused"), concerns, "{message}");
+    }
+}
+
+#[test]
+fn everything_below_is_told_in_the_order_of_the_drawing() {
+    let mut cluster = Cluster::draw("root, b:root, a:root, a1:a, loop:a1");
+    cluster.role("root", "r", "x");
+    cluster.set_parent("root", Some("loop"));
+    let forest = cluster.forest();
+    let found = below(&forest, &asked(Listing::Configured, &NOBODY), "root");
+    let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["a", "a1", "loop", "b"]);
+}

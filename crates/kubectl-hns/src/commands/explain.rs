@@ -1,0 +1,150 @@
+//! `explain`: why an object is in a namespace, or why it is not.
+
+mod text;
+
+use clap::Args;
+use forest::Name;
+use forest::why::{Answer, There};
+use hns_api::names;
+use serde::Serialize;
+
+use crate::evidence;
+use crate::format::{Format, render};
+use crate::picture::Shown;
+use crate::session::Session;
+use crate::subject::Subject;
+use crate::whereabouts::{Mark, Whereabouts};
+use crate::{Failure, Terminal};
+
+/// Say why an object is in a namespace, or why it is not.
+///
+/// Names the source and the rule that brought the copy, or what kept it away: an annotation, an exclusion, the mode of its
+/// kind, a halted ancestor, an object in its place. Of a source it says where its copies are. Nothing is guessed: what you may
+/// not read is named.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The object, as in secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not be there.
+    #[arg(value_name = "KIND/NAME")]
+    subject: Subject,
+
+    /// The namespace that hns is installed in.
+    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE)]
+    installation: String,
+
+    /// Print it in this form; names are those of the namespaces that have the object, of this one and those below.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// What is said.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Explanation {
+    namespace: String,
+    /// `secrets`, `roles.rbac.authorization.k8s.io`.
+    resource: String,
+    name: String,
+    #[serde(flatten)]
+    mark: Mark,
+    /// The root first.
+    ancestors: Vec<String>,
+    /// The objects of that name above, the root's first.
+    above: Vec<Source>,
+    /// The namespaces above where it is not known whether there is one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown_above: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<Shown>,
+    /// Everything below, if this one is a source.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    below: Vec<Below>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Source {
+    namespace: String,
+    comes: bool,
+    /// As a clause.
+    why: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Below {
+    namespace: String,
+    #[serde(flatten)]
+    mark: Mark,
+}
+
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let Arguments { subject, installation, output } = arguments;
+    let namespace = Name::from(&*session.namespace);
+    let evidence = evidence::surroundings(session, std::slice::from_ref(&session.namespace)).await?;
+    let asked = (subject, &**installation);
+    let whereabouts = Whereabouts::look(session, asked, evidence, std::slice::from_ref(&namespace)).await?;
+    let explanation = explanation(&whereabouts, &namespace);
+    match (output, explanation) {
+        (_, None) => {}
+        (None, Some(explanation)) => terminal.print(&text::draw(&explanation, terminal.paint)),
+        (Some(format), Some(explanation)) => {
+            terminal.print(&render(*format, &explanation, explanation.holders())?);
+        }
+    }
+    for note in &whereabouts.loaded.notes {
+        terminal.note(note);
+    }
+    Ok(())
+}
+
+fn explanation(whereabouts: &Whereabouts, namespace: &Name) -> Option<Explanation> {
+    let answer = whereabouts.answer(namespace)?;
+    let mut ancestors = whereabouts.loaded.forest.ancestry(namespace);
+    ancestors.reverse();
+    ancestors.pop();
+    let is_source = matches!(answer.there, There::Own { .. });
+    let below = if is_source { whereabouts.below(namespace) } else { Vec::new() };
+    let place =
+        |(name, answer): &(Name, Answer)| Below { namespace: name.to_string(), mark: Mark::from(answer) };
+    Some(Explanation {
+        namespace: namespace.to_string(),
+        resource: whereabouts.kind.group_resource(),
+        name: whereabouts.name.clone(),
+        mark: Mark::from(&answer),
+        ancestors: ancestors.iter().map(ToString::to_string).collect(),
+        above: sources(&answer),
+        unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
+        condition: answer.refused.as_ref().map(Shown::from),
+        below: below.iter().map(place).collect(),
+    })
+}
+
+fn sources(answer: &Answer) -> Vec<Source> {
+    let mut decided = None;
+    let mut sources = Vec::new();
+    for it in &answer.above {
+        let (comes, why) = match (&it.comes, &decided) {
+            (Err(why), _) => (false, why.to_string()),
+            (Ok(admitted), None) => (true, admitted.to_string()),
+            (Ok(_), Some(above)) => (false, format!("the one in {above} is further up")),
+        };
+        if comes {
+            decided = Some(it.namespace.clone());
+        }
+        sources.push(Source { namespace: it.namespace.to_string(), comes, why });
+    }
+    sources
+}
+
+impl Explanation {
+    /// The namespaces that have the object.
+    fn holders(&self) -> Vec<String> {
+        let below = self.below.iter().map(|it| (&it.namespace, &it.mark));
+        let all = std::iter::once((&self.namespace, &self.mark)).chain(below);
+        all.filter(|(_, mark)| mark.is_there()).map(|(name, _)| format!("namespace/{name}")).collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! An explanation for people: what it is, why, and what is above and below.
+
+use super::{Below, Explanation, Source};
+use crate::lines::Lines;
+use crate::terminal::{Ink, Paint};
+use crate::whereabouts::{Mark, State};
+
+/// The whole of it.
+pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
+    let Explanation { namespace, resource, name, mark, ancestors, above, below, .. } = explanation;
+    let mut text = String::new();
+    text.line(format!("{resource} {name} in {namespace}: {}", paint.ink(mark.state.ink(), &mark.label())));
+    if let Some(why) = &mark.why {
+        text.line(format!("  Why: {why}"));
+    }
+    text.line(match &ancestors[..] {
+        [] => "  Above: nothing".to_owned(),
+        ancestors => format!("  Above: {}", ancestors.join(" > ")),
+    });
+    for source in above {
+        text.line(format!("  - {}", line(source)));
+    }
+    if let Some(condition) = &explanation.condition {
+        text.line(format!("  Condition: {}", paint.ink(Ink::Bad, &condition.line())));
+    }
+    if mark.state == State::Source {
+        draw_below(namespace, below, paint, &mut text);
+    }
+    text
+}
+
+fn line(source: &Source) -> String {
+    let Source { namespace, comes, why } = source;
+    let comes = if *comes { "comes here" } else { "does not come here" };
+    format!("the one in {namespace} {comes}, for {why}")
+}
+
+/// How many are as they would be without exceptions, and all others.
+fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String) {
+    if below.is_empty() {
+        text.line("  Below: nothing");
+        return;
+    }
+    let is_ours = |mark: &Mark| mark.state == State::Copy && mark.from.as_deref() == Some(namespace);
+    let ours = below.iter().filter(|it| is_ours(&it.mark)).count();
+    text.line(format!("  Below: {ours} of {} namespaces have a copy", below.len()));
+    for Below { namespace, mark } in below.iter().filter(|it| !is_ours(&it.mark)) {
+        let label = paint.ink(mark.state.ink(), &mark.label());
+        let why = mark.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
+        text.line(format!("  - {namespace}: {label}{why}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::explanation;
+    use super::*;
+    use crate::whereabouts::tests::whereabouts;
+
+    #[test]
+    fn a_copy_a_source_and_what_is_stopped() {
+        let lines = ["acme", "dev < acme", "web < dev", "db < dev", "old < acme"];
+        let mut all = whereabouts(
+            &lines,
+            &[("acme", "", "!old"), ("dev", "", ""), ("web", "acme", ""), ("db", "acme", "")],
+        );
+        let say = |all: &_, name: &str| draw(&explanation(all, &name.into()).unwrap(), Paint::NONE);
+        let copy = "\
+roles.rbac.authorization.k8s.io r in web: copy of acme
+  Why: the one in acme comes here, for its kind is in mode Propagate and its annotation \
+propagate.hnc.x-k8s.io/treeSelect lets it through
+  Above: acme > dev
+  - the one in acme comes here, for its kind is in mode Propagate and its annotation \
+propagate.hnc.x-k8s.io/treeSelect lets it through
+  - the one in dev does not come here, for the one in acme is further up
+";
+        assert_eq!(say(&all, "web"), copy);
+        let source = "\
+roles.rbac.authorization.k8s.io r in acme: source
+  Above: nothing
+  Below: 2 of 4 namespaces have a copy
+  - dev: to be replaced, the one in acme should be in its place
+  - old: stopped, the one in acme does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not \
+select the namespace
+";
+        assert_eq!(say(&all, "acme"), source);
+        all.loaded.forest.apply(forest::Fact::Kinds(Vec::new()));
+        assert!(explanation(&all, &"acme".into()).is_none(), "a kind that the forest was never told");
+    }
+}

@@ -1,0 +1,159 @@
+//! What a user who may not list can see around one namespace: link by link upwards as far as rights go, and where they end,
+//! what the tree labels of a namespace below tell; and everything below. Concludes nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use forest::{HierarchyFact, Name};
+use hns_api::labels;
+
+use super::{AT_ONCE, Evidence, Looked, add_anchors, lists, look, missing, unreadable};
+use crate::Failure;
+use crate::session::Session;
+
+/// The whole cluster with its anchors, or what the user's rights show above and below `starts`.
+///
+/// # Errors
+/// A request failed for another reason than rights, or one of `starts` is not there.
+pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Evidence, Failure> {
+    let Some(mut evidence) = lists(session).await? else {
+        let mut view = View::default();
+        for start in starts {
+            view.upwards(session, start).await?;
+            view.downwards(session, start).await?;
+        }
+        return Ok(view.told(starts));
+    };
+    if let Some(start) = starts.iter().find(|start| !evidence.namespaces.contains_key(&***start)) {
+        return Err(unreadable(start, &missing(start)));
+    }
+    if !add_anchors(session, &mut evidence).await? {
+        evidence
+            .notes
+            .push("you may not list subnamespaceanchors in the whole cluster; they are left out".into());
+    }
+    Ok(evidence)
+}
+
+#[derive(Default)]
+struct View {
+    evidence: Evidence,
+    /// The parents that tree labels tell, for where no hierarchy may be read.
+    parents: BTreeMap<Name, Name>,
+    hidden: BTreeSet<Name>,
+}
+
+impl View {
+    async fn upwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
+        let mut next = Some(Name::from(start));
+        while let Some(name) = next.filter(|name| !self.evidence.hierarchies.contains_key(name)) {
+            self.add(look(session, &name).await, start)?;
+            next = self.evidence.forest().parent(&name).cloned();
+        }
+        Ok(())
+    }
+
+    async fn downwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
+        let mut next = self.evidence.children(start).to_vec();
+        while !next.is_empty() {
+            next.retain(|name| !self.evidence.hierarchies.contains_key(name));
+            let mut below = Vec::new();
+            for some in next.chunks(AT_ONCE) {
+                for looked in futures::future::join_all(some.iter().map(|name| look(session, name))).await {
+                    let name = looked.name.clone();
+                    self.add(looked, start)?;
+                    below.extend(self.evidence.children(&name).iter().cloned());
+                }
+            }
+            next = below;
+        }
+        Ok(())
+    }
+
+    /// Takes over what was found. A namespace that is not there has no hierarchy either, and stays unknown.
+    fn add(&mut self, looked: Looked, start: &str) -> Result<(), Failure> {
+        let Looked { name, namespace, hierarchy, anchors } = looked;
+        match namespace {
+            Ok(fact) => {
+                self.learn(&name, fact.labels.iter());
+                self.evidence.namespaces.insert(name.clone(), fact);
+            }
+            Err(problem) if problem.is_not_found() && *name != *start => return Ok(()),
+            Err(problem) if problem.is_forbidden() => {}
+            Err(problem) => return Err(unreadable(&name, &problem)),
+        }
+        self.evidence.anchors.extend(anchors.unwrap_or_default());
+        let fact = match hierarchy {
+            Ok(fact) => fact.unwrap_or_default(),
+            Err(problem) if problem.is_forbidden() => {
+                self.hidden.insert(name.clone());
+                let parent = self.parents.get(&name).cloned();
+                HierarchyFact { parent, ..HierarchyFact::default() }
+            }
+            Err(problem) => return Err(unreadable(&name, &problem)),
+        };
+        self.evidence.hierarchies.insert(name, fact);
+        Ok(())
+    }
+
+    fn learn<'a>(&mut self, name: &Name, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+        let depth = |(key, value): (&str, &str)| {
+            Some((value.parse::<usize>().ok()?, Name::from(labels::tree_label_namespace(key)?)))
+        };
+        let chain: BTreeMap<usize, Name> = labels.filter_map(depth).chain([(0, name.clone())]).collect();
+        for (depth, child) in &chain {
+            if let Some(parent) = chain.get(&(depth + 1)) {
+                self.parents.entry(child.clone()).or_insert_with(|| parent.clone());
+            }
+        }
+    }
+
+    fn told(self, starts: &[String]) -> Evidence {
+        let Self { mut evidence, hidden, .. } = self;
+        evidence.notes.push(format!(
+            "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below {}",
+            starts.join(", ")
+        ));
+        if !hidden.is_empty() {
+            let hidden: Vec<&str> = hidden.iter().map(|it| &**it).collect();
+            evidence.notes.push(format!(
+                "you may not read the hierarchy of {}; its parent is what tree labels tell, if anything does",
+                hidden.join(", ")
+            ));
+        }
+        evidence
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::NamespaceFact;
+
+    use super::*;
+    use crate::failure::Problem;
+
+    fn forbidden() -> Problem {
+        let message = "x is forbidden: User \"u\" cannot get";
+        Problem::Refused(Box::new(kube::core::Status::failure(message, "Forbidden").with_code(403)))
+    }
+
+    #[test]
+    fn tree_labels_tell_what_is_above_where_nothing_may_be_read() {
+        let labels = [("leaf", "0"), ("mid", "1"), ("top", "2")];
+        let labels = labels.map(|(name, depth)| (labels::tree_label(name), depth));
+        let fact =
+            NamespaceFact { name: "leaf".into(), labels: labels.into_iter().collect(), ..Default::default() };
+        let mut view = View::default();
+        let looked = |name: &str, namespace| Looked {
+            name: name.into(),
+            namespace,
+            hierarchy: Err(forbidden()),
+            anchors: Err(forbidden()),
+        };
+        view.add(looked("leaf", Ok(fact)), "leaf").unwrap();
+        view.add(looked("mid", Err(forbidden())), "leaf").unwrap();
+        view.add(looked("top", Err(forbidden())), "leaf").unwrap();
+        let evidence = view.told(&["leaf".into()]);
+        assert_eq!(evidence.forest().ancestry("leaf").join(" "), "leaf mid top");
+        assert!(evidence.notes[1].contains("leaf, mid, top"), "{:?}", evidence.notes);
+    }
+}

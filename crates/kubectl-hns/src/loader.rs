@@ -1,0 +1,226 @@
+//! A [`Forest`] of the cluster as it is now: structure, configuration and objects, built from lists by the parser that the
+//! controller and the webhook use. Only metadata is read: nobody needs to see a Secret's content to know where it goes.
+//!
+//! What the user may not read is named in a note; the rest is there. Decides nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use forest::exclusion::SECRET_TYPES;
+use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings};
+use futures::StreamExt;
+use futures::stream;
+use hns_runtime::feed::api_resource;
+use hns_runtime::ingest;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::PartialObjectMeta;
+use serde_json::{Map, Value};
+
+use crate::Failure;
+use crate::configured::{self, Configured};
+use crate::evidence::Evidence;
+use crate::failure::Problem;
+use crate::session::Session;
+
+/// Namespaces that are looked into together where objects cannot be listed in the whole cluster.
+const AT_ONCE: usize = 8;
+
+/// Which objects are to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Wanted<'a> {
+    /// Those of all configured kinds that something is done with, and of these kinds, which are ignored unless configured.
+    All(&'a [Kind]),
+    /// Those of this kind and name, whether or not the kind is configured.
+    Named(&'a Kind, &'a str),
+}
+
+/// What was read, as a forest and as it came.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Its structure is what the evidence tells; anchors are there if they were added to it ([`crate::evidence::add_anchors`]).
+    /// Objects of a kind that could be listed in the whole cluster are synced, so that plans are made about them; of others
+    /// it knows what could be read.
+    pub(crate) forest: Forest,
+    /// The structure.
+    pub(crate) evidence: Evidence,
+    /// Namespaces in which it is not known whether there are such objects, by kind; those that were not to be looked into are
+    /// not named.
+    pub(crate) unseen: BTreeMap<KindId, BTreeSet<Name>>,
+    /// What could not be read, for people.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the objects and puts everything together. Where a kind may not be listed in the whole cluster, its objects are looked
+/// for in each namespace of `within`.
+///
+/// # Errors
+/// A request failed for another reason than rights.
+pub(crate) async fn load(
+    session: &Session,
+    (evidence, settings): (Evidence, Arc<Settings>),
+    configured: &Configured,
+    wanted: Wanted<'_>,
+    within: &BTreeSet<Name>,
+) -> Result<Loaded, Failure> {
+    let mut forest = evidence.forest_under(settings);
+    let kinds = kinds(configured, wanted);
+    forest.apply(Fact::Kinds(kinds.clone()));
+    let notes = evidence.notes.clone();
+    let mut loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes };
+    for KindSettings { kind, mode, .. } in &kinds {
+        let name = match wanted {
+            Wanted::Named(asked, name) if asked == kind => Some(name),
+            Wanted::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
+            _ => continue,
+        };
+        loaded.add(session, kind, name, within).await?;
+    }
+    Ok(loaded)
+}
+
+/// The configured kinds, and those that are wanted beside them.
+fn kinds(configured: &Configured, wanted: Wanted<'_>) -> Vec<KindSettings> {
+    let mut kinds = configured.settings();
+    let also = match wanted {
+        Wanted::All(also) => also,
+        Wanted::Named(kind, _) => std::slice::from_ref(kind),
+    };
+    for kind in also {
+        if configured.of_kind(kind).is_none() {
+            kinds.push(KindSettings::new(kind.clone(), Mode::Ignore));
+        }
+    }
+    kinds
+}
+
+impl Loaded {
+    async fn add(
+        &mut self,
+        session: &Session,
+        kind: &Kind,
+        name: Option<&str>,
+        within: &BTreeSet<Name>,
+    ) -> Result<(), Failure> {
+        let Some(id) = self.forest.kind_named(&kind.group, &kind.kind) else { return Ok(()) };
+        let reader = Reader { session, settings: self.forest.shared_settings(), kind, name };
+        let failed =
+            |problem| Failure::because(format!("{} cannot be listed", kind.group_resource()), &problem);
+        let everywhere = Api::all_with(session.client.clone(), &api_resource(kind));
+        match reader.read(&everywhere).await {
+            Ok(facts) => {
+                self.forest.apply(Fact::Objects(id, facts));
+                return Ok(());
+            }
+            Err(problem) if problem.is_forbidden() => {}
+            Err(problem) => return Err(failed(problem)),
+        }
+        let looks = within.iter().map(|namespace| reader.within(namespace));
+        let mut looks = stream::iter(looks.collect::<Vec<_>>()).buffered(AT_ONCE);
+        while let Some((namespace, found)) = looks.next().await {
+            match found {
+                Ok(facts) => {
+                    for fact in facts {
+                        self.forest.apply(Fact::Object(id, fact));
+                    }
+                }
+                Err(problem) if problem.is_forbidden() => {
+                    self.unseen.entry(id).or_default().insert(namespace);
+                }
+                Err(problem) => return Err(failed(problem)),
+            }
+        }
+        self.note(id, kind, within);
+        Ok(())
+    }
+
+    fn note(&mut self, id: KindId, kind: &Kind, within: &BTreeSet<Name>) {
+        let resource = kind.group_resource();
+        let unseen: Vec<&str> = self.unseen.get(&id).into_iter().flatten().map(|it| &**it).collect();
+        if !unseen.is_empty() {
+            self.notes.push(format!("you may not read {resource} in {}", unseen.join(", ")));
+        } else if within.is_empty() {
+            self.notes.push(format!(
+                "you may not list {resource} in the whole cluster, so their copies were not looked at"
+            ));
+        }
+    }
+}
+
+/// Reads the objects of one kind, or those of one name.
+struct Reader<'a> {
+    session: &'a Session,
+    settings: Arc<Settings>,
+    kind: &'a Kind,
+    name: Option<&'a str>,
+}
+
+impl Reader<'_> {
+    /// In one namespace. Who may not list may still get.
+    async fn within(&self, namespace: &Name) -> (Name, Result<Vec<ObjectFact>, Problem>) {
+        let api = Api::namespaced_with(self.session.client.clone(), namespace, &api_resource(self.kind));
+        let found = match (self.read(&api).await, self.name) {
+            (Err(problem), Some(name)) if problem.is_forbidden() => self.get(&api, name).await,
+            (found, _) => found,
+        };
+        (namespace.clone(), found)
+    }
+
+    async fn get(&self, api: &Api<DynamicObject>, name: &str) -> Result<Vec<ObjectFact>, Problem> {
+        match self.session.call(api.get_metadata(name)).await {
+            Ok(object) => Ok(vec![self.fact(object, None)]),
+            Err(problem) if problem.is_not_found() => Ok(Vec::new()),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// Secrets of the types that never propagate may be very many, and are read only if one is asked for by name.
+    async fn read(&self, api: &Api<DynamicObject>) -> Result<Vec<ObjectFact>, Problem> {
+        let named: Vec<String> = self.name.map(|name| format!("metadata.name={name}")).into_iter().collect();
+        let is_secret = self.kind.group.is_empty() && self.kind.kind == "Secret";
+        let others = SECRET_TYPES.map(|it| format!("type!={it}"));
+        let fields = named.iter().cloned().chain(others.into_iter().filter(|_| is_secret));
+        let mut facts = self.list(api, fields.collect(), None).await?;
+        if is_secret && !named.is_empty() {
+            for secret_type in SECRET_TYPES {
+                let fields = named.iter().cloned().chain([format!("type={secret_type}")]);
+                facts.extend(self.list(api, fields.collect(), Some(secret_type)).await?);
+            }
+        }
+        Ok(facts)
+    }
+
+    async fn list(
+        &self,
+        api: &Api<DynamicObject>,
+        fields: Vec<String>,
+        secret_type: Option<&str>,
+    ) -> Result<Vec<ObjectFact>, Problem> {
+        let params = ListParams::default();
+        let params = if fields.is_empty() { params } else { params.fields(&fields.join(",")) };
+        let listed = self.session.list_metadata(api, &params).await?;
+        Ok(listed.into_iter().map(|object| self.fact(object, secret_type)).collect())
+    }
+
+    fn fact(&self, object: PartialObjectMeta<DynamicObject>, secret_type: Option<&str>) -> ObjectFact {
+        let content = secret_type.map(|it| ("type".to_owned(), Value::from(it)));
+        let content: Map<String, Value> = content.into_iter().collect();
+        ingest::object(self.kind, &self.settings, object.metadata, Some(content))
+    }
+}
+
+/// Reads configuration and objects of what `evidence` shows, by the settings that hold unless flags say otherwise.
+///
+/// # Errors
+/// A request failed for another reason than rights.
+pub(crate) async fn load_all(
+    session: &Session,
+    evidence: Evidence,
+    settings: Arc<Settings>,
+) -> Result<Loaded, Failure> {
+    let mut notes = Vec::new();
+    let configured = configured::read(session, &mut notes).await?;
+    let within = BTreeSet::new();
+    let mut loaded = load(session, (evidence, settings), &configured, Wanted::All(&[]), &within).await?;
+    loaded.notes.extend(notes);
+    Ok(loaded)
+}

@@ -1,0 +1,105 @@
+//! An object as it is named on a command line, `KIND/NAME`, and which kind that means. Never looks whether there is one.
+
+use std::str::FromStr;
+
+use forest::Kind;
+use forest::configuration::{Entry, Served};
+
+use crate::Failure;
+
+/// A kind and a name as written: `secret/registry`, `cm/x`, `roles.rbac.authorization.k8s.io/x`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Subject {
+    resource: String,
+    group: String,
+    pub(crate) name: String,
+}
+
+impl FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((kind, name)) if !kind.is_empty() && !name.is_empty() && !name.contains('/') => {
+                let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+                Ok(Self { resource: resource.into(), group: group.into(), name: name.into() })
+            }
+            _ => Err("KIND/NAME is wanted, for instance secret/registry or role/viewer".into()),
+        }
+    }
+}
+
+impl Subject {
+    /// The kind that is meant.
+    ///
+    /// # Errors
+    /// There is none, there are several, or its objects are in no namespace.
+    pub(crate) fn kind(&self, served: &Served) -> Result<Kind, Failure> {
+        let Self { resource, group, .. } = self;
+        let entry = Entry { resource: resource.clone(), group: group.clone(), ..Entry::default() };
+        let found = served.named(&entry).map_err(|(_, why)| {
+            Failure::new(format!("Error: {entry}: {why}"))
+                .or_else("`kubectl api-resources --namespaced` shows the kinds there are.")
+        })?;
+        if !found.namespaced {
+            let text =
+                format!("Error: {entry}: {} is in no namespace, so it is never propagated", found.kind);
+            return Err(Failure::new(text));
+        }
+        Ok(found.kind.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::configuration::ServedKind;
+
+    use super::*;
+
+    fn served() -> Served {
+        let kind = |group: &str, kind: &str, short: &str, namespaced| ServedKind {
+            kind: Kind {
+                group: group.into(),
+                version: "v1".into(),
+                kind: kind.into(),
+                resource: format!("{}s", kind.to_lowercase()),
+            },
+            singular: kind.to_lowercase(),
+            short_names: vec![short.into()],
+            namespaced,
+            verbs: Vec::new(),
+        };
+        let kinds = vec![
+            kind("", "ConfigMap", "cm", true),
+            kind("", "Node", "no", false),
+            kind("a.example.com", "Thing", "t", true),
+            kind("b.example.com", "Thing", "t", true),
+        ];
+        Served { kinds, ..Served::default() }
+    }
+
+    #[test]
+    fn kinds_are_named_as_kubectl_names_them() {
+        for (text, expected) in [
+            ("cm/x", Ok("v1, Kind=ConfigMap")),
+            ("ConfigMap/x", Ok("v1, Kind=ConfigMap")),
+            ("configmaps/x", Ok("v1, Kind=ConfigMap")),
+            ("thing.b.example.com/x", Ok("b.example.com/v1, Kind=Thing")),
+            ("thing/x", Err("a.example.com")),
+            ("node/x", Err("is in no namespace")),
+            ("nonsense/x", Err("the API server serves no such resource")),
+        ] {
+            let found = text.parse::<Subject>().unwrap().kind(&served());
+            match (found.map(|it| it.to_string()), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
+                (Err(failure), Err(expected)) => {
+                    assert!(failure.text.contains(expected), "{text}: {failure}")
+                }
+                (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+            }
+        }
+        for wrong in ["x", "/x", "cm/", "cm/x/y", ""] {
+            assert!(wrong.parse::<Subject>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Where an object is, where not, and why: what `forest::why` answers, in the words that `explain` and `tree --show-copies`
+//! share. Reads what the answers rest on; concludes nothing itself.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use forest::why::{Above, Answer, Listing, Question, There, Untouched, Verdict, below, explain};
+use forest::{Forest, Kind, Name, ObjectKey};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::configured::{self, Configured};
+use crate::evidence::Evidence;
+use crate::loader::{Loaded, Wanted, load};
+use crate::published;
+use crate::session::Session;
+use crate::subject::Subject;
+use crate::terminal::Ink;
+
+/// One object and all that is known of it in the namespaces that were looked at.
+pub(crate) struct Whereabouts {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) loaded: Loaded,
+    listing: Listing,
+    unseen: BTreeSet<Name>,
+}
+
+impl Whereabouts {
+    /// Looks for the object in what `evidence` shows; around `starts` alone, if it may not be listed in the whole cluster.
+    ///
+    /// # Errors
+    /// There is no such kind, or a request failed for another reason than rights.
+    pub(crate) async fn look(
+        session: &Session,
+        (subject, installation): (&Subject, &str),
+        evidence: Evidence,
+        starts: &[Name],
+    ) -> Result<Self, Failure> {
+        let mut notes = Vec::new();
+        let (configured, (settings, doubt)) =
+            futures::join!(configured::read(session, &mut notes), published::settings(session, installation));
+        let configured = configured?;
+        notes.extend(doubt);
+        let kind = subject.kind(&configured.served)?;
+        let within = around(&evidence.forest(), starts);
+        let wanted = Wanted::Named(&kind, &subject.name);
+        let mut loaded = load(session, (evidence, Arc::new(settings)), &configured, wanted, &within).await?;
+        loaded.notes.extend(notes);
+        Ok(Self::new(kind, subject.name.clone(), loaded, &configured))
+    }
+
+    fn new(kind: Kind, name: String, loaded: Loaded, configured: &Configured) -> Self {
+        let Configured { entries, served, resolution, is_known } = configured;
+        let listing = match Listing::of(&kind, entries, served, resolution) {
+            Listing::Absent if !is_known => Listing::Unknown,
+            listing => listing,
+        };
+        let id = loaded.forest.kind_named(&kind.group, &kind.kind);
+        let unseen = id.and_then(|id| loaded.unseen.get(&id)).cloned().unwrap_or_default();
+        Self { kind, name, loaded, listing, unseen }
+    }
+
+    /// The answer for a namespace.
+    pub(crate) fn answer(&self, namespace: &str) -> Option<Answer> {
+        Some(explain(&self.loaded.forest, &self.question()?, namespace))
+    }
+
+    /// The answers for everything below a namespace.
+    pub(crate) fn below(&self, namespace: &str) -> Vec<(Name, Answer)> {
+        let question = self.question();
+        question.map_or_else(Vec::new, |question| below(&self.loaded.forest, &question, namespace))
+    }
+
+    fn question(&self) -> Option<Question<'_>> {
+        let kind = self.loaded.forest.kind_named(&self.kind.group, &self.kind.kind)?;
+        let key = ObjectKey { kind, name: self.name.as_str().into() };
+        Some(Question { key, listing: self.listing.clone(), unseen: &self.unseen })
+    }
+}
+
+/// These namespaces, all above them and all below.
+fn around(forest: &Forest, starts: &[Name]) -> BTreeSet<Name> {
+    let mut around = BTreeSet::new();
+    let mut next: Vec<Name> = starts.to_vec();
+    while let Some(name) = next.pop() {
+        next.extend(forest.children(&name).into_iter().filter(|child| !around.contains(child)));
+        around.insert(name);
+    }
+    around.extend(starts.iter().flat_map(|start| forest.ancestry(start)));
+    around
+}
+
+/// What an object is in a namespace, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    /// It is no copy.
+    Source,
+    /// It is a copy, and stays one.
+    Copy,
+    /// It is not there and will come.
+    Missing,
+    /// It is there, and another one will take its place.
+    Replaced,
+    /// It is a copy that will go.
+    Surplus,
+    /// It is no copy, and stands in the place of one.
+    Conflict,
+    /// It is not there, though it is above.
+    Stopped,
+    /// It is neither there nor above.
+    Absent,
+    /// It cannot be known.
+    Unknown,
+}
+
+impl State {
+    /// Its colour.
+    pub(crate) fn ink(self) -> Ink {
+        match self {
+            Self::Source | Self::Copy => Ink::Good,
+            Self::Absent | Self::Unknown => Ink::Faint,
+            Self::Missing | Self::Replaced | Self::Surplus | Self::Conflict | Self::Stopped => Ink::Warm,
+        }
+    }
+}
+
+/// What is said of an object in one namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Mark {
+    pub(crate) state: State,
+    /// Where the copy comes from, or should come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) from: Option<String>,
+    /// Why that is so, as a clause.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) why: Option<String>,
+    /// Whether it is a copy for no other reason than that its source is above.
+    #[serde(skip)]
+    is_plain: bool,
+}
+
+impl Mark {
+    /// In a few words.
+    pub(crate) fn label(&self) -> String {
+        let word = match self.state {
+            State::Source => "source",
+            State::Copy => return format!("copy of {}", self.from.as_deref().unwrap_or("?")),
+            State::Missing => "not there yet",
+            State::Replaced => "to be replaced",
+            State::Surplus => "to be removed",
+            State::Conflict => "left alone",
+            State::Stopped => "stopped",
+            State::Absent => "not there",
+            State::Unknown => "unknown",
+        };
+        word.to_owned()
+    }
+
+    /// Whether a drawing has to say why.
+    pub(crate) fn needs_a_reason(&self) -> bool {
+        !(self.state == State::Copy && self.is_plain)
+    }
+
+    /// Whether there is an object of that name.
+    pub(crate) fn is_there(&self) -> bool {
+        use State::{Conflict, Copy, Replaced, Source, Surplus};
+        matches!(self.state, Source | Copy | Replaced | Surplus | Conflict)
+    }
+}
+
+impl From<&Answer> for Mark {
+    fn from(answer: &Answer) -> Self {
+        let (state, from, why) = judged(answer);
+        let from = from.map(ToString::to_string);
+        let refused = answer.refused.as_ref().map(|it| format!("the API server refused it: {}", it.message));
+        let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let is_plain = answer.unseen.is_empty() && matches!(answer.verdict, Verdict::Copy(_));
+        Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain }
+    }
+}
+
+fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
+    let doubt = || {
+        let names: Vec<&str> = answer.unseen.iter().map(|it| &**it).collect();
+        match &names[..] {
+            [] => "it is not known how its kind is treated".to_owned(),
+            names => format!("it is not known whether there is one in {}", names.join(", ")),
+        }
+    };
+    match (&answer.there, &answer.verdict) {
+        (There::Unknown, _) => (State::Unknown, None, Some("you may not read it there".into())),
+        (There::Copy { from, .. }, Verdict::Copy(source)) if from == source => {
+            let why = answer.unseen.is_empty().then(|| comes(answer)).flatten();
+            (State::Copy, Some(from), why.or_else(|| Some(doubt())))
+        }
+        (There::Nothing, Verdict::Copy(source)) => (State::Missing, Some(source), comes(answer)),
+        (_, Verdict::Copy(source)) => {
+            let why = format!("the one in {source} should be in its place");
+            (State::Replaced, Some(source), Some(why))
+        }
+        (There::Copy { from, .. }, Verdict::Nothing) => (State::Surplus, Some(from), Some(stops(answer))),
+        (There::Copy { .. }, Verdict::Forsaken(from)) => {
+            (State::Surplus, Some(from), Some(format!("its source went with the namespace {from}")))
+        }
+        (There::Copy { from, .. }, Verdict::AsItIs(why)) => {
+            (State::Copy, Some(from), Some(format!("it stays as it is, for {why}")))
+        }
+        (There::Copy { from, .. }, _) => (State::Copy, Some(from), Some(doubt())),
+        (There::Own { .. }, Verdict::Conflict(from)) => {
+            let why = format!(
+                "the one in {from} would be in its place, but its kind is configured with onConflict: Report"
+            );
+            (State::Conflict, Some(from), Some(why))
+        }
+        (There::Own { .. }, Verdict::Unknown) => (State::Source, None, Some(doubt())),
+        (There::Own { .. }, Verdict::AsItIs(why)) if answer.stays.is_none() => {
+            (State::Source, None, Some(format!("it stays as it is, for {why}")))
+        }
+        (There::Own { .. }, _) => {
+            (State::Source, None, answer.stays.as_ref().map(|why| format!("it goes nowhere, for {why}")))
+        }
+        (There::Nothing, Verdict::Unknown) => (State::Unknown, None, Some(doubt())),
+        (There::Nothing, Verdict::AsItIs(why)) => held(answer, why),
+        (There::Nothing, _) if answer.above.is_empty() => {
+            (State::Absent, None, Some("no namespace above has one".into()))
+        }
+        (There::Nothing, _) => (State::Stopped, None, Some(stops(answer))),
+    }
+}
+
+/// The first source that comes decides.
+fn comes(answer: &Answer) -> Option<String> {
+    let (source, admitted) =
+        answer.above.iter().find_map(|it| Some((&it.namespace, it.comes.as_ref().ok()?)))?;
+    Some(format!("the one in {source} comes here, for {admitted}"))
+}
+
+fn stops(answer: &Answer) -> String {
+    let line = |it: &Above| {
+        Some(format!("the one in {} does not come here, for {}", it.namespace, it.comes.as_ref().err()?))
+    };
+    let lines: Vec<String> = answer.above.iter().filter_map(line).collect();
+    if lines.is_empty() { "no namespace above has one any more".into() } else { lines.join("; ") }
+}
+
+/// Where nothing is done, what is not there does not come. That it would not come anyway is said too.
+fn held(answer: &Answer, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
+    if answer.above.is_empty() {
+        return (State::Absent, None, Some(format!("no namespace above has one; also, {why}")));
+    }
+    let would_come = answer.above.iter().any(|it| it.comes.is_ok());
+    let kind_decides =
+        matches!(why, Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_));
+    let why =
+        if would_come || kind_decides { why.to_string() } else { format!("{why}; also, {}", stops(answer)) };
+    (State::Stopped, None, Some(why))
+}

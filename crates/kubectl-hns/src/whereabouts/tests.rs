@@ -1,0 +1,148 @@
+//! What is said of each combination of what is there and what belongs there.
+
+use std::collections::BTreeMap;
+
+use forest::configuration::{Served, ServedKind};
+use forest::exceptions::Withheld;
+use forest::why::Admitted;
+use forest::{Condition, Fact, Mode, Reason};
+use hns_api::{annotations, labels};
+use hns_runtime::ingest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Map;
+
+use super::*;
+use crate::evidence;
+use crate::evidence::tests::sketch;
+
+/// The role `r` in a sketched cluster: namespaces that have one, each with where it comes from, if it is a copy, and the tree
+/// that it selects, if it does.
+pub(crate) fn whereabouts(lines: &[&str], roles: &[(&str, &str, &str)]) -> Whereabouts {
+    let kind = Kind::role();
+    let of_kind = ServedKind {
+        kind: kind.clone(),
+        singular: "role".into(),
+        short_names: Vec::new(),
+        namespaced: true,
+        verbs: Vec::new(),
+    };
+    let configured = Configured::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new());
+    let evidence = sketch(lines);
+    let mut forest = evidence.forest();
+    forest.apply(Fact::Kinds(configured.settings()));
+    let id = forest.kind_named(&kind.group, &kind.kind).unwrap();
+    let fact = |(namespace, from, tree): &(&str, &str, &str)| {
+        let pair = |key: &str, value: &str| {
+            (!value.is_empty()).then(|| BTreeMap::from([(key.to_owned(), value.to_owned())]))
+        };
+        let metadata = ObjectMeta {
+            namespace: Some((*namespace).to_owned()),
+            name: Some("r".to_owned()),
+            labels: pair(labels::INHERITED_FROM, from),
+            annotations: pair(annotations::PROPAGATE_TREE_SELECT, tree),
+            ..ObjectMeta::default()
+        };
+        ingest::object(&kind, &evidence::settings(), metadata, Some(Map::new()))
+    };
+    forest.apply(Fact::Objects(id, roles.iter().map(fact).collect()));
+    let loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes: Vec::new() };
+    Whereabouts::new(kind, "r".into(), loaded, &configured)
+}
+
+fn own() -> There {
+    There::Own { terminating: false }
+}
+
+fn copy(from: &str) -> There {
+    There::Copy { from: from.into(), terminating: false }
+}
+
+fn above(namespace: &str, comes: bool) -> Above {
+    let admitted = || Admitted { mode: Mode::Propagate, by: Vec::new() };
+    let comes = if comes { Ok(admitted()) } else { Err(Withheld::OptedOut) };
+    Above { namespace: namespace.into(), comes }
+}
+
+fn answer(there: There, verdict: Verdict, above: Vec<Above>) -> Answer {
+    Answer { there, verdict, above, stays: None, unseen: Vec::new(), refused: None }
+}
+
+#[test]
+fn each_answer_has_a_word_and_a_reason() {
+    let halted = || Verdict::AsItIs(Untouched::Halted { at: "h".into(), condition: None });
+    let comes = "the one in a comes here, for its kind is in mode Propagate";
+    let stops = "the one in a does not come here, for its annotation propagate.hnc.x-k8s.io/none is true";
+    let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
+    let frozen = "it stays as it is, for the namespace \"h\" is halted";
+    let replaced = "the one in a should be in its place";
+    let conflict = "the one in a would be in its place, but its kind is configured with onConflict: Report";
+    let unknown_kind = "it is not known how its kind is treated";
+    let cases = [
+        (own(), Verdict::Own, vec![], "source", ""),
+        (own(), Verdict::Conflict("a".into()), yes(), "left alone", conflict),
+        (own(), Verdict::Copy("a".into()), yes(), "to be replaced", replaced),
+        (own(), halted(), yes(), "source", frozen),
+        (own(), Verdict::Unknown, vec![], "source", unknown_kind),
+        (copy("a"), Verdict::Copy("a".into()), yes(), "copy of a", comes),
+        (copy("b"), Verdict::Copy("a".into()), yes(), "to be replaced", replaced),
+        (copy("a"), Verdict::Nothing, no(), "to be removed", stops),
+        (copy("a"), Verdict::Nothing, vec![], "to be removed", "no namespace above has one any more"),
+        (
+            copy("a"),
+            Verdict::Forsaken("a".into()),
+            vec![],
+            "to be removed",
+            "its source went with the namespace a",
+        ),
+        (copy("a"), halted(), yes(), "copy of a", frozen),
+        (copy("a"), Verdict::Unknown, vec![], "copy of a", unknown_kind),
+        (There::Nothing, Verdict::Copy("a".into()), yes(), "not there yet", comes),
+        (There::Nothing, Verdict::Nothing, no(), "stopped", stops),
+        (There::Nothing, Verdict::Nothing, vec![], "not there", "no namespace above has one"),
+        (There::Nothing, halted(), yes(), "stopped", "the namespace \"h\" is halted"),
+        (There::Nothing, Verdict::Unknown, vec![], "unknown", unknown_kind),
+        (There::Unknown, Verdict::Nothing, vec![], "unknown", "you may not read it there"),
+    ];
+    for (there, verdict, above, label, why) in cases {
+        let what = format!("{there:?} {verdict:?}");
+        let mark = Mark::from(&answer(there, verdict, above));
+        assert_eq!((&*mark.label(), mark.why.as_deref().unwrap_or_default()), (label, why), "{what}");
+    }
+}
+
+#[test]
+fn reasons_add_up() {
+    let said = |answer: &Answer| Mark::from(answer).why.unwrap_or_default();
+    let untouched = |why| answer(There::Nothing, Verdict::AsItIs(why), vec![above("a", false)]);
+    let going = said(&untouched(Untouched::NamespaceGoing));
+    assert!(going.starts_with("the namespace is being deleted; also, the one in a does not come"), "{going}");
+    assert_eq!(
+        said(&untouched(Untouched::Ignored)),
+        "its kind is in mode Ignore",
+        "which is why it does not come"
+    );
+
+    let stays = Answer { stays: Some(Withheld::OptedOut), ..answer(own(), Verdict::Own, Vec::new()) };
+    assert_eq!(said(&stays), "it goes nowhere, for its annotation propagate.hnc.x-k8s.io/none is true");
+
+    let refused = Condition::new(Reason::CannotPropagateObject, "quota");
+    let missing = answer(There::Nothing, Verdict::Copy("a".into()), vec![above("a", true)]);
+    let refused = said(&Answer { refused: Some(refused), ..missing });
+    assert!(refused.ends_with("in mode Propagate; the API server refused it: quota"), "{refused}");
+
+    let unseen = vec!["top".into()];
+    let hidden = Answer { unseen, ..answer(copy("top"), Verdict::Copy("top".into()), Vec::new()) };
+    assert_eq!(said(&hidden), "it is not known whether there is one in top");
+}
+
+#[test]
+fn a_kind_of_which_the_configuration_cannot_be_read_is_not_called_unconfigured() {
+    let whereabouts = whereabouts(&["a", "b < a"], &[("a", "", "")]);
+    let other = Kind { group: "x.io".into(), version: "v1".into(), kind: "X".into(), resource: "xs".into() };
+    let configured = Configured { is_known: false, ..Configured::new(Served::default(), Vec::new()) };
+    let of_other = Whereabouts::new(other, "x".into(), whereabouts.loaded, &configured);
+    assert_eq!(of_other.listing, Listing::Unknown);
+    let known = Configured { is_known: true, ..configured };
+    let of_other = Whereabouts::new(of_other.kind, "x".into(), of_other.loaded, &known);
+    assert_eq!(of_other.listing, Listing::Absent);
+}

@@ -1,0 +1,62 @@
+//! Flags about the webhook's certificate, where it is made and kept here. Makes none.
+
+use std::time::Duration;
+
+use clap::Args;
+use hns_api::names;
+
+use super::values;
+
+/// Flags that both binaries have.
+#[derive(Clone, Debug, Args)]
+pub struct CertificateArgs {
+    /// Have the controller make the webhook's certificate and keep it in a Secret, which the webhook reads through the API;
+    /// with `false` the certificate is brought by others, in `--cert-dir`, and so is `caBundle` in the registrations
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
+    pub enable_internal_cert_management: bool,
+
+    /// Secret, in the program's own namespace, with the webhook's certificate
+    #[arg(long, value_name = "NAME", default_value = names::WEBHOOK_CERTIFICATE_SECRET, value_parser = values::object_name)]
+    pub cert_secret_name: String,
+}
+
+/// Flags of the binary that makes certificates.
+#[derive(Clone, Debug, Args)]
+pub struct AuthorityArgs {
+    /// Secret, in the program's own namespace, with the key of the authority that signs the webhook's certificate; nobody
+    /// else needs to read it
+    #[arg(long, value_name = "NAME", default_value = names::CERTIFICATE_AUTHORITY_SECRET,
+          value_parser = values::object_name)]
+    pub cert_authority_secret_name: String,
+
+    /// Service in front of the webhook, in the program's own namespace, that the certificate is made for
+    #[arg(long, value_name = "NAME", default_value = names::WEBHOOK_SERVICE, value_parser = values::object_name)]
+    pub webhook_service_name: String,
+
+    /// How long a certificate of the webhook is valid; a new one is made when a third of that is left
+    #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::long_duration)]
+    pub cert_validity: Duration,
+
+    /// How long the authority's own certificate is valid, at least twice --cert-validity; a new one is made when a third of
+    /// that is left
+    #[arg(long, value_name = "DURATION", default_value = "87600h", value_parser = values::long_duration)]
+    pub cert_authority_validity: Duration,
+
+    /// How long a former authority stays in the registrations after the webhook was given a certificate of the new one: longer
+    /// than any replica of the webhook may be cut off from the API server
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::long_duration)]
+    pub cert_authority_overlap: Duration,
+}
+
+impl AuthorityArgs {
+    /// # Errors
+    /// An authority would have to be replaced as soon as it is made.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.cert_authority_validity >= self.cert_validity * 2 && !self.cert_validity.is_zero(),
+            "--cert-authority-validity must be at least twice --cert-validity, which must not be 0"
+        );
+        Ok(())
+    }
+}

@@ -1,0 +1,63 @@
+//! Following a certificate in a directory: a mounted Secret, or files that somebody keeps.
+
+use std::{convert::Infallible, path::Path, time::Duration};
+
+use tokio::time::MissedTickBehavior;
+
+use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
+use crate::readiness::Condition;
+
+/// How often the directory is looked at. The files are compared by content: the kubelet replaces
+/// them by switching a symbolic link, which file notifications follow only once.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+impl ServingCertificate {
+    /// Loads the certificate from a directory, and loads it again whenever the files change.
+    /// `condition` holds from the first one loaded. Never returns; dropping it stops the following.
+    pub async fn follow_directory(&self, directory: &Path, condition: Condition) -> Infallible {
+        self.follow_every(LOOK_EVERY, directory, condition).await
+    }
+
+    pub(super) async fn follow_every(
+        &self,
+        period: Duration,
+        directory: &Path,
+        condition: Condition,
+    ) -> Infallible {
+        let origin = directory.display().to_string();
+        let mut ticks = tokio::time::interval(period);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seen: Option<Result<Files, String>> = None;
+        loop {
+            ticks.tick().await;
+            let directory = directory.to_owned();
+            // A network file system may keep this waiting.
+            let read = tokio::task::spawn_blocking(move || read(&directory)).await;
+            let found = match read {
+                Ok(files) => files.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if seen.as_ref() != Some(&found) {
+                self.take(found.as_ref().map_err(String::as_str), &origin, &condition);
+                seen = Some(found);
+            }
+        }
+    }
+}
+
+fn read(directory: &Path) -> Result<Files, LoadError> {
+    let file = |name| std::fs::read(directory.join(name)).map_err(|error| LoadError::Read(name, error));
+    let mut certificate = file(CERTIFICATE)?;
+    // The directory may be switched between two reads; a pair from both sides of the switch would
+    // be refused, and reported, for no reason.
+    for _ in 0..3 {
+        let key = file(KEY)?;
+        let again = file(CERTIFICATE)?;
+        if again == certificate {
+            return Ok(Files { certificate, key });
+        }
+        certificate = again;
+    }
+    let key = file(KEY)?;
+    Ok(Files { certificate, key })
+}

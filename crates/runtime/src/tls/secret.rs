@@ -1,0 +1,41 @@
+//! Following a certificate in a Secret, by a watch on that one object: a change is there at once, not when a kubelet gets round
+//! to its volumes.
+
+use std::convert::Infallible;
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+
+use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
+use crate::{objects, readiness::Condition};
+
+impl ServingCertificate {
+    /// Loads the certificate from the Secret of this name, and loads it again whenever the Secret changes. `condition` holds
+    /// from the first one loaded. Never returns; dropping it stops the following.
+    ///
+    /// Once a certificate was loaded, a Secret that is deleted, damaged or out of reach changes nothing.
+    pub async fn follow_secret(&self, secrets: Api<Secret>, name: &str, condition: Condition) -> Infallible {
+        let origin = format!("Secret {name}");
+        let mut seen: Option<Result<Files, String>> = None;
+        let mut states = objects::watch(secrets, name);
+        while let Some(state) = states.next().await {
+            let found = match state {
+                Ok(secret) => files(secret).map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            if seen.as_ref() != Some(&found) {
+                self.take(found.as_ref().map_err(String::as_str), &origin, &condition);
+                seen = Some(found);
+            }
+        }
+        // A watch has no end.
+        std::future::pending().await
+    }
+}
+
+fn files(secret: Option<Secret>) -> Result<Files, LoadError> {
+    let mut data = secret.ok_or(LoadError::Missing("such Secret"))?.data.unwrap_or_default();
+    let mut file = |name| data.remove(name).map(|bytes| bytes.0).ok_or(LoadError::Missing(name));
+    Ok(Files { certificate: file(CERTIFICATE)?, key: file(KEY)? })
+}

@@ -1,0 +1,203 @@
+//! What the chart renders, and what it refuses to.
+
+use serde_json::{Value, json};
+
+use super::helm::Helm;
+
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Option<&'a Value> {
+    objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+}
+
+fn args(objects: &[Value], deployment: &str) -> Vec<String> {
+    let deployment = find(objects, "Deployment", deployment).unwrap();
+    let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    serde_json::from_value(args.clone()).unwrap()
+}
+
+fn set<'a>(values: &[&'a str]) -> Vec<&'a str> {
+    values.iter().flat_map(|value| ["--set", value]).collect()
+}
+
+#[tokio::test]
+async fn the_chart_has_no_faults_that_lint_finds() {
+    let helm = Helm::alone().await;
+    let sets: [&[&str]; 5] = [
+        &[],
+        &["certificates.mode=cert-manager", "rbac.escalate=false", "rbac.bindableClusterRoles={view}"],
+        &["certificates.mode=provided", "certificates.caBundle=Zm9v", "admissionPolicies=false"],
+        &["propagation.resources={*}", "networkPolicy.enabled=true", "crds.enabled=false"],
+        &["metrics.serviceMonitor.enabled=true", "metrics.prometheusRule.enabled=true"],
+    ];
+    for values in sets {
+        let mut words = vec!["lint", "--strict", "charts/hns"];
+        words.extend(set(values));
+        let said = helm.ok(&words).await.unwrap();
+        assert!(said.contains("0 chart(s) failed"), "{said}");
+        println!("  lint {values:?}: {}", said.lines().last().unwrap_or_default());
+    }
+}
+
+/// A refusal names the value, and what to write instead.
+#[tokio::test]
+async fn what_cannot_be_is_refused_in_words() {
+    let helm = Helm::alone().await;
+    let refusals = [
+        ("hrq.enabled=true", "hierarchical resource quotas are not in this version yet"),
+        ("image.tag=v1", "controller.image and webhook.image"),
+        ("manager.resources.limits.cpu=1", "controller.resources"),
+        ("ha.manager.nodeSelector.a=b", "webhook.nodeSelector"),
+        ("webhook.replicas=0", "/webhook/replicas"),
+        ("webhook.replica=3", "'replica' not allowed"),
+        ("propagateAnyKind=true", "'propagateAnyKind' not allowed"),
+        ("propagation.resources={Secrets}", "/propagation/resources/0"),
+        ("propagation.nopropagationLabels={a}", "/propagation/nopropagationLabels/0"),
+        ("excludedNamespaces={Upper}", "/excludedNamespaces/0"),
+        ("certificates.mode=self-signed", "/certificates/mode"),
+        ("certificates.mode=provided", "certificates.caBundle is required"),
+        ("certificates.caBundle=Zm9v", "only for certificates.mode=provided"),
+        ("certificates.secretName=other", "leave certificates.secretName as it is"),
+        ("rbac.bindableClusterRoles={view}", "rbac.escalate=false"),
+        ("webhook.podLabels.control-plane=other", "/webhook/podLabels"),
+    ];
+    for (value, words) in refusals {
+        let said = helm.run(&["template", "x", "charts/hns", "--set", value]).await.unwrap();
+        assert!(!said.success, "{value} was accepted");
+        assert!(said.stderr.contains(words), "{value}: {}", said.stderr);
+    }
+    let old = helm.run(&["template", "x", "charts/hns", "--kube-version", "1.29.9"]).await.unwrap();
+    assert!(!old.success && old.stderr.contains("1.30"), "{}", old.stderr);
+    println!("  {} values and an old Kubernetes were refused in words", refusals.len());
+}
+
+#[tokio::test]
+async fn values_of_hncs_chart_that_mean_something_are_taken() {
+    let helm = Helm::alone().await;
+    let values = ["hncExcludeNamespaces={kube-system,kept-out}", "ha.enabled=true", "hrq.enabled=false"];
+    let objects = helm.template(&set(&values)).await.unwrap();
+    for deployment in ["hnc-controller-manager", "hnc-webhook"] {
+        let args = args(&objects, deployment);
+        let excluded: Vec<&str> =
+            args.iter().filter_map(|it| it.strip_prefix("--excluded-namespace=")).collect();
+        assert_eq!(excluded, ["kube-system", "kube-public", "kube-node-lease", "kept-out"]);
+    }
+    let values = ["excludeSystemNamespaces=false", "excludedNamespaces={kept-out}"];
+    let objects = helm.template(&set(&values)).await.unwrap();
+    let args = args(&objects, "hnc-webhook");
+    assert!(args.contains(&"--excluded-namespace=kept-out".to_owned()), "{args:?}");
+    assert!(!args.contains(&"--excluded-namespace=kube-system".to_owned()), "{args:?}");
+}
+
+/// Nobody has a right that the values do not ask for.
+#[tokio::test]
+async fn rights_are_those_that_are_asked_for() {
+    let helm = Helm::alone().await;
+    let verbs_on = |objects: &[Value], role: &str, resource: &str| -> Vec<String> {
+        let Some(role) = find(objects, "ClusterRole", role) else { return Vec::new() };
+        let rules = role["rules"].as_array().unwrap().iter();
+        let named = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
+        let verbs = named.flat_map(|rule| rule["verbs"].as_array().unwrap().clone());
+        verbs.map(|verb| verb.as_str().unwrap().to_owned()).collect()
+    };
+    let has = |verbs: &[String], verb: &str| verbs.iter().any(|it| it == verb);
+    let by_default = helm.template(&[]).await.unwrap();
+    for object in by_default.iter().filter(|it| it["kind"] == "ClusterRole" || it["kind"] == "Role") {
+        let name = object["metadata"]["name"].as_str().unwrap();
+        let rules = object["rules"].to_string();
+        let for_users = name.starts_with("hnc-");
+        assert!(for_users || !rules.contains("\"*\""), "{name} has a wildcard: {rules}");
+    }
+    assert!(has(&verbs_on(&by_default, "hns-controller", "roles"), "escalate"));
+    assert!(has(&verbs_on(&by_default, "hns-controller-propagation", "secrets"), "update"));
+    assert!(!has(&verbs_on(&by_default, "hns-webhook-propagation", "secrets"), "update"));
+    for role in ["hns-webhook", "hns-webhook-propagation"] {
+        let rules = find(&by_default, "ClusterRole", role).unwrap()["rules"].as_array().unwrap();
+        for rule in rules.iter().filter(|rule| rule["apiGroups"] != json!(["authorization.k8s.io"])) {
+            assert_eq!(rule["verbs"], json!(["get", "list", "watch"]), "{role}");
+        }
+    }
+
+    let any = helm.template(&set(&["propagation.resources={*}"])).await.unwrap();
+    assert!(has(&verbs_on(&any, "hns-controller-propagation", "*"), "create"));
+
+    let narrow =
+        ["rbac.escalate=false", "rbac.bindableClusterRoles={view,edit}", "propagation.resources=null"];
+    let narrow = helm.template(&set(&narrow)).await.unwrap();
+    assert!(find(&narrow, "ClusterRole", "hns-controller-propagation").is_none());
+    assert_eq!(verbs_on(&narrow, "hns-controller", "roles"), ["get", "list", "watch", "delete"]);
+    assert_eq!(verbs_on(&narrow, "hns-controller", "clusterroles"), ["bind"]);
+    let rules = find(&narrow, "ClusterRole", "hns-controller").unwrap()["rules"].as_array().unwrap();
+    let bind = rules.iter().find(|rule| rule["verbs"] == json!(["bind"])).unwrap();
+    assert_eq!(bind["resourceNames"], json!(["view", "edit"]));
+    assert!(!narrow.iter().any(|it| it["rules"].to_string().contains("escalate")));
+}
+
+/// Every object is where the release is, and every pod is held to the strictest of the standard's levels.
+#[tokio::test]
+async fn any_namespace_will_do_and_pods_are_restricted() {
+    let helm = Helm::alone().await;
+    let values = ["networkPolicy.enabled=true", "metrics.podMonitor.enabled=true", "controller.replicas=3"];
+    let objects = helm.template(&set(&values)).await.unwrap();
+    let text = serde_json::to_string(&objects).unwrap();
+    assert!(!text.contains("hnc-system"), "the namespace of HNC is written into a template");
+    for object in &objects {
+        let namespace = &object["metadata"]["namespace"];
+        assert!(namespace.is_null() || namespace == "some-namespace", "{object}");
+    }
+    for (deployment, replicas) in [("hnc-controller-manager", 3), ("hnc-webhook", 2)] {
+        let object = find(&objects, "Deployment", deployment).unwrap();
+        assert_eq!(object["spec"]["replicas"], replicas);
+        let pod = &object["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        for container in pod["containers"].as_array().unwrap() {
+            let security = &container["securityContext"];
+            assert_eq!(security["allowPrivilegeEscalation"], false);
+            assert_eq!(security["readOnlyRootFilesystem"], true);
+            assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
+        }
+        let selector = &object["spec"]["selector"]["matchLabels"];
+        for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
+            let other = find(&objects, kind, deployment).unwrap();
+            let selected = &other["spec"][if kind == "NetworkPolicy" { "podSelector" } else { "selector" }];
+            assert_eq!(&selected["matchLabels"], selector, "{kind}");
+        }
+        assert_eq!(&pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"], selector);
+    }
+}
+
+/// Whoever makes the certificate puts its authority into the registrations; nobody else says anything of it.
+#[tokio::test]
+async fn authorities_are_left_to_who_makes_certificates() {
+    let helm = Helm::alone().await;
+    let authorities = |objects: &[Value]| -> Vec<Value> {
+        let entries = objects.iter().filter_map(|object| object["webhooks"].as_array()).flatten();
+        entries.map(|entry| entry["clientConfig"]["caBundle"].clone()).collect()
+    };
+    let mounts = |objects: &[Value]| {
+        !find(objects, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["spec"]["volumes"].is_null()
+    };
+    let internal = helm.template(&[]).await.unwrap();
+    assert!(authorities(&internal).iter().all(Value::is_null) && !mounts(&internal));
+    for secret in ["hnc-webhook-server-cert", "hns-webhook-ca"] {
+        assert!(find(&internal, "Secret", secret).unwrap()["data"].is_null());
+    }
+    assert!(args(&internal, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
+
+    let managed = helm.template(&set(&["certificates.mode=cert-manager"])).await.unwrap();
+    assert!(authorities(&managed).iter().all(Value::is_null) && mounts(&managed));
+    assert!(find(&managed, "Issuer", "hnc-webhook-server-cert").is_some());
+    let certificate = find(&managed, "Certificate", "hnc-webhook-server-cert").unwrap();
+    assert_eq!(certificate["spec"]["dnsNames"][0], "hnc-webhook-service.some-namespace.svc");
+    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
+        let object = managed.iter().find(|object| object["kind"] == kind).unwrap();
+        let from = &object["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+        assert_eq!(from, "some-namespace/hnc-webhook-server-cert");
+    }
+    assert!(!managed.iter().any(|object| object["kind"] == "Secret"));
+
+    let provided =
+        ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
+    let provided = helm.template(&set(&provided)).await.unwrap();
+    assert!(authorities(&provided).iter().all(|it| it == "Zm9v") && mounts(&provided));
+    assert!(!args(&provided, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
+}
