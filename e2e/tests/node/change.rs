@@ -30,8 +30,7 @@ pub(crate) async fn restart(world: &World<'_>) -> Result<String> {
 pub(crate) async fn upgrade(world: &World<'_>) -> Result<String> {
     let before = world.all_ready().await?;
     let load = Load::start(world.cluster);
-    // The chart's own list of excluded namespaces and one more.
-    let setting = "excludedNamespaces={kube-system,kube-public,kube-node-lease,elsewhere}";
+    let setting = "excludedNamespaces={elsewhere}";
     world.helm(["upgrade", RELEASE, &chart(), "--reuse-values", "--set", setting]).ok().await?;
     let after = replaced(world, &before).await?;
     let said = load.stop().await?;
