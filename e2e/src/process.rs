@@ -40,6 +40,13 @@ pub enum Exit {
     Signal(i32),
 }
 
+impl Exit {
+    /// Whether it ended by itself and not well.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Code(code) if *code != 0)
+    }
+}
+
 impl fmt::Display for Exit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@
 mod plugin {
     mod connection;
     mod doctor;
+    mod explain;
     mod large;
     mod live;
     mod moving;

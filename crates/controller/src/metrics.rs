@@ -2,6 +2,7 @@
 //! names.
 
 mod conditions;
+mod leader;
 mod peak;
 mod reconcilers;
 
@@ -16,6 +17,7 @@ use prometheus::{
 use hns_runtime::handle::ForestHandle;
 
 use self::conditions::ConditionMetrics;
+pub(crate) use self::leader::LeaderMetrics;
 pub(crate) use self::reconcilers::{Pass, Reconcilers, UnderWay};
 use crate::apply::Outcome;
 use crate::queue::Queue;

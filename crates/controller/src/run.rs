@@ -23,7 +23,7 @@ use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executor, is_listed};
 use crate::keep::{Charge, follow, keep};
-use crate::metrics::Metrics;
+use crate::metrics::{LeaderMetrics, Metrics};
 use crate::queue::Queue;
 
 /// How many namespaces are worked on at a time.
@@ -47,6 +47,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     process.serve_admin(&args.common).await?;
 
     let leadership = seek(&args, &process).await?;
+    LeaderMetrics::register(&process.registry, leadership.clone())?;
     tokio::select! {
         () = leadership.acquired() => {}
         () = process.shutdown.begun() => return leave(&leadership).await,

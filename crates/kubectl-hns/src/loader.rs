@@ -112,6 +112,12 @@ impl Loaded {
                 return Ok(());
             }
             Err(problem) if problem.is_forbidden() => {}
+            // Some kinds are answers, not objects.
+            Err(problem) if problem.code() == 405 => {
+                self.notes.push(format!("the API server lists no {}", kind.group_resource()));
+                self.unseen.insert(id, within.clone());
+                return Ok(());
+            }
             Err(problem) => return Err(failed(problem)),
         }
         let looks = within.iter().map(|namespace| reader.within(namespace));

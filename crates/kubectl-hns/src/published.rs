@@ -1,4 +1,4 @@
-//! The settings that the installation runs with, as its binaries say them in the ConfigMap `hnc-settings`. Where they cannot be
+//! The settings that the installation runs with, as its binaries say them in the `ConfigMap` `hnc-settings`. Where they cannot be
 //! had, the defaults stand in for them, and that is said.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ pub(crate) async fn settings(session: &Session, namespace: &str) -> (Settings, O
     conclude(&read(session, namespace).await, namespace)
 }
 
-/// The entries of the ConfigMap; `None` where there is none.
+/// The entries of the `ConfigMap`; `None` where there is none.
 pub(crate) async fn read(
     session: &Session,
     namespace: &str,

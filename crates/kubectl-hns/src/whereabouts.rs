@@ -194,6 +194,7 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
         }
     };
     match (&answer.there, &answer.verdict) {
+        (There::Unknown, Verdict::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
         (There::Unknown, _) => (State::Unknown, None, Some("you may not read it there".into())),
         (There::Copy { from, .. }, Verdict::Copy(source)) if from == source => {
             let why = answer.unseen.is_empty().then(|| comes(answer)).flatten();

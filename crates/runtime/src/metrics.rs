@@ -2,11 +2,16 @@
 //!
 //! Labels take their values from fixed sets only. Sizes are read when they are asked for.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
-use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use crate::handle::ForestHandle;
+
+/// The API server notes the times of writes in whole seconds, so less than one says nothing.
+const LAG_SECONDS: [f64; 7] = [1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0];
 
 /// What has become of the watches.
 #[derive(Clone, Debug)]
@@ -14,6 +19,7 @@ pub struct StreamMetrics {
     lists: IntCounterVec,
     failures: IntCounterVec,
     running: IntGaugeVec,
+    lag: HistogramVec,
 }
 
 impl StreamMetrics {
@@ -33,10 +39,19 @@ impl StreamMetrics {
                 Opts::new("hns_watches", "Configured kinds whose objects are being watched: 1 for each."),
                 &["resource"],
             )?,
+            lag: HistogramVec::new(
+                HistogramOpts::new(
+                    "hns_watch_lag_seconds",
+                    "Time from the last write to an object, which is noted in whole seconds, until it was seen, by resource.",
+                )
+                .buckets(LAG_SECONDS.to_vec()),
+                &["resource"],
+            )?,
         };
         registry.register(Box::new(metrics.lists.clone()))?;
         registry.register(Box::new(metrics.failures.clone()))?;
         registry.register(Box::new(metrics.running.clone()))?;
+        registry.register(Box::new(metrics.lag.clone()))?;
         Ok(metrics)
     }
 
@@ -48,6 +63,15 @@ impl StreamMetrics {
         self.failures.with_label_values(&[resource]).inc();
     }
 
+    /// A change of an object has been seen at this time.
+    pub(crate) fn seen(&self, resource: &str, object: &ObjectMeta, now: Timestamp) {
+        if let Some(written) = written(object) {
+            // Clocks differ; what is ahead is not behind.
+            let lag = now.duration_since(written).as_secs_f64().max(0.0);
+            self.lag.with_label_values(&[resource]).observe(lag);
+        }
+    }
+
     pub(crate) fn started(&self, resource: &str) {
         self.running.with_label_values(&[resource]).set(1);
     }
@@ -56,6 +80,12 @@ impl StreamMetrics {
         // An error says that it never ran.
         let _ = self.running.remove_label_values(&[resource]);
     }
+}
+
+/// When an object was last written, as far as it says.
+fn written(object: &ObjectMeta) -> Option<Timestamp> {
+    let fields = object.managed_fields.iter().flatten().filter_map(|it| it.time.as_ref());
+    fields.chain(&object.creation_timestamp).map(|time| time.0).max()
 }
 
 /// How much the forest holds, read at each scrape.
@@ -141,6 +171,33 @@ mod tests {
             exceptions: None,
             content: None,
         }
+    }
+
+    #[test]
+    fn the_lag_is_counted_from_the_youngest_write_that_an_object_tells() {
+        let registry = Registry::new();
+        let metrics = StreamMetrics::register(&registry).unwrap();
+        let now = Timestamp::from_second(1_000).unwrap();
+        let object = |created: Option<i64>, fields: &[i64]| -> ObjectMeta {
+            let time = |second| Timestamp::from_second(second).unwrap().to_string();
+            serde_json::from_value(serde_json::json!({
+                "creationTimestamp": created.map(time),
+                "managedFields": fields.iter().map(|it| serde_json::json!({ "time": time(*it) })).collect::<Vec<_>>(),
+            }))
+            .unwrap()
+        };
+        let sum = || metrics.lag.with_label_values(&["x"]).get_sample_sum();
+        for (object, lag) in [
+            (object(Some(900), &[995, 960]), 5.0),
+            (object(Some(998), &[]), 2.0),
+            (object(Some(900), &[1_003]), 0.0),
+        ] {
+            let before = sum();
+            metrics.seen("x", &object, now);
+            assert!((sum() - before - lag).abs() < 0.001, "{lag}");
+        }
+        metrics.seen("x", &object(None, &[]), now);
+        assert_eq!(metrics.lag.with_label_values(&["x"]).get_sample_count(), 3, "nothing is made up");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the flags of both binaries come to, as the ConfigMap `hnc-settings` says it to everybody: by flag, with a digest of what
-//! both must have in common. Pure but for the submodules: [`watch`] reads the ConfigMap, [`publish`] writes it.
+//! What the flags of both binaries come to, as the `ConfigMap` `hnc-settings` says it to everybody: by flag, with a digest of what
+//! both must have in common. Pure but for the submodules: [`watch`] reads the `ConfigMap`, [`publish`] writes it.
 
 mod metrics;
 mod publish;
@@ -122,7 +122,7 @@ pub enum Component {
 }
 
 impl Component {
-    /// The key of its settings in the ConfigMap.
+    /// The key of its settings in the `ConfigMap`.
     pub fn key(self) -> &'static str {
         match self {
             Self::Controller => "controller",
@@ -160,14 +160,14 @@ pub struct Document {
 }
 
 impl Document {
-    /// The entries of the ConfigMap that say it.
+    /// The entries of the `ConfigMap` that say it.
     pub fn data(&self, component: Component) -> BTreeMap<String, String> {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         let digest = (component.digest_key().to_owned(), self.common.digest());
         [(component.key().to_owned(), text), digest].into()
     }
 
-    /// What a component has said in the ConfigMap; `None` if it has said nothing, or the digest does not fit: then somebody
+    /// What a component has said in the `ConfigMap`; `None` if it has said nothing, or the digest does not fit: then somebody
     /// else has written there.
     pub fn read(data: &BTreeMap<String, String>, component: Component) -> Option<Self> {
         let document: Self = serde_json::from_str(data.get(component.key())?).ok()?;

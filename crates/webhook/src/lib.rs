@@ -1,7 +1,7 @@
 //! `hns-webhook`: may this happen?
 //!
 //! Takes an `AdmissionReview`, has the forest's rules judge it, asks the API server what they want to know, and answers.
-//! Holds no rule itself and writes nothing to the cluster but access reviews.
+//! Holds no rule itself and writes nothing to the cluster but access reviews and what settings it runs with.
 
 pub mod args;
 pub mod router;

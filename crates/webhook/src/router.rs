@@ -23,6 +23,7 @@ use kube::Client;
 use kube::core::DynamicObject;
 use kube::core::admission::{AdmissionRequest, AdmissionReview};
 use tokio::sync::watch::Receiver;
+use tracing::Instrument as _;
 
 use crate::body;
 use crate::decode::{self, Unreadable};
@@ -189,8 +190,13 @@ impl App {
             self.metrics.reviewed(webhook, "exempt", started.elapsed());
             respond::allow(&asked.request, vec![])
         } else {
-            let (subject, decision) = judge(self, &asked).await;
-            self.conclude(webhook, &asked.request, &subject, decision, started)
+            // Whatever is logged on the way says whose review it is.
+            let span = tracing::info_span!("review", webhook, uid = asked.request.uid);
+            let judged = async {
+                let (subject, decision) = judge(self, &asked).await;
+                self.conclude(webhook, &asked.request, &subject, decision, started)
+            };
+            judged.instrument(span).await
         };
         Json(review).into_response()
     }
@@ -243,7 +249,7 @@ impl App {
         match decision {
             Decision::Allow { warnings } => respond::allow(request, warnings),
             Decision::Deny(denial) => {
-                log_denial(webhook, request, subject, verdict, &denial);
+                log_denial(request, subject, verdict, &denial);
                 respond::deny(request, subject, &denial)
             }
         }
@@ -286,17 +292,9 @@ impl App {
     }
 }
 
-fn log_denial(
-    webhook: &str,
-    request: &AdmissionRequest<DynamicObject>,
-    subject: &Subject,
-    verdict: &str,
-    denial: &Denial,
-) {
+fn log_denial(request: &AdmissionRequest<DynamicObject>, subject: &Subject, verdict: &str, denial: &Denial) {
     tracing::info!(
-        webhook,
         verdict,
-        uid = request.uid,
         user = request.user_info.username,
         operation = ?request.operation,
         namespace = request.namespace,

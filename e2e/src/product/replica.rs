@@ -125,3 +125,16 @@ impl Replica {
         Ok(())
     }
 }
+
+/// A replica that gave up is why the test around it fails, and the test cannot know.
+impl Drop for Replica {
+    fn drop(&mut self) {
+        if let Some(exit) = self.process.exit().filter(Exit::is_failure) {
+            eprintln!(
+                "{} had ended ({exit}); the last lines of its log:\n{}",
+                self.pod_name(),
+                self.process.log_tail(LOG_LINES)
+            );
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! What both binaries say in the ConfigMap `hnc-settings`: who may read it, when it is written, and what is seen when they do
+//! What both binaries say in the `ConfigMap` `hnc-settings`: who may read it, when it is written, and what is seen when they do
 //! not run with the same.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Scene<'_> {
         config_maps(self.workshop.cluster.admin())
     }
 
-    /// Waits until the ConfigMap has all four entries and is like that.
+    /// Waits until the `ConfigMap` has all four entries and is like that.
     async fn says(
         &self,
         what: &str,

@@ -102,6 +102,7 @@ fn each_answer_has_a_word_and_a_reason() {
         (There::Nothing, halted(), yes(), "stopped", "the namespace \"h\" is halted"),
         (There::Nothing, Verdict::Unknown, vec![], "unknown", unknown_kind),
         (There::Unknown, Verdict::Nothing, vec![], "unknown", "you may not read it there"),
+        (There::Unknown, halted(), vec![], "unknown", "the namespace \"h\" is halted"),
     ];
     for (there, verdict, above, label, why) in cases {
         let what = format!("{there:?} {verdict:?}");

@@ -60,11 +60,11 @@ fn names(command: &Command) -> impl Iterator<Item = String> {
 /// The order in which values were given, and how a boolean was spelled, mean nothing.
 fn setting(arg: &Arg, matches: &ArgMatches) -> Setting {
     let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-    let given = raw.map(|value| value.to_string_lossy().into_owned());
+    let mut given = raw.map(|value| value.to_string_lossy().into_owned());
     if matches!(arg.get_action(), ArgAction::Append) {
         return Setting::Many(given.collect());
     }
-    let value = given.last().unwrap_or_default();
+    let value = given.next_back().unwrap_or_default();
     let boolean = is_boolean(arg).then(|| values::boolean(&value).ok()).flatten();
     Setting::One(boolean.map_or(value, |it| it.to_string()))
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use forest::{Fact, Stream};
 use futures::{Stream as Events, StreamExt, pin_mut};
+use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
 use kube::runtime::watcher::{Error, Event};
 use tokio::time::Instant;
 
@@ -45,7 +47,7 @@ impl Pump {
     where
         S: Events<Item = Result<Event<K>, Error>> + Send,
         T: Translate<K> + Sync,
-        K: Send,
+        K: Resource + Send,
     {
         let (stream, name) = translate.stream();
         let tell = |told| {
@@ -83,7 +85,7 @@ pub(crate) async fn watch<K, I, S>(
 ) where
     S: Events<Item = Result<Event<K>, Error>> + Send,
     I: Send,
-    K: Send,
+    K: Resource + Send,
 {
     let mut delay = Delay::default();
     let mut denied = Denied::default();
@@ -105,7 +107,10 @@ pub(crate) async fn watch<K, I, S>(
                     tell(Told::All(std::mem::take(&mut listed)));
                     denied.has_listed = true;
                 }
-                Ok(Event::Apply(object)) => tell(Told::Seen(item(object))),
+                Ok(Event::Apply(object)) => {
+                    metrics.seen(name, object.meta(), Timestamp::now());
+                    tell(Told::Seen(item(object)));
+                }
                 Ok(Event::Delete(object)) => tell(Told::Gone(object)),
                 Err(error) => {
                     let passes = denied.may_pass(&error);
@@ -193,6 +198,7 @@ impl Delay {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Namespace;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -235,20 +241,20 @@ mod tests {
 
     struct Nothing;
 
-    impl Translate<()> for Nothing {
+    impl Translate<Namespace> for Nothing {
         type Item = ();
 
         fn stream(&self) -> (Stream, String) {
             (Stream::Namespaces, "namespaces".into())
         }
 
-        fn item(&self, (): ()) {}
+        fn item(&self, _: Namespace) {}
 
         fn seen(&self, (): ()) -> Fact {
             Fact::Namespaces(vec![])
         }
 
-        fn gone(&self, (): ()) -> Fact {
+        fn gone(&self, _: Namespace) -> Fact {
             Fact::Namespaces(vec![])
         }
 
@@ -269,7 +275,7 @@ mod tests {
             move || {
                 attempts.fetch_add(1, Ordering::Relaxed);
                 let refused = kube::Error::Api(Status { code: 404, ..Status::default() }.boxed());
-                futures::stream::iter([Ok(Event::<()>::Init), Err(Error::InitialListFailed(refused))])
+                futures::stream::iter([Ok(Event::<Namespace>::Init), Err(Error::InitialListFailed(refused))])
             }
         };
         let pump = Pump { writer, metrics }.run(Nothing, watch);

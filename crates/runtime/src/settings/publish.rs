@@ -1,4 +1,4 @@
-//! Saying in the ConfigMap `hnc-settings` what a binary runs with. A failure is logged and tried again, and never anybody
+//! Saying in the `ConfigMap` `hnc-settings` what a binary runs with. A failure is logged and tried again, and never anybody
 //! else's affair.
 //!
 //! The controller that leads keeps its entries as they should be: there is one leader. Of the webhook there are many replicas,
@@ -112,7 +112,7 @@ impl Place {
         Self { component, own, data, claim, is_said: false, is_contradicted: false }
     }
 
-    /// Whether this process is to write, now that this is in the ConfigMap.
+    /// Whether this process is to write, now that this is in the `ConfigMap`.
     pub(super) fn is_to_be_written(&mut self, data: &BTreeMap<String, String>) -> bool {
         if self.data.iter().all(|(key, value)| data.get(key) == Some(value)) {
             (self.is_said, self.is_contradicted) = (true, false);

@@ -155,7 +155,8 @@ fn differences_name_the_flags_and_who_has_them() {
         "only hns-controller has --excluded-namespace=b, only hns-webhook has --excluded-namespace=c; \
          only hns-controller has --initial-admin=false, only hns-webhook has --initial-admin=true"
     );
-    let many: String = (1..=7).map(|it| format!(" --restore-identity=u{it}")).collect();
+    let many: Vec<String> = (1..=7).map(|it| format!("--restore-identity=u{it}")).collect();
+    let many = many.join(" ");
     let text = difference(Some(&webhook(&many)), Some(&other)).unwrap();
     assert!(text.ends_with("--restore-identity=u5 and 2 more"), "{text}");
 }

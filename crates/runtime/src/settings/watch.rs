@@ -1,4 +1,4 @@
-//! The ConfigMap `hnc-settings` as it is seen, for as long as the process lives. Writes nothing.
+//! The `ConfigMap` `hnc-settings` as it is seen, for as long as the process lives. Writes nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::{Component, Document};
 use crate::feed::stream::{Told, watch};
 use crate::metrics::StreamMetrics;
 
-/// What is in the ConfigMap, or that there is none; `None` before that is known.
+/// What is in the `ConfigMap`, or that there is none; `None` before that is known.
 pub type Seen = Option<Arc<BTreeMap<String, String>>>;
 
 /// Follows it from now on in `namespace`, and shows in `registry` whether what is published fits `own`.

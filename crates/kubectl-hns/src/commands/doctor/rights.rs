@@ -154,7 +154,7 @@ mod tests {
         let deletes = |rights: &[Right]| rights.iter().any(|it| it.verb == "delete");
         assert!(
             deletes(&of_controller(&kinds)) && !deletes(&of_webhook(&kinds)),
-            "the webhook writes nothing"
+            "the webhook deletes nothing"
         );
     }
 

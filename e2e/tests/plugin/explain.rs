@@ -1,0 +1,200 @@
+//! `explain` and `tree --show-copies` with hns at work: each form of the answer, and what a user without rights over the cluster
+//! is told. That the answers are true is shown in `explain/agreement.rs`.
+
+mod agreement;
+
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+use serde_json::{Value, json};
+
+use super::world::{Output, World, live};
+
+/// A role, its annotations, and nothing in it.
+fn role(namespace: &str, name: &str, annotations: &Value) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "namespace": namespace, "name": name, "annotations": annotations }, "rules": [],
+    })
+}
+
+/// Asks until the answer is this one; gives it.
+async fn asked(live: &World, words: &str, is_it: impl Fn(&Output) -> bool) -> Output {
+    eventually(words, PATIENCE, async || {
+        let output = live.hns(words).await;
+        if is_it(&output) { Ok(output) } else { Err(format!("{output:?}")) }
+    })
+    .await
+    .unwrap()
+}
+
+/// `ex-org` with `ex-dev` (and `ex-web` below) and `ex-ops`; the role `viewer` goes to all but `ex-ops`.
+async fn plant(live: &World, prefix: &str) {
+    let name = |it: &str| format!("{prefix}-{it}");
+    let [org, dev, web, ops] = ["org", "dev", "web", "ops"].map(name);
+    live.steps().plant(&[(&org, ""), (&dev, &org), (&web, &dev), (&ops, &org)]).await.unwrap();
+    for path in [&[&*web, &dev, &org][..], &[&ops, &org]] {
+        live.steps().labelled(path).await.unwrap();
+    }
+    let annotations = json!({ "propagate.hnc.x-k8s.io/treeSelect": format!("!{ops}") });
+    live.apply(&[role(&org, "viewer", &annotations)]).await;
+    asked(live, &format!("explain role/viewer -n {web} -o json"), |it| {
+        it.code == Some(0) && it.json()["state"] == "copy"
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_source_a_copy_and_what_was_stopped_are_explained() {
+    let live = live().await;
+    plant(live, "ex").await;
+    let rule = "for its kind is in mode Propagate and its annotation propagate.hnc.x-k8s.io/treeSelect lets it through";
+    let copy = format!(
+        "roles.rbac.authorization.k8s.io viewer in ex-web: copy of ex-org\n  Why: the one in ex-org comes here, {rule}\n  \
+         Above: ex-org > ex-dev\n  - the one in ex-org comes here, {rule}\n"
+    );
+    for words in
+        ["explain role/viewer -n ex-web", "explain roles.rbac.authorization.k8s.io/viewer --namespace ex-web"]
+    {
+        live.hns(words).await.says(&copy);
+    }
+    let not = "for its annotation propagate.hnc.x-k8s.io/treeSelect does not select the namespace";
+    live.hns("explain Role/viewer -n ex-org").await.says(&format!(
+        "roles.rbac.authorization.k8s.io viewer in ex-org: source\n  Above: nothing\n  Below: 2 of 3 namespaces have a copy\n  \
+         - ex-ops: stopped, the one in ex-org does not come here, {not}\n"
+    ));
+    live.hns("explain role/viewer -n ex-org -o name")
+        .await
+        .says("namespace/ex-org\nnamespace/ex-dev\nnamespace/ex-web\n");
+    let stopped = live.hns("explain role/viewer -n ex-ops -o json").await.json();
+    assert_eq!(
+        (&stopped["state"], &stopped["above"][0]["comes"]),
+        (&json!("stopped"), &json!(false)),
+        "{stopped:#}"
+    );
+    let yaml = live.hns("explain role/viewer -n ex-ops -o yaml").await.stdout;
+    assert!(yaml.contains("state: stopped"), "{yaml}");
+
+    let absent = live.hns("explain role/nobody -n ex-web").await;
+    assert!(absent.stdout.contains("not there\n  Why: no namespace above has one\n"), "{absent:?}");
+    let unconfigured = live.hns("explain podtemplate/x -n ex-web").await;
+    let said = "no namespace above has one; also, the HNCConfiguration does not name its kind";
+    assert!(unconfigured.stdout.contains(said), "{unconfigured:?}");
+    live.hns("explain nonsense/x -n ex-web")
+        .await
+        .fails("Error: nonsense: the API server serves no such resource\n");
+    live.hns("explain node/x -n ex-web").await.fails("Error: node: v1, Kind=Node is in no namespace");
+    live.hns("explain role/x -n ex-nowhere").await.fails("Error reading namespace ex-nowhere: namespaces");
+    live.hns("explain viewer -n ex-web")
+        .await
+        .fails("Error: invalid value 'viewer' for '<KIND/NAME>': KIND/NAME is wanted");
+}
+
+#[tokio::test]
+async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
+    let live = live().await;
+    plant(live, "ez").await;
+    let why = "the one in ez-org does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
+               the namespace";
+    let drawn = live.hns("tree ez-org --show-copies role/viewer").await;
+    drawn.says(&format!(
+        "ez-org [source]\n├── ez-dev [copy of ez-org]\n│   └── ez-web [copy of ez-org]\n└── ez-ops [stopped: {why}]\n"
+    ));
+    let tree = live.hns("tree ez-org --show-copies role/viewer -o json").await.json();
+    let ops = &tree["trees"][0]["children"][1];
+    assert_eq!(
+        (&ops["name"], &ops["object"]),
+        (&json!("ez-ops"), &json!({ "state": "stopped", "why": why }))
+    );
+    for (form, said) in [
+        ("dot", "\"ez-org\" [label=\"ez-org\\nsource\""),
+        ("mermaid", "[\"ez-ops<br/>stopped\"]"),
+        ("svg", ">ez-web: copy of ez-org</text>"),
+        ("yaml", "state: source"),
+    ] {
+        let drawn = live.hns(&format!("tree ez-org --show-copies role/viewer -o {form}")).await;
+        assert!(drawn.code == Some(0) && drawn.stdout.contains(said), "{form}: {drawn:?}");
+    }
+    let plain = live.hns("tree ez-org -o json").await.json();
+    assert!(plain["trees"][0].get("object").is_none(), "nothing is said that was not asked for: {plain:#}");
+}
+
+#[tokio::test]
+async fn a_refused_write_is_shown() {
+    let live = live().await;
+    live.steps().plant(&[("er-org", ""), ("er-poor", "er-org")]).await.unwrap();
+    let name = "no-er-role";
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": name },
+        "spec": {
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["rbac.authorization.k8s.io"], "apiVersions": ["v1"], "operations": ["CREATE"],
+                "resources": ["roles"],
+            }] },
+            "validations": [{
+                "expression": "!(object.metadata.namespace == 'er-poor' && object.metadata.name == 'rich')",
+                "message": "too rich for er-poor",
+            }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": name }, "spec": { "policyName": name, "validationActions": ["Deny"] },
+    });
+    live.apply(&[policy, binding]).await;
+    let steps = live.steps();
+    eventually("the policy is in force", PATIENCE, async || {
+        let rich =
+            serde_json::from_value(role("er-poor", "rich", &json!({}))).map_err(|it| it.to_string())?;
+        let dry = kube::api::PostParams { dry_run: true, ..Default::default() };
+        match steps.roles("er-poor").create(&dry, &rich).await {
+            Err(error) if error.to_string().contains("too rich") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+    .unwrap();
+    live.apply(&[role("er-org", "rich", &json!({}))]).await;
+    let refused = asked(live, "explain role/rich -n er-poor", |it| it.stdout.contains("Condition:")).await;
+    assert!(refused.stdout.starts_with("roles.rbac.authorization.k8s.io rich in er-poor: not there yet\n"));
+    assert!(
+        refused.stdout.contains("the API server refused it: ")
+            && refused.stdout.contains("too rich for er-poor")
+    );
+}
+
+/// What `view` in one namespace lets a user see, tree labels included.
+#[tokio::test]
+async fn a_user_is_told_what_their_rights_show_and_what_not() {
+    let live = live().await;
+    plant(live, "eu").await;
+    // Whoever may view may not read roles.
+    live.steps().create_binding("eu-web", "may-view", ("ClusterRole", "view"), "una").await.unwrap();
+    live.steps()
+        .create_role("eu-web", "may-read-roles", (&["get"], "rbac.authorization.k8s.io", "roles"))
+        .await
+        .unwrap();
+    live.steps().create_binding("eu-web", "may-read-roles", ("Role", "may-read-roles"), "una").await.unwrap();
+    let words = "explain role/viewer -n eu-web --as una";
+    let seen = asked(live, words, |it| it.code == Some(0) && it.stdout.contains("copy of")).await;
+    assert_eq!(
+        seen.stdout,
+        "roles.rbac.authorization.k8s.io viewer in eu-web: copy of eu-org\n  \
+         Why: it is not known whether there is one in eu-org, eu-dev\n  Above: eu-org > eu-dev\n"
+    );
+    for note in [
+        "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below \
+         eu-web\n",
+        "Note: you may not read the hierarchy of eu-dev, eu-org; ",
+        "Note: you may not read roles.rbac.authorization.k8s.io in eu-dev, eu-org\n",
+        "Note: you may not read the HNCConfiguration, so only roles and rolebindings were looked at\n",
+    ] {
+        assert!(seen.stderr.contains(note), "{note}\n{seen:?}");
+    }
+    let json = live.hns(&format!("{words} -o json")).await.json();
+    assert_eq!(json["unknownAbove"], json!(["eu-org", "eu-dev"]));
+    let tree = live.hns("tree eu-web --show-copies role/viewer --as una").await;
+    let drawn = "eu-web [copy of eu-org: it is not known whether there is one in eu-org, eu-dev]\n";
+    assert_eq!((tree.code, &*tree.stdout), (Some(0), drawn), "{tree:?}");
+    let secret = live.hns("explain secret/x -n eu-web --as una").await;
+    assert!(secret.code == Some(0) && secret.stdout.contains("secrets x in eu-web: unknown\n"), "{secret:?}");
+}
