@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Kubectl, Options, Product, Steps, eventually};
-use serde_json::Value;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
 
 use super::document::{Block, By, blocks};
 
@@ -13,28 +16,28 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tenants.md"
 const TEAM: [&str; 3] = ["acme", "acme-dev", "acme-prod"];
 const PIPELINE: &str = "system:serviceaccount:acme:pipeline";
 
-/// Who, with which group, what, where, and whether it is allowed: the table at the end of the document.
-const RIGHTS: [(&str, &str, &[&str], &[&str], bool); 20] = [
-    ("alice", "acme-admins", &["create", "deployments.apps"], &TEAM, true),
-    ("alice", "acme-admins", &["create", "rolebindings.rbac.authorization.k8s.io"], &TEAM, true),
-    ("alice", "acme-admins", &["delete", "subnamespaceanchors.hnc.x-k8s.io"], &TEAM, true),
-    ("alice", "acme-admins", &["update", "hierarchyconfigurations.hnc.x-k8s.io"], &TEAM, true),
-    ("alice", "acme-admins", &["create", "namespaces"], &["acme"], false),
-    ("alice", "acme-admins", &["update", "resourcequotas"], &TEAM, false),
-    ("alice", "acme-admins", &["update", "limitranges"], &TEAM, false),
-    ("bob", "acme-developers", &["create", "deployments.apps"], &TEAM, true),
-    ("bob", "acme-developers", &["create", "subnamespaceanchors.hnc.x-k8s.io"], &TEAM, true),
-    ("bob", "acme-developers", &["create", "rolebindings.rbac.authorization.k8s.io"], &TEAM, false),
-    ("bob", "acme-developers", &["update", "hierarchyconfigurations.hnc.x-k8s.io"], &TEAM, false),
-    (PIPELINE, "system:serviceaccounts", &["create", "deployments.apps"], &TEAM, true),
-    (PIPELINE, "system:serviceaccounts", &["delete", "deployments.apps"], &TEAM, true),
-    (PIPELINE, "system:serviceaccounts", &["get", "secrets"], &TEAM, false),
-    (PIPELINE, "system:serviceaccounts", &["create", "subnamespaceanchors.hnc.x-k8s.io"], &TEAM, false),
-    ("carol", "acme-on-call", &["create", "deployments.apps"], &["acme-prod"], true),
-    ("carol", "acme-on-call", &["create", "deployments.apps"], &["acme", "acme-dev"], false),
-    ("carol", "acme-on-call", &["get", "pods"], &["acme", "acme-dev"], false),
-    ("eve", "strangers", &["get", "pods"], &TEAM, false),
-    ("eve", "strangers", &["create", "subnamespaceanchors.hnc.x-k8s.io"], &TEAM, false),
+/// Who, with which group, what (verb, resource, API group), where, and whether it is allowed: the table at the end of the document.
+const RIGHTS: [(&str, &str, [&str; 3], &[&str], bool); 20] = [
+    ("alice", "acme-admins", ["create", "deployments", "apps"], &TEAM, true),
+    ("alice", "acme-admins", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["update", "hierarchyconfigurations", "hnc.x-k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["create", "namespaces", ""], &["acme"], false),
+    ("alice", "acme-admins", ["update", "resourcequotas", ""], &TEAM, false),
+    ("alice", "acme-admins", ["update", "limitranges", ""], &TEAM, false),
+    ("bob", "acme-developers", ["create", "deployments", "apps"], &TEAM, true),
+    ("bob", "acme-developers", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("bob", "acme-developers", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, false),
+    ("bob", "acme-developers", ["update", "hierarchyconfigurations", "hnc.x-k8s.io"], &TEAM, false),
+    (PIPELINE, "system:serviceaccounts", ["create", "deployments", "apps"], &TEAM, true),
+    (PIPELINE, "system:serviceaccounts", ["delete", "deployments", "apps"], &TEAM, true),
+    (PIPELINE, "system:serviceaccounts", ["get", "secrets", ""], &TEAM, false),
+    (PIPELINE, "system:serviceaccounts", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, false),
+    ("carol", "acme-on-call", ["create", "deployments", "apps"], &["acme-prod"], true),
+    ("carol", "acme-on-call", ["create", "deployments", "apps"], &["acme", "acme-dev"], false),
+    ("carol", "acme-on-call", ["get", "pods", ""], &["acme", "acme-dev"], false),
+    ("eve", "strangers", ["get", "pods", ""], &TEAM, false),
+    ("eve", "strangers", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, false),
 ];
 
 /// What is in every namespace of the team.
@@ -111,14 +114,24 @@ async fn arrived(cluster: &Cluster) -> Result<()> {
 }
 
 async fn rights(cluster: &Cluster) -> Result<()> {
-    for (user, group, question, namespaces, allowed) in RIGHTS {
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.admin());
+    for (user, group, [verb, resource, api_group], namespaces, allowed) in RIGHTS {
         for namespace in namespaces {
-            eventually(&format!("{user} in {namespace}: {question:?} {allowed}"), PATIENCE, async || {
-                let ask = cluster.kubectl().as_user(user, &[group]).args(["auth", "can-i"]).args(question);
-                let answer = ask.args(["--namespace", namespace]).run().await;
-                let answer = answer.map_err(|error| format!("{error:#}"))?;
-                let expected = if allowed { "yes" } else { "no" };
-                if answer.stdout.trim() == expected { Ok(()) } else { Err(answer.to_string()) }
+            let review: SubjectAccessReview = serde_json::from_value(json!({
+                "metadata": {},
+                "spec": {
+                    "user": user,
+                    "groups": [group, "system:authenticated"],
+                    "resourceAttributes": {
+                        "namespace": namespace, "verb": verb, "resource": resource, "group": api_group,
+                    },
+                },
+            }))?;
+            let what = format!("{user} may {verb} {resource} in {namespace}: {allowed}");
+            eventually(&what, PATIENCE, async || {
+                let answer = reviews.create(&PostParams::default(), &review).await;
+                let status = answer.map_err(|error| error.to_string())?.status.unwrap_or_default();
+                if status.allowed == allowed { Ok(()) } else { Err(format!("{status:?}")) }
             })
             .await?;
         }
