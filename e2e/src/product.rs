@@ -17,7 +17,7 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::Api;
 use kube::api::PostParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use self::replica::Replica;
 
@@ -281,7 +281,7 @@ impl<'c> Product<'c> {
 }
 
 /// How the audit log names a token: by the identity that the token itself carries.
-fn credential(token: &str) -> anyhow::Result<String> {
+pub(crate) fn credential(token: &str) -> anyhow::Result<String> {
     let payload = token.split('.').nth(1).context("a token without a payload")?;
     // From the alphabet of tokens to that of every other base64.
     let mut payload = payload.replace('-', "+").replace('_', "/");
