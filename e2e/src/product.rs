@@ -176,7 +176,9 @@ impl<'c> Product<'c> {
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
         let mut documents = manifests::registrations()?;
         if self.options.internal_certificates {
-            documents.iter_mut().for_each(|document| manifests::through_service(document, port));
+            for document in &mut documents {
+                manifests::through_service(document, port);
+            }
             documents.push(manifests::service());
         } else {
             for document in &mut documents {

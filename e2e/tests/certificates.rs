@@ -112,7 +112,9 @@ async fn whatever_is_damaged_is_put_right_and_by_the_leader_alone() -> Result<()
     println!("a second controller has written nothing meanwhile");
     follower.terminate().await?;
     leader.terminate().await?;
-    only_authorities(&scene).await
+    only_authorities(&scene).await?;
+    println!("with --manage-registrations=false the authorities alone are put right");
+    Ok(())
 }
 
 /// Whoever changes registrations by hand still has certificates that work.
@@ -122,12 +124,11 @@ async fn only_authorities(scene: &Scene<'_>) -> Result<()> {
     registration.change(|all| all[0]["timeoutSeconds"] = 17.into()).await?;
     registration
         .damage("no authority", |all| {
-            drop(all[0]["clientConfig"].as_object_mut().map(|it| it.remove("caBundle")))
+            drop(all[0]["clientConfig"].as_object_mut().map(|it| it.remove("caBundle")));
         })
         .await?;
     let entries = registration.entries().await?;
     ensure!(entries[0]["timeoutSeconds"] == 17, "{entries}");
-    println!("with --manage-registrations=false the authorities alone are put right");
     controller.terminate().await?;
     Ok(())
 }
