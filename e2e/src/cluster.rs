@@ -7,6 +7,7 @@ mod kubectl;
 pub(crate) mod pki;
 
 use std::fmt;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, Config};
 use tokio::sync::OnceCell;
 
-pub use self::kubectl::{Kubectl, Output};
+pub use self::kubectl::Kubectl;
 
 use self::arguments::Layout;
 use crate::audit::Audit;
@@ -72,11 +73,17 @@ impl Cluster {
     ///
     /// Builds the programs first if they are missing. An error holds the last lines of the log of whatever failed.
     pub async fn start() -> anyhow::Result<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST).await
+    }
+
+    /// Starts a cluster whose API server listens at `address` instead of loopback, so that pods reach it. The address
+    /// must be one of this network namespace.
+    pub async fn start_at(address: Ipv4Addr) -> anyhow::Result<Self> {
         install_crypto_provider();
         let programs = tokio::task::spawn_blocking(Programs::find_or_build).await??;
         let mut attempt = 1;
         loop {
-            match Self::start_once(&programs).await {
+            match Self::start_once(&programs, address).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_CLASH) => attempt += 1,
                 outcome => return outcome.context("starting a cluster"),
             }
@@ -95,13 +102,14 @@ impl Cluster {
         SHARED.get_or_try_init(Self::start).await.expect("the shared cluster starts")
     }
 
-    async fn start_once(programs: &Programs) -> anyhow::Result<Self> {
+    async fn start_once(programs: &Programs, address: Ipv4Addr) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("hns-e2e-").tempdir()?;
         let keeper = Keeper::start(directory.path())?;
         let [etcd_port, etcd_peer_port, api_server_port] = ports::free()?;
         let layout = Layout {
             // From here on the keeper removes it.
             directory: directory.keep(),
+            address,
             etcd_port,
             etcd_peer_port,
             api_server_port,
@@ -164,7 +172,12 @@ impl Cluster {
         Kubectl::new(&self.kubectl, &self.kubeconfig(), &cache)
     }
 
-    /// The API server's address, `https://127.0.0.1:PORT`.
+    /// The files of the cluster, for what joins it.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The API server's address, `https://127.0.0.1:PORT` unless another was asked for.
     pub fn url(&self) -> String {
         self.layout.url()
     }
@@ -261,7 +274,7 @@ fn client(config: Config) -> Client {
     Client::try_from(config).expect("a configuration that was used before makes a client")
 }
 
-fn specification(directory: &Path, name: &str, program: &Path, args: Vec<String>) -> ProcessSpec {
+pub(crate) fn specification(directory: &Path, name: &str, program: &Path, args: Vec<String>) -> ProcessSpec {
     ProcessSpec {
         name: name.to_owned(),
         program: program.to_owned(),

@@ -7,12 +7,12 @@
 //! | Call | Does |
 //! | --- | --- |
 //! | `hns-guard --in DIR [--grace SECONDS] -- PROGRAM ARGS…` | starts PROGRAM in DIR, prints `pid N`, later `exited code N` or `exited signal N`; at the end of input stops it |
-//! | `hns-guard --remove DIR` | prints `ready`; at the end of input waits for every guard in DIR, then removes DIR |
+//! | `hns-guard [--cgroup NAME] --remove DIR` | prints `ready`; at the end of input waits for every guard in DIR, then removes the cgroups NAME and DIR |
 //!
 //! A stopped program gets SIGCONT and SIGTERM, and SIGKILL after the grace period (5 s, 0 = at once). The child stays
 //! a zombie until the end of input, so its pid cannot come to mean another process while its starter may still signal it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::cgroups;
 
 const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 
@@ -73,7 +75,7 @@ pub(crate) fn beside(name: &str) -> anyhow::Result<Option<PathBuf>> {
 /// [`reexecute`]).
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = parse(arguments).and_then(|task| match task {
-        Task::Remove { directory } => keep(&directory),
+        Task::Remove { directory, cgroup } => keep(&directory, cgroup.as_deref()),
         Task::Run { directory, grace, program } => run(&directory, grace, &program),
     });
     match outcome {
@@ -86,21 +88,24 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 enum Task {
-    Remove { directory: PathBuf },
+    Remove { directory: PathBuf, cgroup: Option<OsString> },
     Run { directory: PathBuf, grace: Duration, program: Vec<OsString> },
 }
 
 fn parse(arguments: impl IntoIterator<Item = OsString>) -> anyhow::Result<Task> {
-    const USAGE: &str = "usage: hns-guard --remove DIR | --in DIR [--grace SECONDS] -- PROGRAM ARGS…";
+    const USAGE: &str =
+        "usage: hns-guard [--cgroup NAME] --remove DIR | --in DIR [--grace SECONDS] -- PROGRAM ARGS…";
     let mut arguments = arguments.into_iter();
     let mut directory = None;
+    let mut cgroup = None;
     let mut grace = DEFAULT_GRACE;
     while let Some(argument) = arguments.next() {
         match argument.to_str() {
             Some("--remove") => {
                 let directory = arguments.next().context(USAGE)?.into();
-                return Ok(Task::Remove { directory });
+                return Ok(Task::Remove { directory, cgroup });
             }
+            Some("--cgroup") => cgroup = Some(arguments.next().context(USAGE)?),
             Some("--in") => directory = Some(arguments.next().context(USAGE)?.into()),
             Some("--grace") => {
                 let seconds = arguments.next().context(USAGE)?;
@@ -136,12 +141,15 @@ fn wait_for_end_of_input() {
     }
 }
 
-fn keep(directory: &Path) -> anyhow::Result<()> {
+fn keep(directory: &Path, cgroup: Option<&OsStr>) -> anyhow::Result<()> {
     report("ready");
     wait_for_end_of_input();
     let lock = File::open(directory)?;
     // Every guard that runs a program here shares this lock until its program has ended.
     lock.lock()?;
+    if let Some(name) = cgroup {
+        cgroups::remove(name, Instant::now() + REMOVE_DEADLINE)?;
+    }
     if std::env::var_os(KEEP_VARIABLE).is_some() {
         eprintln!("hns: {} is kept, as {KEEP_VARIABLE} asks", directory.display());
         return Ok(());

@@ -6,11 +6,14 @@
 //! first.
 
 pub mod audit;
+mod cgroups;
 pub mod cluster;
+pub mod command;
 pub mod deployed;
 pub mod dice;
 pub mod guard;
-mod http;
+pub mod http;
+pub mod node;
 pub mod ports;
 pub mod process;
 pub mod product;
@@ -20,9 +23,11 @@ pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
-pub use cluster::{Cluster, Kubectl, Output};
+pub use cluster::{Cluster, Kubectl};
+pub use command::{Command, Output};
 pub use deployed::Deployed;
 pub use dice::Dice;
+pub use node::Node;
 pub use process::{Exit, Process, ProcessSpec, Signal};
 pub use product::{Component, Launch, Options, Product, Replica};
 pub use programs::Programs;

@@ -162,6 +162,7 @@ impl fmt::Debug for Process {
 }
 
 /// A guard that removes a directory once every process in it has ended, at the latest when this process ends.
+#[derive(Debug)]
 pub(crate) struct Keeper {
     hold: Hold,
     directory: PathBuf,
@@ -169,7 +170,15 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn start(directory: &Path) -> anyhow::Result<Self> {
+        Self::start_with(directory, None)
+    }
+
+    /// A keeper that in the end also removes the cgroups of this name, in every hierarchy, with all below them.
+    pub(crate) fn start_with(directory: &Path, cgroup: Option<&str>) -> anyhow::Result<Self> {
         let mut command = guard::command()?;
+        if let Some(cgroup) = cgroup {
+            command.args(["--cgroup", cgroup]);
+        }
         command.arg("--remove").arg(directory);
         let (hold, _, first) = Hold::start(&mut command, Stdio::inherit())?;
         anyhow::ensure!(first == "ready", "the guard said {first:?}");
@@ -188,8 +197,10 @@ impl Keeper {
 }
 
 /// A running guard and the pipe by which it knows that it is still wanted. Ended when dropped.
+#[derive(Debug)]
 struct Hold(Mutex<Held>);
 
+#[derive(Debug)]
 struct Held {
     guard: Child,
     stdin: Option<ChildStdin>,

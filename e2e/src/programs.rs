@@ -1,4 +1,4 @@
-//! Where the control plane's programs come from: built from the pinned Go modules of this package, once, into a
+//! Where the programs of control plane and node come from: built from the pinned Go modules of this package, once, into a
 //! per-user cache keyed by version. Never downloads a binary and never rebuilds one that is there.
 
 use std::env;
@@ -12,8 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+mod prometheus;
+
+pub use self::prometheus::Prometheus;
+
 const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
+const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");
 const HELM_GO_MOD: &str = include_str!("../binaries/helm/go.mod");
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -55,6 +60,40 @@ impl Programs {
     }
 }
 
+/// The executables a node needs besides those that its system has.
+#[derive(Debug, Clone)]
+pub struct NodePrograms {
+    /// What runs pods.
+    pub kubelet: PathBuf,
+    /// What makes Services reach pods.
+    pub kube_proxy: PathBuf,
+    /// What gives pods a node.
+    pub kube_scheduler: PathBuf,
+    /// What runs containers. Its shim is beside it.
+    pub containerd: PathBuf,
+    /// containerd's client, which brings images in.
+    pub ctr: PathBuf,
+}
+
+impl NodePrograms {
+    /// As [`Programs::find_or_build`].
+    pub fn find_or_build() -> anyhow::Result<Self> {
+        let cache = cache_directory()?;
+        let kubernetes = Module::kubernetes(&cache)?;
+        let containerd = Module::containerd(&cache)?;
+        let command = "github.com/containerd/containerd/v2/cmd";
+        let of_containerd = |name: &str| containerd.program(name, &format!("{command}/{name}"));
+        of_containerd("containerd-shim-runc-v2")?;
+        Ok(Self {
+            kubelet: kubernetes.command("kubelet")?,
+            kube_proxy: kubernetes.command("kube-proxy")?,
+            kube_scheduler: kubernetes.command("kube-scheduler")?,
+            containerd: of_containerd("containerd")?,
+            ctr: of_containerd("ctr")?,
+        })
+    }
+}
+
 fn cache_directory() -> anyhow::Result<PathBuf> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("HNS_CACHE_DIR")
@@ -68,6 +107,8 @@ struct Module {
     source: PathBuf,
     output: PathBuf,
     linker_flags: String,
+    /// Build tags, separated by commas.
+    tags: &'static str,
 }
 
 impl Module {
@@ -89,6 +130,14 @@ impl Module {
         Ok(Self::new(cache, "etcd", version, "-s -w".to_owned()))
     }
 
+    fn containerd(cache: &Path) -> anyhow::Result<Self> {
+        let version = required_version(CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2")?;
+        let linker_flags = format!("-s -w -X github.com/containerd/containerd/v2/version.Version={version}");
+        // Snapshotters that need libraries or programs of the system.
+        let tags = "no_btrfs,no_zfs,no_devmapper";
+        Ok(Self { tags, ..Self::new(cache, "containerd", version, linker_flags) })
+    }
+
     fn helm(cache: &Path) -> anyhow::Result<Self> {
         let version = required_version(HELM_GO_MOD, "helm.sh/helm/v4")?;
         let linker_flags = format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}");
@@ -100,6 +149,7 @@ impl Module {
             source: Path::new(env!("CARGO_MANIFEST_DIR")).join("binaries").join(name),
             output: cache.join(format!("{name}-{version}")),
             linker_flags,
+            tags: "",
         }
     }
 
@@ -140,9 +190,11 @@ impl Module {
         let began = Instant::now();
         // A killed build leaves only this name behind, and the next one overwrites it.
         let unfinished = self.output.join(format!(".{name}.unfinished"));
-        let arguments: [OsString; 7] = [
+        let arguments: [OsString; 9] = [
             "build".into(),
             "-trimpath".into(),
+            "-tags".into(),
+            self.tags.into(),
             "-ldflags".into(),
             self.linker_flags.clone().into(),
             "-o".into(),
@@ -209,6 +261,7 @@ mod tests {
             (KUBERNETES_GO_MOD, "k8s.io/kubernetes"),
             (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3"),
             (HELM_GO_MOD, "helm.sh/helm/v4"),
+            (CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2"),
         ] {
             assert!(of(go_mod, module).starts_with('v'), "{module}");
         }

@@ -9,6 +9,8 @@
 mod intent;
 mod ledger;
 mod perform;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 

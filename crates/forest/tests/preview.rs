@@ -188,7 +188,7 @@ fn picture(cluster: &Cluster) -> Picture {
     for ((namespace, key), object) in &cluster.objects {
         let content = Canonical::new(object.labels.clone(), BTreeMap::new(), object.body.clone());
         let content = if object.inherited_from.is_none() { content.as_copy() } else { content };
-        let state = (&object.version.uid, &object.inherited_from, content.digest());
+        let state = (&object.version.uid, &object.inherited_from, Some(content.digest()));
         picture.insert(format!("{key:?} in {namespace}"), format!("{state:?}"));
     }
     picture
@@ -218,7 +218,7 @@ fn foretold(outcome: &Outcome) -> (Picture, Picture) {
     for change in &outcome.objects {
         let place = format!("{:?} in {}", change.key, change.namespace);
         for (state, picture) in [(&change.before, &mut before), (&change.after, &mut after)] {
-            let state = state.as_ref().map(|it| (&it.uid, &it.inherited_from, it.digest.unwrap()));
+            let state = state.as_ref().map(|it| (&it.uid, &it.inherited_from, it.digest));
             picture.extend(state.map(|state| (place.clone(), format!("{state:?}"))));
         }
     }

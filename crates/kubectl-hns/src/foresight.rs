@@ -74,9 +74,9 @@ impl<'a> Foresight<'a> {
         let user = user.map_err(|it| Failure::because("it cannot be found out who you are", &it))?;
         let mut notes = Vec::new();
         let (evidence, configured, (settings, note)) = futures::join!(
-            gather(session, concerned),
-            configured::read(session, &mut notes),
-            published::settings(session, installation),
+            Box::pin(gather(session, concerned)),
+            Box::pin(configured::read(session, &mut notes)),
+            Box::pin(published::settings(session, installation)),
         );
         let (evidence, configured) = (evidence?, configured?);
         notes.extend(note);
@@ -87,7 +87,8 @@ impl<'a> Foresight<'a> {
         let within: BTreeSet<Name> =
             evidence.namespaces.keys().chain(evidence.hierarchies.keys()).cloned().collect();
         let all = Wanted::All(&kinds);
-        let loaded = load(session, (evidence, Arc::new(settings)), &configured, all, &within).await?;
+        let seen = (evidence, Arc::new(settings));
+        let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         notes.extend(loaded.notes);
         let preview = Preview::new(loaded.forest);
         Ok(Self { session, preview, user, configured, within, notes, read: BTreeSet::new() })
@@ -214,7 +215,9 @@ impl<'a> Foresight<'a> {
         let again = !self.read.insert((namespace.clone(), id));
         match found {
             Ok(facts) if !again => {
-                facts.into_iter().for_each(|fact| self.preview.tell(Fact::Object(id, fact)));
+                for fact in facts {
+                    self.preview.tell(Fact::Object(id, fact));
+                }
             }
             Ok(_) => {
                 let why = format!("the {resource} in {namespace} are changing");

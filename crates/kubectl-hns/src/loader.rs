@@ -69,11 +69,18 @@ pub(crate) async fn load(
     let mut loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes };
     for KindSettings { kind, mode, .. } in &kinds {
         let name = match wanted {
-            Wanted::Named(asked, name) if asked == kind => Some(name),
+            Wanted::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
+                Some(name)
+            }
             Wanted::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
             _ => continue,
         };
-        loaded.add(session, kind, name, within).await?;
+        if configured.can_be_listed(kind) {
+            loaded.add(session, kind, name, within).await?;
+        } else if let Some(id) = loaded.forest.kind_named(&kind.group, &kind.kind) {
+            loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
+            loaded.unseen.insert(id, within.clone());
+        }
     }
     Ok(loaded)
 }
@@ -112,12 +119,6 @@ impl Loaded {
                 return Ok(());
             }
             Err(problem) if problem.is_forbidden() => {}
-            // Some kinds are answers, not objects.
-            Err(problem) if problem.code() == 405 => {
-                self.notes.push(format!("the API server lists no {}", kind.group_resource()));
-                self.unseen.insert(id, within.clone());
-                return Ok(());
-            }
             Err(problem) => return Err(failed(problem)),
         }
         let looks = within.iter().map(|namespace| reader.within(namespace));

@@ -14,9 +14,14 @@ pub(crate) fn root() -> &'static Path {
 
 /// Runs cargo with these arguments in the checkout, showing what it prints.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<()> {
+    cargo_with(&[], arguments)
+}
+
+/// As [`cargo`], with these variables set.
+pub(crate) fn cargo_with<S: AsRef<OsStr>>(variables: &[(&str, &str)], arguments: &[S]) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(arguments).current_dir(root());
+    command.args(arguments).envs(variables.iter().copied()).current_dir(root());
     let words: Vec<_> = arguments.iter().map(|word| word.as_ref().to_string_lossy().into_owned()).collect();
     let status = command.status().context("running cargo")?;
     if !status.success() {

@@ -8,6 +8,7 @@ use hns_e2e::guard;
 mod cargo;
 mod demo;
 mod generate;
+mod node;
 mod test;
 
 /// The first argument that makes this executable the guard of a process instead of a command (see [`guard`]).
@@ -36,6 +37,9 @@ enum Command {
         #[arg(long)]
         quick: bool,
     },
+    /// Check what only a real node shows (root on Linux): the images, the installation by Helm, roll-outs under load. Installs
+    /// what is missing from Debian, and builds the rest once.
+    Node,
     /// Write the files that are generated: from the code definitions, the chart's registrations, the plugin's manual pages and
     /// reference; from the chart, by Helm, the plain manifests and the table of its values.
     Gen {
@@ -54,6 +58,7 @@ fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
         Command::Demo { once } => demo::run(once),
         Command::Test { quick } => test::run(quick),
+        Command::Node => node::run(),
         Command::Gen { check } => generate::run(check),
     }
 }

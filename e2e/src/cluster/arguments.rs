@@ -1,6 +1,7 @@
 //! How the control plane's programs are started: their arguments and files. Starts nothing itself.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -22,6 +23,8 @@ rules:
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) directory: PathBuf,
+    /// Where the API server listens, and what it tells pods.
+    pub(crate) address: Ipv4Addr,
     pub(crate) etcd_port: u16,
     pub(crate) etcd_peer_port: u16,
     pub(crate) api_server_port: u16,
@@ -29,7 +32,7 @@ pub(crate) struct Layout {
 
 impl Layout {
     pub(crate) fn url(&self) -> String {
-        format!("https://127.0.0.1:{}", self.api_server_port)
+        format!("https://{}:{}", self.address, self.api_server_port)
     }
 
     pub(crate) fn admin_kubeconfig(&self) -> PathBuf {
@@ -48,18 +51,22 @@ impl Layout {
         self.directory.join("pki")
     }
 
+    /// Writes the kubeconfig `NAME.kubeconfig` of the user with the certificate `NAME.crt`.
+    pub(crate) fn write_kubeconfig(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let path = self.directory.join(format!("{name}.kubeconfig"));
+        let user = kubeconfig::certificate_user(&self.pki(), name);
+        kubeconfig::write(&path, &self.url(), Some(&self.pki().join("ca.crt")), &user)?;
+        Ok(path)
+    }
+
     /// Writes certificates, kubeconfigs and the audit policy; returns the CA's certificate (PEM).
     pub(crate) fn write_files(&self) -> anyhow::Result<String> {
         let pki = self.pki();
         fs::create_dir(&pki).context("creating the directory of certificates")?;
-        let ca_pem = pki::write_all(&pki)?;
+        let ca_pem = pki::write_all(&pki, self.address)?;
         pki::write(&self.directory, "audit-policy.yaml", AUDIT_POLICY)?;
-        let ca = pki.join("ca.crt");
-        for (path, user) in
-            [(self.admin_kubeconfig(), "admin"), (self.controller_manager_kubeconfig(), "controller-manager")]
-        {
-            let user = kubeconfig::certificate_user(&pki, user);
-            kubeconfig::write(&path, &self.url(), Some(&ca), &user)?;
+        for user in ["admin", "controller-manager"] {
+            self.write_kubeconfig(user)?;
         }
         Ok(ca_pem)
     }
@@ -82,8 +89,8 @@ impl Layout {
     pub(crate) fn api_server(&self) -> Vec<String> {
         let file = |name: &str| shown(&self.pki().join(name));
         vec![
-            "--bind-address=127.0.0.1".into(),
-            "--advertise-address=127.0.0.1".into(),
+            format!("--bind-address={}", self.address),
+            format!("--advertise-address={}", self.address),
             format!("--secure-port={}", self.api_server_port),
             format!("--etcd-servers=http://127.0.0.1:{}", self.etcd_port),
             format!("--tls-cert-file={}", file("server.crt")),
@@ -101,7 +108,14 @@ impl Layout {
             "--requestheader-extra-headers-prefix=X-Remote-Extra-".into(),
             format!("--proxy-client-cert-file={}", file("front-proxy-client.crt")),
             format!("--proxy-client-key-file={}", file("front-proxy-client.key")),
-            "--endpoint-reconciler-type=none".into(),
+            // Pods find the API server by the endpoint that it writes itself, which must not be loopback.
+            format!(
+                "--endpoint-reconciler-type={}",
+                if self.address.is_loopback() { "none" } else { "lease" }
+            ),
+            format!("--kubelet-client-certificate={}", file("kubelet-client.crt")),
+            format!("--kubelet-client-key={}", file("kubelet-client.key")),
+            "--kubelet-preferred-address-types=InternalIP".into(),
             format!("--audit-policy-file={}", shown(&self.directory.join("audit-policy.yaml"))),
             format!("--audit-log-path={}", shown(&self.audit_log())),
             // A write is in the log before its answer is complete, so a test can count what it has just seen.

@@ -1,6 +1,7 @@
 //! The keys and certificates of one cluster, made in memory and written beside it. Never reused for another cluster.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::Path;
 
 use anyhow::Context;
@@ -72,15 +73,29 @@ pub(crate) fn write(directory: &Path, name: &str, content: &str) -> anyhow::Resu
     fs::write(&path, content).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Writes everything the control plane needs into `directory` and returns the CA's certificate:
-/// `ca.crt`, `server`, `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`, `service-accounts`.
-pub(crate) fn write_all(directory: &Path) -> anyhow::Result<String> {
+/// The Service of the API server, the first address of its range.
+const KUBERNETES_SERVICE: &str = "10.0.0.1";
+
+/// Writes everything the control plane and a node need into `directory` and returns the CA's certificate:
+/// `ca.crt`, `server` (for `address`, too), `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`,
+/// `service-accounts`; `kubelet-client` (the API server before the kubelet), `kubelet`, `kube-proxy`, `kube-scheduler`.
+pub(crate) fn write_all(directory: &Path, address: Ipv4Addr) -> anyhow::Result<String> {
     let ca = Authority::new("hns-e2e")?;
     write(directory, "ca.crt", &ca.pem())?;
+    let address = address.to_string();
     let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"];
-    ca.server(&names)?.write(directory, "server")?;
-    ca.client("admin", Some("system:masters"))?.write(directory, "admin")?;
-    ca.client("system:kube-controller-manager", None)?.write(directory, "controller-manager")?;
+    let addresses = [address.as_str(), KUBERNETES_SERVICE];
+    ca.server(&[&names[..], &addresses[..]].concat())?.write(directory, "server")?;
+    for (file, user, group) in [
+        ("admin", "admin", Some("system:masters")),
+        ("controller-manager", "system:kube-controller-manager", None),
+        ("kubelet-client", "kube-apiserver", Some("system:masters")),
+        ("kubelet", "system:node:node", Some("system:nodes")),
+        ("kube-proxy", "system:kube-proxy", None),
+        ("kube-scheduler", "system:kube-scheduler", None),
+    ] {
+        ca.client(user, group)?.write(directory, file)?;
+    }
 
     // An authority of its own: whoever it signs for may claim to be anybody.
     let front_proxy = Authority::new("hns-e2e-front-proxy")?;

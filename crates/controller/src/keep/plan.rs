@@ -126,7 +126,8 @@ pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
     plan
 }
 
-fn authorities(wanted: &Wanted, state: &State) -> Plan {
+/// The writes that cannot wait for anything.
+pub(super) fn authorities(wanted: &Wanted, state: &State) -> Plan {
     let mut plan = Plan::default();
     let Some(authority) = &state.authority else { return plan };
     for (target, wanted) in &wanted.webhooks_alone {

@@ -80,16 +80,22 @@ impl Preview {
     pub(super) fn clean_up(&mut self) -> bool {
         let before = self.clock;
         let going: Vec<Name> = self.going.iter().cloned().collect();
-        going.iter().for_each(|name| self.empty(name));
+        for name in &going {
+            self.empty(name);
+        }
         if self.clock == before {
-            going.iter().for_each(|name| self.remove_if_empty(name));
+            for name in &going {
+                self.remove_if_empty(name);
+            }
         }
         self.clock > before
     }
 
     fn empty(&mut self, name: &Name) {
         let keys: Vec<ObjectKey> = self.forest.objects_in(name).cloned().collect();
-        keys.iter().for_each(|key| self.delete_object(name, key));
+        for key in &keys {
+            self.delete_object(name, key);
+        }
         let Some(node) = self.forest.tree.id(name).map(|id| self.forest.tree.node(id)) else { return };
         let anchors: Vec<Name> =
             node.anchors.values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();

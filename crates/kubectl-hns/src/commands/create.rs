@@ -5,6 +5,7 @@ use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
 use kube::api::PostParams;
 
 use super::relocation;
+use crate::failure::Done;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
@@ -27,11 +28,7 @@ pub(crate) struct Child {
     pub(super) name: String,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let (child, parent) = (&*arguments.child.name, session.parent()?);
     let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
     let anchors = session.within::<SubnamespaceAnchor>(parent);
@@ -51,7 +48,9 @@ pub(crate) async fn run(
     })
     .await?;
     let notes = relocation::arrive(session, terminal, (child, Some(parent)), deadline).await?;
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};
 
 use super::{hierarchy, set};
-use crate::failure::Problem;
+use crate::failure::{Done, Problem};
 use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
@@ -36,11 +36,7 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let (child, parent) = (&*arguments.child, session.parent()?);
     let allowing = Switch::is_on(arguments.allow);
     if allowing {

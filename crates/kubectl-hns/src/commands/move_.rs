@@ -6,6 +6,7 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use super::relocation::{self, Situation, Step};
 use crate::evidence::unreadable;
+use crate::failure::Done;
 use crate::session::Session;
 use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
@@ -32,11 +33,7 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
     is_possible(session, name, to).await?;
     let situation = relocation::look(session, name, &[to]).await?;

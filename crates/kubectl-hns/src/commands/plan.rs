@@ -9,6 +9,7 @@ use hns_runtime::configuration::entries;
 use serde_json::Value;
 
 use super::{config, create, hierarchy, set};
+use crate::failure::Done;
 use crate::flags::Switch;
 use crate::foresight::{Document, Foresight, Foretold};
 use crate::format::{Format, render};
@@ -83,11 +84,7 @@ enum ConfigCommand {
     DeleteType(config::DeleteType),
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let document = document(arguments, session).await?;
     for note in &document.notes {
         terminal.note(note);

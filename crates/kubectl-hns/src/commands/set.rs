@@ -98,7 +98,9 @@ async fn arrived(
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
     let notes = relocation::arrive(session, terminal, (name, parent), arguments.wait.deadline()).await?;
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     Ok(())
 }
 

@@ -130,3 +130,87 @@ fn totals(totals: &Totals) -> String {
         totals.labels_changed,
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{Anchor, Condition, Values, Verdict};
+    use super::*;
+
+    fn namespace(name: &str, action: &'static str) -> Namespace {
+        let (labels, annotations, conditions) = (Vec::new(), Vec::new(), Vec::new());
+        Namespace { name: name.into(), action, parent: None, labels, annotations, conditions }
+    }
+
+    fn object(namespace: &str, action: &'static str, source: Option<&str>) -> Object {
+        let (resource, name, source) = ("secrets".into(), "s".into(), source.map(str::to_owned));
+        Object { namespace: namespace.into(), resource, name, action, source }
+    }
+
+    fn values(before: Option<&str>, after: Option<&str>) -> Values {
+        Values { before: before.map(str::to_owned), after: after.map(str::to_owned) }
+    }
+
+    #[test]
+    fn everything_that_follows_has_its_line() {
+        let mut moved = namespace("n", "change");
+        moved.parent = Some(values(Some("a"), None));
+        moved.labels = vec![
+            Pair { key: "x".into(), values: values(Some("1"), Some("2")) },
+            Pair { key: "y".into(), values: values(None, Some("2")) },
+            Pair { key: "z".into(), values: values(Some("1"), None) },
+        ];
+        let (type_, reason, message) = ("T".into(), "R".into(), "why".into());
+        moved.conditions = vec![Condition { action: "comes", type_, reason, message }];
+        let document = Document {
+            change: vec!["Doing it".into()],
+            verdict: Verdict { outcome: "allowed", ..Verdict::default() },
+            warnings: vec!["mind".into()],
+            namespaces: vec![moved, namespace("gone", "delete")],
+            anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
+            objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
+            pending: 2,
+            ..Document::default()
+        };
+        let wanted = "\
+Doing it
+This would be let through.
+Warning: mind
+
+Namespaces:
+  n: parent a -> none
+  n: label x=2 (was 1)
+  n: label y=2 comes
+  n: label z=1 goes
+  n: condition T (R) comes: why
+  gone is deleted, with everything in it (1 objects of propagated kinds among it)
+
+Subnamespace anchors:
+  delete gone in a
+
+Objects:
+  overwrite secrets s in n, from a (it is not a copy: what it holds is lost)
+
+Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
+Beside that, the controller has 2 changes yet to make.
+";
+        assert_eq!(document.text(Paint::NONE), wanted);
+    }
+
+    #[test]
+    fn of_what_is_refused_nothing_follows() {
+        let verdict = Verdict {
+            outcome: "refused",
+            code: Some(409),
+            reason: Some("Conflict".into()),
+            message: Some("no".into()),
+        };
+        let refused = Document { verdict, ..Document::default() };
+        assert_eq!(refused.text(Paint::NONE), "This would be refused (409 Conflict): no\n");
+        assert!(refused.is_possible().unwrap_err().text.contains("(409): no"));
+        let verdict = Verdict { outcome: "unknown", message: Some("why".into()), ..Verdict::default() };
+        let unknown = Document { verdict, ..Document::default() };
+        let wanted = "It is not known whether this would be let through: why\nNothing else would change.\n";
+        assert_eq!(unknown.text(Paint::NONE), wanted);
+        assert!(unknown.is_possible().is_ok());
+    }
+}

@@ -172,3 +172,46 @@ fn what_the_api_server_makes_of_a_write_is_not_written_again() {
     state.seen.insert(target, Seen::Present(embellished));
     assert_eq!(described(&plan(&wanted, &state)), [("replace", Kind::Policy)]);
 }
+
+fn ours_with(authority: &str, mut object: Value) -> Value {
+    for entry in object["webhooks"].as_array_mut().unwrap() {
+        entry["clientConfig"]["caBundle"] = json!(authority);
+    }
+    object
+}
+
+/// Nothing else works without it, and nothing else waits for long: the rest follows in the next plan.
+#[test]
+fn authorities_come_first_and_in_every_entry() {
+    let (wanted, mut state) = (wanted(true), installed(false));
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(vec![]));
+    state.authority = Some(json!("TkVX"));
+    let first = plan(&wanted, &state);
+    assert_eq!(described(&first), [("replace", Kind::Validating), ("replace", Kind::Mutating)]);
+    assert!(!first.settle);
+    for write in &first.writes {
+        let Write::Replace(target, object) = write else { panic!("{write:?}") };
+        assert_eq!(*object, ours_with("TkVX", wanted.webhooks_alone[target].clone()));
+    }
+    carry_out(first, &mut state);
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(b"NEW".to_vec()));
+    assert_eq!(described(&plan(&wanted, &state))[0], ("create", Kind::Policy));
+    state.only_authority = true;
+    assert_eq!(plan(&wanted, &state), Plan::default());
+}
+
+#[test]
+fn what_is_registered_is_clear_only_where_all_entries_agree() {
+    let (wanted, mut state) = (wanted(true), installed(true));
+    let target = policy(names::MUTATING_WEBHOOK_CONFIGURATION, Kind::Mutating);
+    let other = ours_with("TkVX", wanted.webhooks[&target].clone());
+    state.seen.insert(target.clone(), Seen::Present(other));
+    assert_eq!(state.registered(&wanted), Registered::Unclear);
+    state.seen.insert(target.clone(), Seen::Refused("no".into()));
+    assert_eq!(state.registered(&wanted), Registered::Unclear);
+    state.seen.insert(target, Seen::Absent);
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(vec![]));
+    let validating = policy(names::VALIDATING_WEBHOOK_CONFIGURATION, Kind::Validating);
+    state.seen.insert(validating, Seen::Present(json!({ "webhooks": [{ "name": "foreign" }] })));
+    assert_eq!(state.registered(&wanted), Registered::Nowhere);
+}

@@ -1,0 +1,8 @@
+//! The program that holds a pod's namespaces while its containers come and go. It does nothing else; containerd ends it
+//! with SIGKILL.
+
+fn main() {
+    loop {
+        std::thread::park();
+    }
+}

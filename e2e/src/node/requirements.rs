@@ -1,0 +1,104 @@
+//! What a node needs of the machine it runs on: whether it is there, and the installation of what Debian has. Installs
+//! nothing unless it is asked to.
+
+use std::env;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::cgroups;
+
+/// Programs of the system, with the Debian packages that have them.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("buildah", "buildah"),
+    ("ip", "iproute2"),
+    ("iptables", "iptables"),
+    ("mount", "mount"),
+    ("runc", "runc"),
+    ("unshare", "util-linux"),
+];
+const CNI_PACKAGE: &str = "containernetworking-plugins";
+const CNI_PLUGINS: [&str; 3] = ["host-local", "loopback", "ptp"];
+const CNI_DIRECTORIES: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
+
+/// What a sandbox is made of; tried with nothing in it.
+pub(super) const UNSHARE: [&str; 8] = [
+    "--mount",
+    "--propagation=private",
+    "--net",
+    "--pid",
+    "--fork",
+    // What is in it ends with it.
+    "--kill-child",
+    "--mount-proc",
+    "--ipc",
+];
+
+/// Says in one sentence what this machine lacks; `install` has what Debian packages bring installed first.
+pub fn check(install: bool) -> anyhow::Result<()> {
+    anyhow::ensure!(cfg!(target_os = "linux"), "a node runs on Linux only");
+    anyhow::ensure!(rustix::process::geteuid().is_root(), "a node needs root");
+    anyhow::ensure!(!cgroups::hierarchies().is_empty(), "no cgroups are mounted at /sys/fs/cgroup");
+    let mut missing = missing_packages();
+    if install && !missing.is_empty() && found("apt-get").is_some() {
+        install_packages(&missing)?;
+        missing = missing_packages();
+    }
+    if !missing.is_empty() {
+        let packages = missing.join(" ");
+        bail!(
+            "missing are the Debian packages {packages} (`apt-get install --no-install-recommends {packages}`)"
+        );
+    }
+    let output =
+        Command::new("unshare").args(UNSHARE).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]).output();
+    let output = output.context("running unshare")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "namespaces of its own cannot be had: {}", said.trim());
+    Ok(())
+}
+
+/// The directory of the plugins that make the pods' network.
+pub(super) fn cni_plugins() -> anyhow::Result<PathBuf> {
+    let mut directories = CNI_DIRECTORIES.iter().map(Path::new);
+    let complete = |directory: &&Path| CNI_PLUGINS.iter().all(|plugin| directory.join(plugin).is_file());
+    directories.find(complete).map(Path::to_owned).context("no directory has all CNI plugins")
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let programs = PROGRAMS.iter().filter(|(program, _)| found(program).is_none());
+    let mut packages: Vec<_> = programs.map(|(_, package)| *package).collect();
+    if cni_plugins().is_err() {
+        packages.push(CNI_PACKAGE);
+    }
+    packages
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
+}
+
+fn install_packages(packages: &[&str]) -> anyhow::Result<()> {
+    eprintln!("hns: installing {}", packages.join(" "));
+    let install = ["install", "--yes", "--no-install-recommends"];
+    let install: Vec<&str> = install.into_iter().chain(packages.iter().copied()).collect();
+    let mut said = String::new();
+    for arguments in [&["update"][..], &install] {
+        let output = Command::new("apt-get")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdin(Stdio::null())
+            .output()
+            .context("running apt-get")?;
+        if output.status.success() {
+            continue;
+        }
+        // A list that cannot be refreshed may be good enough to install from.
+        let _ = write!(said, "{}", String::from_utf8_lossy(&output.stderr));
+        anyhow::ensure!(arguments != install, "apt-get {} failed:\n{said}", arguments.join(" "));
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! A place for a node on this machine: network, mounts and processes of its own, which all go when its first process
+//! ends. The running test runs itself again in there.
+//!
+//! The network has no way out: loopback, and a bridge `eth0` with the node's address that nothing else is plugged into.
+
+use std::env;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::requirements::UNSHARE;
+use super::{ADDRESS, images::Images};
+use crate::cgroups;
+use crate::process::{Exit, Keeper, Process, ProcessSpec};
+
+/// Set inside, to the sandbox's directory.
+const VARIABLE: &str = "HNS_NODE_SANDBOX";
+
+const POLL: Duration = Duration::from_millis(100);
+
+/// Settings of the kernel, not of a network, that a kubelet sets; it finds them as it wants them and leaves the
+/// machine's alone.
+const KERNEL: [(&str, u32); 6] = [
+    ("vm/overcommit_memory", 1),
+    ("vm/panic_on_oom", 0),
+    ("kernel/panic", 10),
+    ("kernel/panic_on_oops", 1),
+    ("kernel/keys/root_maxkeys", 1_000_000),
+    ("kernel/keys/root_maxbytes", 25_000_000),
+];
+
+/// Seen from within a sandbox.
+#[derive(Debug)]
+pub struct Inside {
+    directory: PathBuf,
+}
+
+impl Inside {
+    /// The sandbox that this process runs in, if it does.
+    pub fn current() -> Option<Self> {
+        env::var_os(VARIABLE).map(|directory| Self { directory: directory.into() })
+    }
+
+    /// The images that were given to [`run`].
+    pub fn images(&self) -> anyhow::Result<Images> {
+        Images::read(&self.directory)
+    }
+
+    /// The name of the sandbox's cgroup.
+    pub(super) fn cgroup(&self) -> &str {
+        cgroup(&self.directory)
+    }
+}
+
+/// A directory for a sandbox. It is removed when this value is dropped or this process ends in any way, and so are the
+/// cgroups of the sandbox.
+#[derive(Debug)]
+pub struct Sandbox {
+    keeper: Keeper,
+}
+
+impl Sandbox {
+    /// Makes the directory; nothing runs yet.
+    pub fn new() -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("hns-node-").tempdir()?;
+        let keeper = Keeper::start_with(directory.path(), Some(cgroup(directory.path())))?;
+        // From here on the keeper removes it.
+        let _ = directory.keep();
+        Ok(Self { keeper })
+    }
+
+    /// Where images and anything else that is needed inside is put.
+    pub fn directory(&self) -> &Path {
+        self.keeper.directory()
+    }
+
+    /// Runs one test of the running test executable again, in the sandbox, and shows what it prints. An error when it
+    /// does not pass within `timeout`.
+    pub async fn run(&self, test: &str, timeout: Duration) -> anyhow::Result<()> {
+        cgroups::create(cgroup(self.directory()))?;
+        let process = Process::spawn(self.specification(test)?)?;
+        let mut shown = 0;
+        let deadline = tokio::time::Instant::now() + timeout;
+        let exit = loop {
+            let exit = process.exit();
+            show(&process, &mut shown)?;
+            match exit {
+                Some(exit) => break exit,
+                None if tokio::time::Instant::now() > deadline => {
+                    bail!("{test} still runs after {timeout:?}")
+                }
+                None => tokio::time::sleep(POLL).await,
+            }
+        };
+        anyhow::ensure!(exit == Exit::Code(0), "{test} in the sandbox: {exit}");
+        Ok(())
+    }
+
+    fn specification(&self, test: &str) -> anyhow::Result<ProcessSpec> {
+        let directory = self.directory().to_owned();
+        let executable = env::current_exe().context("finding the running executable")?;
+        let mut args: Vec<std::ffi::OsString> = UNSHARE.iter().map(Into::into).collect();
+        args.extend(["sh", "-c"].map(Into::into));
+        args.push(script().into());
+        args.extend(["sh".into(), executable.into()]);
+        args.extend(["--exact", test, "--nocapture"].map(Into::into));
+        Ok(ProcessSpec {
+            name: "the sandbox".into(),
+            program: "unshare".into(),
+            args,
+            env: vec![
+                (VARIABLE.into(), directory.clone().into()),
+                // What is left by an inner process that was killed is removed with the rest.
+                ("TMPDIR".into(), directory.clone().into()),
+            ],
+            log: directory.join("sandbox.log"),
+            directory,
+            grace: Duration::ZERO,
+        })
+    }
+}
+
+/// The directory's own name, which no other sandbox of this machine has.
+fn cgroup(directory: &Path) -> &str {
+    directory.file_name().and_then(|name| name.to_str()).unwrap_or("hns-node")
+}
+
+/// What the first process in a sandbox does: makes its place, runs its arguments, and takes in orphans until they end.
+fn script() -> String {
+    let kernel: String = KERNEL
+        .iter()
+        .enumerate()
+        .map(|(index, (name, value))| {
+            format!("echo {value} >/run/kernel-{index}; mount --bind /run/kernel-{index} /proc/sys/{name}\n")
+        })
+        .collect();
+    format!(
+        "set -e
+ip link set lo up
+ip link add eth0 type bridge
+ip address add {ADDRESS}/24 dev eth0
+ip link set eth0 up
+ip route add default dev eth0
+echo 1 >/proc/sys/net/ipv4/ip_forward
+mount -t tmpfs tmpfs /run
+mkdir -p /run/lock /run/log /var/log
+mount --bind /run/log /var/log
+{kernel}mount --make-rshared /
+\"$@\" &
+wait $!
+"
+    )
+}
+
+fn show(process: &Process, shown: &mut usize) -> anyhow::Result<()> {
+    let log = process.log();
+    if let Some(new) = log.get(*shown..) {
+        io::stderr().write_all(new.as_bytes())?;
+        *shown = log.len();
+    }
+    Ok(())
+}

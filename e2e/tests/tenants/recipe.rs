@@ -1,0 +1,194 @@
+//! Applies the recipe and checks every promise of its text.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Kubectl, Options, Product, Steps, eventually};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::{Value, json};
+
+use super::document::{Block, By, blocks};
+
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tenants.md");
+const TEAM: [&str; 3] = ["acme", "acme-dev", "acme-prod"];
+const PIPELINE: &str = "system:serviceaccount:acme:pipeline";
+
+/// Who, with which group, what (verb, resource, API group), where, and whether it is allowed: the table at the end of the document.
+const RIGHTS: [(&str, &str, [&str; 3], &[&str], bool); 20] = [
+    ("alice", "acme-admins", ["create", "deployments", "apps"], &TEAM, true),
+    ("alice", "acme-admins", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["update", "hierarchyconfigurations", "hnc.x-k8s.io"], &TEAM, true),
+    ("alice", "acme-admins", ["create", "namespaces", ""], &["acme"], false),
+    ("alice", "acme-admins", ["update", "resourcequotas", ""], &TEAM, false),
+    ("alice", "acme-admins", ["update", "limitranges", ""], &TEAM, false),
+    ("bob", "acme-developers", ["create", "deployments", "apps"], &TEAM, true),
+    ("bob", "acme-developers", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("bob", "acme-developers", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, false),
+    ("bob", "acme-developers", ["update", "hierarchyconfigurations", "hnc.x-k8s.io"], &TEAM, false),
+    (PIPELINE, "system:serviceaccounts", ["create", "deployments", "apps"], &TEAM, true),
+    (PIPELINE, "system:serviceaccounts", ["delete", "deployments", "apps"], &TEAM, true),
+    (PIPELINE, "system:serviceaccounts", ["get", "secrets", ""], &TEAM, false),
+    (PIPELINE, "system:serviceaccounts", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, false),
+    ("carol", "acme-on-call", ["create", "deployments", "apps"], &["acme-prod"], true),
+    ("carol", "acme-on-call", ["create", "deployments", "apps"], &["acme", "acme-dev"], false),
+    ("carol", "acme-on-call", ["get", "pods", ""], &["acme", "acme-dev"], false),
+    ("eve", "strangers", ["get", "pods", ""], &TEAM, false),
+    ("eve", "strangers", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, false),
+];
+
+/// What is in every namespace of the team.
+const EVERYWHERE: [&str; 8] = [
+    "rolebinding/admins",
+    "rolebinding/developers",
+    "rolebinding/pipeline-deploys",
+    "role/deploys",
+    "limitrange/defaults",
+    "resourcequota/size",
+    "networkpolicy/own-tree-only",
+    "serviceaccount/default",
+];
+
+/// A pod that says nothing of limits. It is only tried.
+const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
+  "spec": {"containers": [{"name": "a", "image": "a"}]}}"#;
+
+#[tokio::test]
+async fn the_recipe_works_as_it_is_written() -> Result<()> {
+    let began = Instant::now();
+    let cluster = Cluster::shared().await;
+    let product = Product::install(cluster, Options::default()).await?;
+    let replicas = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let blocks = blocks(&std::fs::read_to_string(DOCUMENT)?)?;
+    for block in &blocks {
+        apply(cluster, block).await?;
+    }
+    let steps = Steps::of(cluster.admin());
+    for namespace in &TEAM[1..] {
+        steps.labelled(&[namespace, "acme"]).await?;
+    }
+    arrived(cluster).await?;
+    rights(cluster).await?;
+    copies_are_read_only(cluster).await?;
+    pods_get_limits(cluster).await?;
+    network(cluster).await?;
+    nobody_leaves(cluster, &steps).await?;
+    steps.namespaces().get("acme-prod").await?;
+    println!("{} blocks, {} rights, all promises: {:?}", blocks.len(), RIGHTS.len(), began.elapsed());
+    tokio::try_join!(replicas.0.terminate(), replicas.1.terminate())?;
+    Ok(())
+}
+
+/// As the user would: what depends on what hns is still making is tried again, as the text says "within seconds".
+async fn apply(cluster: &Cluster, block: &Block) -> Result<()> {
+    eventually("the block can be applied", PATIENCE, async || {
+        let apply = like(cluster.kubectl(), &block.by).args(["apply", "-f", "-"]).stdin(&block.yaml);
+        apply.ok().await.map(drop).map_err(|error| format!("{error:#}"))
+    })
+    .await
+}
+
+fn like(kubectl: Kubectl, by: &By) -> Kubectl {
+    match by {
+        By::Administrator => kubectl,
+        By::User(user, group) => kubectl.as_user(user, &[group]),
+    }
+}
+
+async fn arrived(cluster: &Cluster) -> Result<()> {
+    for namespace in TEAM {
+        eventually(&format!("everything is in {namespace}"), PATIENCE, async || {
+            let get = ["get", "--output=name", "--namespace", namespace];
+            let found = cluster.kubectl().args(get).args(EVERYWHERE).ok().await;
+            found.map(drop).map_err(|error| format!("{error:#}"))
+        })
+        .await?;
+    }
+    let elsewhere = ["get", "rolebinding/on-call", "--namespace=acme-dev"];
+    let elsewhere = cluster.kubectl().args(elsewhere).run().await?;
+    ensure!(elsewhere.stderr.contains("NotFound"), "what is made in acme-prod is in acme-dev: {elsewhere}");
+    Ok(())
+}
+
+async fn rights(cluster: &Cluster) -> Result<()> {
+    let reviews: Api<SubjectAccessReview> = Api::all(cluster.admin());
+    for (user, group, [verb, resource, api_group], namespaces, allowed) in RIGHTS {
+        for namespace in namespaces {
+            let review: SubjectAccessReview = serde_json::from_value(json!({
+                "metadata": {},
+                "spec": {
+                    "user": user,
+                    "groups": [group, "system:authenticated"],
+                    "resourceAttributes": {
+                        "namespace": namespace, "verb": verb, "resource": resource, "group": api_group,
+                    },
+                },
+            }))?;
+            let what = format!("{user} may {verb} {resource} in {namespace}: {allowed}");
+            eventually(&what, PATIENCE, async || {
+                let answer = reviews.create(&PostParams::default(), &review).await;
+                let status = answer.map_err(|error| error.to_string())?.status.unwrap_or_default();
+                if status.allowed == allowed { Ok(()) } else { Err(format!("{status:?}")) }
+            })
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+/// Also for those whose role would allow it: network policies are in `admin`.
+async fn copies_are_read_only(cluster: &Cluster) -> Result<()> {
+    for object in ["networkpolicy/own-tree-only", "rolebinding/developers"] {
+        let delete = cluster.kubectl().as_user("alice", &["acme-admins"]);
+        let outcome = delete.args(["delete", object, "--namespace=acme-dev"]).run().await?;
+        ensure!(!outcome.success() && outcome.stderr.contains("acme"), "alice deleted {object}: {outcome}");
+    }
+    Ok(())
+}
+
+async fn pods_get_limits(cluster: &Cluster) -> Result<()> {
+    for namespace in TEAM {
+        // The quota has to be counted first.
+        let made = eventually(&format!("a pod is accepted in {namespace}"), PATIENCE, async || {
+            let create = ["create", "--dry-run=server", "--output=json", "-f", "-", "--namespace", namespace];
+            let bob = cluster.kubectl().as_user("bob", &["acme-developers"]);
+            bob.args(create).stdin(POD).ok().await.map_err(|error| format!("{error:#}"))
+        })
+        .await?;
+        let pod: Value = serde_json::from_str(&made)?;
+        let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+        ensure!(limits["cpu"] == "500m" && limits["memory"] == "256Mi", "{namespace}: {limits}");
+        eventually(&format!("the quota of {namespace} counts"), Duration::from_secs(30), async || {
+            let get = ["get", "resourcequota/size", "--output=jsonpath={.status.hard.pods}"];
+            let hard = cluster.kubectl().args(get).args(["--namespace", namespace]).ok().await;
+            match hard {
+                Ok(pods) if pods == "20" => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// The policy's selector finds the team and nobody else.
+async fn network(cluster: &Cluster) -> Result<()> {
+    let label = "--selector=acme.tree.hnc.x-k8s.io/depth";
+    let found = cluster.kubectl().args(["get", "namespaces", label, "--output=name"]).ok().await?;
+    let found: Vec<&str> = found.lines().map(|line| line.trim_start_matches("namespace/")).collect();
+    ensure!(found == TEAM, "{found:?}");
+    Ok(())
+}
+
+async fn nobody_leaves(cluster: &Cluster, steps: &Steps) -> Result<()> {
+    steps.create_namespace("elsewhere").await?;
+    let anchors = cluster.kubectl().as_user("alice", &["acme-admins"]);
+    let patch = r#"{"spec": {"parent": "elsewhere"}}"#;
+    let patch = ["patch", "hierarchyconfiguration/hierarchy", "--type=merge", "--patch", patch];
+    let moved = anchors.args(patch).args(["--namespace=acme-dev"]).run().await?;
+    ensure!(!moved.success(), "alice took acme-dev out of the tree");
+    Ok(())
+}
