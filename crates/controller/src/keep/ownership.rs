@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    fn object(manager: &str, fields: Value) -> Value {
+    fn object(manager: &str, fields: &Value) -> Value {
         json!({ "metadata": { "managedFields": [
             { "manager": "helm", "operation": "Apply", "fieldsV1": { "f:webhooks": {} } },
             { "manager": manager, "operation": "Update", "fieldsV1": fields },
@@ -57,7 +57,7 @@ mod tests {
             json!({ "f:spec": { "f:matchResources": {} } }),
         ];
         for fields in ours {
-            assert_eq!(released(&object("hns-controller", fields)), None);
+            assert_eq!(released(&object("hns-controller", &fields)), None);
         }
         let conditions = json!({ "k:{\"name\":\"b\"}": { "f:expression": {} } });
         let others = [
@@ -67,8 +67,8 @@ mod tests {
             json!({}),
         ];
         for fields in others {
-            assert_eq!(released(&object("somebody", fields.clone())), None);
-            let released = released(&object("hns-controller", fields)).unwrap();
+            assert_eq!(released(&object("somebody", &fields)), None);
+            let released = released(&object("hns-controller", &fields)).unwrap();
             assert_eq!(released["metadata"]["managedFields"].as_array().unwrap().len(), 1);
         }
         assert_eq!(released(&json!({ "metadata": {} })), None);
