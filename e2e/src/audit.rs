@@ -11,6 +11,9 @@ use serde::Deserialize;
 /// The verbs that change something, which are also the only ones recorded.
 const MUTATING: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
+/// Where the API server says which token it was.
+const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
+
 /// A cluster's audit log.
 #[derive(Debug, Clone)]
 pub struct Audit {
@@ -26,6 +29,8 @@ pub struct Mark(u64);
 pub struct AuditEvent {
     /// The user it was done as; the impersonated one where there is one.
     pub user: String,
+    /// Which of the user's credentials it was done with, where the API server can tell; see [`crate::Replica::credential`].
+    pub credential: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
     /// The plural of the kind; empty for a request that is not about a resource.
@@ -135,6 +140,8 @@ struct Line {
 struct User {
     #[serde(default)]
     username: String,
+    #[serde(default)]
+    extra: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -155,7 +162,9 @@ struct ResponseStatus {
 
 impl From<Line> for AuditEvent {
     fn from(line: Line) -> Self {
+        let credential = line.user.extra.get(CREDENTIAL).and_then(|ids| ids.first()).cloned();
         Self {
+            credential: credential.unwrap_or_default(),
             user: line.impersonated_user.unwrap_or(line.user).username,
             verb: line.verb,
             resource: line.object_ref.resource,

@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::cluster::{Cluster, kubeconfig};
 use crate::ports;
 use crate::process::ProcessSpec;
-use crate::product::{Component, Replica, binary};
+use crate::product::{Component, Replica, binary, credential};
 
 const TOKEN_SECONDS: i64 = 3600;
 const GRACE: Duration = Duration::from_secs(15);
@@ -142,7 +142,7 @@ impl<'c> Deployed<'c> {
             directory: self.cluster.dir().to_owned(),
             grace: GRACE,
         };
-        Replica::start(spec, self.port, metrics_port, health_port)
+        Replica::start(spec, [self.port, metrics_port, health_port], credential(&token)?)
     }
 
     async fn token(&self, account: &str) -> anyhow::Result<String> {

@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
 /// GETs `http://127.0.0.1:PORT{path}`.
-pub(crate) async fn get(port: u16, path: &str) -> anyhow::Result<(StatusCode, String)> {
+pub async fn get(port: u16, path: &str) -> anyhow::Result<(StatusCode, String)> {
     let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port))
         .await
         .with_context(|| format!("connecting to port {port}"))?;

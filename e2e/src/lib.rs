@@ -12,7 +12,7 @@ pub mod command;
 pub mod deployed;
 pub mod dice;
 pub mod guard;
-mod http;
+pub mod http;
 pub mod node;
 pub mod ports;
 pub mod process;

@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+mod prometheus;
+
+pub use self::prometheus::Prometheus;
+
 const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
 const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");

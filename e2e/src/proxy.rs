@@ -27,6 +27,8 @@ pub enum Fault {
     RetryAfter(u32),
     /// It is passed on after this time.
     Delay(Duration),
+    /// It is passed on after the next [`Proxy::release`].
+    Hold,
     /// Its connection is closed and it never reaches the API server.
     Cut,
     /// It is passed on, and its connection is closed in place of the answer.
@@ -50,6 +52,8 @@ struct Shared {
     rule: Mutex<Option<Arc<Rule>>>,
     /// Every change closes the connections that were open before it.
     cuts: watch::Sender<u64>,
+    /// Every change lets go what was held before it.
+    releases: watch::Sender<u64>,
     /// A write has ended without an answer, so another may pass.
     abandoned: Notify,
     upstream: Upstream,
@@ -62,6 +66,7 @@ impl Proxy {
             plan: Mutex::default(),
             rule: Mutex::default(),
             cuts: watch::Sender::new(0),
+            releases: watch::Sender::new(0),
             abandoned: Notify::new(),
             upstream: Upstream::new(&cluster.url(), cluster.ca_pem())?,
         });
@@ -120,6 +125,11 @@ impl Proxy {
     /// the matching requests keeps its own count. It must not block.
     pub fn set_rule(&self, rule: impl Fn(&Parts) -> Option<Fault> + Send + Sync + 'static) {
         *lock(&self.shared.rule) = Some(Arc::new(rule));
+    }
+
+    /// Passes on every request that is held.
+    pub fn release(&self) {
+        self.shared.releases.send_modify(|count| *count += 1);
     }
 
     /// Closes every open connection once, watches included; new ones are accepted.

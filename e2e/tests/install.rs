@@ -8,6 +8,7 @@ mod install {
     mod helm;
     mod lifecycle;
     mod owned;
+    mod takeover;
     mod templates;
     mod works;
 }

@@ -10,6 +10,7 @@ mod plugin {
     mod live;
     mod moving;
     mod picture;
+    mod planning;
     mod rights;
     mod still;
     mod world;

@@ -115,16 +115,13 @@ pub(crate) async fn keep(
     };
     let mut retry = FIRST_RETRY;
     while may_write() {
-        let again_in = match keeper.settle(&may_write).await {
-            Ok(again_in) => {
-                retry = FIRST_RETRY;
-                again_in
-            }
-            Err(Failed) => {
-                let again_in = retry;
-                retry = (retry * 2).min(LONGEST_RETRY);
-                again_in
-            }
+        let again_in = if let Ok(again_in) = keeper.settle(&may_write).await {
+            retry = FIRST_RETRY;
+            again_in
+        } else {
+            let again_in = retry;
+            retry = (retry * 2).min(LONGEST_RETRY);
+            again_in
         };
         tokio::select! {
             () = shutdown.begun() => return,
@@ -164,20 +161,26 @@ impl Seen {
         match state {
             Ok(None) => *self = Self::Absent,
             Ok(Some(secret)) => *self = Self::Present(Box::new(secret)),
-            Err(error) => match objects::refusal(&error) {
-                Some(reason) => tracing::warn!(reason, "the Secret {name} cannot be read"),
-                None => tracing::debug!(%error, "the watch of the Secret {name} was interrupted"),
-            },
+            Err(error) => {
+                if let Some(reason) = objects::refusal(&error) {
+                    tracing::warn!(reason, "the Secret {name} cannot be read");
+                } else {
+                    tracing::debug!(%error, "the watch of the Secret {name} was interrupted");
+                }
+            }
         }
     }
 
-    /// `None` if nothing is known, `Some(None)` if there is no such Secret.
-    fn data(&self) -> Option<Option<&Data>> {
+    fn is_known(&self) -> bool {
+        !matches!(self, Self::Unknown)
+    }
+
+    /// What it holds, if there is one.
+    fn data(&self) -> Option<&Data> {
         static EMPTY: Data = BTreeMap::new();
         match self {
-            Self::Unknown => None,
-            Self::Absent => Some(None),
-            Self::Present(secret) => Some(Some(secret.data.as_ref().unwrap_or(&EMPTY))),
+            Self::Unknown | Self::Absent => None,
+            Self::Present(secret) => Some(secret.data.as_ref().unwrap_or(&EMPTY)),
         }
     }
 }
@@ -223,7 +226,10 @@ impl Keeper {
 
     /// `None` until both Secrets are known.
     fn decide(&self, now: i64) -> Option<Decision> {
-        let (authority, serving) = (self.authority.data()?, self.serving.data()?);
+        if !self.authority.is_known() || !self.serving.is_known() {
+            return None;
+        }
+        let (authority, serving) = (self.authority.data(), self.serving.data());
         self.metrics.show(authority, serving);
         let found = Found {
             authority,
@@ -263,11 +269,11 @@ impl Keeper {
     fn content(&self, write: &Write, now: i64) -> anyhow::Result<Data> {
         let terms = &self.settings.terms;
         let present = |seen: &Seen, name| {
-            let data = seen.data().flatten();
+            let data = seen.data();
             data.and_then(|data| data.get(name)).cloned().unwrap_or_default()
         };
         let authority = || {
-            let authority = decide::authority(self.authority.data().flatten(), now);
+            let authority = decide::authority(self.authority.data(), now);
             authority.map_err(|why| anyhow::anyhow!("there is no authority: {}", why.text()))
         };
         Ok(match write {
@@ -278,7 +284,7 @@ impl Keeper {
             }
             Write::Trusted(former) => {
                 let trusted = [vec![authority()?.certificate], former.clone()].concat();
-                let mut data = self.authority.data().flatten().cloned().unwrap_or_default();
+                let mut data = self.authority.data().cloned().unwrap_or_default();
                 data.insert(TRUSTED.to_owned(), ByteString(bundle(&trusted).into_bytes()));
                 data
             }
@@ -345,7 +351,7 @@ fn log(write: &Write, name: &str) {
             tracing::info!(former = former.len(), "the Secret {name} lists the authorities that are trusted");
         }
         Write::Beside => {
-            tracing::info!("the Secret {name} holds the authorities that are trusted, and nothing else")
+            tracing::info!("the Secret {name} holds the authorities that are trusted, and nothing else");
         }
     }
 }

@@ -200,6 +200,10 @@ impl Executor {
         if let Some(outcome) = self.held_back(namespace, action).await {
             return self.conclude(namespace, action, outcome.into());
         }
+        // That may have taken its time.
+        if !(self.may_write)() {
+            return Progress::Stopped.into();
+        }
         self.forest.read(|forest| self.reconcilers.write(forest, namespace, action));
         let begun = Instant::now();
         let answer = self.apply(namespace, action).await;

@@ -13,6 +13,7 @@
 mod diff;
 mod kinds;
 mod objects;
+mod ownership;
 mod plan;
 mod watch;
 
@@ -27,10 +28,11 @@ use kube::core::{DynamicObject, TypeMeta};
 use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::watch::{Receiver, Sender};
+use tokio::time::Instant;
 
 pub use self::kinds::{Kinds, follow};
 use self::objects::{Kind, Target, Wanted, targets};
-use self::plan::{Seen, State, Write, plan};
+use self::plan::{Plan, Seen, State, Write, authorities, plan};
 use crate::certificates::{Bundle, Registered};
 use crate::registrations::RegistrationSettings;
 
@@ -80,12 +82,13 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
         state: State { only_authority, ..State::default() },
         registered,
         said: BTreeSet::new(),
+        paused_until: None,
     };
     let mut retry = FIRST_RETRY;
     while may_write() {
         keeper.state.authority = authority.borrow_and_update().as_deref().and_then(ca_bundle);
         let known = targets.iter().all(|target| keeper.state.seen.contains_key(target));
-        let failed = known && !keeper.settle(&may_write, &shutdown).await;
+        let failed = known && !keeper.settle(&may_write).await;
         keeper.tell_registered();
         if !failed {
             retry = FIRST_RETRY;
@@ -95,6 +98,7 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
             Some((target, seen)) = events.next() => keeper.see(target, seen),
             Ok(()) = kinds.changed() => {}
             Ok(()) = authority.changed() => {}
+            () = keeper.resumed() => keeper.paused_until = None,
             () = tokio::time::sleep(retry), if failed => {
                 retry = (retry * 2).min(LONGEST_RETRY);
                 keeper.state.policies_failed = false;
@@ -117,6 +121,8 @@ struct Keeper {
     registered: Sender<Registered>,
     /// What has been complained of already.
     said: BTreeSet<String>,
+    /// Until then the API server is given time to enforce what was written, and nothing but authorities is.
+    paused_until: Option<Instant>,
 }
 
 impl Keeper {
@@ -149,14 +155,10 @@ impl Keeper {
         }
     }
 
-    /// Carries out plans until there is nothing left to do. False when a write failed.
-    async fn settle(&mut self, may_write: &impl Fn() -> bool, shutdown: &Shutdown) -> bool {
+    /// Carries out plans until there is nothing left to do for now. False when a write failed.
+    async fn settle(&mut self, may_write: &impl Fn() -> bool) -> bool {
         loop {
-            self.follow_kinds();
-            let plan = plan(&self.wanted, &self.state);
-            let new = plan.impossible.iter().filter(|it| !self.said.contains(*it));
-            new.for_each(|it| tracing::warn!("{it}"));
-            self.said = plan.impossible.iter().cloned().collect();
+            let plan = self.next_plan();
             if plan.writes.is_empty() {
                 return !self.state.policies_failed;
             }
@@ -173,11 +175,28 @@ impl Keeper {
                 return false;
             }
             if plan.settle && !failed {
-                tokio::select! {
-                    () = shutdown.begun() => return true,
-                    () = tokio::time::sleep(ENFORCED_AFTER) => {}
-                }
+                self.paused_until = Some(Instant::now() + ENFORCED_AFTER);
             }
+        }
+    }
+
+    fn next_plan(&mut self) -> Plan {
+        if self.paused_until.is_some() {
+            return authorities(&self.wanted, &self.state);
+        }
+        self.follow_kinds();
+        let plan = plan(&self.wanted, &self.state);
+        let new = plan.impossible.iter().filter(|it| !self.said.contains(*it));
+        new.for_each(|it| tracing::warn!("{it}"));
+        self.said = plan.impossible.iter().cloned().collect();
+        plan
+    }
+
+    /// Waits until the pause is over; for ever if there is none.
+    async fn resumed(&self) {
+        match self.paused_until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
         }
     }
 
@@ -185,14 +204,17 @@ impl Keeper {
         let (target, sent, written) = match write {
             Write::Create(target, object) => (target, Some(object), self.create(target, object).await),
             Write::Replace(target, object) => (target, Some(object), self.replace(target, object).await),
+            Write::Release(target, object) => (target, None, self.replace(target, object).await),
             Write::Delete(target) => (target, None, self.delete(target).await),
         };
         match written {
             Ok(seen) => {
-                tracing::info!(
-                    "{target} was not as the flags and the configuration say, and has been put right; to change it by \
-                     hand, set --manage-registrations=false first"
-                );
+                if !matches!(write, Write::Release(..)) {
+                    tracing::info!(
+                        "{target} was not as the flags and the configuration say, and has been put right; to change it by \
+                         hand, set --manage-registrations=false first"
+                    );
+                }
                 if let (Some(sent), Seen::Present(answer)) = (sent, &seen) {
                     let pair = (diff::content(sent), diff::content(answer));
                     self.state.answered.insert(target.clone(), pair);

@@ -26,6 +26,12 @@ impl Version {
         self.uid == other.uid
             && matches!((number(self), number(other)), (Some(mine), Some(theirs)) if mine < theirs)
     }
+
+    /// Whether `self` is an earlier state of the same object than `other`, or the same state. A write that changes nothing
+    /// leaves the state as it was, and must not be a reason to look again.
+    pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
+        self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
+    }
 }
 
 /// Labels or annotations, sorted by key, in as little memory as they fit.

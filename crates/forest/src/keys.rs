@@ -36,3 +36,6 @@ pub const ALL: &str = "propagate.hnc.x-k8s.io/all";
 pub const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
 /// Not ours: an object with it, whatever its value, never propagates.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
+/// How the name of the binding of a subnamespace's creator begins. The namespace follows: the binding is propagated to what is
+/// below, where another creator's must have room beside it.
+pub const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin-";

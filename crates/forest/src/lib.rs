@@ -37,6 +37,7 @@ mod tracking;
 mod tree;
 
 pub mod plan;
+pub mod preview;
 pub mod rules;
 pub mod why;
 

@@ -36,6 +36,11 @@ impl Forest {
         Some(self.known(namespace, key)?.version())
     }
 
+    /// Whether `parent` holds an anchor of this name.
+    pub fn has_anchor(&self, parent: &str, child: &str) -> bool {
+        self.tree.id(parent).is_some_and(|id| self.tree.node(id).anchors.contains_key(child))
+    }
+
     /// The namespace that a copy says it comes from; `None` for what is no copy.
     pub fn inherited_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
         match self.known(namespace, key)? {

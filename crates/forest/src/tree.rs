@@ -64,8 +64,8 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(&fact.name, settings);
-        let stale = |seen: &Namespace| fact.version.is_older_than(&seen.version);
-        if self.node(id).namespace.as_ref().is_some_and(stale) {
+        let is_no_news = |seen: &Namespace| fact.version.is_no_news_after(&seen.version);
+        if self.node(id).namespace.as_ref().is_some_and(is_no_news) {
             return;
         }
         let is_going = |node: &Node| node.namespace.as_ref().is_some_and(|seen| seen.terminating);
@@ -98,8 +98,8 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(name, settings);
-        let stale = |seen: &HierarchyFact| fact.version.is_older_than(&seen.version);
-        if self.node(id).hierarchy.as_deref().is_some_and(stale) {
+        let is_no_news = |seen: &HierarchyFact| fact.version.is_no_news_after(&seen.version);
+        if self.node(id).hierarchy.as_deref().is_some_and(is_no_news) {
             return;
         }
         self.restructure(id, settings, change, |node| node.hierarchy = Some(Box::new(fact)));
@@ -127,7 +127,7 @@ impl Tree {
     ) {
         let id = self.ensure(parent, settings);
         let known = self.node(id).anchors.get(&fact.name);
-        if known.is_some_and(|known| fact.version.is_older_than(&known.version)) {
+        if known.is_some_and(|known| fact.version.is_no_news_after(&known.version)) {
             return;
         }
         let child = fact.name.clone();

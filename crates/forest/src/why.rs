@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::configuration::{Entry, Resolution, Served};
-use crate::exceptions::Withheld;
+use crate::exceptions::{Exceptions, Withheld};
 use crate::object::{Copy, Object, Source};
 use crate::plan::{Decision, Place, Reach, is_forsaken, reach};
 use crate::tree::Id;
@@ -256,7 +256,7 @@ fn candidate(
     (namespace, source, goes): (&Name, &Source, Result<(), Withheld>),
 ) -> Above {
     let mode = forest.kind_settings(key.kind).map(|it| it.mode).unwrap_or_default();
-    let by = || source.asks().into_iter().flat_map(|it| it.asking()).collect();
+    let by = || source.asks().into_iter().flat_map(Exceptions::asking).collect();
     Above { namespace: namespace.clone(), comes: goes.map(|()| Admitted { mode, by: by() }) }
 }
 
@@ -296,8 +296,7 @@ fn verdict(
     }
     match (place.decide(&question.key), winner, object) {
         (Decision::Report(from), ..) => Verdict::Conflict(from.clone()),
-        (Decision::Write(from, _), ..) => Verdict::Copy(from.clone()),
-        (Decision::Leave, Some(from), _) => Verdict::Copy(from.clone()),
+        (Decision::Write(from, _), ..) | (Decision::Leave, Some(from), _) => Verdict::Copy(from.clone()),
         (Decision::Leave, None, Some(Object::Source(_))) => Verdict::Own,
         (Decision::Leave | Decision::Delete(_), ..) => Verdict::Nothing,
     }
@@ -349,8 +348,7 @@ fn refused(
 ) -> Option<Condition> {
     let is_right = match (there, verdict) {
         (There::Copy { from, .. }, Verdict::Copy(source)) => from == source,
-        (There::Copy { .. }, Verdict::Nothing | Verdict::Forsaken(_)) => false,
-        (_, Verdict::Copy(_)) => false,
+        (There::Copy { .. }, Verdict::Nothing | Verdict::Forsaken(_)) | (_, Verdict::Copy(_)) => false,
         _ => true,
     };
     if is_right {

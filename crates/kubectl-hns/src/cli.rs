@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
-    completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, set, tree,
+    completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, plan, set, tree,
     version,
 };
 use crate::connection::ConnectionArgs;
@@ -61,6 +61,7 @@ pub(crate) enum Command {
     Set(set::Arguments),
     Move(move_::Arguments),
     Convert(convert::Arguments),
+    Plan(plan::Arguments),
     Config(config::Arguments),
     Hrq(hrq::Arguments),
     Get(get::Arguments),

@@ -18,6 +18,7 @@ pub(crate) mod get;
 mod hierarchy;
 pub(crate) mod hrq;
 pub(crate) mod move_;
+pub(crate) mod plan;
 mod relocation;
 pub(crate) mod set;
 pub(crate) mod tree;
@@ -47,6 +48,20 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
     }
 }
 
+/// What `plan` would print as JSON, for whoever is at work on a runtime already.
+///
+/// # Errors
+/// The command line asks for something else, or the plan could not be made.
+pub async fn foretell(cli: Cli) -> Result<serde_json::Value, Failure> {
+    let Some(Command::Plan(arguments)) = &cli.command else {
+        return Err(Failure::new("Error: no plan was asked for"));
+    };
+    let session = Session::open(&cli.connection).await?;
+    let document = plan::document(arguments, &session).await?;
+    serde_json::to_value(document)
+        .map_err(|error| Failure::new(format!("Error: the plan cannot be shown: {error}")))
+}
+
 async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     match command {
         Command::Tree(arguments) => tree::run(&arguments, session, terminal).await,
@@ -56,6 +71,7 @@ async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Set(arguments) => set::run(&arguments, session, terminal).await,
         Command::Move(arguments) => move_::run(&arguments, session, terminal).await,
         Command::Convert(arguments) => convert::run(&arguments, session, terminal).await,
+        Command::Plan(arguments) => plan::run(&arguments, session, terminal).await,
         Command::Config(arguments) => config::run(&arguments, session, terminal).await,
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
         Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,

@@ -36,6 +36,12 @@ impl Configured {
         self.resolution.settings().cloned().collect()
     }
 
+    /// Whether there is a list of a kind's objects, as far as is known. Some kinds are questions, not objects.
+    pub(crate) fn can_be_listed(&self, kind: &Kind) -> bool {
+        let served = self.served.kinds.iter().find(|it| it.kind == *kind);
+        served.is_none_or(|it| it.verbs.iter().any(|verb| verb == "list"))
+    }
+
     /// How objects of a kind are treated; none if the configuration does not name it.
     pub(crate) fn of_kind(&self, kind: &Kind) -> Option<&KindSettings> {
         self.resolution.of_kind(kind).map(|it| &it.settings)

@@ -15,6 +15,9 @@ pub struct Failure {
     pub way_out: Option<String>,
 }
 
+/// What a command comes to that has said all else itself.
+pub(crate) type Done = Result<(), Failure>;
+
 impl Failure {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), way_out: None }

@@ -69,11 +69,18 @@ pub(crate) async fn load(
     let mut loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes };
     for KindSettings { kind, mode, .. } in &kinds {
         let name = match wanted {
-            Wanted::Named(asked, name) if asked == kind => Some(name),
+            Wanted::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
+                Some(name)
+            }
             Wanted::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
             _ => continue,
         };
-        loaded.add(session, kind, name, within).await?;
+        if configured.can_be_listed(kind) {
+            loaded.add(session, kind, name, within).await?;
+        } else if let Some(id) = loaded.forest.kind_named(&kind.group, &kind.kind) {
+            loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
+            loaded.unseen.insert(id, within.clone());
+        }
     }
     Ok(loaded)
 }
@@ -112,12 +119,6 @@ impl Loaded {
                 return Ok(());
             }
             Err(problem) if problem.is_forbidden() => {}
-            // Some kinds are answers, not objects.
-            Err(problem) if problem.code() == 405 => {
-                self.notes.push(format!("the API server lists no {}", kind.group_resource()));
-                self.unseen.insert(id, within.clone());
-                return Ok(());
-            }
             Err(problem) => return Err(failed(problem)),
         }
         let looks = within.iter().map(|namespace| reader.within(namespace));
@@ -211,6 +212,23 @@ impl Reader<'_> {
         let content = secret_type.map(|it| ("type".to_owned(), Value::from(it)));
         let content: Map<String, Value> = content.into_iter().collect();
         ingest::object(self.kind, &self.settings, object.metadata, Some(content))
+    }
+}
+
+/// The objects of a kind, in the whole cluster or in one namespace.
+///
+/// # Errors
+/// They cannot be listed there.
+pub(crate) async fn objects(
+    session: &Session,
+    settings: Arc<Settings>,
+    kind: &Kind,
+    within: Option<&Name>,
+) -> Result<Vec<ObjectFact>, Problem> {
+    let reader = Reader { session, settings, kind, name: None };
+    match within {
+        Some(namespace) => reader.within(namespace).await.1,
+        None => reader.read(&Api::all_with(session.client.clone(), &api_resource(kind))).await,
     }
 }
 

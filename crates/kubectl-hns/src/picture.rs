@@ -79,9 +79,8 @@ impl Node {
             (Health::Halted, _) => Some("halted"),
             (_, Some(State::Source)) => Some("source"),
             (_, Some(State::Copy)) => Some("copy"),
-            (_, Some(State::Unknown | State::Absent)) => None,
-            (_, Some(_)) | (Health::Complaining, None) => Some("complaining"),
-            (Health::Well, None) => None,
+            (Health::Well, None | Some(State::Unknown | State::Absent)) => None,
+            _ => Some("complaining"),
         }
     }
 

@@ -41,6 +41,14 @@ impl Session {
         Ok(Self { client, namespace, call: limit(CALL), page: limit(PAGE) })
     }
 
+    /// The namespace as a parent, which must be named: that of an empty `-n` is none.
+    pub(crate) fn parent(&self) -> Result<&str, Failure> {
+        if self.namespace.is_empty() {
+            return Err(Failure::new("Error: the parent is needed: name it with --namespace or -n"));
+        }
+        Ok(&self.namespace)
+    }
+
     /// The objects of a kind in a namespace.
     pub(crate) fn within<K>(&self, namespace: &str) -> Api<K>
     where

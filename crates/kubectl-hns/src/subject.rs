@@ -93,7 +93,7 @@ mod tests {
             match (found.map(|it| it.to_string()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
                 (Err(failure), Err(expected)) => {
-                    assert!(failure.text.contains(expected), "{text}: {failure}")
+                    assert!(failure.text.contains(expected), "{text}: {failure}");
                 }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }

@@ -10,7 +10,9 @@ use tokio::time::{Instant, sleep};
 use crate::flags::{Limit, Switch};
 use crate::{Failure, Terminal};
 
+/// Between the first looks; later ones are farther apart, as each may be a list of much.
 const POLL: Duration = Duration::from_millis(250);
+const RARELY: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Whether and how long to wait.
@@ -79,6 +81,7 @@ pub(crate) async fn until(
     mut look: impl AsyncFnMut() -> Result<Progress, Failure>,
 ) -> Result<(), Failure> {
     let bar = bar(terminal, what);
+    let mut pause = POLL;
     let outcome = loop {
         match look().await {
             Err(failure) => break Err(failure),
@@ -93,7 +96,9 @@ pub(crate) async fn until(
             }
         }
         bar.tick();
-        sleep(POLL).await;
+        let left = deadline.at.map_or(pause, |at| at.saturating_duration_since(Instant::now()));
+        sleep(pause.min(left)).await;
+        pause = RARELY.min(pause.mul_f32(1.3));
     };
     bar.finish_and_clear();
     outcome

@@ -43,15 +43,18 @@ fn finalizers(metadata: &ObjectMeta) -> Vec<Box<str>> {
     metadata.finalizers.iter().flatten().map(|it| it.as_str().into()).collect()
 }
 
-/// A `HierarchyConfiguration`, with the namespace that it configures. Content that is not as the types say makes a fact
-/// that is unreadable.
+/// A `HierarchyConfiguration`, with the namespace that it configures. A spec that is not as the types say makes a fact that
+/// is unreadable; a status that is not, one without status, so that it is written anew.
 pub fn hierarchy(object: DynamicObject) -> (Name, HierarchyFact) {
-    let DynamicObject { metadata, data, .. } = object;
+    let DynamicObject { metadata, mut data, .. } = object;
     let namespace = namespace_of(&metadata);
+    let status: Option<HierarchyConfigurationStatus> =
+        serde_json::from_value(data["status"].take()).unwrap_or_default();
     let mut fact = parse_hierarchy(data).unwrap_or_else(|error| {
         tracing::warn!(%namespace, %error, "a HierarchyConfiguration cannot be understood; its namespace is frozen");
         HierarchyFact { unreadable: Some(error.to_string().into()), ..HierarchyFact::default() }
     });
+    fact.status = hierarchy_status(&status.unwrap_or_default());
     fact.version = version(&metadata);
     fact.finalizers = finalizers(&metadata);
     fact.terminating = metadata.deletion_timestamp.is_some();
@@ -60,14 +63,12 @@ pub fn hierarchy(object: DynamicObject) -> (Name, HierarchyFact) {
 
 fn parse_hierarchy(mut data: Value) -> Result<HierarchyFact, serde_json::Error> {
     let spec: Option<HierarchyConfigurationSpec> = serde_json::from_value(data["spec"].take())?;
-    let status: Option<HierarchyConfigurationStatus> = serde_json::from_value(data["status"].take())?;
     let spec = spec.unwrap_or_default();
     Ok(HierarchyFact {
         parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
         allow_cascading_deletion: spec.allow_cascading_deletion.unwrap_or(false),
         labels: listed(spec.labels),
         annotations: listed(spec.annotations),
-        status: hierarchy_status(&status.unwrap_or_default()),
         ..HierarchyFact::default()
     })
 }
@@ -185,4 +186,42 @@ pub fn name(metadata: &ObjectMeta) -> Name {
 /// The namespace that metadata shows; empty for cluster-scoped objects.
 pub fn namespace_of(metadata: &ObjectMeta) -> Name {
     metadata.namespace.as_deref().unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(spec: &Value, status: &Value) -> HierarchyFact {
+        let object = json!({
+            "metadata": { "name": "hierarchy", "namespace": "a", "uid": "1", "resourceVersion": "2" },
+            "spec": spec, "status": status,
+        });
+        hierarchy(serde_json::from_value(object).unwrap()).1
+    }
+
+    #[test]
+    fn what_is_shown_of_a_spec_that_cannot_be_understood_is_known() {
+        let status = json!({ "conditions": [{
+            "type": "ActivitiesHalted", "status": "True", "reason": "Unreadable", "message": "no",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]});
+        for spec in [json!("b"), json!({ "parent": 5 }), json!({ "labels": 7 })] {
+            let fact = read(&spec, &status);
+            assert!(fact.unreadable.is_some() && fact.parent.is_none(), "{spec}");
+            assert_eq!(fact.status, read(&json!({}), &status).status, "{spec}");
+            assert_eq!(fact.status.conditions.len(), 1, "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_status_that_cannot_be_understood_is_none_and_freezes_nothing() {
+        for status in [json!(5), json!({ "conditions": "?" }), json!({ "children": [1] })] {
+            let fact = read(&json!({ "parent": "b" }), &status);
+            assert_eq!((fact.unreadable, fact.parent.as_deref()), (None, Some("b")), "{status}");
+            assert_eq!(fact.status, HierarchyStatus::default());
+        }
+    }
 }

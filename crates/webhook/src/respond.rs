@@ -82,19 +82,6 @@ impl Subject {
     }
 }
 
-/// The HTTP code and the reason of a denial.
-pub(crate) fn code_and_reason(kind: DenialKind) -> (u16, &'static str) {
-    match kind {
-        DenialKind::BadRequest => (400, "BadRequest"),
-        DenialKind::Unauthorized => (401, "Unauthorized"),
-        DenialKind::Forbidden => (403, "Forbidden"),
-        DenialKind::Conflict => (409, "Conflict"),
-        DenialKind::Invalid => (422, "Invalid"),
-        DenialKind::Internal => (500, "InternalError"),
-        DenialKind::Unavailable => (503, "ServiceUnavailable"),
-    }
-}
-
 /// The answer that lets the request pass.
 pub(crate) fn allow(
     request: &AdmissionRequest<DynamicObject>,
@@ -125,7 +112,7 @@ pub(crate) fn deny(
     denial: &Denial,
 ) -> AdmissionReview<DynamicObject> {
     let mut response = AdmissionResponse::from(request).deny(subject.message(denial));
-    let (code, reason) = code_and_reason(denial.kind);
+    let (code, reason) = denial.kind.code_and_reason();
     response.result = Status {
         status: Some(StatusSummary::Failure),
         code,

@@ -243,7 +243,7 @@ impl App {
     ) -> AdmissionReview<DynamicObject> {
         let verdict = match &decision {
             Decision::Allow { .. } => "allowed",
-            Decision::Deny(denial) => respond::code_and_reason(denial.kind).1,
+            Decision::Deny(denial) => denial.kind.code_and_reason().1,
         };
         self.metrics.reviewed(webhook, verdict, started.elapsed());
         match decision {

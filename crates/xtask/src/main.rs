@@ -40,8 +40,8 @@ enum Command {
     /// Check what only a real node shows (root on Linux): the images, the installation by Helm, roll-outs under load. Installs
     /// what is missing from Debian, and builds the rest once.
     Node,
-    /// Write the files that are generated from the code: definitions, webhook registrations, the
-    /// plugin's manual pages and reference.
+    /// Write the files that are generated: from the code definitions, the chart's registrations, the plugin's manual pages and
+    /// reference; from the chart, by Helm, the plain manifests and the table of its values.
     Gen {
         /// Write nothing; name the files that are stale, missing or surplus, and fail if there are any.
         #[arg(long)]

@@ -21,16 +21,22 @@ pub struct Replica {
     webhook_port: u16,
     metrics_port: u16,
     health_port: u16,
+    credential: String,
 }
 
 impl Replica {
     pub(crate) fn start(
         spec: ProcessSpec,
-        webhook_port: u16,
-        metrics_port: u16,
-        health_port: u16,
+        [webhook_port, metrics_port, health_port]: [u16; 3],
+        credential: String,
     ) -> anyhow::Result<Self> {
-        Ok(Self { process: Arc::new(Process::spawn(spec)?), webhook_port, metrics_port, health_port })
+        let process = Arc::new(Process::spawn(spec)?);
+        Ok(Self { process, webhook_port, metrics_port, health_port, credential })
+    }
+
+    /// Its token, as [`crate::AuditEvent::credential`] names it: no other replica has the same.
+    pub fn credential(&self) -> &str {
+        &self.credential
     }
 
     /// The present process, for signals (from a hook, say), its exit status and its log.

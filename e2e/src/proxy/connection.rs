@@ -88,6 +88,10 @@ impl Exchange {
             Some(Fault::Answer(code)) => return refusal(code, None),
             Some(Fault::RetryAfter(seconds)) => return refusal(429, Some(seconds)),
             Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
+            Some(Fault::Hold) => {
+                // An error means that the proxy is gone.
+                let _ = self.shared.releases.subscribe().changed().await;
+            }
             Some(Fault::Cut) => bail!("cut by a rule"),
             Some(Fault::LoseAnswer) | None => {}
         }

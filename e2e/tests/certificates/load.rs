@@ -12,9 +12,9 @@ use tokio::time::MissedTickBehavior;
 
 use super::scene::{Scene, handshake, registered, review};
 
-const REVIEWERS: u32 = 20;
+const REVIEWERS: u32 = 40;
 /// For each reviewer; together two hundred a second.
-const REVIEW_EVERY: Duration = Duration::from_millis(100);
+const REVIEW_EVERY: Duration = Duration::from_millis(200);
 /// For each replica.
 const CONNECT_EVERY: Duration = Duration::from_millis(100);
 

@@ -201,3 +201,37 @@ async fn authorities_are_left_to_who_makes_certificates() {
     assert!(authorities(&provided).iter().all(|it| it == "Zm9v") && mounts(&provided));
     assert!(!args(&provided, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
 }
+
+/// Alerts and dashboard are those of `files/`, whole.
+#[tokio::test]
+async fn what_watches_an_installation_is_made_when_it_is_asked_for() {
+    let helm = Helm::alone().await;
+    let is_of_metrics = |object: &&Value| {
+        let kind = object["kind"].as_str().unwrap();
+        kind.contains("Monitor") || kind == "PrometheusRule" || object["metadata"]["name"] == "hns-dashboard"
+    };
+    let by_default = helm.template(&[]).await.unwrap();
+    assert_eq!(by_default.iter().filter(is_of_metrics).count(), 0);
+    let values = [
+        "metrics.serviceMonitor.enabled=true",
+        "metrics.prometheusRule.enabled=true",
+        "metrics.grafanaDashboard.enabled=true",
+    ];
+    let objects = helm.template(&set(&values)).await.unwrap();
+    assert_eq!(objects.iter().filter(is_of_metrics).count(), 3);
+    let files = super::helm::checkout().join("charts/hns/files");
+    let alerts = std::fs::read_to_string(files.join("alerts.yaml")).unwrap();
+    let alerts: Value = serde_saphyr::from_str(&alerts).unwrap();
+    assert_eq!(find(&objects, "PrometheusRule", "hns").unwrap()["spec"], alerts);
+    let dashboard = std::fs::read_to_string(files.join("dashboard.json")).unwrap();
+    let rendered = &find(&objects, "ConfigMap", "hns-dashboard").unwrap()["data"]["hns.json"];
+    let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+    assert_eq!(parsed(rendered.as_str().unwrap()), parsed(&dashboard));
+    let selected = &find(&objects, "ServiceMonitor", "hns").unwrap()["spec"]["selector"]["matchLabels"];
+    let selects = |service: &&Value| {
+        let labels = &service["metadata"]["labels"];
+        selected.as_object().unwrap().iter().all(|(key, value)| &labels[key] == value)
+    };
+    let services: Vec<&Value> = objects.iter().filter(|it| it["kind"] == "Service").filter(selects).collect();
+    assert_eq!(services.len(), 2, "both Services of metrics, and not the webhook's");
+}

@@ -34,7 +34,8 @@ async fn without_the_definition_both_wait_and_say_why_and_go_on_when_it_appears(
     })
     .await?;
 
-    let file = Options::default().config.join("crd").join("hnc.x-k8s.io_hierarchyconfigurations.yaml");
+    let file =
+        Options::default().manifests.with_file_name("crd").join("hnc.x-k8s.io_hierarchyconfigurations.yaml");
     let file = file.to_str().context("a path in UTF-8")?.to_owned();
     kubectl().args(["apply", "--server-side", "-f", &file]).ok().await?;
     let all: Api<HierarchyConfiguration> = Api::all(steps.client.clone());

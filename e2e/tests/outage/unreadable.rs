@@ -70,7 +70,18 @@ async fn what_cannot_be_understood_freezes_its_namespace_and_stops_no_stream() -
     println!("three repaired, one deleted: all caught up");
     lenient.end().await?;
     both.unharmed()?;
+    written_a_few_times(&turn)?;
     turn.webhook_only_asked()?;
+    Ok(())
+}
+
+/// What is shown of what cannot be understood is written once, not over and over.
+fn written_a_few_times(turn: &Turn) -> Result<()> {
+    for (namespace, _) in NONSENSE {
+        let written = turn.written_by_the_controller("hierarchyconfigurations", namespace)?;
+        println!("the HierarchyConfiguration in {namespace} was written {written} times");
+        ensure!(written <= 8, "the HierarchyConfiguration in {namespace} was written {written} times");
+    }
     Ok(())
 }
 

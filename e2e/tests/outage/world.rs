@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use hns_api::names::SETTINGS_CONFIG_MAP;
-use hns_e2e::product::WEBHOOK_USER;
+use hns_e2e::product::{CONTROLLER_USER, WEBHOOK_USER};
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{
     AuditEvent, Cluster, Component, Launch, Mark, Options, Product, Proxy, Replica, Steps, eventually,
@@ -81,6 +81,13 @@ impl Turn {
             .partition(|event| event.resource == "subjectaccessreviews" && event.verb == "create");
         ensure!(written.is_empty(), "the webhook wrote: {written:?}");
         Ok(asked.len())
+    }
+
+    /// How often the controller has written these objects of a namespace since the turn began.
+    pub(super) fn written_by_the_controller(&self, resource: &str, namespace: &str) -> Result<usize> {
+        let events = self.cluster().audit().mutating_by(CONTROLLER_USER, self.began)?;
+        let of_these = |event: &&AuditEvent| event.resource == resource && event.namespace == namespace;
+        Ok(events.iter().filter(of_these).count())
     }
 }
 

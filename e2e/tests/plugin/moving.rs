@@ -116,7 +116,17 @@ Moving ms-sub, a subnamespace of ms-from, below ms-to:
   2. create the subnamespace anchor ms-sub in ms-to
   3. delete the subnamespace anchor ms-sub in ms-from, which by then no longer holds ms-sub
 ";
-    assert_eq!((asked.code, &*asked.stdout), (Some(1), plan));
+    assert!(asked.code == Some(1) && asked.stdout.starts_with(plan), "{asked:?}");
+    let binding = "rolebindings.rbac.authorization.k8s.io";
+    for line in [
+        "  ms-sub: parent ms-from -> ms-to\n".to_owned(),
+        "  ms-below: label ms-to.tree.hnc.x-k8s.io/depth=2 comes\n".to_owned(),
+        format!("  create {binding} of-to in ms-below, from ms-to\n  delete {binding} of-from in ms-sub\n"),
+        "  create ms-sub in ms-to\n".to_owned(),
+        "objects: 2 created, 0 updated, 0 overwritten, 2 deleted; namespaces: 0 created, 0 deleted, 4 changed".to_owned(),
+    ] {
+        assert!(asked.stdout.contains(&line), "{line:?}: {asked:?}");
+    }
     assert!(asked.stderr.contains("nobody is there to ask; nothing was changed"), "{asked:?}");
     assert_eq!(scene.annotation().await.as_deref(), Some("ms-from"));
     let moved = live.hns("move ms-sub --to ms-to --yes").await;
@@ -146,6 +156,14 @@ async fn a_full_namespace_moves_and_impossible_moves_are_refused_first() {
             .starts_with("Moving mf-n, a child of mf-a, below mf-b:\n  1. set the parent of mf-n to mf-b\n")
     );
     steps.labelled(&["mf-below", "mf-n", "mf-b"]).await.unwrap();
+    let conflicting = [("mf-c", "mine"), ("mf-n", "mine")];
+    steps.create_namespace("mf-c").await.unwrap();
+    for (namespace, name) in conflicting {
+        steps.create_binding(namespace, name, ("ClusterRole", "view"), namespace).await.unwrap();
+    }
+    live.hns("move mf-n --to mf-c -y")
+        .await
+        .fails("Error: this would be refused (409): these objects would be overwritten");
     live.hns("move mf-n --to mf-n -y").await.fails("Error: mf-n cannot be its own parent\n");
     live.hns("move mf-n --to mf-below -y")
         .await
@@ -224,6 +242,30 @@ async fn a_move_interrupted_after_any_write_loses_nothing_and_is_finished_by_a_s
         assert_eq!(second.code, Some(0), "after {after} writes: {interrupted:?}\n{second:?}");
         scene.has_moved().await;
         println!("interrupted after write {after} of {writes}: the second run made {} more", proxy.writes());
+    }
+}
+
+/// There is one write: before it nothing has happened, and after it the second run has only to wait.
+#[tokio::test]
+async fn a_full_namespace_s_interrupted_move_is_finished_by_a_second_run() {
+    let live = live().await;
+    let proxy = Proxy::start(live.cluster).unwrap();
+    let kubeconfig = through(&proxy, live.cluster).await;
+    for after in 0..=1 {
+        let [from, to, name] = ["from", "to", "n"].map(|it| format!("mg{after}-{it}"));
+        live.steps().plant(&[(&from, ""), (&to, ""), (&name, &from)]).await.unwrap();
+        live.steps().create_binding(&to, "of-to", ("ClusterRole", "view"), "bob").await.unwrap();
+        live.steps().labelled(&[&name, &from]).await.unwrap();
+        let words = format!("--kubeconfig {} move {name} --to {to} --yes", kubeconfig.path().display());
+        proxy.stop_after(after, || {});
+        let interrupted = plugin(&words, &[]).await.unwrap();
+        assert!(proxy.stopped() && interrupted.code == Some(1), "after {after} writes: {interrupted:?}");
+        proxy.reset();
+        let second = plugin(&words, &[]).await.unwrap();
+        assert_eq!(second.code, Some(0), "after {after} writes: {second:?}");
+        live.steps().labelled(&[&name, &to]).await.unwrap();
+        live.steps().binding_arrives(&[&name], "of-to", &to, "bob").await.unwrap();
+        println!("interrupted after write {after} of 1: the second run made {} more", proxy.writes());
     }
 }
 

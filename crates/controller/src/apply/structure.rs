@@ -21,9 +21,6 @@ use super::answer::{Answer, failure};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
-/// How the binding of a subnamespace's creator begins. The namespace follows: the binding is propagated to what is below,
-/// where another creator's must have room beside it.
-const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin-";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Makes writes about one namespace.
@@ -139,7 +136,7 @@ impl Structure<'_> {
     pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Answer {
         let object = json!({
             "metadata": {
-                "name": format!("{INITIAL_ADMIN_BINDING}{}", self.namespace),
+                "name": format!("{}{}", keys::INITIAL_ADMIN_BINDING, self.namespace),
                 "namespace": &**self.namespace,
             },
             "roleRef": { "apiGroup": RBAC, "kind": "ClusterRole", "name": cluster_role },

@@ -12,7 +12,7 @@ use k8s_openapi::ByteString;
 use serde_json::Value;
 
 use super::objects::{Kind, Target, Wanted};
-use super::{diff, kinds};
+use super::{diff, kinds, ownership};
 use crate::certificates::Registered;
 
 /// What is known of one object.
@@ -46,6 +46,8 @@ pub(super) struct State {
 pub(super) enum Write {
     Create(Target, Value),
     Replace(Target, Value),
+    /// Changes nothing but who is on record for its fields.
+    Release(Target, Value),
     Delete(Target),
 }
 
@@ -117,13 +119,15 @@ pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
     let mut plan = webhooks(if in_force { &wanted.webhooks } else { &wanted.webhooks_alone }, state);
     plan.impossible.extend(policies.impossible);
     if plan.writes.is_empty() {
-        return Plan { writes: surplus, ..plan };
+        let writes = if surplus.is_empty() { released(state) } else { surplus };
+        return Plan { writes, ..plan };
     }
     plan.settle = !surplus.is_empty();
     plan
 }
 
-fn authorities(wanted: &Wanted, state: &State) -> Plan {
+/// The writes that cannot wait for anything.
+pub(super) fn authorities(wanted: &Wanted, state: &State) -> Plan {
     let mut plan = Plan::default();
     let Some(authority) = &state.authority else { return plan };
     for (target, wanted) in &wanted.webhooks_alone {
@@ -180,6 +184,17 @@ fn webhooks(wanted: &BTreeMap<Target, Value>, state: &State) -> Plan {
         }
     }
     plan
+}
+
+/// What was put right goes back to whoever applies the manifests, once all is as wanted.
+fn released(state: &State) -> Vec<Write> {
+    let present = state.seen.iter().filter_map(|(target, seen)| match seen {
+        Seen::Present(found) => Some((target, found)),
+        Seen::Refused(_) | Seen::Absent => None,
+    });
+    present
+        .filter_map(|(target, found)| Some(Write::Release(target.clone(), ownership::released(found)?)))
+        .collect()
 }
 
 /// Policies of ours that nobody wants any more. Bindings first: without one a policy does nothing.

@@ -188,9 +188,17 @@ impl<'a> Place<'a> {
 impl Changes {
     /// Nothing is written where everything is frozen, but for copies that are forsaken. What could not be written before is
     /// not to be written now.
-    fn frozen(&mut self, forest: &Forest, id: Id, forsakes: bool, is_meant: impl Fn(&ObjectKey) -> bool) {
+    fn frozen(
+        &mut self,
+        forest: &Forest,
+        id: Id,
+        parent_is_missing: bool,
+        is_meant: impl Fn(&ObjectKey) -> bool,
+    ) {
         let forsaken = |key: &ObjectKey| match forest.objects.get(id, key) {
-            Some(Object::Copy(copy)) if forsakes && is_forsaken(forest, copy) => Some(copy.version.clone()),
+            Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, copy) => {
+                Some(copy.version.clone())
+            }
             _ => None,
         };
         for (key, _) in forest.objects.within(id).filter(|(key, _)| is_meant(key)) {

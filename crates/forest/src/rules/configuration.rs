@@ -15,7 +15,7 @@ mod conflict;
 mod tests;
 
 /// The only configuration there is.
-const CONFIG: &str = "config";
+pub(crate) const CONFIG: &str = "config";
 
 /// An `HNCConfiguration` that is to be created, changed or deleted.
 #[derive(Debug, Clone)]

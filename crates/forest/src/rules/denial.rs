@@ -67,6 +67,21 @@ pub enum DenialKind {
     Unavailable,
 }
 
+impl DenialKind {
+    /// The HTTP code, and the reason of the status that tells it to programs.
+    pub fn code_and_reason(self) -> (u16, &'static str) {
+        match self {
+            Self::BadRequest => (400, "BadRequest"),
+            Self::Unauthorized => (401, "Unauthorized"),
+            Self::Forbidden => (403, "Forbidden"),
+            Self::Conflict => (409, "Conflict"),
+            Self::Invalid => (422, "Invalid"),
+            Self::Internal => (500, "InternalError"),
+            Self::Unavailable => (503, "ServiceUnavailable"),
+        }
+    }
+}
+
 impl Denial {
     /// A denial without causes.
     pub fn new(kind: DenialKind, message: impl Into<String>) -> Self {

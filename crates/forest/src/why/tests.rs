@@ -43,6 +43,21 @@ fn why(forest: &Forest, namespace: &str) -> String {
     line(&explain(forest, &asked(Listing::Configured, &NOBODY), namespace))
 }
 
+type Happens = fn(&mut Cluster);
+
+/// What happens to the settled cluster, and what is then said of a namespace; `{COMES}` stands for a source that comes.
+type Case = (&'static str, Happens, &'static str, &'static str);
+
+const COMES: &str = "root comes: its kind is in mode Propagate";
+
+fn check(cases: &[Case]) {
+    for (what, happens, namespace, expected) in cases {
+        let mut cluster = settled();
+        happens(&mut cluster);
+        assert_eq!(why(&cluster.forest(), namespace), expected.replace("{COMES}", COMES), "{what}");
+    }
+}
+
 /// `root, mid, leaf` below each other, `r` in `root`, and its copies.
 fn settled() -> Cluster {
     let mut cluster = Cluster::draw("root, mid:root, leaf:mid");
@@ -54,10 +69,8 @@ fn settled() -> Cluster {
 }
 
 #[test]
-fn each_rule_is_named() {
-    const COMES: &str = "root comes: its kind is in mode Propagate";
-    type Happens = fn(&mut Cluster);
-    let cases: [(&str, Happens, &str, &str); 18] = [
+fn the_top_most_source_comes_and_what_is_there_is_told() {
+    check(&[
         ("a copy", |_| {}, "leaf", "copy of root -> copy of root; {COMES}"),
         ("a source", |_| {}, "root", "own -> own"),
         (
@@ -84,6 +97,12 @@ fn each_rule_is_named() {
             "mid",
             "own -> copy of root; {COMES}",
         ),
+    ]);
+}
+
+#[test]
+fn annotations_and_modes_are_named() {
+    check(&[
         (
             "a selector withholds it",
             |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 1)),
@@ -169,18 +188,12 @@ fn each_rule_is_named() {
             "mid",
             "copy of root -> as it is: it is being deleted; {COMES}",
         ),
-    ];
-    for (what, happens, namespace, expected) in cases {
-        let mut cluster = settled();
-        happens(&mut cluster);
-        assert_eq!(why(&cluster.forest(), namespace), expected.replace("{COMES}", COMES), "{what}");
-    }
+    ]);
 }
 
 #[test]
 fn a_namespace_may_be_the_reason() {
-    let comes = "root comes: its kind is in mode Propagate";
-    type Happens = fn(&mut Cluster);
+    let comes = COMES;
     let cases: [(&str, Happens, &str, String); 7] = [
         ("no such namespace", |_| {}, "nobody", "nothing -> as it is: there is no such namespace".into()),
         (

@@ -91,28 +91,38 @@ impl Cluster {
     /// One turn of the namespace controller: what is in a namespace that is going is deleted, and when nothing is left in it,
     /// so is the namespace. Tells whether there was anything to do.
     pub(crate) fn clean_up(&mut self, name: &Name) -> bool {
+        let emptied = self.empty(name);
+        self.remove_if_empty(name) || emptied
+    }
+
+    /// The first half of such a turn: what is in the namespace is deleted.
+    pub(crate) fn empty(&mut self, name: &Name) -> bool {
         if !self.namespaces.get(name).is_some_and(|seen| seen.terminating) {
             return false;
         }
-        let before = self.clock;
         let keys: Vec<ObjectKey> =
             self.objects.keys().filter(|(at, _)| at == name).map(|(_, key)| key.clone()).collect();
         for key in &keys {
             self.remove_object(name, key);
         }
         let anchors = self.anchors.iter().filter(|((parent, _), seen)| parent == name && !seen.terminating);
-        for (parent, child) in anchors.map(|(place, _)| place.clone()).collect::<Vec<_>>() {
-            self.delete_anchor(&parent, &child);
+        let anchors: Vec<_> = anchors.map(|(place, _)| place.clone()).collect();
+        for (parent, child) in &anchors {
+            self.delete_anchor(parent, child);
         }
-        if self.hierarchies.get(name).is_some_and(|seen| !seen.terminating) {
+        let has_hierarchy = self.hierarchies.get(name).is_some_and(|seen| !seen.terminating);
+        if has_hierarchy {
             self.delete_hierarchy(name);
         }
+        has_hierarchy || !anchors.is_empty() || !keys.is_empty()
+    }
+
+    /// The second half: the namespace goes if nothing is left in it.
+    pub(crate) fn remove_if_empty(&mut self, name: &Name) -> bool {
         let is_empty =
             !self.hierarchies.contains_key(name) && !self.anchors.keys().any(|(parent, _)| parent == name);
-        if is_empty {
-            self.remove_namespace(name);
-        }
-        is_empty || !keys.is_empty() || self.clock > before
+        let goes = is_empty && self.namespaces.get(name).is_some_and(|seen| seen.terminating);
+        goes && self.remove_namespace(name).is_some()
     }
 
     fn expect(&self, namespace: &Name, key: &ObjectKey, version: &Version) -> Result<(), Conflict> {

@@ -41,14 +41,14 @@ struct Describe {
 }
 
 #[derive(Debug, Args)]
-struct SetResource {
+pub(super) struct SetResource {
     /// The resource, in the plural: secrets.
     #[arg(value_name = "RESOURCE")]
-    resource: String,
+    pub(super) resource: String,
 
     /// Its API group; without it the core group.
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
-    group: String,
+    pub(super) group: String,
 
     /// Propagate (every object goes to everything below), `AllowPropagate` (those do that ask for it), Remove (copies are
     /// deleted) or Ignore (nothing is done). Upper and lower case do not matter.
@@ -62,14 +62,14 @@ struct SetResource {
 }
 
 #[derive(Debug, Args)]
-struct DeleteType {
+pub(super) struct DeleteType {
     /// The API group of the resource; empty for the core group.
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
-    group: String,
+    pub(super) group: String,
 
     /// The resource.
     #[arg(long, value_name = "RESOURCE")]
-    resource: String,
+    pub(super) resource: String,
 }
 
 pub(crate) async fn run(
@@ -124,21 +124,38 @@ fn synchronized(resource: &ResourceStatus) -> String {
 }
 
 async fn set_resource(arguments: &SetResource, session: &Session) -> Result<(), Failure> {
-    let mode = mode(&arguments.mode);
-    let (group, resource) = (&*arguments.group, &*arguments.resource);
-    let force = Switch::is_on(arguments.force);
     let mut object = read(session).await?;
-    let spec =
-        with(entries(&object), (group, resource), &mode, force).map_err(|()| risky(resource, &mode))?;
-    object.data["spec"]["resources"] = Value::Array(spec);
+    let force = Switch::is_on(arguments.force);
+    let wanted = with_resource(arguments, entries(&object), force)?;
+    object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
+}
+
+/// The entries with what is asked for.
+///
+/// # Errors
+/// That is known to be dangerous, and not forced.
+pub(super) fn with_resource(
+    arguments: &SetResource,
+    present: Vec<Value>,
+    force: bool,
+) -> Result<Vec<Value>, Failure> {
+    let mode = mode(&arguments.mode);
+    let named = (&*arguments.group, &*arguments.resource);
+    with(present, named, &mode, force).map_err(|()| risky(named.1, &mode))
+}
+
+/// The entries without those about the resource.
+pub(super) fn without_type(arguments: &DeleteType, mut present: Vec<Value>) -> Vec<Value> {
+    present.retain(|it| !is_about(it, (&arguments.group, &arguments.resource)));
+    present
 }
 
 async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (group, resource) = (&*arguments.group, &*arguments.resource);
     let mut object = read(session).await?;
     let before = entries(&object);
-    let after: Vec<Value> = before.iter().filter(|it| !is_about(it, (group, resource))).cloned().collect();
+    let after = without_type(arguments, before.clone());
     let full_name = full_name(group, resource);
     if after.len() == before.len() {
         terminal.line(&format!("Nothing to delete: there is no configuration for {full_name}"));
@@ -150,7 +167,7 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
     Ok(())
 }
 
-fn full_name(group: &str, resource: &str) -> String {
+pub(super) fn full_name(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
@@ -164,7 +181,7 @@ fn mode(typed: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn entries(object: &DynamicObject) -> Vec<Value> {
+pub(super) fn entries(object: &DynamicObject) -> Vec<Value> {
     object.data["spec"]["resources"].as_array().cloned().unwrap_or_default()
 }
 
@@ -209,7 +226,7 @@ fn api(session: &Session) -> Api<DynamicObject> {
     Api::all_with(session.client.clone(), &ApiResource::erase::<HNCConfiguration>(&()))
 }
 
-async fn read(session: &Session) -> Result<DynamicObject, Failure> {
+pub(super) async fn read(session: &Session) -> Result<DynamicObject, Failure> {
     let found = session.call(api(session).get_opt(NAME)).await.map_err(|problem| unreadable(&problem))?;
     let mut object = found.unwrap_or_else(|| {
         let mut object = DynamicObject::new(NAME, &ApiResource::erase::<HNCConfiguration>(&()));

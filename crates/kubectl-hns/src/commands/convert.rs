@@ -58,7 +58,7 @@ pub(crate) async fn run(
     }
     relocation::check_rights(session, name, &steps).await?;
     let heading = format!("Making {name} {what}:");
-    relocation::agree(terminal, &heading, name, &steps, arguments.yes)?;
+    relocation::agree(session, terminal, (&situation, &steps), (&heading, arguments.yes)).await?;
     move_::make(session, terminal, &situation, &steps).await?;
     terminal.line(&format!("{name} is {what} now"));
     let of = situation.subnamespace_of.or(situation.parent);

@@ -4,6 +4,8 @@ use clap::Args;
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
 use kube::api::PostParams;
 
+use super::relocation;
+use crate::failure::Done;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
@@ -11,21 +13,23 @@ use crate::{Failure, Terminal};
 /// Create a subnamespace of the namespace given with -n.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The name of the new namespace.
-    #[arg(value_name = "CHILD")]
-    child: String,
+    #[command(flatten)]
+    child: Child,
 
     #[command(flatten)]
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
-    let (child, parent) = (&*arguments.child, &*session.namespace);
-    needs_parent(parent)?;
+/// The namespace that is to be.
+#[derive(Debug, Args)]
+pub(crate) struct Child {
+    /// The name of the new namespace.
+    #[arg(value_name = "CHILD")]
+    pub(super) name: String,
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let (child, parent) = (&*arguments.child.name, session.parent()?);
     let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
     let anchors = session.within::<SubnamespaceAnchor>(parent);
     session
@@ -36,13 +40,18 @@ pub(crate) async fn run(
     if !arguments.wait.is_wanted(false) {
         return Ok(());
     }
-    let what = format!("the namespace {child} is there");
-    until(terminal, &what, arguments.wait.deadline(), async || {
+    let (what, deadline) = (format!("the namespace {child} is there"), arguments.wait.deadline());
+    until(terminal, &what, deadline, async || {
         let seen = session.call(anchors.get(child)).await;
         let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
         state(child, seen.state())
     })
-    .await
+    .await?;
+    let notes = relocation::arrive(session, terminal, (child, Some(parent)), deadline).await?;
+    for note in &notes {
+        terminal.note(note);
+    }
+    Ok(())
 }
 
 /// How far a new subnamespace is, by the state of its anchor.
@@ -52,14 +61,6 @@ fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
         None | Some(anchor_states::MISSING) => Ok(Progress::missing("the controller has not created it yet")),
         Some(other) => Err(Failure::new(format!("Error: the anchor of {child} is in state {other}"))),
     }
-}
-
-/// A parent must be named: that of an empty `-n` is none.
-pub(super) fn needs_parent(parent: &str) -> Result<(), Failure> {
-    if parent.is_empty() {
-        return Err(Failure::new("Error: the parent is needed: name it with --namespace or -n"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -72,6 +73,5 @@ mod tests {
         assert!(matches!(state("c", None), Ok(Progress::Part(..))));
         assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
-        assert!(needs_parent("").is_err() && needs_parent("p").is_ok());
     }
 }

@@ -9,8 +9,8 @@ use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
 
-use super::{create, hierarchy, set};
-use crate::failure::Problem;
+use super::{hierarchy, set};
+use crate::failure::{Done, Problem};
 use crate::flags::Switch;
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
@@ -36,13 +36,8 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
-    let (child, parent) = (&*arguments.child, &*session.namespace);
-    create::needs_parent(parent)?;
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let (child, parent) = (&*arguments.child, session.parent()?);
     let allowing = Switch::is_on(arguments.allow);
     if allowing {
         allow(child, session, terminal).await?;

@@ -6,13 +6,14 @@ use k8s_openapi::api::core::v1::Namespace;
 
 use super::relocation::{self, Situation, Step};
 use crate::evidence::unreadable;
+use crate::failure::Done;
 use crate::session::Session;
-use crate::wait::{Progress, WaitArgs, until};
+use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
 /// Move a namespace, and everything below it, below another parent.
 ///
-/// Shows what will be written and asks. Works for full namespaces and for subnamespaces; the latter stay subnamespaces. No
+/// Shows what will be written and what follows from it, copies included, and asks. Works for full namespaces and for subnamespaces; the latter stay subnamespaces. No
 /// namespace is deleted at any moment; if the command is interrupted, running it again finishes the move.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -32,11 +33,7 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(
-    arguments: &Arguments,
-    session: &Session,
-    terminal: &Terminal,
-) -> Result<(), Failure> {
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
     is_possible(session, name, to).await?;
     let situation = relocation::look(session, name, &[to]).await?;
@@ -48,7 +45,8 @@ pub(crate) async fn run(
         terminal.line(&format!("{name} is below {to} already; unchanged"));
     } else {
         relocation::check_rights(session, name, &steps).await?;
-        relocation::agree(terminal, &heading(&situation, to), name, &steps, arguments.yes)?;
+        let heading = heading(&situation, to);
+        relocation::agree(session, terminal, (&situation, &steps), (&heading, arguments.yes)).await?;
         make(session, terminal, &situation, &steps).await?;
         terminal.line(&format!("Moved {name} below {to}"));
     }
@@ -99,15 +97,7 @@ pub(super) async fn make(
 
 async fn arrive(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
-    let deadline = arguments.wait.deadline();
-    let place = format!("{name} is in its new place");
-    until(terminal, &place, deadline, async || relocation::progress(session, name, Some(to)).await).await?;
-    let mut notes = Vec::new();
-    let copies = format!("the copies in {name} and below are right");
-    until(terminal, &copies, deadline, async || {
-        relocation::copies(session, name, &mut notes).await as Result<Progress, Failure>
-    })
-    .await?;
+    let notes = relocation::arrive(session, terminal, (name, Some(to)), arguments.wait.deadline()).await?;
     for note in &notes {
         terminal.note(note);
     }

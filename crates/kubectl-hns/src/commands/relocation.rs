@@ -10,16 +10,13 @@ mod perform;
 mod tests;
 
 use std::collections::BTreeSet;
-use std::fmt;
 
-use forest::Name;
+use forest::preview::Intent;
+use forest::{Labels, Name};
 use hns_api::{KeyValue, annotations, labels, names};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 
@@ -27,8 +24,10 @@ use super::hierarchy;
 use crate::copies::Objects;
 use crate::evidence::{self, unreadable};
 use crate::failure::Problem;
+use crate::foresight::{Document, Foresight};
+use crate::rights::{self, Right};
 use crate::session::Session;
-use crate::wait::Progress;
+use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
 
 pub(super) use self::perform::perform;
@@ -41,6 +40,8 @@ pub(super) struct Situation {
     pub(super) subnamespace_of: Option<String>,
     /// The parent in its `HierarchyConfiguration`.
     pub(super) parent: Option<String>,
+    /// Whether its `HierarchyConfiguration` allows cascading deletion.
+    allows_cascading_deletion: bool,
     /// The namespaces that hold an anchor of its name.
     pub(super) anchors: Vec<String>,
     /// What its anchor, or else its `HierarchyConfiguration`, hands it: an anchor's `spec`.
@@ -91,45 +92,52 @@ impl Step {
         }
     }
 
+    /// The same for a preview.
+    fn intent(&self, situation: &Situation) -> Intent {
+        let name = Name::from(&*situation.name);
+        match self {
+            Self::SetParent { to } => Intent::SetHierarchy {
+                namespace: name,
+                parent: Some(to.as_str().into()),
+                allow_cascading_deletion: situation.allows_cascading_deletion,
+            },
+            Self::Annotate { to, .. } => {
+                Intent::Annotate { namespace: name, subnamespace_of: to.as_deref().map(Name::from) }
+            }
+            Self::CreateAnchor { parent } => Intent::CreateAnchor {
+                parent: parent.as_str().into(),
+                child: name,
+                labels: pairs(situation.handed.labels.as_deref()),
+                annotations: pairs(situation.handed.annotations.as_deref()),
+            },
+            Self::DeleteAnchor { parent } => {
+                Intent::DeleteAnchor { parent: parent.as_str().into(), child: name }
+            }
+        }
+    }
+
+    /// The namespace that it is about, beside the one that is moved.
+    fn target(&self) -> Option<&str> {
+        match self {
+            Self::SetParent { to } => Some(to),
+            Self::Annotate { to, .. } => to.as_deref(),
+            Self::CreateAnchor { parent } | Self::DeleteAnchor { parent } => Some(parent),
+        }
+    }
+
     /// What one must be allowed to do for it.
     fn right(&self, name: &str) -> Right {
-        let ours = |verb, resource, namespace: &str| Right {
-            verb,
-            group: hns_api::GROUP,
-            resource,
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
         match self {
-            Self::SetParent { .. } => {
-                Right { name: String::new(), ..ours("update", "hierarchyconfigurations", name) }
-            }
-            Self::Annotate { .. } => Right { group: "", ..ours("update", "namespaces", name) },
-            Self::CreateAnchor { parent } => {
-                Right { name: String::new(), ..ours("create", "subnamespaceanchors", parent) }
-            }
-            Self::DeleteAnchor { parent } => ours("delete", "subnamespaceanchors", parent),
+            Self::SetParent { .. } => Right::ours("update", "hierarchyconfigurations", name, ""),
+            Self::Annotate { .. } => Right::namespace("update", name),
+            Self::CreateAnchor { parent } => Right::ours("create", "subnamespaceanchors", parent, ""),
+            Self::DeleteAnchor { parent } => Right::ours("delete", "subnamespaceanchors", parent, name),
         }
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Right {
-    verb: &'static str,
-    group: &'static str,
-    resource: &'static str,
-    namespace: String,
-    name: String,
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { verb, group, resource, namespace, .. } = self;
-        match *resource {
-            "namespaces" => write!(f, "{verb} the namespace {namespace}"),
-            _ => write!(f, "{verb} {resource}.{group} in {namespace}"),
-        }
-    }
+fn pairs(pairs: Option<&[KeyValue]>) -> Labels {
+    pairs.into_iter().flatten().map(|pair| (pair.key.as_str(), pair.value.as_str())).collect()
 }
 
 /// What moves the namespace below `to`, or ends a move that was interrupted.
@@ -192,10 +200,12 @@ pub(super) async fn look(session: &Session, name: &str, also: &[&str]) -> Result
     let object = hierarchy::read(session, name).await?;
     let value =
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
+    let spec = hierarchy::spec(&object);
     let mut situation = Situation {
         name: name.to_owned(),
         subnamespace_of: value(annotations::SUBNAMESPACE_OF),
-        parent: hierarchy::spec(&object).parent,
+        parent: spec.parent,
+        allows_cascading_deletion: spec.allows_cascading_deletion,
         handed: handed(&object.data),
         ..Situation::default()
     };
@@ -263,28 +273,11 @@ fn namespaces(session: &Session) -> Api<DynamicObject> {
 
 /// Fails if the user lacks a right that one of the steps needs, and names all of them.
 pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
-    let reviews = session.all::<SelfSubjectAccessReview>();
     let mut missing = Vec::new();
     for right in steps.iter().map(|step| step.right(name)) {
-        let attributes = ResourceAttributes {
-            verb: Some(right.verb.to_owned()),
-            group: Some(right.group.to_owned()),
-            resource: Some(right.resource.to_owned()),
-            namespace: Some(right.namespace.clone()),
-            name: Some(right.name.clone()),
-            ..ResourceAttributes::default()
-        };
-        let review = SelfSubjectAccessReview {
-            metadata: ObjectMeta::default(),
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..SelfSubjectAccessReviewSpec::default()
-            },
-            status: None,
-        };
-        let answer = session.call(reviews.create(&PostParams::default(), &review)).await;
+        let answer = rights::may(session, &right).await;
         let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
-        if !answer.status.is_some_and(|status| status.allowed) {
+        if answer != Ok(true) {
             missing.push(right.to_string());
         }
     }
@@ -299,30 +292,62 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
     .or_else("Ask an administrator for the right, or to do it for you."))
 }
 
-/// Prints the plan and asks, unless that is not wanted.
-pub(super) fn agree(
+/// Says what the steps come to and asks, unless that is not wanted. Fails before anything is changed if one of the steps would
+/// be refused.
+pub(super) async fn agree(
+    session: &Session,
     terminal: &Terminal,
-    heading: &str,
-    name: &str,
-    steps: &[Step],
-    yes: bool,
+    (situation, steps): (&Situation, &[Step]),
+    (heading, yes): (&str, bool),
 ) -> Result<(), Failure> {
+    let plan = foretell(session, situation, steps).await?;
+    for note in plan.notes.iter().filter(|note| !situation.notes.contains(note)) {
+        terminal.note(note);
+    }
+    match plan.is_possible() {
+        // Who sees a part may be wrong about the rest.
+        Err(failure) if !plan.notes.is_empty() => terminal.note(&failure.text),
+        outcome => outcome?,
+    }
     terminal.line(heading);
     for (place, step) in steps.iter().enumerate() {
-        terminal.line(&format!("  {}. {}", place + 1, step.line(name)));
+        terminal.line(&format!("  {}. {}", place + 1, step.line(&situation.name)));
     }
+    terminal.print(&plan.effects(terminal.paint));
     if yes || terminal.asks("Go on?")? {
         return Ok(());
     }
     Err(Failure::new("Nothing was changed"))
 }
 
-/// How far the namespace and everything below it is on its way to `parent`.
-pub(super) async fn progress(
+/// What would come of the steps, copies included.
+async fn foretell(session: &Session, situation: &Situation, steps: &[Step]) -> Result<Document, Failure> {
+    let intents: Vec<Intent> = steps.iter().map(|step| step.intent(situation)).collect();
+    let targets = steps.iter().filter_map(Step::target);
+    let own = [Some(&situation.name), situation.subnamespace_of.as_ref(), situation.parent.as_ref()];
+    let concerned: Vec<&str> = own.into_iter().flatten().map(String::as_str).chain(targets).collect();
+    let foresight = Foresight::open(session, names::DEFAULT_NAMESPACE, &concerned, &[]).await?;
+    Ok(Document::new(Vec::new(), &foresight.try_all(&intents).await?))
+}
+
+/// Waits until the namespace and everything below it is in its place below `parent`, with all copies; gives what could not be
+/// looked at.
+pub(super) async fn arrive(
     session: &Session,
-    name: &str,
-    parent: Option<&str>,
-) -> Result<Progress, Failure> {
+    terminal: &Terminal,
+    (name, parent): (&str, Option<&str>),
+    deadline: Deadline,
+) -> Result<Vec<String>, Failure> {
+    let place = format!("{name} is in its new place");
+    until(terminal, &place, deadline, async || progress(session, name, parent).await).await?;
+    let mut notes = Vec::new();
+    let right = format!("the copies in {name} and below are right");
+    until(terminal, &right, deadline, async || copies(session, name, &mut notes).await).await?;
+    Ok(notes)
+}
+
+/// How far the namespace and everything below it is on its way to `parent`.
+async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
     let failed = |problem: Problem| Failure::because("the new place cannot be looked at", &problem);
     let hierarchies = hierarchy::api(session, name);
     let object = session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await;
@@ -387,11 +412,7 @@ fn placed(name: &str, above: &Marks, members: &[(String, Marks)]) -> Progress {
 }
 
 /// How far the copies in the namespace and everything below it are. What the user may not see is left out, and noted.
-pub(super) async fn copies(
-    session: &Session,
-    name: &str,
-    notes: &mut Vec<String>,
-) -> Result<Progress, Failure> {
+async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
     let evidence = evidence::read(session, &[name.to_owned()]).await?;
     if !evidence.notes.is_empty() {
         *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];

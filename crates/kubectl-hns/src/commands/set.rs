@@ -3,17 +3,28 @@
 use clap::Args;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
+use super::relocation;
 use crate::flags::Switch;
 use crate::session::Session;
-use crate::wait::{WaitArgs, until};
+use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
 /// Set the parent of a namespace, or whether subnamespaces may be deleted with it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    properties: Properties,
+
+    #[command(flatten)]
+    wait: WaitArgs,
+}
+
+/// What is to be set of which namespace.
+#[derive(Debug, Args)]
+pub(crate) struct Properties {
     /// The namespace.
     #[arg(value_name = "NAMESPACE")]
-    namespace: String,
+    pub(super) namespace: String,
 
     /// Take its parent away.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
@@ -33,9 +44,6 @@ pub(crate) struct Arguments {
     #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     forbid: Option<Switch>,
-
-    #[command(flatten)]
-    wait: WaitArgs,
 }
 
 /// What is to be set.
@@ -52,7 +60,7 @@ pub(super) struct Wish {
 pub(super) struct Outcome {
     pub(super) lines: Vec<String>,
     pub(super) edit: Edit,
-    changes: usize,
+    pub(super) changes: usize,
 }
 
 pub(crate) async fn run(
@@ -60,15 +68,7 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let name = &*arguments.namespace;
-    let wish = Wish {
-        // HNC's flag counts whatever its value.
-        root: arguments.root.is_some(),
-        parent: arguments.parent.clone().filter(|parent| !parent.is_empty()),
-        allow: Switch::is_on(arguments.allow),
-        forbid: Switch::is_on(arguments.forbid),
-    };
-    wish.is_sensible()?;
+    let (name, wish) = (&*arguments.properties.namespace, arguments.properties.wish()?);
     let object = hierarchy::read(session, name).await?;
     let outcome = outcome(name, &hierarchy::spec(&object), &wish);
     for line in &outcome.lines {
@@ -96,10 +96,12 @@ async fn arrived(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let name = &*arguments.namespace;
-    let what = format!("{name} is in its new place");
-    let deadline = arguments.wait.deadline();
-    until(terminal, &what, deadline, async || super::relocation::progress(session, name, parent).await).await
+    let name = &*arguments.properties.namespace;
+    let notes = relocation::arrive(session, terminal, (name, parent), arguments.wait.deadline()).await?;
+    for note in &notes {
+        terminal.note(note);
+    }
+    Ok(())
 }
 
 pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failure {
@@ -110,6 +112,21 @@ pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failur
 fn updated(name: &str, changes: usize) -> String {
     let properties = if changes == 1 { "property" } else { "properties" };
     format!("Succesfully updated {changes} {properties} of the hierarchical configuration of {name}")
+}
+
+impl Properties {
+    /// What is asked for, if that makes sense.
+    pub(super) fn wish(&self) -> Result<Wish, Failure> {
+        let wish = Wish {
+            // HNC's flag counts whatever its value.
+            root: self.root.is_some(),
+            parent: self.parent.clone().filter(|parent| !parent.is_empty()),
+            allow: Switch::is_on(self.allow),
+            forbid: Switch::is_on(self.forbid),
+        };
+        wish.is_sensible()?;
+        Ok(wish)
+    }
 }
 
 impl Wish {

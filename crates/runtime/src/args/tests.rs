@@ -18,6 +18,8 @@ struct Controller {
     common: CommonArgs,
     #[command(flatten)]
     election: LeaderElectionArgs,
+    #[command(flatten)]
+    authority: AuthorityArgs,
 }
 
 fn parse<T: Parser>(line: &str) -> Result<Parsed<T>, Stop> {
@@ -52,6 +54,10 @@ fn defaults_are_hncs() {
     let controller = parse::<Controller>("").unwrap().args;
     assert_eq!(controller.election.leader_election_id, "hns-controller");
     assert!(controller.common.excluded_namespaces().contains("hnc-system"));
+    assert!(!controller.common.certificates.enable_internal_cert_management);
+    assert_eq!(controller.common.certificates.cert_secret_name, "hnc-webhook-server-cert");
+    assert_eq!(controller.authority.webhook_service_name, "hnc-webhook-service");
+    assert_eq!(controller.election.timing().unwrap(), Timing::default());
 }
 
 #[test]
@@ -281,11 +287,10 @@ fn hncs_other_flags_are_set_aside() {
         ("--managed-namespace-label c --managed-namespace-annotation d", &[], &[]),
         (
             "--enable-leader-election --no-webhooks --webhooks-only --enable-test-log \
-             --enable-internal-cert-management --cert-restart-on-secret-refresh \
+             --cert-restart-on-secret-refresh \
              --suppress-object-tags=false",
             &[
                 "cert-restart-on-secret-refresh",
-                "enable-internal-cert-management",
                 "enable-leader-election",
                 "enable-test-log",
                 "no-webhooks",
@@ -304,6 +309,39 @@ fn hncs_other_flags_are_set_aside() {
     }
     let controller = parse::<Controller>("--webhook-server-port 9443 --cert-dir=x").unwrap();
     assert_eq!(controller.ignored.meaningless, set(&["cert-dir", "webhook-server-port"]));
+}
+
+#[test]
+fn certificates_are_made_as_hncs_flag_says() {
+    let table =
+        [("--enable-internal-cert-management", true), ("-enable-internal-cert-management=false", false)];
+    for (line, expected) in table {
+        let parsed = webhook(line);
+        assert_eq!(parsed.args.common.certificates.enable_internal_cert_management, expected, "{line}");
+        assert_eq!(parsed.ignored, IgnoredFlags::default(), "{line}");
+    }
+}
+
+#[test]
+fn times_that_contradict_each_other_are_refused() {
+    let controller = |line: &str| parse::<Controller>(line).unwrap().args;
+    for (line, valid) in [
+        ("", true),
+        ("--cert-validity=720h --cert-authority-validity=1440h", true),
+        ("--cert-validity=720h --cert-authority-validity=1439h", false),
+        ("--cert-validity=0", false),
+    ] {
+        assert_eq!(controller(line).authority.check().is_ok(), valid, "{line}");
+    }
+    for (line, valid) in [
+        ("--leader-elect-lease-duration=4s --leader-elect-renew-deadline=3s", true),
+        ("--leader-elect-lease-duration=10s", false),
+        ("--leader-elect-lease-duration=15500ms", false),
+        ("--leader-elect-renew-deadline=2s", false),
+        ("--leader-elect-retry-period=0", false),
+    ] {
+        assert_eq!(controller(line).election.timing().is_ok(), valid, "{line}");
+    }
 }
 
 #[test]

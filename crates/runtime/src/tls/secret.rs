@@ -39,3 +39,30 @@ fn files(secret: Option<Secret>) -> Result<Files, LoadError> {
     let mut file = |name| data.remove(name).map(|bytes| bytes.0).ok_or(LoadError::Missing(name));
     Ok(Files { certificate: file(CERTIFICATE)?, key: file(KEY)? })
 }
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::ByteString;
+
+    use super::*;
+
+    fn secret(texts: &[(&str, &str)]) -> Secret {
+        let data = texts.iter().map(|(name, text)| ((*name).to_owned(), ByteString((*text).into())));
+        Secret { data: Some(data.collect()), ..Secret::default() }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let table = [
+            (None, "there is no such Secret"),
+            (Some(Secret::default()), "there is no tls.crt"),
+            (Some(secret(&[("tls.key", "k")])), "there is no tls.crt"),
+            (Some(secret(&[("tls.crt", "c"), ("ca.crt", "a")])), "there is no tls.key"),
+        ];
+        for (found, expected) in table {
+            assert_eq!(files(found).unwrap_err().to_string(), expected);
+        }
+        let whole = files(Some(secret(&[("tls.crt", "c"), ("tls.key", "k"), ("other", "o")]))).unwrap();
+        assert_eq!(whole, Files { certificate: b"c".to_vec(), key: b"k".to_vec() });
+    }
+}

@@ -79,7 +79,8 @@ fn template(object: &impl Serialize) -> anyhow::Result<Value> {
 pub(super) fn leave_to_the_controller(object: &mut Value) {
     let about_objects =
         [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS, names::webhooks::LATE_OBJECTS];
-    for entry in object["webhooks"].as_array_mut().into_iter().flatten() {
+    let entries = object.get_mut("webhooks").and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten() {
         if about_objects.iter().any(|name| entry["name"] == **name) {
             remove(entry, "rules");
         }

@@ -63,7 +63,7 @@ const VALUES: &str = r#"{
     "externalManagers": { "fleet": ["agent", "agents"], "argo": ["o'hara"] },
     "restoreIdentities": ["velero", "back\\up"],
     "initialAdmin": { "enabled": true },
-    "propagation": { "nopropagationLabels": ["a.b/c=d", "e=", "f=g=h"], "trackingMetadata": true }
+    "propagation": { "nopropagationLabels": ["a.b/c=d", "e="], "trackingMetadata": true }
 }"#;
 
 fn settings() -> RegistrationSettings {
@@ -84,7 +84,7 @@ fn settings() -> RegistrationSettings {
         external_managers: [("argo", "o'hara"), ("fleet", "agent"), ("fleet", "agents")].map(pair).into(),
         restore_identities: owned(&["velero", r"back\up"]),
         initial_admin: true,
-        nopropagation_labels: [("a.b/c", "d"), ("e", ""), ("f", "g=h")].map(pair).into(),
+        nopropagation_labels: [("a.b/c", "d"), ("e", "")].map(pair).into(),
         propagate_tracking_metadata: true,
         ..RegistrationSettings::default()
     }
@@ -137,9 +137,9 @@ fn the_chart_has_the_same_registrations() {
                     it["kind"] == wanted["kind"] && it["metadata"]["name"] == wanted["metadata"]["name"]
                 };
                 let found = found.iter().find(same).unwrap();
-                for part in ["webhooks", "spec"] {
-                    assert_eq!(found[part], wanted[part], "{}", wanted["metadata"]["name"]);
-                }
+                let mut found = found.clone();
+                found["metadata"].as_object_mut().unwrap().remove("labels");
+                assert_eq!(found, wanted, "{}", wanted["metadata"]["name"]);
             }
         }
     }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use hns_api::labels::INHERITED_FROM;
-use hns_api::{ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, ResourceSpec, SynchronizationMode};
-use hns_e2e::steps::PATIENCE;
+use hns_api::{
+    ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, HierarchyConfiguration, ResourceSpec,
+    SynchronizationMode,
+};
 use hns_e2e::{Cluster, Dice, Steps, eventually, stays};
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
@@ -15,14 +17,17 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+use super::PATIENCE;
 use crate::plugin::world::{World, unguarded};
 
 const SEED: u64 = 20_261_121;
-const WORLDS: usize = 4;
+const WORLDS: usize = 3;
 const NAMESPACES: usize = 12;
 const KINDS: [(&str, &str); 3] =
     [("configmaps", "ConfigMap"), ("secrets", "Secret"), ("limitranges", "LimitRange")];
 const NAMES: [&str; 2] = ["one", "two"];
+/// Of the first kind, beside these.
+const CLASHING: &str = "clash";
 const AT_ONCE: usize = 3;
 /// A label that the controller was told to exclude, so that its settings matter.
 const EXCLUDING: (&str, &str) = ("keep", "here");
@@ -81,6 +86,13 @@ impl Random {
         objects
     }
 
+    /// An object and another of its name right below it.
+    fn clash(&self) -> [Value; 2] {
+        let pair = self.tree.iter().find_map(|(child, parent)| Some((child, &self.tree[(*parent)?].0)));
+        let (child, parent) = pair.expect("a tree with more than roots");
+        [parent, child].map(|namespace| object(KINDS[0].1, namespace, CLASHING))
+    }
+
     fn annotations(&mut self) -> Value {
         let names = self.names();
         let some = names[self.dice.clone().below(names.len())].to_owned();
@@ -99,6 +111,14 @@ impl Random {
         self.dice.pick(&choices)
     }
 
+    /// The same, but that conflicts of the first kind are sure to be reported.
+    fn first_configuration(&mut self) -> Vec<ResourceSpec> {
+        let mut entries = self.configuration();
+        entries.retain(|it| it.resource != KINDS[0].0);
+        entries.push(ResourceSpec { on_conflict: Some(ConflictPolicy::Report), ..entry(KINDS[0].0) });
+        entries
+    }
+
     fn configuration(&mut self) -> Vec<ResourceSpec> {
         use SynchronizationMode::{AllowPropagate, Ignore, Propagate, Remove};
         let modes = [Propagate, Propagate, Propagate, AllowPropagate, Remove, Ignore];
@@ -115,7 +135,6 @@ impl Random {
                 mode: Some(self.dice.pick(&modes)),
                 on_conflict: reports.then_some(ConflictPolicy::Report),
                 excluded_names: self.dice.percent(15).then(|| vec!["t*".to_owned()]),
-                ..ResourceSpec::default()
             });
         }
         entries
@@ -211,6 +230,8 @@ struct Tally {
 struct Scene<'a> {
     world: &'a World,
     random: Random,
+    /// The kinds that something is done with.
+    treated: BTreeSet<String>,
 }
 
 impl Scene<'_> {
@@ -227,6 +248,7 @@ impl Scene<'_> {
             let mut said = Said::new();
             collect(&output.json()["trees"], &mut said);
             let present = present(&self.world.steps(), kind, name, prefix).await?;
+            let halted = self.halted().await?;
             for namespace in self.random.names() {
                 let (state, from, why) =
                     said.get(namespace).ok_or_else(|| format!("nothing of {namespace}"))?;
@@ -235,7 +257,7 @@ impl Scene<'_> {
                     Some(None) => ["source", "conflict"].contains(&&**state),
                     Some(Some(source)) => state == "copy" && from.as_ref() == Some(source),
                 };
-                if !agrees {
+                if !agrees || !self.is_reason(kind.0, (state, why), halted.contains(namespace)) {
                     return Err(format!(
                         "{namespace}: {state} {from:?} ({why}), but {:?}",
                         present.get(namespace)
@@ -247,9 +269,39 @@ impl Scene<'_> {
         .await
     }
 
+    /// Whether what leaves everything as it is, is given as the reason where it is so, and nowhere else.
+    fn is_reason(&self, resource: &str, (state, why): (&str, &str), halted: bool) -> bool {
+        let untouched =
+            ["its kind is in mode Ignore", "does not name its kind"].iter().any(|it| why.contains(it));
+        let (frozen, treated) = (why.contains("is halted"), self.treated.contains(resource));
+        match state {
+            "copy" | "stopped" => untouched != treated && (frozen == (halted && treated)),
+            _ => !(untouched && treated) && (halted || !frozen),
+        }
+    }
+
+    /// The namespaces that show that they are halted.
+    async fn halted(&self) -> Result<BTreeSet<String>, String> {
+        let api: Api<HierarchyConfiguration> = Api::all(self.world.steps().client);
+        let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let shows = |it: &HierarchyConfiguration| {
+            let shown = it.status.iter().flat_map(|status| &status.conditions);
+            shown.into_iter().any(|condition| condition.type_ == "ActivitiesHalted")
+        };
+        Ok(all.items.into_iter().filter(shows).filter_map(|it| it.metadata.namespace).collect())
+    }
+
+    /// Has the controller take this configuration over.
+    async fn configure(&mut self, entries: Vec<ResourceSpec>) {
+        let treated = entries.iter().filter(|it| it.mode() != SynchronizationMode::Ignore);
+        self.treated = treated.map(|it| it.resource.clone()).collect();
+        configure(&self.world.steps(), entries).await;
+    }
+
     /// The same of all objects, which then stay as they are; and `explain` says the same of some.
     async fn settles(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
-        let asked: Vec<_> = KINDS.iter().flat_map(|kind| NAMES.map(|name| (*kind, name))).collect();
+        let mut asked: Vec<_> = KINDS.iter().flat_map(|kind| NAMES.map(|name| (*kind, name))).collect();
+        asked.push((KINDS[0], CLASHING));
         let ask = |(kind, name): &((&'static str, &'static str), &'static str)| {
             let (kind, name) = (*kind, *name);
             let scene = &*self;
@@ -295,17 +347,22 @@ impl Scene<'_> {
 /// Makes a world, changes its configuration, and breaks it; asks after each.
 async fn live_through(world: &World, random: Random, tally: &mut Tally) -> anyhow::Result<()> {
     let steps = world.steps();
-    let mut scene = Scene { world, random };
+    let mut scene = Scene { world, random, treated: BTreeSet::new() };
     world.apply(&scene.random.namespaces()).await;
     for (name, parent) in &scene.random.tree {
         if let Some(parent) = parent {
             steps.set_parent(name, &scene.random.tree[*parent].0).await?;
         }
     }
-    configure(&steps, scene.random.configuration()).await;
+    // While nothing is propagated, objects come to stand where copies will want to be.
+    scene.configure(Vec::new()).await;
     world.apply(&scene.random.objects()).await;
+    world.apply(&scene.random.clash()).await;
+    let entries = scene.random.first_configuration();
+    scene.configure(entries).await;
     scene.settles(tally).await?;
-    configure(&steps, scene.random.configuration()).await;
+    let entries = scene.random.configuration();
+    scene.configure(entries).await;
     scene.settles(tally).await?;
 
     let (halted, parent) = scene.random.fatal();
@@ -317,7 +374,7 @@ async fn live_through(world: &World, random: Random, tally: &mut Tally) -> anyho
     })
     .await?;
     // What comes now goes nowhere from here.
-    configure(&steps, KINDS.map(|(resource, _)| entry(resource)).into()).await;
+    scene.configure(KINDS.map(|(resource, _)| entry(resource)).into()).await;
     world.apply(&KINDS.map(|(_, kind)| object(kind, &halted, NAMES[0]))).await;
     scene.settles(tally).await
 }

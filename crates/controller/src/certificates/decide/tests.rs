@@ -251,7 +251,7 @@ fn change_over(mut world: World, old: &Certificate, what: &str) {
     let trusted = decision.trusted.clone().unwrap();
     assert_eq!((trusted.len(), &trusted[1]), (2, old), "{what}");
     world.register(&decision);
-    world.registered_for = NOTICED_AFTER - Duration::from_millis(1);
+    world.registered_for = NOTICED_AFTER.mul_f64(0.99);
     assert_eq!(world.decide(NOW).write, None, "{what}: API servers have to notice");
     world.registered_for = NOTICED_AFTER;
     let decision = world.decide(NOW);

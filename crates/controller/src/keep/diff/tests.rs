@@ -91,3 +91,30 @@ fn a_spec_is_ours_as_a_whole() {
     changed["spec"]["exclude"] = json!([]);
     assert_eq!(spec(&changed, &wanted), Some(found));
 }
+
+#[test]
+fn a_missing_entry_without_siblings_is_called_at_its_service_where_the_authority_is_known() {
+    let foreign = with_url(json!({ "name": "foreign" }), "https://there/x");
+    let new = json!("TkVX");
+    let repair = webhooks(&found(&[foreign]), &wanted(), Some(&new));
+    assert_eq!(repair.impossible, [""; 0]);
+    let added = &repair.object.unwrap()["webhooks"][1]["clientConfig"];
+    assert_eq!(*added, json!({ "service": { "path": "/a" }, "caBundle": "TkVX" }));
+}
+
+/// Exactly one field of our own entries is written, and that only if it differs.
+#[test]
+fn authorities_are_put_into_our_entries_and_nowhere_else() {
+    let foreign = with_url(json!({ "name": "foreign" }), "https://there/x");
+    let without = entry("b", "Ignore", "/b");
+    let here = [with_url(entry("a", "Changed", "/a"), "https://here/x"), foreign.clone(), without];
+    let new = json!("TkVX");
+    let mut expected = here.clone();
+    expected[0]["clientConfig"]["caBundle"] = new.clone();
+    expected[2]["clientConfig"]["caBundle"] = new.clone();
+    let repaired = authority(&found(&here), &wanted(), &new).unwrap();
+    assert_eq!(repaired, found(&expected));
+    assert_eq!(authority(&repaired, &wanted(), &new), None);
+    let named: Vec<_> = authorities(&repaired, &wanted()).cloned().collect();
+    assert_eq!(named, [new.clone(), new]);
+}

@@ -30,6 +30,7 @@ fn described(plan: &Plan) -> Vec<(&str, Kind)> {
     let describe = |write: &Write| match write {
         Write::Create(target, _) => ("create", target.kind),
         Write::Replace(target, _) => ("replace", target.kind),
+        Write::Release(target, _) => ("release", target.kind),
         Write::Delete(target) => ("delete", target.kind),
     };
     plan.writes.iter().map(describe).collect()
@@ -39,9 +40,9 @@ fn described(plan: &Plan) -> Vec<(&str, Kind)> {
 fn carry_out(plan: Plan, state: &mut State) {
     for write in plan.writes {
         match write {
-            Write::Create(target, object) | Write::Replace(target, object) => {
-                state.seen.insert(target, Seen::Present(object))
-            }
+            Write::Create(target, object)
+            | Write::Replace(target, object)
+            | Write::Release(target, object) => state.seen.insert(target, Seen::Present(object)),
             Write::Delete(target) => state.seen.insert(target, Seen::Absent),
         };
     }
@@ -86,7 +87,7 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
 
 /// A kind's copies are guarded before the webhook is asked about its sources, and nothing else is written.
 #[test]
-fn another_kind_is_written_to_its_policy_and_then_to_the_webhook() {
+fn another_kind_is_written_to_the_policys_binding_and_then_to_the_webhook() {
     let mut propagated = RegistrationSettings::default().propagated;
     propagated.push((String::new(), "secrets".to_owned()));
     let more = RegistrationSettings { propagated: propagated.clone(), ..RegistrationSettings::default() };
@@ -94,7 +95,7 @@ fn another_kind_is_written_to_its_policy_and_then_to_the_webhook() {
     assert_eq!(state.registered_kinds().unwrap().len(), 2);
     let first = plan(&wanted, &state);
     let [Write::Replace(target, _)] = first.writes.as_slice() else { panic!("{first:?}") };
-    assert_eq!(*target, policy(names::policies::COPIES, Kind::Policy));
+    assert_eq!(*target, policy(names::policies::COPIES, Kind::Binding));
     assert!(first.settle);
     carry_out(first, &mut state);
     let second = plan(&wanted, &state);
@@ -103,6 +104,22 @@ fn another_kind_is_written_to_its_policy_and_then_to_the_webhook() {
     assert_eq!(plan(&wanted, &state), Plan::default());
     propagated.sort();
     assert_eq!(state.registered_kinds(), Some(propagated));
+}
+
+/// Whoever applies the manifests next, with other values, is not told of a conflict.
+#[test]
+fn what_was_put_right_is_given_back_at_the_end() {
+    let (wanted, mut state) = (wanted(true), installed(true));
+    let target = policy(names::policies::HIERARCHY, Kind::Policy);
+    let Some(Seen::Present(found)) = state.seen.get_mut(&target) else { panic!("no policy") };
+    found["metadata"]["managedFields"] = serde_json::json!([
+        { "manager": "helm", "fieldsV1": {} },
+        { "manager": "hns-controller", "fieldsV1": { "f:spec": { "f:validations": {} } } },
+    ]);
+    let plan_of_one = plan(&wanted, &state);
+    assert_eq!(described(&plan_of_one), [("release", Kind::Policy)]);
+    carry_out(plan_of_one, &mut state);
+    assert_eq!(plan(&wanted, &state), Plan::default());
 }
 
 /// A policy that cannot be had must not leave a gap.
@@ -154,4 +171,47 @@ fn what_the_api_server_makes_of_a_write_is_not_written_again() {
     embellished["spec"]["validations"] = json!([]);
     state.seen.insert(target, Seen::Present(embellished));
     assert_eq!(described(&plan(&wanted, &state)), [("replace", Kind::Policy)]);
+}
+
+fn ours_with(authority: &str, mut object: Value) -> Value {
+    for entry in object["webhooks"].as_array_mut().unwrap() {
+        entry["clientConfig"]["caBundle"] = json!(authority);
+    }
+    object
+}
+
+/// Nothing else works without it, and nothing else waits for long: the rest follows in the next plan.
+#[test]
+fn authorities_come_first_and_in_every_entry() {
+    let (wanted, mut state) = (wanted(true), installed(false));
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(vec![]));
+    state.authority = Some(json!("TkVX"));
+    let first = plan(&wanted, &state);
+    assert_eq!(described(&first), [("replace", Kind::Validating), ("replace", Kind::Mutating)]);
+    assert!(!first.settle);
+    for write in &first.writes {
+        let Write::Replace(target, object) = write else { panic!("{write:?}") };
+        assert_eq!(*object, ours_with("TkVX", wanted.webhooks_alone[target].clone()));
+    }
+    carry_out(first, &mut state);
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(b"NEW".to_vec()));
+    assert_eq!(described(&plan(&wanted, &state))[0], ("create", Kind::Policy));
+    state.only_authority = true;
+    assert_eq!(plan(&wanted, &state), Plan::default());
+}
+
+#[test]
+fn what_is_registered_is_clear_only_where_all_entries_agree() {
+    let (wanted, mut state) = (wanted(true), installed(true));
+    let target = policy(names::MUTATING_WEBHOOK_CONFIGURATION, Kind::Mutating);
+    let other = ours_with("TkVX", wanted.webhooks[&target].clone());
+    state.seen.insert(target.clone(), Seen::Present(other));
+    assert_eq!(state.registered(&wanted), Registered::Unclear);
+    state.seen.insert(target.clone(), Seen::Refused("no".into()));
+    assert_eq!(state.registered(&wanted), Registered::Unclear);
+    state.seen.insert(target, Seen::Absent);
+    assert_eq!(state.registered(&wanted), Registered::Everywhere(vec![]));
+    let validating = policy(names::VALIDATING_WEBHOOK_CONFIGURATION, Kind::Validating);
+    state.seen.insert(validating, Seen::Present(json!({ "webhooks": [{ "name": "foreign" }] })));
+    assert_eq!(state.registered(&wanted), Registered::Nowhere);
 }

@@ -213,8 +213,7 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Findin
 
 fn certificate(secret: Option<&Secret>, bundle: Option<&[u8]>, now: i64) -> Finding {
     let name = names::WEBHOOK_CERTIFICATE_SECRET;
-    let make =
-        "Make or renew the certificate; certs/README.md has a recipe, and it is loaded without a restart.";
+    let make = "Make or renew the certificate; the controller does so with --enable-internal-cert-management; otherwise certs/README.md has a recipe, and it is loaded without a restart.";
     let data = secret.and_then(|it| it.data.as_ref());
     let Some(data) = data else {
         return Finding::wrong("certificate", format!("there is no Secret {name}"), make);

@@ -1,0 +1,210 @@
+//! Changes that somebody may be about to make: what admission says of each, and what each leaves behind.
+//!
+//! Every intent is one request to the API server, and is judged by the rule that would judge that request. Whether the object of the
+//! request is there at all, and whether the user may touch it, is not judged here.
+
+use super::Preview;
+use crate::configuration::{Entry, Served, resolve};
+use crate::keys::SUBNAMESPACE_OF;
+use crate::rules::{Answers, Operation, User, Verdict, anchor, configuration, hierarchy, namespace};
+use crate::tree::Node;
+use crate::{Fact, Forest, KindSettings, Labels, Name};
+
+/// A change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Intent {
+    /// Write a `HierarchyConfiguration`, or create it.
+    SetHierarchy {
+        /// The namespace that it configures.
+        namespace: Name,
+        /// Its `spec.parent` afterwards.
+        parent: Option<Name>,
+        /// Its `spec.allowCascadingDeletion` afterwards.
+        allow_cascading_deletion: bool,
+    },
+    /// Delete a namespace.
+    DeleteNamespace {
+        /// Its name.
+        name: Name,
+    },
+    /// Say on a namespace whose subnamespace it is, or that it is nobody's.
+    Annotate {
+        /// Its name.
+        namespace: Name,
+        /// The parent afterwards.
+        subnamespace_of: Option<Name>,
+    },
+    /// Create an anchor.
+    CreateAnchor {
+        /// The namespace that it is in.
+        parent: Name,
+        /// Its name.
+        child: Name,
+        /// Its `spec.labels`.
+        labels: Labels,
+        /// Its `spec.annotations`.
+        annotations: Labels,
+    },
+    /// Delete an anchor.
+    DeleteAnchor {
+        /// The namespace that it is in.
+        parent: Name,
+        /// Its name.
+        child: Name,
+    },
+    /// Write the `HNCConfiguration`.
+    Configure {
+        /// `spec.resources` so far; what cannot be read is given as the reason why.
+        old: Vec<Result<Entry, String>>,
+        /// The same afterwards.
+        new: Vec<Result<Entry, String>>,
+        /// What the API server serves.
+        served: Served,
+    },
+}
+
+impl Preview {
+    /// What admission says if `user` makes this change now, as far as `answers` go.
+    pub fn judge(&self, intent: &Intent, user: &User, answers: &Answers) -> Verdict {
+        let forest = &self.forest;
+        match intent {
+            Intent::SetHierarchy { namespace, parent, .. } => hierarchy::review(
+                forest,
+                &hierarchy_request(forest, namespace, parent.clone(), user),
+                answers,
+            ),
+            Intent::DeleteNamespace { name } => {
+                let old = marks(forest, name);
+                let request = namespace::Request {
+                    operation: Operation::Delete,
+                    name: name.clone(),
+                    user: user.clone(),
+                    old,
+                    new: namespace::Marks::default(),
+                };
+                namespace::review(forest, &request, answers)
+            }
+            Intent::Annotate { namespace, subnamespace_of } => {
+                let old = marks(forest, namespace);
+                let annotations = annotated(&old.annotations, subnamespace_of.as_deref());
+                let request = namespace::Request {
+                    operation: Operation::Update,
+                    name: namespace.clone(),
+                    user: user.clone(),
+                    new: namespace::Marks { annotations, ..old.clone() },
+                    old,
+                };
+                namespace::review(forest, &request, answers)
+            }
+            Intent::CreateAnchor { parent, child, labels, annotations } => {
+                let request = anchor::Request {
+                    labels: listed(labels),
+                    annotations: listed(annotations),
+                    ..anchor_request(Operation::Create, parent, child, user)
+                };
+                anchor::review(forest, &request, answers)
+            }
+            Intent::DeleteAnchor { parent, child } => {
+                anchor::review(forest, &anchor_request(Operation::Delete, parent, child, user), answers)
+            }
+            Intent::Configure { old, new, served } => {
+                let request = configuration::Request {
+                    operation: Operation::Update,
+                    name: configuration::CONFIG.into(),
+                    old: old.clone(),
+                    new: new.clone(),
+                    served: Ok(served.clone()),
+                };
+                configuration::review(forest, &request, answers)
+            }
+        }
+    }
+
+    /// Makes the change, judged or not; `user` makes it. What follows from it is for [`Preview::settle`].
+    pub fn change(&mut self, intent: &Intent, user: &User) {
+        match intent {
+            Intent::SetHierarchy { namespace, parent, allow_cascading_deletion } => {
+                self.edit_hierarchy(namespace, |seen| {
+                    seen.parent.clone_from(parent);
+                    seen.allow_cascading_deletion = *allow_cascading_deletion;
+                });
+            }
+            Intent::DeleteNamespace { name } => self.terminate(name),
+            Intent::Annotate { namespace, subnamespace_of } => self.edit_namespace(namespace, |seen| {
+                seen.annotations = annotated(&seen.annotations, subnamespace_of.as_deref());
+            }),
+            Intent::CreateAnchor { parent, child, labels, annotations } => {
+                let recorded = self.forest.settings().initial_admin.is_some();
+                let initial_admin = recorded.then(|| user.name.as_str().into());
+                self.edit_anchor(parent, child, |seen| {
+                    (seen.labels, seen.annotations) = (labels.clone(), annotations.clone());
+                    seen.initial_admin = initial_admin;
+                });
+            }
+            Intent::DeleteAnchor { parent, child } => {
+                if self.forest.has_anchor(parent, child) {
+                    self.edit_anchor(parent, child, |seen| seen.terminating = true);
+                }
+            }
+            Intent::Configure { new, served, .. } => {
+                let kinds: Vec<KindSettings> = resolve(new, served).settings().cloned().collect();
+                self.tell(Fact::Kinds(kinds));
+            }
+        }
+    }
+}
+
+fn node<'a>(forest: &'a Forest, name: &str) -> Option<&'a Node> {
+    forest.tree.id(name).map(|id| forest.tree.node(id))
+}
+
+fn hierarchy_request(
+    forest: &Forest,
+    namespace: &Name,
+    parent: Option<Name>,
+    user: &User,
+) -> hierarchy::Request {
+    let seen = node(forest, namespace).and_then(|node| node.hierarchy.as_deref());
+    let old = seen.map_or_else(hierarchy::Spec::default, |seen| hierarchy::Spec {
+        parent: seen.parent.clone().filter(|parent| !parent.is_empty()),
+        labels: listed(&seen.labels),
+        annotations: listed(&seen.annotations),
+    });
+    hierarchy::Request {
+        operation: if seen.is_some() { Operation::Update } else { Operation::Create },
+        namespace: namespace.clone(),
+        user: user.clone(),
+        new: hierarchy::Spec { parent, ..old.clone() },
+        old,
+    }
+}
+
+fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User) -> anchor::Request {
+    anchor::Request {
+        operation,
+        parent: parent.clone(),
+        child: child.clone(),
+        user: user.clone(),
+        labels: Vec::new(),
+        annotations: Vec::new(),
+        initial_admin: (None, None),
+    }
+}
+
+/// Of the annotations, those that mean something to the hierarchy; no rule looks at others.
+fn marks(forest: &Forest, name: &str) -> namespace::Marks {
+    let seen = node(forest, name).and_then(|node| node.namespace.as_ref());
+    seen.map_or_else(namespace::Marks::default, |seen| namespace::Marks {
+        labels: seen.labels.clone(),
+        annotations: seen.annotations.clone(),
+    })
+}
+
+fn annotated(annotations: &Labels, subnamespace_of: Option<&str>) -> Labels {
+    let others = annotations.iter().filter(|(key, _)| *key != SUBNAMESPACE_OF);
+    others.chain(subnamespace_of.map(|parent| (SUBNAMESPACE_OF, parent))).collect()
+}
+
+fn listed(pairs: &Labels) -> Vec<(String, String)> {
+    pairs.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}

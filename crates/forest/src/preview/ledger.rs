@@ -1,0 +1,242 @@
+//! What a preview has changed: of everything written, the state before the first write and the one at the end. Never writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::object::Object;
+use crate::{Condition, Digest, Forest, Labels, Name, ObjectKey};
+
+/// A namespace as far as the hierarchy decides about it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamespaceState {
+    /// Its uid; of one that is only foretold, a made-up one.
+    pub uid: Box<str>,
+    /// The parent in force.
+    pub parent: Option<Name>,
+    /// All its labels.
+    pub labels: Labels,
+    /// Those of its annotations that mean something to the hierarchy.
+    pub annotations: Labels,
+    /// The conditions that it shows.
+    pub conditions: Vec<Condition>,
+    /// It is on its way out, and somebody outside the hierarchy has to let it go.
+    pub terminating: bool,
+}
+
+/// An object of a propagated kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectState {
+    /// Its uid; of one that is only foretold, a made-up one.
+    pub uid: Box<str>,
+    /// The namespace that it is a copy from; `None` for one that is nobody's copy.
+    pub inherited_from: Option<Name>,
+    /// What it holds, where that is known.
+    pub digest: Option<Digest>,
+}
+
+/// A namespace that is created, deleted or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamespaceChange {
+    /// Its name.
+    pub name: Name,
+    /// What it was; `None` if there was none.
+    pub before: Option<NamespaceState>,
+    /// What it comes to be; `None` if there is to be none.
+    pub after: Option<NamespaceState>,
+}
+
+/// An object that is created, deleted or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectChange {
+    /// Where it is.
+    pub namespace: Name,
+    /// What it is.
+    pub key: ObjectKey,
+    /// What it was; `None` if there was none.
+    pub before: Option<ObjectState>,
+    /// What it comes to be; `None` if there is to be none.
+    pub after: Option<ObjectState>,
+}
+
+/// An anchor that is created or deleted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnchorChange {
+    /// The namespace that it is in.
+    pub parent: Name,
+    /// Its name, which is the child's.
+    pub child: Name,
+    /// Whether it is there afterwards.
+    pub is_there: bool,
+}
+
+/// What becomes of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Effect {
+    /// It comes.
+    Create,
+    /// It is a copy, and becomes another one.
+    Update,
+    /// It is no copy, and a copy takes its place: what it held is lost.
+    Overwrite,
+    /// It goes.
+    Delete,
+}
+
+impl ObjectChange {
+    /// What becomes of it.
+    pub fn effect(&self) -> Effect {
+        match (&self.before, &self.after) {
+            (None, _) => Effect::Create,
+            (Some(_), None) => Effect::Delete,
+            (Some(before), Some(_)) if before.inherited_from.is_none() => Effect::Overwrite,
+            (Some(_), Some(_)) => Effect::Update,
+        }
+    }
+}
+
+/// A label or another pair: its key, and its values before and after.
+pub type PairChange<'a> = (&'a str, Option<&'a str>, Option<&'a str>);
+
+impl NamespaceChange {
+    /// The labels that change, by key, with their values before and after.
+    pub fn labels(&self) -> Vec<PairChange<'_>> {
+        changed(self.before.as_ref().map(|it| &it.labels), self.after.as_ref().map(|it| &it.labels))
+    }
+
+    /// The same for annotations.
+    pub fn annotations(&self) -> Vec<PairChange<'_>> {
+        changed(self.before.as_ref().map(|it| &it.annotations), self.after.as_ref().map(|it| &it.annotations))
+    }
+
+    /// The conditions that come.
+    pub fn new_conditions(&self) -> impl Iterator<Item = &Condition> {
+        let before = shown(self.before.as_ref());
+        shown(self.after.as_ref()).iter().filter(move |it| !says(before, it))
+    }
+
+    /// The conditions that go.
+    pub fn old_conditions(&self) -> impl Iterator<Item = &Condition> {
+        let after = shown(self.after.as_ref());
+        shown(self.before.as_ref()).iter().filter(move |it| !says(after, it))
+    }
+
+    /// Whether the parent changes.
+    pub fn moves(&self) -> bool {
+        let parent = |state: &Option<NamespaceState>| state.as_ref().and_then(|it| it.parent.clone());
+        parent(&self.before) != parent(&self.after)
+    }
+}
+
+fn shown(state: Option<&NamespaceState>) -> &[Condition] {
+    state.map_or(&[], |it| &it.conditions)
+}
+
+fn says(conditions: &[Condition], one: &Condition) -> bool {
+    conditions
+        .iter()
+        .any(|it| (&it.type_, &it.reason, &it.message) == (&one.type_, &one.reason, &one.message))
+}
+
+fn changed<'a>(before: Option<&'a Labels>, after: Option<&'a Labels>) -> Vec<PairChange<'a>> {
+    let get = |labels: Option<&'a Labels>, key: &str| labels.and_then(|it| it.get(key));
+    let keys: BTreeSet<&str> =
+        before.into_iter().chain(after).flat_map(|it| it.iter().map(|(key, _)| key)).collect();
+    let all = keys.into_iter().map(|key| (key, get(before, key), get(after, key)));
+    all.filter(|(_, before, after)| before != after).collect()
+}
+
+/// Everything that follows from a change, in the order of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// The namespaces.
+    pub namespaces: Vec<NamespaceChange>,
+    /// The anchors.
+    pub anchors: Vec<AnchorChange>,
+    /// The objects of propagated kinds, those in namespaces that go included.
+    pub objects: Vec<ObjectChange>,
+}
+
+impl Outcome {
+    /// Whether nothing follows.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The states before the first write, by place.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    namespaces: BTreeMap<Name, Option<NamespaceState>>,
+    anchors: BTreeMap<(Name, Name), bool>,
+    objects: BTreeMap<(Name, ObjectKey), Option<ObjectState>>,
+}
+
+impl Ledger {
+    /// This namespace, or what its `HierarchyConfiguration` says, is about to be written.
+    pub(super) fn namespace(&mut self, forest: &Forest, name: &Name) {
+        self.namespaces.entry(name.clone()).or_insert_with(|| namespace(forest, name));
+    }
+
+    /// This anchor is about to be written.
+    pub(super) fn anchor(&mut self, forest: &Forest, parent: &Name, child: &Name) {
+        let place = (parent.clone(), child.clone());
+        self.anchors.entry(place).or_insert_with(|| forest.has_anchor(parent, child));
+    }
+
+    /// This object is about to be written.
+    pub(super) fn object(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
+        self.objects.entry((name.clone(), key.clone())).or_insert_with(|| object(forest, name, key));
+    }
+
+    /// What differs by now.
+    pub(super) fn outcome(&self, forest: &Forest) -> Outcome {
+        let namespaces = self.namespaces.iter().map(|(name, before)| NamespaceChange {
+            name: name.clone(),
+            before: before.clone(),
+            after: namespace(forest, name),
+        });
+        let anchors = self.anchors.iter().filter_map(|((parent, child), before)| {
+            let is_there = forest.has_anchor(parent, child);
+            let change = AnchorChange { parent: parent.clone(), child: child.clone(), is_there };
+            (*before != is_there).then_some(change)
+        });
+        let objects = self.objects.iter().map(|((name, key), before)| ObjectChange {
+            namespace: name.clone(),
+            key: key.clone(),
+            before: before.clone(),
+            after: object(forest, name, key),
+        });
+        Outcome {
+            namespaces: namespaces.filter(|it| it.before != it.after).collect(),
+            anchors: anchors.collect(),
+            objects: objects.filter(|it| it.before != it.after).collect(),
+        }
+    }
+}
+
+fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
+    let id = forest.tree.id(name)?;
+    let seen = forest.tree.node(id).namespace.as_ref()?;
+    // When a condition began is not foretold.
+    let without_time = |it: &Condition| Condition { since: None, ..it.clone() };
+    Some(NamespaceState {
+        uid: seen.version.uid.clone(),
+        parent: forest.parent(name).cloned(),
+        labels: seen.labels.clone(),
+        annotations: seen.annotations.clone(),
+        conditions: forest.conditions_shown(name).iter().map(without_time).collect(),
+        terminating: seen.terminating,
+    })
+}
+
+fn object(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<ObjectState> {
+    let object = forest.objects.get(forest.tree.id(namespace)?, key)?;
+    let (inherited_from, content) = match object {
+        Object::Source(source) => (None, &source.content),
+        Object::Copy(copy) => (Some(copy.inherited_from.clone()), &copy.content),
+    };
+    Some(ObjectState {
+        uid: object.version().uid.clone(),
+        inherited_from,
+        digest: content.as_ref().map(|content| content.digest),
+    })
+}

@@ -1,0 +1,285 @@
+//! The writes of a preview: what our controller's and the namespace controller's requests would leave behind, as facts.
+//!
+//! Every write is noted in the ledger before it is made. Preconditions on versions are not looked at: nobody else writes here.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::Preview;
+use crate::keys::{HIERARCHY_FINALIZER, INCLUDED, INITIAL_ADMIN, INITIAL_ADMIN_BINDING, SUBNAMESPACE_OF};
+use crate::plan::{Action, Content as Copied, Edit, SubnamespaceSpec};
+use crate::{
+    AnchorFact, Canonical, Content, Fact, HierarchyFact, HierarchyStatus, Kind, Labels, Name, NamespaceFact,
+    ObjectFact, ObjectKey, Version,
+};
+
+/// On every namespace, by the API server: its name.
+const METADATA_NAME: &str = "kubernetes.io/metadata.name";
+
+impl Preview {
+    /// A version that is of no real object, and older than none.
+    fn new_version(&mut self) -> Version {
+        self.clock += 1;
+        Version { uid: format!("planned-{}", self.clock).into(), ..self.next_version(Box::default()) }
+    }
+
+    fn next_version(&mut self, uid: Box<str>) -> Version {
+        self.clock += 1;
+        Version { uid, resource_version: format!("planned-{}", self.clock).into() }
+    }
+
+    /// Does what a plan says of `namespace`.
+    pub(super) fn perform(&mut self, namespace: &Name, action: &Action) {
+        match action {
+            Action::Mark { labels, annotations, .. } => self.edit_namespace(namespace, |seen| {
+                seen.labels = edited(&seen.labels, labels);
+                seen.annotations = edited(&seen.annotations, annotations);
+            }),
+            Action::CreateHierarchy { spec, held, status } => {
+                let finalizers = held.then(|| vec![HIERARCHY_FINALIZER.into()]);
+                self.edit_hierarchy(namespace, |seen| write(seen, spec.as_ref(), finalizers, Some(status)));
+            }
+            Action::ChangeHierarchy { spec, finalizers, status, .. } => {
+                let finalizers = finalizers.clone();
+                self.edit_hierarchy(namespace, |seen| {
+                    write(seen, spec.as_ref(), finalizers, status.as_ref());
+                });
+            }
+            Action::ChangeAnchor { child, finalizers, state, .. } => {
+                self.edit_anchor(namespace, child, |seen| {
+                    seen.finalizers = finalizers.clone().unwrap_or(std::mem::take(&mut seen.finalizers));
+                    seen.state = state.map(|it| it.as_str().into()).or(seen.state.take());
+                });
+            }
+            Action::CreateSubnamespace { child, initial_admin } => {
+                self.create_subnamespace(namespace, child, initial_admin.as_deref());
+            }
+            Action::BindInitialAdmin { user, cluster_role } => self.bind(namespace, user, cluster_role),
+            Action::DeleteSubnamespace { child, version } => {
+                let known = self.forest.namespace_version(child);
+                if known.is_some_and(|known| known.uid == version.uid) {
+                    self.terminate(child);
+                }
+            }
+            Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
+                self.copy(namespace, key, source, content);
+            }
+            Action::Delete { key, .. } => self.delete_object(namespace, key),
+        }
+    }
+
+    /// Deletes a namespace, which then goes as soon as it is empty.
+    pub(super) fn terminate(&mut self, name: &Name) {
+        self.edit_namespace(name, |seen| seen.terminating = true);
+        self.going.insert(name.clone());
+    }
+
+    /// A turn of the namespace controller in every namespace that goes: what is in it is deleted and, when all of that has been
+    /// heard of, the namespace. Tells whether there was anything to do.
+    pub(super) fn clean_up(&mut self) -> bool {
+        let before = self.clock;
+        let going: Vec<Name> = self.going.iter().cloned().collect();
+        for name in &going {
+            self.empty(name);
+        }
+        if self.clock == before {
+            for name in &going {
+                self.remove_if_empty(name);
+            }
+        }
+        self.clock > before
+    }
+
+    fn empty(&mut self, name: &Name) {
+        let keys: Vec<ObjectKey> = self.forest.objects_in(name).cloned().collect();
+        for key in &keys {
+            self.delete_object(name, key);
+        }
+        let Some(node) = self.forest.tree.id(name).map(|id| self.forest.tree.node(id)) else { return };
+        let anchors: Vec<Name> =
+            node.anchors.values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();
+        let has_hierarchy = node.hierarchy.as_ref().is_some_and(|seen| !seen.terminating);
+        for child in anchors {
+            self.edit_anchor(name, &child, |seen| seen.terminating = true);
+        }
+        if has_hierarchy {
+            self.edit_hierarchy(name, |seen| seen.terminating = true);
+        }
+    }
+
+    fn remove_if_empty(&mut self, name: &Name) {
+        let Some(id) = self.forest.tree.id(name) else { return };
+        let node = self.forest.tree.node(id);
+        if node.hierarchy.is_some() || !node.anchors.is_empty() {
+            return;
+        }
+        let Some(uid) = node.namespace.as_ref().map(|seen| seen.version.uid.clone()) else { return };
+        self.ledger.namespace(&self.forest, name);
+        self.clock += 1;
+        self.going.remove(name);
+        self.tell(Fact::NamespaceGone(name.clone(), uid));
+    }
+
+    /// Changes a namespace that is there.
+    pub(super) fn edit_namespace(&mut self, name: &Name, edit: impl FnOnce(&mut NamespaceFact)) {
+        let node = self.forest.tree.id(name).map(|id| self.forest.tree.node(id));
+        let Some(seen) = node.and_then(|node| node.namespace.as_ref()) else { return };
+        let mut fact = NamespaceFact {
+            name: name.clone(),
+            version: seen.version.clone(),
+            labels: seen.labels.clone(),
+            annotations: seen.annotations.clone(),
+            terminating: seen.terminating,
+        };
+        fact.version = self.next_version(fact.version.uid);
+        edit(&mut fact);
+        self.ledger.namespace(&self.forest, name);
+        self.tell(Fact::Namespace(fact));
+    }
+
+    /// Changes a `HierarchyConfiguration`, or creates one. What is deleted and held by nobody goes.
+    pub(super) fn edit_hierarchy(&mut self, namespace: &Name, edit: impl FnOnce(&mut HierarchyFact)) {
+        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
+        let known = node.and_then(|node| node.hierarchy.as_deref()).cloned();
+        let mut fact = known.unwrap_or_default();
+        fact.version = if fact.version.uid.is_empty() {
+            self.new_version()
+        } else {
+            self.next_version(fact.version.uid)
+        };
+        edit(&mut fact);
+        self.ledger.namespace(&self.forest, namespace);
+        if fact.terminating && fact.finalizers.is_empty() {
+            self.tell(Fact::HierarchyGone(namespace.clone(), fact.version.uid));
+        } else {
+            self.tell(Fact::Hierarchy(namespace.clone(), fact));
+        }
+    }
+
+    /// Changes an anchor, or creates one. What is deleted and held by nobody goes.
+    pub(super) fn edit_anchor(&mut self, parent: &Name, child: &Name, edit: impl FnOnce(&mut AnchorFact)) {
+        let node = self.forest.tree.id(parent).map(|id| self.forest.tree.node(id));
+        let known = node.and_then(|node| node.anchors.get(child)).cloned();
+        let mut fact = known.unwrap_or_else(|| AnchorFact { name: child.clone(), ..AnchorFact::default() });
+        fact.version = if fact.version.uid.is_empty() {
+            self.new_version()
+        } else {
+            self.next_version(fact.version.uid)
+        };
+        edit(&mut fact);
+        self.ledger.anchor(&self.forest, parent, child);
+        if fact.terminating && fact.finalizers.is_empty() {
+            self.tell(Fact::AnchorGone(parent.clone(), child.clone(), fact.version.uid));
+        } else {
+            self.tell(Fact::Anchor(parent.clone(), fact));
+        }
+    }
+
+    fn create_subnamespace(&mut self, parent: &Name, child: &Name, initial_admin: Option<&str>) {
+        if self.forest.namespace_version(child).is_some() {
+            return;
+        }
+        let mut annotations = vec![(SUBNAMESPACE_OF, &**parent)];
+        annotations.extend(initial_admin.map(|user| (INITIAL_ADMIN, user)));
+        let fact = NamespaceFact {
+            name: child.clone(),
+            version: self.new_version(),
+            labels: [(INCLUDED, "true"), (METADATA_NAME, &**child)].into_iter().collect(),
+            annotations: annotations.into_iter().collect(),
+            terminating: false,
+        };
+        self.ledger.namespace(&self.forest, child);
+        self.tell(Fact::Namespace(fact));
+    }
+
+    fn copy(&mut self, namespace: &Name, key: &ObjectKey, source: &Name, content: &Copied) {
+        let known = self.forest.object_version(namespace, key).map(|known| known.uid.clone());
+        let version = match known {
+            Some(uid) => self.next_version(uid),
+            None => self.new_version(),
+        };
+        let content = Content {
+            digest: content.digest(),
+            body: content.0.body_digest(),
+            canonical: Some(content.0.clone()),
+        };
+        self.put(
+            namespace,
+            key,
+            ObjectFact {
+                inherited_from: Some(source.clone()),
+                content: Some(content),
+                ..object(namespace, key, version)
+            },
+        );
+    }
+
+    /// A binding of this name that is there already is as good.
+    fn bind(&mut self, namespace: &Name, user: &str, cluster_role: &str) {
+        let kind = Kind::role_binding();
+        let Some(kind) = self.forest.kind_named(&kind.group, &kind.kind) else { return };
+        let key = ObjectKey { kind, name: format!("{INITIAL_ADMIN_BINDING}{namespace}").into() };
+        if self.forest.object_version(namespace, &key).is_some() {
+            return;
+        }
+        let body = json!({
+            "roleRef": { "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": cluster_role },
+            "subjects": [{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }],
+        });
+        let body = body.as_object().cloned().unwrap_or_default();
+        let content = Canonical::new(BTreeMap::new(), BTreeMap::new(), body).as_copy();
+        let version = self.new_version();
+        let fact = object(namespace, &key, version);
+        self.put(namespace, &key, ObjectFact { content: Some(Content::whole(content)), ..fact });
+    }
+
+    fn put(&mut self, namespace: &Name, key: &ObjectKey, fact: ObjectFact) {
+        self.ledger.object(&self.forest, namespace, key);
+        self.tell(Fact::Object(key.kind, fact));
+    }
+
+    fn delete_object(&mut self, namespace: &Name, key: &ObjectKey) {
+        let known = self.forest.object_version(namespace, key).map(|known| known.uid.clone());
+        let Some(uid) = known else { return };
+        self.clock += 1;
+        self.ledger.object(&self.forest, namespace, key);
+        self.tell(Fact::ObjectGone(key.kind, namespace.clone(), key.name.clone(), uid));
+    }
+}
+
+fn object(namespace: &Name, key: &ObjectKey, version: Version) -> ObjectFact {
+    ObjectFact {
+        namespace: namespace.clone(),
+        name: key.name.clone(),
+        version,
+        inherited_from: None,
+        terminating: false,
+        excluded: None,
+        exceptions: None,
+        content: None,
+    }
+}
+
+fn edited(pairs: &Labels, edit: &Edit) -> Labels {
+    let kept = pairs.iter().filter(|(key, _)| !edit.remove.contains(*key) && !edit.set.contains_key(*key));
+    kept.chain(edit.set.iter().map(|(key, value)| (key.as_str(), value.as_str()))).collect()
+}
+
+fn write(
+    seen: &mut HierarchyFact,
+    spec: Option<&SubnamespaceSpec>,
+    finalizers: Option<Vec<Box<str>>>,
+    status: Option<&HierarchyStatus>,
+) {
+    if let Some(SubnamespaceSpec { parent, from_anchor }) = spec {
+        seen.parent = Some(parent.clone());
+        if let Some((labels, annotations)) = from_anchor {
+            (seen.labels, seen.annotations) = (labels.clone(), annotations.clone());
+        }
+    }
+    seen.finalizers = finalizers.unwrap_or(std::mem::take(&mut seen.finalizers));
+    if let Some(status) = status {
+        seen.status = status.clone();
+    }
+}

@@ -1,0 +1,216 @@
+//! `plan`: what a change would do before it is made. The same arguments as the command that makes it, and nothing is written.
+
+use clap::{Args, Subcommand, ValueEnum};
+use forest::Labels;
+use forest::Name;
+use forest::preview::Intent;
+use hns_api::names;
+use hns_runtime::configuration::entries;
+use serde_json::Value;
+
+use super::{config, create, hierarchy, set};
+use crate::failure::Done;
+use crate::flags::Switch;
+use crate::foresight::{Document, Foresight, Foretold};
+use crate::format::{Format, render};
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+/// Show what a change would do, without making it.
+///
+/// Lists every object that would be created, updated, overwritten or deleted and every label of a namespace that would change,
+/// with totals, and whether the change would be refused, with the code and the words. Whatever is asked, nothing is written. The exit code is 1
+/// if the change would be refused.
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Print the plan in this form.
+    #[arg(short, long, value_name = "FORMAT", global = true)]
+    output: Option<Form>,
+
+    /// The namespace that hns is installed in.
+    #[arg(long, value_name = "NAMESPACE", global = true, default_value = names::DEFAULT_NAMESPACE)]
+    installation: String,
+}
+
+/// A plan has no names alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// JSON.
+    Json,
+    /// YAML.
+    Yaml,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// What setting a parent would do, or allowing cascading deletion.
+    Set(set::Properties),
+    /// What deleting a namespace would do; of a subnamespace, deleting its anchor.
+    Delete(Delete),
+    /// What creating a subnamespace of the namespace given with -n would do.
+    Create(create::Child),
+    /// What changing the configuration would do.
+    Config(Config),
+}
+
+#[derive(Debug, Args)]
+struct Delete {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE")]
+    namespace: String,
+
+    /// Allow first that subnamespaces are deleted with it.
+    #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true", value_name = "BOOL")]
+    allow: Option<Switch>,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+struct Config {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// What propagating a kind in this way would do.
+    SetResource(config::SetResource),
+    /// What taking a kind out of the configuration would do.
+    DeleteType(config::DeleteType),
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let document = document(arguments, session).await?;
+    for note in &document.notes {
+        terminal.note(note);
+    }
+    match arguments.output {
+        None => terminal.print(&document.text(terminal.paint)),
+        Some(form) => {
+            let format = if form == Form::Json { Format::Json } else { Format::Yaml };
+            terminal.print(&render(format, &document, [])?);
+        }
+    }
+    if document.verdict.outcome == "refused" {
+        return Err(Failure::new("Error: this would be refused"));
+    }
+    Ok(())
+}
+
+/// The plan as data.
+pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result<Document, Failure> {
+    let on = (session, &*arguments.installation);
+    let (change, foretold) = match &arguments.command {
+        Command::Set(properties) => set(properties, on).await?,
+        Command::Delete(arguments) => delete(arguments, on).await?,
+        Command::Create(child) => create(child, on).await?,
+        Command::Config(Config { command: ConfigCommand::SetResource(arguments) }) => {
+            let about = (&*arguments.group, &*arguments.resource);
+            // Whether it takes force is for whoever makes the change; what it would overwrite is shown here.
+            configure(on, about, |present| config::with_resource(arguments, present, true)).await?
+        }
+        Command::Config(Config { command: ConfigCommand::DeleteType(arguments) }) => {
+            let about = (&*arguments.group, &*arguments.resource);
+            configure(on, about, |present| Ok(config::without_type(arguments, present))).await?
+        }
+    };
+    Ok(Document::new(change, &foretold))
+}
+
+/// The connection, and the namespace that hns is installed in.
+type On<'a> = (&'a Session, &'a str);
+
+type Told = (Vec<String>, Foretold);
+
+async fn set(properties: &set::Properties, (session, installation): On<'_>) -> Result<Told, Failure> {
+    let (name, wish) = (&*properties.namespace, properties.wish()?);
+    let object = hierarchy::read(session, name).await?;
+    let present = hierarchy::spec(&object);
+    let outcome = set::outcome(name, &present, &wish);
+    let parent = match &outcome.edit.parent {
+        Some(parent) => parent.name().map(str::to_owned),
+        None => present.parent.clone(),
+    };
+    let concerned: Vec<&str> =
+        [Some(name), parent.as_deref(), present.parent.as_deref()].into_iter().flatten().collect();
+    let foresight = Foresight::open(session, installation, &concerned, &[]).await?;
+    let allow = outcome.edit.allow_cascading_deletion.unwrap_or(present.allows_cascading_deletion);
+    let intent = Intent::SetHierarchy {
+        namespace: name.into(),
+        parent: parent.as_deref().map(Name::from),
+        allow_cascading_deletion: allow,
+    };
+    let intents = if outcome.changes == 0 { Vec::new() } else { vec![intent] };
+    Ok((outcome.lines, foresight.try_all(&intents).await?))
+}
+
+async fn delete(arguments: &Delete, (session, installation): On<'_>) -> Result<Told, Failure> {
+    let name = &*arguments.namespace;
+    let foresight = Foresight::open(session, installation, &[name], &[]).await?;
+    let forest = foresight.forest();
+    let mut intents = Vec::new();
+    let mut change = Vec::new();
+    if Switch::is_on(arguments.allow) {
+        let present = hierarchy::spec(&hierarchy::read(session, name).await?);
+        if !present.allows_cascading_deletion {
+            change.push(format!("Allowing cascading deletion on '{name}'"));
+            intents.push(Intent::SetHierarchy {
+                namespace: name.into(),
+                parent: present.parent.as_deref().map(Name::from),
+                allow_cascading_deletion: true,
+            });
+        }
+    }
+    let holder =
+        forest.parent(name).filter(|parent| forest.is_subnamespace(name) && forest.has_anchor(parent, name));
+    if let Some(parent) = holder {
+        change.push(format!("Deleting the subnamespace anchor {name} in {parent}"));
+        intents.push(Intent::DeleteAnchor { parent: parent.clone(), child: name.into() });
+    } else {
+        change.push(format!("Deleting namespace {name}"));
+        intents.push(Intent::DeleteNamespace { name: name.into() });
+    }
+    Ok((change, foresight.try_all(&intents).await?))
+}
+
+async fn create(child: &create::Child, (session, installation): On<'_>) -> Result<Told, Failure> {
+    let (child, parent) = (&*child.name, session.parent()?);
+    let foresight = Foresight::open(session, installation, &[parent], &[]).await?;
+    let change = vec![format!("Creating the subnamespace anchor {child} in {parent}")];
+    let intent = Intent::CreateAnchor {
+        parent: parent.into(),
+        child: child.into(),
+        labels: Labels::default(),
+        annotations: Labels::default(),
+    };
+    Ok((change, foresight.try_all(&[intent]).await?))
+}
+
+async fn configure(
+    (session, installation): On<'_>,
+    about: (&str, &str),
+    edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
+) -> Result<Told, Failure> {
+    let mut object = config::read(session).await?;
+    let foresight = Foresight::open(session, installation, &[], &[about]).await?;
+    let present = config::entries(&object);
+    let wanted = edit(present.clone())?;
+    let name = config::full_name(about.0, about.1);
+    if present == wanted {
+        let change = vec![format!("The configuration of {name} would stay as it is")];
+        return Ok((change, foresight.try_all(&[]).await?));
+    }
+    object.data["spec"]["resources"] = Value::Array(wanted);
+    let intent = Intent::Configure {
+        old: foresight.configured.entries.clone(),
+        new: entries(&object),
+        served: foresight.configured.served.clone(),
+    };
+    let change = vec![format!("Changing the configuration of {name}")];
+    Ok((change, foresight.try_all(&[intent]).await?))
+}

@@ -1,0 +1,252 @@
+//! What would come of a change, before it is made: the forest's own preview ([`forest::preview`]) of the cluster as it is now,
+//! with the user's rights looked up as that user. Nothing is written.
+
+mod answers;
+mod document;
+mod text;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use forest::preview::{Intent, Outcome, Preview};
+use forest::rules::{DenialKind, User, Verdict};
+use forest::{Fact, Forest, Kind, KindId, Name, Stream};
+
+pub(crate) use self::document::Document;
+use k8s_openapi::api::core::v1::Namespace;
+
+use crate::Failure;
+use crate::configured::{self, Configured};
+use crate::evidence::{self, Evidence};
+use crate::loader::{self, Wanted, load};
+use crate::published;
+use crate::rights;
+use crate::session::Session;
+
+/// The cluster as it is now, for changes to be tried on.
+pub(crate) struct Foresight<'a> {
+    session: &'a Session,
+    preview: Preview,
+    user: User,
+    pub(crate) configured: Configured,
+    /// The namespaces that are known, for where objects cannot be listed in the whole cluster.
+    within: BTreeSet<Name>,
+    /// What is not known, for people.
+    notes: Vec<String>,
+    /// What was read again already.
+    read: BTreeSet<(Name, KindId)>,
+}
+
+/// What is said of one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Judgement {
+    /// It would be let through, with these warnings.
+    Allowed { warnings: Vec<String> },
+    /// It would be refused.
+    Refused { code: u16, reason: String, message: String },
+    /// That cannot be said here.
+    Unknown { why: String },
+}
+
+/// What would come of changes.
+pub(crate) struct Foretold {
+    /// One for each change, up to the first that would be refused.
+    pub(crate) judgements: Vec<Judgement>,
+    /// What would follow; of changes that would be refused, nothing.
+    pub(crate) outcome: Outcome,
+    /// How many writes the controller has yet to make anyhow.
+    pub(crate) pending: usize,
+    /// For the names of kinds.
+    pub(crate) forest: Forest,
+    pub(crate) notes: Vec<String>,
+}
+
+impl<'a> Foresight<'a> {
+    /// Reads what there is: everything or, for a user who may not list everything, what their rights show around `concerned`. Of
+    /// `also`, ignored kinds are looked at too. The installation is the one in that namespace.
+    pub(crate) async fn open(
+        session: &'a Session,
+        installation: &str,
+        concerned: &[&str],
+        also: &[(&str, &str)],
+    ) -> Result<Self, Failure> {
+        let user = rights::user(session).await;
+        let user = user.map_err(|it| Failure::because("it cannot be found out who you are", &it))?;
+        let mut notes = Vec::new();
+        let (evidence, configured, (settings, note)) = futures::join!(
+            Box::pin(gather(session, concerned)),
+            Box::pin(configured::read(session, &mut notes)),
+            Box::pin(published::settings(session, installation)),
+        );
+        let (evidence, configured) = (evidence?, configured?);
+        notes.extend(note);
+        let is_meant =
+            |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
+        let kinds: Vec<Kind> =
+            configured.resolution.settings().map(|it| &it.kind).filter(is_meant).cloned().collect();
+        let within: BTreeSet<Name> =
+            evidence.namespaces.keys().chain(evidence.hierarchies.keys()).cloned().collect();
+        let all = Wanted::All(&kinds);
+        let seen = (evidence, Arc::new(settings));
+        let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
+        notes.extend(loaded.notes);
+        let preview = Preview::new(loaded.forest);
+        Ok(Self { session, preview, user, configured, within, notes, read: BTreeSet::new() })
+    }
+
+    /// The forest as far as the preview is.
+    pub(crate) fn forest(&self) -> &Forest {
+        self.preview.forest()
+    }
+
+    /// Tries the changes one after the other, as far as they would be let through.
+    pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<Foretold, Failure> {
+        let mut judgements = Vec::new();
+        // The first is judged on what is there now, as the webhook would.
+        let mut judgement = match intents.first() {
+            Some(intent) => Some(self.judge(intent).await?),
+            None => None,
+        };
+        self.settle().await?;
+        let pending = size(&self.preview.outcome());
+        self.preview.mark();
+        for (at, intent) in intents.iter().enumerate() {
+            let verdict = match judgement.take() {
+                Some(judged) => judged,
+                None => self.judge(intent).await?,
+            };
+            let refused = matches!(verdict, Judgement::Refused { .. });
+            judgements.push(verdict);
+            if refused {
+                // What is refused in the middle leaves what was done before; none of it is begun.
+                self.preview.mark();
+                break;
+            }
+            self.preview.change(intent, &self.user);
+            self.settle().await?;
+            if at + 1 < intents.len() {
+                judgement = Some(self.judge(&intents[at + 1]).await?);
+            }
+        }
+        if self.preview.is_restless() {
+            self.notes.push("not everything that follows could be worked out".into());
+        }
+        let outcome = self.preview.outcome();
+        let Self { preview, mut notes, .. } = self;
+        notes.dedup();
+        Ok(Foretold { judgements, outcome, pending, forest: preview.into_forest(), notes })
+    }
+
+    async fn judge(&mut self, intent: &Intent) -> Result<Judgement, Failure> {
+        if let Some(refusal) = answers::unfit(self.forest(), intent) {
+            return Ok(refusal);
+        }
+        if let Some(judgement) = answers::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        {
+            return Ok(judgement);
+        }
+        let verdict = answers::verdict(self.session, &self.preview, &self.user, intent).await;
+        Ok(match verdict {
+            Verdict::Allow { warnings } => Judgement::Allowed { warnings },
+            Verdict::Deny(denial) => match denial.kind {
+                DenialKind::Internal | DenialKind::Unavailable => Judgement::Unknown { why: denial.message },
+                kind => {
+                    let (code, reason) = kind.code_and_reason();
+                    Judgement::Refused { code, reason: reason.to_owned(), message: denial.message }
+                }
+            },
+            Verdict::Ask(_) => Judgement::Unknown { why: "the rules could not be answered".into() },
+        })
+    }
+
+    /// Has everything follow that follows, reading what is lacking.
+    async fn settle(&mut self) -> Result<(), Failure> {
+        loop {
+            let wants = self.preview.settle();
+            if wants.is_empty() {
+                return Ok(());
+            }
+            for id in wants.kinds {
+                self.list(id).await?;
+            }
+            let places: BTreeSet<(Name, KindId)> =
+                wants.content.into_iter().map(|(namespace, key)| (namespace, key.kind)).collect();
+            for (namespace, id) in places {
+                self.list_again(namespace, id).await?;
+            }
+        }
+    }
+
+    /// Lists the objects of a kind in the whole cluster, or where they may be listed.
+    async fn list(&mut self, id: KindId) -> Result<(), Failure> {
+        let kind = self.forest().kind(id).clone();
+        let settings = self.forest().shared_settings();
+        let resource = kind.group_resource();
+        let failed = |problem| Failure::because(format!("{resource} cannot be listed"), &problem);
+        let mut all = match loader::objects(self.session, settings.clone(), &kind, None).await {
+            Ok(all) => {
+                self.preview.tell(Fact::Objects(id, all));
+                return Ok(());
+            }
+            Err(problem) if problem.is_forbidden() => Vec::new(),
+            Err(problem) => return Err(failed(problem)),
+        };
+        let mut unseen = Vec::new();
+        for namespace in &self.within {
+            match loader::objects(self.session, settings.clone(), &kind, Some(namespace)).await {
+                Ok(found) => all.extend(found),
+                Err(problem) if problem.is_forbidden() => unseen.push(namespace.to_string()),
+                Err(problem) => return Err(failed(problem)),
+            }
+        }
+        let hidden =
+            if unseen.is_empty() { String::new() } else { format!(", nor in {}", unseen.join(", ")) };
+        self.notes.push(format!("you may not list {resource} in the whole cluster{hidden}"));
+        self.preview.tell(Fact::Objects(id, all));
+        Ok(())
+    }
+
+    /// Reads sources that nothing took copies of so far.
+    async fn list_again(&mut self, namespace: Name, id: KindId) -> Result<(), Failure> {
+        let kind = self.forest().kind(id).clone();
+        let settings = self.forest().shared_settings();
+        let resource = kind.group_resource();
+        let found = loader::objects(self.session, settings, &kind, Some(&namespace)).await;
+        let again = !self.read.insert((namespace.clone(), id));
+        match found {
+            Ok(facts) if !again => {
+                for fact in facts {
+                    self.preview.tell(Fact::Object(id, fact));
+                }
+            }
+            Ok(_) => {
+                let why = format!("the {resource} in {namespace} are changing");
+                self.notes.push(format!("{why}; what becomes of {resource} is not shown"));
+                self.preview.tell(Fact::StreamLost(Stream::Kind(id), why.into()));
+            }
+            Err(problem) => {
+                self.notes.push(format!("{resource} in {namespace} cannot be read: {problem}"));
+                self.preview.tell(Fact::StreamLost(Stream::Kind(id), problem.to_string().into()));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size(outcome: &Outcome) -> usize {
+    outcome.namespaces.len() + outcome.anchors.len() + outcome.objects.len()
+}
+
+/// The whole cluster, or what is above and below those of these that are there; the first must be.
+async fn gather(session: &Session, concerned: &[&str]) -> Result<Evidence, Failure> {
+    let mut starts: Vec<String> = Vec::new();
+    for name in concerned {
+        let api = session.all::<Namespace>();
+        let is_there =
+            starts.is_empty() || !matches!(session.call(api.get_metadata_opt(name)).await, Ok(None));
+        if is_there && !starts.iter().any(|it| it == name) {
+            starts.push((*name).to_owned());
+        }
+    }
+    evidence::surroundings(session, &starts).await
+}

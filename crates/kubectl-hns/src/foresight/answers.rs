@@ -1,0 +1,149 @@
+//! Whether a change would be let through: the API server's own conditions, the user's rights, and what the rules ask.
+
+use forest::Forest;
+use forest::configuration::rights::Right as AccountRight;
+use forest::preview::{Intent, Preview};
+use forest::rules::{Answer, Answers, Question, User, Verdict};
+use futures::future::join_all;
+use hns_api::names;
+use hns_runtime::rights::{allowed, review};
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::PostParams;
+
+use super::Judgement;
+use crate::Failure;
+use crate::failure::Problem;
+use crate::rights::{Right, may};
+use crate::session::Session;
+
+/// More rounds than any rule has questions one after the other.
+const ROUNDS: usize = 24;
+
+/// What the API server refuses before anybody judges.
+pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Judgement> {
+    let refused = |code, reason: &str, message: String| {
+        Some(Judgement::Refused { code, reason: reason.to_owned(), message })
+    };
+    let absent = |name: &str| {
+        let known = forest.namespace_version(name).is_some() || forest.hierarchy_version(name).is_some();
+        (!known).then(|| format!("namespaces {name:?} not found"))
+    };
+    match intent {
+        Intent::SetHierarchy { namespace: name, .. }
+        | Intent::DeleteNamespace { name }
+        | Intent::Annotate { namespace: name, .. } => {
+            absent(name).and_then(|message| refused(404, "NotFound", message))
+        }
+        Intent::CreateAnchor { parent, child, .. } => match absent(parent) {
+            Some(message) => refused(404, "NotFound", message),
+            None if forest.has_anchor(parent, child) => refused(
+                409,
+                "AlreadyExists",
+                format!("subnamespaceanchors.{} {child:?} already exists", hns_api::GROUP),
+            ),
+            None => None,
+        },
+        Intent::DeleteAnchor { parent, child } if !forest.has_anchor(parent, child) => {
+            let message = format!("subnamespaceanchors.{} {child:?} not found", hns_api::GROUP);
+            refused(404, "NotFound", message)
+        }
+        Intent::DeleteAnchor { .. } | Intent::Configure { .. } => None,
+    }
+}
+
+/// What the request itself needs.
+fn right(forest: &Forest, intent: &Intent) -> Right {
+    let write = |exists: bool| if exists { "update" } else { "create" };
+    match intent {
+        Intent::SetHierarchy { namespace, .. } => {
+            let verb = write(forest.hierarchy_version(namespace).is_some());
+            Right::ours(verb, "hierarchyconfigurations", namespace, "")
+        }
+        Intent::DeleteNamespace { name } => Right::namespace("delete", name),
+        Intent::Annotate { namespace, .. } => Right::namespace("update", namespace),
+        Intent::CreateAnchor { parent, .. } => Right::ours("create", "subnamespaceanchors", parent, ""),
+        Intent::DeleteAnchor { parent, child } => Right::ours("delete", "subnamespaceanchors", parent, child),
+        Intent::Configure { .. } => Right::ours("update", "hncconfigurations", "", ""),
+    }
+}
+
+/// The refusal that RBAC would give, or that it is not known.
+pub(super) async fn lacks_right(
+    session: &Session,
+    forest: &Forest,
+    user: &User,
+    intent: &Intent,
+) -> Result<Option<Judgement>, Failure> {
+    let right = right(forest, intent);
+    let answer = may(session, &right).await;
+    let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
+    Ok(match answer {
+        Ok(true) => None,
+        Ok(false) => Some(Judgement::Refused {
+            code: 403,
+            reason: "Forbidden".into(),
+            message: format!("user {:?} may not {right}", user.name),
+        }),
+        Err(why) => Some(Judgement::Unknown { why: format!("whether you may {right}: {why}") }),
+    })
+}
+
+/// What admission would say, its questions answered as the user.
+pub(super) async fn verdict(session: &Session, preview: &Preview, user: &User, intent: &Intent) -> Verdict {
+    let mut answers = Answers::new();
+    for _ in 0..ROUNDS {
+        let questions = match preview.judge(intent, user, &answers) {
+            Verdict::Ask(questions) => questions,
+            verdict => return verdict,
+        };
+        let replies = join_all(questions.iter().map(|question| answer(session, question))).await;
+        answers.extend(questions.into_iter().zip(replies));
+    }
+    preview.judge(intent, user, &answers)
+}
+
+async fn answer(session: &Session, question: &Question) -> Answer {
+    let right = match question {
+        Question::IsAdmin(name) => Right::ours("update", "hierarchyconfigurations", name, ""),
+        Question::MayCreateHierarchy(name) => Right::ours("create", "hierarchyconfigurations", name, ""),
+        Question::MayCreateNamespace(name) => Right::namespace("create", name),
+        Question::Namespace(name) => return presence(session, name).await,
+        Question::Account(right) => return account(session, right).await,
+        // What was listed a moment ago is all that there is to know.
+        Question::Await(_) => return Answer::No,
+    };
+    match may(session, &right).await {
+        Ok(Ok(true)) => Answer::Yes,
+        Ok(Ok(false)) => Answer::No,
+        Ok(Err(why)) => Answer::Failed(why),
+        Err(problem) => Answer::Failed(problem.to_string()),
+    }
+}
+
+async fn presence(session: &Session, name: &str) -> Answer {
+    match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
+        Ok(None) => Answer::No,
+        Ok(Some(found)) if found.metadata.deletion_timestamp.is_some() => Answer::Terminating,
+        Ok(Some(_)) => Answer::Yes,
+        Err(problem) => Answer::Failed(problem.to_string()),
+    }
+}
+
+/// Only administrators may ask what others may do; for everybody else that stays open.
+async fn account(session: &Session, right: &AccountRight) -> Answer {
+    let user = format!("system:serviceaccount:{}:{}", names::DEFAULT_NAMESPACE, right.account.cluster_role());
+    let Some(review) = review(&user, right) else {
+        return Answer::Failed(format!("{user:?} is no service account"));
+    };
+    let reviews = session.all::<SubjectAccessReview>();
+    match session.call(reviews.create(&PostParams::default(), &review)).await {
+        Ok(reviewed) => match allowed(reviewed.status) {
+            Ok(true) => Answer::Yes,
+            Ok(false) => Answer::No,
+            Err(why) => Answer::Failed(why),
+        },
+        Err(problem) if problem.is_forbidden() => Answer::Failed("you may not ask that".into()),
+        Err(problem) => Answer::Failed(Problem::to_string(&problem)),
+    }
+}

@@ -1,0 +1,268 @@
+//! What is foretold, as data: what `-o json` prints, and what the text is made of.
+
+use forest::Forest;
+use forest::preview::{AnchorChange, Effect, NamespaceChange, ObjectChange, PairChange};
+use serde::Serialize;
+
+use super::{Foretold, Judgement};
+use crate::Failure;
+
+/// A plan.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Document {
+    /// What is planned, as sentences.
+    pub(crate) change: Vec<String>,
+    pub(crate) verdict: Verdict,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
+    pub(crate) namespaces: Vec<Namespace>,
+    pub(crate) anchors: Vec<Anchor>,
+    pub(crate) objects: Vec<Object>,
+    pub(crate) totals: Totals,
+    /// How many writes the controller has yet to make anyhow.
+    pub(crate) pending: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+}
+
+/// Whether it would be let through.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Verdict {
+    /// `allowed`, `refused` or `unknown`.
+    pub(crate) outcome: &'static str,
+    /// The HTTP code of a refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) code: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Namespace {
+    pub(crate) name: String,
+    pub(crate) action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<Values>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) labels: Vec<Pair>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) annotations: Vec<Pair>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// Before and after; null where there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Values {
+    pub(crate) before: Option<String>,
+    pub(crate) after: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Pair {
+    pub(crate) key: String,
+    #[serde(flatten)]
+    pub(crate) values: Values,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Condition {
+    /// `comes` or `goes`.
+    pub(crate) action: &'static str,
+    #[serde(rename = "type")]
+    pub(crate) type_: String,
+    pub(crate) reason: String,
+    pub(crate) message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Anchor {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) action: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Object {
+    pub(crate) namespace: String,
+    /// `rolebindings.rbac.authorization.k8s.io`.
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    pub(crate) action: &'static str,
+    /// Where it is to come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) source: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Totals {
+    pub(crate) objects_created: usize,
+    pub(crate) objects_updated: usize,
+    pub(crate) objects_overwritten: usize,
+    pub(crate) objects_deleted: usize,
+    pub(crate) namespaces_created: usize,
+    pub(crate) namespaces_deleted: usize,
+    pub(crate) namespaces_changed: usize,
+    /// In namespaces that stay or come.
+    pub(crate) labels_changed: usize,
+}
+
+const CREATE: &str = "create";
+const CHANGE: &str = "change";
+const DELETE: &str = "delete";
+
+impl Document {
+    pub(crate) fn new(change: Vec<String>, foretold: &Foretold) -> Self {
+        let outcome = &foretold.outcome;
+        let warnings = foretold.judgements.iter().flat_map(|it| match it {
+            Judgement::Allowed { warnings } => warnings.clone(),
+            _ => Vec::new(),
+        });
+        let mut document = Self {
+            change,
+            verdict: verdict(&foretold.judgements),
+            warnings: warnings.collect(),
+            namespaces: outcome.namespaces.iter().map(namespace).collect(),
+            anchors: outcome.anchors.iter().map(anchor).collect(),
+            objects: outcome.objects.iter().map(|it| object(&foretold.forest, it)).collect(),
+            totals: Totals::default(),
+            pending: foretold.pending,
+            notes: foretold.notes.clone(),
+        };
+        document.totals = document.count();
+        document
+    }
+
+    /// Fails if it would be refused.
+    pub(crate) fn is_possible(&self) -> Result<(), Failure> {
+        let Verdict { outcome, code, message, .. } = &self.verdict;
+        if *outcome != "refused" {
+            return Ok(());
+        }
+        let message = message.as_deref().unwrap_or_default();
+        let code = code.unwrap_or_default();
+        Err(Failure::new(format!("Error: this would be refused ({code}): {message}"))
+            .or_else("Nothing was changed."))
+    }
+
+    fn count(&self) -> Totals {
+        let objects = |action| self.objects.iter().filter(|it| it.action == action).count();
+        let namespaces = |action| self.namespaces.iter().filter(|it| it.action == action).count();
+        Totals {
+            objects_created: objects(CREATE),
+            objects_updated: objects("update"),
+            objects_overwritten: objects("overwrite"),
+            objects_deleted: objects(DELETE),
+            namespaces_created: namespaces(CREATE),
+            namespaces_deleted: namespaces(DELETE),
+            namespaces_changed: namespaces(CHANGE),
+            labels_changed: self.namespaces.iter().map(|it| it.labels.len()).sum(),
+        }
+    }
+
+    /// Whether the namespace would be deleted.
+    pub(super) fn deletes(&self, name: &str) -> bool {
+        self.namespaces.iter().any(|it| it.name == name && it.action == DELETE)
+    }
+
+    /// Whether nothing would follow.
+    pub(super) fn is_void(&self) -> bool {
+        self.namespaces.is_empty() && self.anchors.is_empty() && self.objects.is_empty()
+    }
+}
+
+/// The worst of all.
+fn verdict(judgements: &[Judgement]) -> Verdict {
+    let refusal = judgements.iter().find_map(|it| match it {
+        Judgement::Refused { code, reason, message } => Some(Verdict {
+            outcome: "refused",
+            code: Some(*code),
+            reason: Some(reason.clone()),
+            message: Some(message.clone()),
+        }),
+        _ => None,
+    });
+    let unknown = judgements.iter().find_map(|it| match it {
+        Judgement::Unknown { why } => {
+            Some(Verdict { outcome: "unknown", message: Some(why.clone()), ..Verdict::default() })
+        }
+        _ => None,
+    });
+    refusal.or(unknown).unwrap_or(Verdict { outcome: "allowed", ..Verdict::default() })
+}
+
+fn namespace(change: &NamespaceChange) -> Namespace {
+    let (before, after) = (change.before.as_ref(), change.after.as_ref());
+    let action = match (before, after) {
+        (None, _) => CREATE,
+        (_, None) => DELETE,
+        _ => CHANGE,
+    };
+    let mut shown = Namespace {
+        name: change.name.to_string(),
+        action,
+        parent: None,
+        labels: Vec::new(),
+        annotations: Vec::new(),
+        conditions: Vec::new(),
+    };
+    if action == DELETE {
+        return shown;
+    }
+    let parent = |it: Option<&forest::preview::NamespaceState>| {
+        it.and_then(|it| Some(it.parent.as_ref()?.to_string()))
+    };
+    shown.parent = change.moves().then(|| Values { before: parent(before), after: parent(after) });
+    shown.labels = change.labels().into_iter().map(pair).collect();
+    shown.annotations = change.annotations().into_iter().map(pair).collect();
+    let coming = change.new_conditions().map(|it| condition("comes", it));
+    shown.conditions = coming.chain(change.old_conditions().map(|it| condition("goes", it))).collect();
+    shown
+}
+
+fn pair((key, before, after): PairChange<'_>) -> Pair {
+    Pair {
+        key: key.to_owned(),
+        values: Values { before: before.map(str::to_owned), after: after.map(str::to_owned) },
+    }
+}
+
+fn condition(action: &'static str, condition: &forest::Condition) -> Condition {
+    Condition {
+        action,
+        type_: condition.type_.to_string(),
+        reason: condition.reason.to_string(),
+        message: condition.message.to_string(),
+    }
+}
+
+fn anchor(change: &AnchorChange) -> Anchor {
+    Anchor {
+        namespace: change.parent.to_string(),
+        name: change.child.to_string(),
+        action: if change.is_there { CREATE } else { DELETE },
+    }
+}
+
+fn object(forest: &Forest, change: &ObjectChange) -> Object {
+    let action = match change.effect() {
+        Effect::Create => CREATE,
+        Effect::Update => "update",
+        Effect::Overwrite => "overwrite",
+        Effect::Delete => DELETE,
+    };
+    let source = change.after.as_ref().and_then(|it| it.inherited_from.as_ref());
+    Object {
+        namespace: change.namespace.to_string(),
+        resource: forest.kind(change.key.kind).group_resource(),
+        name: change.key.name.to_string(),
+        action,
+        source: source.map(ToString::to_string),
+    }
+}

@@ -1,0 +1,216 @@
+//! What is foretold, for people.
+
+use super::document::{Document, Namespace, Object, Pair, Totals};
+use crate::lines::Lines;
+use crate::terminal::{Ink, Paint};
+
+impl Document {
+    /// The whole plan.
+    pub(crate) fn text(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        for line in &self.change {
+            text.line(line);
+        }
+        text.line(self.sentence(paint));
+        for warning in &self.warnings {
+            text.line(paint.ink(Ink::Warm, &format!("Warning: {warning}")));
+        }
+        if self.verdict.outcome != "refused" {
+            text.push_str(&self.effects(paint));
+        }
+        text
+    }
+
+    /// What would follow, with totals.
+    pub(crate) fn effects(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        if self.is_void() {
+            text.line("Nothing else would change.");
+            return text;
+        }
+        if !self.namespaces.is_empty() {
+            text.line("\nNamespaces:");
+            self.namespaces.iter().for_each(|it| self.namespace(&mut text, it, paint));
+        }
+        if !self.anchors.is_empty() {
+            text.line("\nSubnamespace anchors:");
+            for anchor in &self.anchors {
+                text.line(format!("  {} {} in {}", anchor.action, anchor.name, anchor.namespace));
+            }
+        }
+        let objects = || self.objects.iter().filter(|it| !self.deletes(&it.namespace));
+        if objects().next().is_some() {
+            text.line("\nObjects:");
+            objects().for_each(|it| text.line(object(it, paint)));
+        }
+        text.line(format!("\n{}", totals(&self.totals)));
+        if self.pending > 0 {
+            let pending = format!("Beside that, the controller has {} changes yet to make.", self.pending);
+            text.line(paint.ink(Ink::Faint, &pending));
+        }
+        text
+    }
+
+    fn sentence(&self, paint: Paint) -> String {
+        let verdict = &self.verdict;
+        let message = verdict.message.as_deref().unwrap_or_default();
+        match verdict.outcome {
+            "allowed" => paint.ink(Ink::Good, "This would be let through."),
+            "refused" => {
+                let (code, reason) =
+                    (verdict.code.unwrap_or_default(), verdict.reason.as_deref().unwrap_or_default());
+                paint.ink(Ink::Bad, &format!("This would be refused ({code} {reason}): {message}"))
+            }
+            _ => {
+                paint.ink(Ink::Warm, &format!("It is not known whether this would be let through: {message}"))
+            }
+        }
+    }
+
+    fn namespace(&self, text: &mut String, it: &Namespace, paint: Paint) {
+        let name = &it.name;
+        match it.action {
+            "create" => text.line(format!("  {name} is created")),
+            "delete" => {
+                let within = self.objects.iter().filter(|object| object.namespace == *name).count();
+                let line = format!(
+                    "  {name} is deleted, with everything in it ({within} objects of propagated kinds among it)"
+                );
+                text.line(paint.ink(Ink::Bad, &line));
+            }
+            _ => {}
+        }
+        if let Some(parent) = &it.parent {
+            let named = |parent: &Option<String>| parent.clone().unwrap_or_else(|| "none".to_owned());
+            text.line(format!("  {name}: parent {} -> {}", named(&parent.before), named(&parent.after)));
+        }
+        it.labels.iter().for_each(|it| text.line(pair(name, "label", it)));
+        it.annotations.iter().for_each(|it| text.line(pair(name, "annotation", it)));
+        for condition in &it.conditions {
+            let (action, type_, reason) = (condition.action, &condition.type_, &condition.reason);
+            let line = format!("  {name}: condition {type_} ({reason}) {action}: {}", condition.message);
+            text.line(paint.ink(if action == "comes" { Ink::Warm } else { Ink::Faint }, &line));
+        }
+    }
+}
+
+fn pair(name: &str, what: &str, pair: &Pair) -> String {
+    let key = &pair.key;
+    match (&pair.values.before, &pair.values.after) {
+        (Some(before), Some(after)) => format!("  {name}: {what} {key}={after} (was {before})"),
+        (None, Some(after)) => format!("  {name}: {what} {key}={after} comes"),
+        (before, None) => {
+            format!("  {name}: {what} {key}={} goes", before.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+fn object(object: &Object, paint: Paint) -> String {
+    let Object { namespace, resource, name, action, source } = object;
+    let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
+    let line = format!("  {action} {resource} {name} in {namespace}{from}");
+    match *action {
+        "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: what it holds is lost)")),
+        "delete" => paint.ink(Ink::Warm, &line),
+        _ => line,
+    }
+}
+
+fn totals(totals: &Totals) -> String {
+    format!(
+        "Totals: objects: {} created, {} updated, {} overwritten, {} deleted; namespaces: {} created, {} deleted, {} changed; \
+         labels: {} changed.",
+        totals.objects_created,
+        totals.objects_updated,
+        totals.objects_overwritten,
+        totals.objects_deleted,
+        totals.namespaces_created,
+        totals.namespaces_deleted,
+        totals.namespaces_changed,
+        totals.labels_changed,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::{Anchor, Condition, Values, Verdict};
+    use super::*;
+
+    fn namespace(name: &str, action: &'static str) -> Namespace {
+        let (labels, annotations, conditions) = (Vec::new(), Vec::new(), Vec::new());
+        Namespace { name: name.into(), action, parent: None, labels, annotations, conditions }
+    }
+
+    fn object(namespace: &str, action: &'static str, source: Option<&str>) -> Object {
+        let (resource, name, source) = ("secrets".into(), "s".into(), source.map(str::to_owned));
+        Object { namespace: namespace.into(), resource, name, action, source }
+    }
+
+    fn values(before: Option<&str>, after: Option<&str>) -> Values {
+        Values { before: before.map(str::to_owned), after: after.map(str::to_owned) }
+    }
+
+    #[test]
+    fn everything_that_follows_has_its_line() {
+        let mut moved = namespace("n", "change");
+        moved.parent = Some(values(Some("a"), None));
+        moved.labels = vec![
+            Pair { key: "x".into(), values: values(Some("1"), Some("2")) },
+            Pair { key: "y".into(), values: values(None, Some("2")) },
+            Pair { key: "z".into(), values: values(Some("1"), None) },
+        ];
+        let (type_, reason, message) = ("T".into(), "R".into(), "why".into());
+        moved.conditions = vec![Condition { action: "comes", type_, reason, message }];
+        let document = Document {
+            change: vec!["Doing it".into()],
+            verdict: Verdict { outcome: "allowed", ..Verdict::default() },
+            warnings: vec!["mind".into()],
+            namespaces: vec![moved, namespace("gone", "delete")],
+            anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
+            objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
+            pending: 2,
+            ..Document::default()
+        };
+        let wanted = "\
+Doing it
+This would be let through.
+Warning: mind
+
+Namespaces:
+  n: parent a -> none
+  n: label x=2 (was 1)
+  n: label y=2 comes
+  n: label z=1 goes
+  n: condition T (R) comes: why
+  gone is deleted, with everything in it (1 objects of propagated kinds among it)
+
+Subnamespace anchors:
+  delete gone in a
+
+Objects:
+  overwrite secrets s in n, from a (it is not a copy: what it holds is lost)
+
+Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
+Beside that, the controller has 2 changes yet to make.
+";
+        assert_eq!(document.text(Paint::NONE), wanted);
+    }
+
+    #[test]
+    fn of_what_is_refused_nothing_follows() {
+        let verdict = Verdict {
+            outcome: "refused",
+            code: Some(409),
+            reason: Some("Conflict".into()),
+            message: Some("no".into()),
+        };
+        let refused = Document { verdict, ..Document::default() };
+        assert_eq!(refused.text(Paint::NONE), "This would be refused (409 Conflict): no\n");
+        assert!(refused.is_possible().unwrap_err().text.contains("(409): no"));
+        let verdict = Verdict { outcome: "unknown", message: Some("why".into()), ..Verdict::default() };
+        let unknown = Document { verdict, ..Document::default() };
+        let wanted = "It is not known whether this would be let through: why\nNothing else would change.\n";
+        assert_eq!(unknown.text(Paint::NONE), wanted);
+        assert!(unknown.is_possible().is_ok());
+    }
+}

@@ -1,0 +1,318 @@
+//! `plan` against what then happens: random changes of a random organisation, one after the other, each foretold, made by a user,
+//! and looked at. And each of its forms.
+
+mod deed;
+mod forms;
+mod truth;
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Dice, Options, Product, Steps, eventually};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use serde_json::Value;
+use tokio::sync::OnceCell;
+
+use self::deed::{Choice, Deed};
+use self::truth::{Effects, Truth};
+use super::world::plugin;
+
+/// Decides everything that is random here.
+const SEED: u64 = 20_261_121;
+const CASES: usize = 100;
+/// The namespace controller takes some seconds for each.
+const DELETIONS: usize = 4;
+/// Everything of a namespace that goes.
+const GOING: Duration = Duration::from_secs(90);
+const PREFIX: &str = "org-";
+/// Admin of a part of the organisation, who may read everything.
+const USER: &str = "nora";
+const CLUSTER_ADMIN: &str = "root";
+
+struct World {
+    cluster: &'static Cluster,
+    admin: Steps,
+    user: Steps,
+    truth: Truth,
+    known: BTreeSet<String>,
+    fresh: usize,
+    deletions: usize,
+    tally: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
+    allowed: usize,
+    refused: usize,
+    same_words: usize,
+    without_effect: usize,
+    through_the_binary: usize,
+    effects: [usize; 5],
+    overwritten: usize,
+}
+
+#[tokio::test]
+async fn what_is_planned_is_what_happens() {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    let began = Instant::now();
+    let cluster = CLUSTER.get_or_try_init(Cluster::start).await.unwrap();
+    let product = Product::install(cluster, Options::default()).await.unwrap();
+    let _replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
+    let mut dice = Dice::new(SEED);
+    let mut world = World::found(cluster, &mut dice).await.unwrap();
+    println!("seed {SEED}: the organisation is there after {:?}", began.elapsed());
+    for case in 0..CASES {
+        let done = world.case(case, &mut dice).await;
+        done.unwrap_or_else(|error| panic!("seed {SEED}, case {case}: {error:#}"));
+    }
+    println!("seed {SEED}: {CASES} plans came true: {:?}; {:?} in all", world.tally, began.elapsed());
+    let Tally { allowed, refused, through_the_binary, overwritten, effects, .. } = world.tally;
+    assert!(allowed > 30 && refused > 15 && through_the_binary > 5 && overwritten > 0, "{:?}", world.tally);
+    assert!(effects.iter().all(|it| *it > 0), "{:?}", world.tally);
+}
+
+impl World {
+    /// Two trees and some roots, with objects; the user is admin of one of the trees.
+    async fn found(cluster: &'static Cluster, dice: &mut Dice) -> Result<Self> {
+        let admin = Steps::of(cluster.admin());
+        let tree = [
+            ("org-a", ""),
+            ("org-b", "org-a"),
+            ("org-c", "org-b"),
+            ("org-d", "org-a"),
+            ("org-k", ""),
+            ("org-l", "org-k"),
+            ("org-m", "org-l"),
+            ("org-x", ""),
+        ];
+        admin.plant(&tree).await?;
+        admin.create_anchor("org-b", "org-s").await?;
+        admin.create_anchor("org-k", "org-t").await?;
+        for (name, of) in [("org-s", "org-b"), ("org-t", "org-k")] {
+            eventually(&format!("{name} is a subnamespace"), PATIENCE, async || {
+                let seen = admin.depths(name).await.map_err(|error| error.to_string())?;
+                if seen.contains_key(of) { Ok(()) } else { Err(format!("{seen:?}")) }
+            })
+            .await?;
+        }
+        admin.make_admin("org-k", USER).await?;
+        let kubectl = |words: &str| cluster.kubectl().args(words.split_whitespace().collect::<Vec<_>>()).ok();
+        kubectl("create clusterrole org-reader --verb=get,list,watch --resource=*.*").await?;
+        kubectl("create clusterrolebinding org-reader --clusterrole=org-reader --user=nora").await?;
+        let user = Steps::of(cluster.client_as(USER, &[]));
+        let known = ["roles", "rolebindings"].map(|it| format!("{it}.rbac.authorization.k8s.io"));
+        let world = Self {
+            cluster,
+            admin,
+            user,
+            truth: Truth::default(),
+            known: known.into(),
+            fresh: 0,
+            deletions: 0,
+            tally: Tally::default(),
+        };
+        for _ in 0..24 {
+            world.stir(dice).await?;
+        }
+        Ok(world)
+    }
+
+    /// Puts an object somewhere, or takes one away. Not all of that is let through, which is as well.
+    async fn stir(&self, dice: &mut Dice) -> Result<()> {
+        let names: Vec<String> = self
+            .admin
+            .namespaces()
+            .list(&Default::default())
+            .await?
+            .items
+            .into_iter()
+            .filter(|it| it.metadata.deletion_timestamp.is_none())
+            .filter_map(|it| it.metadata.name)
+            .filter(|it| it.starts_with(PREFIX))
+            .collect();
+        let (namespace, name) = (dice.pick(&names), dice.pick(&["one", "two", "three"]));
+        let asks = [
+            ("select", format!("{}.tree.hnc.x-k8s.io/depth", dice.pick(&names))),
+            ("treeSelect", format!("!{}", dice.pick(&names))),
+            ("all", "true".to_owned()),
+            ("none", "true".to_owned()),
+        ];
+        let annotation = dice.percent(35).then(|| {
+            let (key, value) = dice.pick(&asks);
+            (format!("propagate.hnc.x-k8s.io/{key}"), value)
+        });
+        let metadata = ObjectMeta {
+            name: Some(name.to_owned()),
+            annotations: Some(annotation.into_iter().collect()),
+            ..ObjectMeta::default()
+        };
+        let (kind, content) = (dice.below(3), [("from".to_owned(), namespace.clone())]);
+        let (client, post) = (self.admin.client.clone(), PostParams::default());
+        let (maps, secrets): (Api<ConfigMap>, Api<Secret>) =
+            (Api::namespaced(client.clone(), &namespace), Api::namespaced(client, &namespace));
+        let bindings = self.admin.bindings(&namespace);
+        let done = if dice.percent(25) {
+            let params = DeleteParams::default();
+            match kind {
+                0 => bindings.delete(name, &params).await.map(drop),
+                1 => maps.delete(name, &params).await.map(drop),
+                _ => secrets.delete(name, &params).await.map(drop),
+            }
+        } else {
+            match kind {
+                0 => {
+                    let binding = hns_e2e::steps::binding(name, ("ClusterRole", "view"), &namespace);
+                    bindings
+                        .create(&post, &k8s_openapi::api::rbac::v1::RoleBinding { metadata, ..binding })
+                        .await
+                        .map(drop)
+                }
+                1 => maps
+                    .create(
+                        &post,
+                        &ConfigMap { metadata, data: Some(content.into()), ..ConfigMap::default() },
+                    )
+                    .await
+                    .map(drop),
+                _ => secrets
+                    .create(
+                        &post,
+                        &Secret { metadata, string_data: Some(content.into()), ..Secret::default() },
+                    )
+                    .await
+                    .map(drop),
+            }
+        };
+        match done {
+            Ok(()) | Err(kube::Error::Api(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn case(&mut self, case: usize, dice: &mut Dice) -> Result<()> {
+        if case > 0 {
+            // What was right at the end of the last case has stayed so.
+            let now = Truth::look(&self.admin.client, PREFIX).await?;
+            let since = self.truth.became(&now, &self.known);
+            ensure!(since == Effects::default(), "after all was as planned, there came {since:#?}");
+        }
+        for _ in 0..dice.below(3) {
+            self.stir(dice).await?;
+        }
+        let configured: Vec<String> = deed::entries(&self.admin)
+            .await?
+            .iter()
+            .filter_map(|it| Some(it["resource"].as_str()?.to_owned()))
+            .collect();
+        let now = Truth::look(&self.admin.client, PREFIX).await?;
+        let (names, parents): (Vec<String>, _) = (now.namespaces.keys().cloned().collect(), now.parents());
+        self.fresh += 1;
+        let choice = Choice {
+            names: &names,
+            parents: &parents,
+            fresh: format!("{PREFIX}new-{}", self.fresh),
+            deletions: self.deletions < DELETIONS,
+            configured: &configured,
+        };
+        let deed = Deed::roll(dice, &choice);
+        let as_user = !deed.is_configuration() && dice.percent(40);
+        let through_the_binary = case % 10 == 5;
+        let plan = self.foretell(&deed, as_user, through_the_binary).await?;
+        self.make(&deed, as_user, &plan)
+            .await
+            .with_context(|| format!("{deed:?}, as {}: {plan:#}", who(as_user)))
+    }
+
+    /// The plan, made when nothing is under way and admission has heard of everything: when it says what was foretold of a request
+    /// that changes nothing.
+    async fn foretell(&mut self, deed: &Deed, as_user: bool, through_the_binary: bool) -> Result<Value> {
+        self.tally.through_the_binary += usize::from(through_the_binary);
+        let config = self.cluster.kubeconfig();
+        let whose = if as_user { format!("--as {USER}") } else { String::new() };
+        let words = format!("--kubeconfig {} {whose} {} -o json", config.display(), deed.words());
+        let what = format!("the plan of {deed:?}, as {}, and admission agree", who(as_user));
+        eventually(&what, PATIENCE, async || {
+            let plan = if through_the_binary {
+                let output = plugin(&words, &[]).await.map_err(|error| error.to_string())?;
+                serde_json::from_str(&output.stdout).map_err(|error| format!("{error}: {output:?}"))?
+            } else {
+                let line = std::iter::once("kubectl-hns").chain(words.split_whitespace());
+                let cli =
+                    kubectl_hns::cli::parse(line.map(Into::into)).map_err(|stop| format!("{stop:?}"))?;
+                kubectl_hns::foretell(cli).await.map_err(|failure| failure.to_string())?
+            };
+            if plan["pending"] != 0 {
+                return Err(format!("{} changes are under way", plan["pending"]));
+            }
+            let truth = Truth::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
+            let steps = if as_user { &self.user } else { &self.admin };
+            let said = deed.make(steps, &truth, true).await.map_err(|error| error.to_string())?;
+            if said.as_ref().map(|it| u64::from(it.code)) == plan["verdict"]["code"].as_u64() {
+                Ok(plan)
+            } else {
+                Err(format!("admission says {said:?}, but {}", plan["verdict"]))
+            }
+        })
+        .await
+    }
+
+    /// Makes the change and waits until it has had the effects that were foretold.
+    async fn make(&mut self, deed: &Deed, as_user: bool, plan: &Value) -> Result<()> {
+        let steps = if as_user { &self.user } else { &self.admin };
+        let before = Truth::look(&self.admin.client, PREFIX).await?;
+        let refusal = deed.make(steps, &before, false).await?;
+        let code = plan["verdict"]["code"].as_u64();
+        ensure!(refusal.as_ref().map(|it| u64::from(it.code)) == code, "the API server says {refusal:?}");
+        ensure!(plan["verdict"]["outcome"] == if refusal.is_some() { "refused" } else { "allowed" });
+        let foretold = Effects::foretold(plan);
+        if let Some(refusal) = &refusal {
+            self.tally.refused += 1;
+            let words = plan["verdict"]["message"].as_str().unwrap_or_default();
+            let judged = refusal.message.contains("admission webhook");
+            ensure!(!judged || refusal.message.contains(words), "{}", refusal.message);
+            self.tally.same_words += usize::from(judged);
+        } else {
+            self.tally.allowed += 1;
+        }
+        if let (Deed::SetResource { resource, mode }, None) = (deed, &refusal) {
+            if *mode == "Ignore" {
+                self.known.remove(*resource)
+            } else {
+                self.known.insert((*resource).to_owned())
+            };
+        }
+        if let (Deed::DeleteType { resource }, None) = (deed, &refusal) {
+            self.known.remove(*resource);
+        }
+        let deletes = foretold.namespaces.iter().any(|it| it[0] == "delete");
+        self.deletions += usize::from(deletes);
+        let patience = if deletes { GOING } else { PATIENCE };
+        let known = &self.known;
+        let after = eventually("what was planned happens, and nothing else", patience, async || {
+            let now = Truth::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
+            let seen = before.became(&now, known);
+            if seen == foretold {
+                Ok(now)
+            } else {
+                Err(format!("{seen:#?}\nwhere this was foretold: {foretold:#?}"))
+            }
+        })
+        .await?;
+        after.holds(&foretold);
+        self.truth = after;
+        let sizes = foretold.sizes();
+        self.tally.without_effect += usize::from(refusal.is_none() && sizes == [0; 5]);
+        self.tally.overwritten += foretold.objects.iter().filter(|it| it[0] == "overwrite").count();
+        (0..sizes.len()).for_each(|at| self.tally.effects[at] += sizes[at]);
+        Ok(())
+    }
+}
+
+fn who(as_user: bool) -> &'static str {
+    if as_user { USER } else { CLUSTER_ADMIN }
+}

@@ -1,0 +1,150 @@
+//! Each form of `plan`, as people see it; and that nothing is written.
+
+use std::collections::BTreeSet;
+
+use super::super::world::{Output, live};
+
+/// Without what others' tests have under way.
+fn text(output: &Output) -> String {
+    let lines = output.stdout.lines().filter(|line| !line.starts_with("Beside that, the controller has"));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[tokio::test]
+async fn a_new_parent_is_planned_and_not_set() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("ps-old", ""), ("ps-new", ""), ("ps-n", "ps-old"), ("ps-below", "ps-n")]).await.unwrap();
+    steps.create_binding("ps-old", "of-old", ("ClusterRole", "view"), "alice").await.unwrap();
+    steps.create_binding("ps-new", "of-new", ("ClusterRole", "view"), "bob").await.unwrap();
+    steps.binding_arrives(&["ps-n", "ps-below"], "of-old", "ps-old", "alice").await.unwrap();
+    steps.labelled(&["ps-below", "ps-n", "ps-old"]).await.unwrap();
+    let plan = live.hns("plan set ps-n --parent ps-new").await;
+    let binding = "rolebindings.rbac.authorization.k8s.io";
+    let wanted = format!(
+        "Changing the parent of ps-n from ps-old to ps-new\nThis would be let through.\n\nNamespaces:\n\
+        \x20 ps-below: label ps-new.tree.hnc.x-k8s.io/depth=2 comes\n\
+        \x20 ps-below: label ps-old.tree.hnc.x-k8s.io/depth=2 goes\n\
+        \x20 ps-n: parent ps-old -> ps-new\n\
+        \x20 ps-n: label ps-new.tree.hnc.x-k8s.io/depth=1 comes\n\
+        \x20 ps-n: label ps-old.tree.hnc.x-k8s.io/depth=1 goes\n\
+        \x20 ps-new: label hnc.x-k8s.io/has-children=true comes\n\
+        \x20 ps-old: label hnc.x-k8s.io/has-children=true goes\n\n\
+        Objects:\n\
+        \x20 create {binding} of-new in ps-below, from ps-new\n\
+        \x20 delete {binding} of-old in ps-below\n\
+        \x20 create {binding} of-new in ps-n, from ps-new\n\
+        \x20 delete {binding} of-old in ps-n\n\n\
+        Totals: objects: 2 created, 0 updated, 0 overwritten, 2 deleted; namespaces: 0 created, 0 deleted, 4 changed; \
+        labels: 6 changed.\n"
+    );
+    assert_eq!((plan.code, &*text(&plan), &*plan.stderr), (Some(0), &*wanted, ""));
+    steps.labelled(&["ps-below", "ps-n", "ps-old"]).await.unwrap();
+
+    let json = live.hns("plan set ps-n --parent ps-new -o json").await.json();
+    assert_eq!(json["verdict"]["outcome"], "allowed");
+    assert_eq!((&json["totals"]["objectsCreated"], &json["totals"]["labelsChanged"]), (&2.into(), &6.into()));
+    let yaml = live.hns("plan -o yaml set ps-n --root").await;
+    assert!(yaml.code == Some(0) && yaml.stdout.contains("objectsDeleted: 2"), "{yaml:?}");
+
+    let refused = live.hns("plan set ps-old --parent ps-below").await;
+    let words = "This would be refused (409 Conflict): illegal parent \"ps-below\": this would make a cycle";
+    assert_eq!((refused.code, &*refused.stderr), (Some(1), "Error: this would be refused\n"), "{refused:?}");
+    assert!(refused.stdout.contains(words) && !refused.stdout.contains("Totals"), "{refused:?}");
+    let same = live.hns("plan set ps-n --parent ps-old").await;
+    assert!(
+        text(&same)
+            .ends_with("already ps-old; unchanged\nThis would be let through.\nNothing else would change.\n")
+    );
+}
+
+#[tokio::test]
+async fn creation_and_deletion_are_planned() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("pd-top", ""), ("pd-full", "pd-top")]).await.unwrap();
+    live.hns("create pd-sub -n pd-top --wait").await;
+    live.hns("create pd-low -n pd-sub --wait").await;
+    let create = live.hns("plan create pd-new -n pd-full").await;
+    let wanted =
+        "Creating the subnamespace anchor pd-new in pd-full\nThis would be let through.\n\nNamespaces:\n";
+    assert!(create.code == Some(0) && create.stdout.starts_with(wanted), "{create:?}");
+    for line in [
+        "  pd-new is created\n",
+        "  pd-new: label pd-top.tree.hnc.x-k8s.io/depth=2 comes\n",
+        "Subnamespace anchors:\n  create pd-new in pd-full\n",
+        "namespaces: 1 created, 0 deleted, 1 changed",
+    ] {
+        assert!(create.stdout.contains(line), "{line:?}: {create:?}");
+    }
+    assert!(steps.namespaces().get_opt("pd-new").await.unwrap().is_none());
+    let taken = live.hns("plan create pd-full -n pd-top").await;
+    assert!(taken.code == Some(1) && taken.stdout.contains("(409 Conflict): "), "{taken:?}");
+
+    let refused = live.hns("plan delete pd-sub").await;
+    let words = "This would be refused (403 Forbidden): the subnamespace \"pd-sub\" has children";
+    assert!(refused.code == Some(1) && refused.stdout.contains(words), "{refused:?}");
+    let cascade = live.hns("plan delete pd-sub -a").await;
+    assert_eq!(cascade.code, Some(0), "{cascade:?}");
+    for line in [
+        "Allowing cascading deletion on 'pd-sub'\nDeleting the subnamespace anchor pd-sub in pd-top\n",
+        "  pd-low is deleted, with everything in it",
+        "  pd-sub is deleted, with everything in it",
+        "  delete pd-low in pd-sub\n  delete pd-sub in pd-top\n",
+        "namespaces: 0 created, 2 deleted,",
+    ] {
+        assert!(cascade.stdout.contains(line), "{line:?}: {cascade:?}");
+    }
+    let orphan = live.hns("plan delete pd-top").await;
+    assert!(orphan.code == Some(1) && orphan.stdout.contains("has subnamespaces"), "{orphan:?}");
+    let there = steps.namespaces().get("pd-low").await.unwrap();
+    assert!(there.metadata.deletion_timestamp.is_none());
+}
+
+#[tokio::test]
+async fn a_configuration_is_planned_and_not_written() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("pk-top", ""), ("pk-low", "pk-top")]).await.unwrap();
+    for namespace in ["pk-top", "pk-low"] {
+        let create = ["create", "configmap", "pk-map", "-n", namespace, "--from-literal=a=b"];
+        live.cluster.kubectl().args(create).ok().await.unwrap();
+    }
+    let plan = live.hns("plan config set-resource configmaps --mode Propagate -o json").await.json();
+    assert_eq!(plan["verdict"]["outcome"], "allowed", "{plan:#}");
+    let warnings = plan["warnings"].to_string();
+    assert!(warnings.contains("configmaps were not configured so far"), "{warnings}");
+    let objects = plan["objects"].as_array().unwrap().iter();
+    let ours: BTreeSet<String> = objects
+        .filter(|it| it["name"] == "pk-map")
+        .map(|it| format!("{} {} from {}", it["action"], it["namespace"], it["source"]))
+        .collect();
+    assert_eq!(ours, BTreeSet::from(["\"overwrite\" \"pk-low\" from \"pk-top\"".to_owned()]));
+    let nonsense = live.hns("plan config set-resource nonsense --mode Propagate").await;
+    let words = "This would be refused (422 Invalid): spec.resources[";
+    assert!(nonsense.code == Some(1) && nonsense.stdout.contains(words), "{nonsense:?}");
+    let none = live.hns("plan config delete-type --resource nonsense").await;
+    assert!(none.stdout.contains("The configuration of nonsense would stay as it is\n"), "{none:?}");
+}
+
+/// Somebody with rights in one namespace alone gets what these show, and is told what is not known.
+#[tokio::test]
+async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("pr-top", ""), ("pr-n", "pr-top"), ("pr-other", "")]).await.unwrap();
+    steps.make_admin("pr-n", "pia").await.unwrap();
+    let plan = live.hns("plan set pr-n --root --as pia").await;
+    assert_eq!(plan.code, Some(1), "{plan:?}");
+    let words = "(401 Unauthorized): user \"pia\" is not authorized to change the parent of \"pr-n\"";
+    assert!(plan.stdout.contains(words), "{plan:?}");
+    assert!(
+        plan.stderr.contains("Note: you may not list namespaces and hierarchyconfigurations"),
+        "{plan:?}"
+    );
+    let other = live.hns("plan set pr-other --parent pr-n --as pia").await;
+    other.fails("Error reading namespace pr-other: ");
+    steps.make_admin("pr-top", "paul").await.unwrap();
+    let plan = live.hns("plan create pr-new -n pr-n --as paul -o json").await.json();
+    assert!(plan["notes"].as_array().is_some_and(|it| !it.is_empty()), "{plan:#}");
+}

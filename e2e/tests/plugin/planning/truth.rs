@@ -1,0 +1,235 @@
+//! What there is, looked at without the product's own eyes, and what has become of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, labels};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::ApiResource;
+use kube::{Client, Resource};
+use serde_json::Value;
+
+/// Objects that the control plane itself makes everywhere.
+const FOREIGN: [&str; 1] = ["kube-root-ca.crt"];
+
+/// An object of one of the kinds that are looked at.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Object {
+    uid: String,
+    from: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    content: Value,
+}
+
+/// By resource, namespace and name.
+type Place = (String, String, String);
+
+/// Everything that is looked at, of the namespaces of one organisation.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Truth {
+    /// Uid and labels.
+    pub(super) namespaces: BTreeMap<String, (String, BTreeMap<String, String>)>,
+    /// Namespace, type, reason, message.
+    conditions: BTreeSet<[String; 4]>,
+    /// Namespace and name.
+    pub(super) anchors: BTreeSet<(String, String)>,
+    objects: BTreeMap<Place, Object>,
+}
+
+/// What becomes of one state in another, or is foretold to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Effects {
+    /// Action and name.
+    pub(super) namespaces: BTreeSet<[String; 2]>,
+    /// Namespace, key, value before and after.
+    pub(super) labels: BTreeSet<(String, String, Option<String>, Option<String>)>,
+    /// Action, namespace, type, reason, message.
+    pub(super) conditions: BTreeSet<[String; 5]>,
+    /// Action, namespace, name.
+    pub(super) anchors: BTreeSet<[String; 3]>,
+    /// Action, resource, namespace, name, and whose copy it becomes.
+    pub(super) objects: BTreeSet<[String; 5]>,
+}
+
+fn resources() -> [(&'static str, ApiResource); 4] {
+    fn of<K: Resource<DynamicType = ()>>() -> ApiResource {
+        ApiResource::erase::<K>(&())
+    }
+    [
+        ("roles.rbac.authorization.k8s.io", of::<Role>()),
+        ("rolebindings.rbac.authorization.k8s.io", of::<RoleBinding>()),
+        ("configmaps", of::<ConfigMap>()),
+        ("secrets", of::<Secret>()),
+    ]
+}
+
+impl Truth {
+    /// Looks at all namespaces that begin so.
+    pub(super) async fn look(client: &Client, prefix: &str) -> Result<Self> {
+        let params = ListParams::default();
+        let is_ours = |name: &Option<String>| name.as_ref().is_some_and(|it| it.starts_with(prefix));
+        let mut truth = Self::default();
+        for namespace in Api::<Namespace>::all(client.clone()).list(&params).await?.items {
+            let metadata = namespace.metadata;
+            if is_ours(&metadata.name) {
+                let state = (metadata.uid.unwrap_or_default(), metadata.labels.unwrap_or_default());
+                truth.namespaces.insert(metadata.name.unwrap_or_default(), state);
+            }
+        }
+        for hierarchy in Api::<HierarchyConfiguration>::all(client.clone()).list(&params).await?.items {
+            let namespace = hierarchy.metadata.namespace.filter(|it| it.starts_with(prefix));
+            let shown = hierarchy.status.unwrap_or_default().conditions;
+            let shown = shown
+                .into_iter()
+                .filter_map(|it| Some([namespace.clone()?, it.type_, it.reason, it.message]));
+            truth.conditions.extend(shown);
+        }
+        for anchor in Api::<SubnamespaceAnchor>::all(client.clone()).list(&params).await?.items {
+            if is_ours(&anchor.metadata.namespace) {
+                let metadata = anchor.metadata;
+                truth
+                    .anchors
+                    .insert((metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()));
+            }
+        }
+        for (name, resource) in resources() {
+            for object in Api::<DynamicObject>::all_with(client.clone(), &resource).list(&params).await? {
+                let metadata = object.metadata;
+                let own = metadata.name.clone().unwrap_or_default();
+                if is_ours(&metadata.namespace) && !FOREIGN.contains(&&*own) {
+                    let from = metadata.labels.as_ref().and_then(|it| it.get(labels::INHERITED_FROM));
+                    let seen = Object {
+                        uid: metadata.uid.unwrap_or_default(),
+                        from: from.cloned(),
+                        labels: metadata.labels,
+                        annotations: metadata.annotations,
+                        content: object.data,
+                    };
+                    let place = (name.to_owned(), metadata.namespace.unwrap_or_default(), own);
+                    truth.objects.insert(place, seen);
+                }
+            }
+        }
+        Ok(truth)
+    }
+
+    /// The namespaces that others name as their parent, by tree labels.
+    pub(super) fn parents(&self) -> Vec<String> {
+        let labels = self.namespaces.values().flat_map(|(_, labels)| labels);
+        let nearest = labels.filter(|(_, depth)| *depth == "1");
+        let parents = nearest.filter_map(|(key, _)| labels::tree_label_namespace(key));
+        let there = parents.filter(|it| self.namespaces.contains_key(*it)).map(str::to_owned);
+        there.collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// What has become of it. Of what went with its namespace, only objects of kinds that are `known` to be looked after are
+    /// named.
+    pub(super) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
+        let mut effects = Effects::default();
+        for name in self.namespaces.keys().chain(after.namespaces.keys()) {
+            let uid = |truth: &Self| truth.namespaces.get(name).map(|it| it.0.clone());
+            let action = match (uid(self), uid(after)) {
+                (None, _) => "create",
+                (_, None) => "delete",
+                (before, after) if before != after => "recreate",
+                _ => continue,
+            };
+            effects.namespaces.insert([action.to_owned(), name.clone()]);
+        }
+        for (name, (_, labels)) in &after.namespaces {
+            let none = BTreeMap::new();
+            let before = self.namespaces.get(name).map_or(&none, |it| &it.1);
+            for key in labels.keys().chain(before.keys()) {
+                let (old, new) = (before.get(key), labels.get(key));
+                if old != new {
+                    effects.labels.insert((name.clone(), key.clone(), old.cloned(), new.cloned()));
+                }
+            }
+        }
+        let stays = |it: &&[String; 4]| after.namespaces.contains_key(&it[0]);
+        for (action, one, other) in [("comes", after, self), ("goes", self, after)] {
+            for [namespace, type_, reason, message] in
+                one.conditions.difference(&other.conditions).filter(stays).cloned()
+            {
+                effects.conditions.insert([action.to_owned(), namespace, type_, reason, message]);
+            }
+        }
+        for (action, one, other) in [("create", after, self), ("delete", self, after)] {
+            for (namespace, name) in one.anchors.difference(&other.anchors).cloned() {
+                effects.anchors.insert([action.to_owned(), namespace, name]);
+            }
+        }
+        for place in self.objects.keys().chain(after.objects.keys()) {
+            let (resource, namespace, name) = place.clone();
+            let gone = self.namespaces.contains_key(&namespace) && !after.namespaces.contains_key(&namespace);
+            let action = match (self.objects.get(place), after.objects.get(place)) {
+                (Some(_), None) if gone && !known.contains(&resource) => continue,
+                (None, _) => "create",
+                (_, None) => "delete",
+                (Some(before), Some(after)) if before == after => continue,
+                (Some(before), Some(_)) if before.from.is_none() => "overwrite",
+                _ => "update",
+            };
+            let from = after.objects.get(place).and_then(|it| it.from.clone()).unwrap_or_default();
+            effects.objects.insert([action.to_owned(), resource, namespace, name, from]);
+        }
+        effects
+    }
+
+    /// Fails unless what has become a copy holds what its source holds.
+    pub(super) fn holds(&self, effects: &Effects) {
+        for [action, resource, namespace, name, from] in effects.objects.iter().filter(|it| it[0] != "delete")
+        {
+            let at = |namespace: &String| {
+                &self.objects[&(resource.clone(), namespace.clone(), name.clone())].content
+            };
+            assert_eq!(at(namespace), at(from), "{action} {resource} {name} in {namespace}");
+        }
+    }
+}
+
+impl Effects {
+    /// What a plan says, as `-o json` prints it.
+    pub(super) fn foretold(plan: &Value) -> Self {
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let maybe = |value: &Value| value.as_str().map(str::to_owned);
+        let mut effects = Self::default();
+        for it in list(&plan["namespaces"]) {
+            let name = text(&it["name"]);
+            if it["action"] != "change" {
+                effects.namespaces.insert([text(&it["action"]), name.clone()]);
+            }
+            for pair in list(&it["labels"]) {
+                let values = (maybe(&pair["before"]), maybe(&pair["after"]));
+                effects.labels.insert((name.clone(), text(&pair["key"]), values.0, values.1));
+            }
+            for seen in list(&it["conditions"]) {
+                effects.conditions.insert([
+                    text(&seen["action"]),
+                    name.clone(),
+                    text(&seen["type"]),
+                    text(&seen["reason"]),
+                    text(&seen["message"]),
+                ]);
+            }
+        }
+        for it in list(&plan["anchors"]) {
+            effects.anchors.insert([text(&it["action"]), text(&it["namespace"]), text(&it["name"])]);
+        }
+        for it in list(&plan["objects"]).iter().filter(|it| !FOREIGN.iter().any(|name| it["name"] == *name)) {
+            let words = ["action", "resource", "namespace", "name", "source"];
+            effects.objects.insert(words.map(|word| text(&it[word])));
+        }
+        effects
+    }
+
+    /// How many there are of each.
+    pub(super) fn sizes(&self) -> [usize; 5] {
+        let Self { namespaces, labels, conditions, anchors, objects } = self;
+        [namespaces.len(), labels.len(), conditions.len(), anchors.len(), objects.len()]
+    }
+}
