@@ -33,6 +33,12 @@ fn object(uid: &str) -> ObjectFact {
     }
 }
 
+fn apply(forest: &mut Forest, facts: impl IntoIterator<Item = Fact>) {
+    for fact in facts {
+        forest.apply(fact);
+    }
+}
+
 const KIND: KindId = KindId(0);
 
 /// What is known, in a word each.
@@ -68,17 +74,17 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
             Fact::ObjectGone(KIND, name(), "o".into(), "o1".into()),
         ]
     };
-    told("1").into_iter().for_each(|fact| drop(forest.apply(fact)));
+    apply(&mut forest, told("1"));
     assert_eq!(known(&forest), ["n1", "h1", "a1", "o1"]);
-    gone().into_iter().for_each(|fact| drop(forest.apply(fact)));
+    apply(&mut forest, gone());
     for fact in told("1") {
         assert!(forest.apply(fact).is_empty());
     }
     assert_eq!(known(&forest), [""; 0]);
 
     // What has come in its place is not replaced by it either.
-    told("2").into_iter().for_each(|fact| drop(forest.apply(fact)));
-    told("1").into_iter().for_each(|fact| drop(forest.apply(fact)));
+    apply(&mut forest, told("2"));
+    apply(&mut forest, told("1"));
     assert_eq!(known(&forest), ["n2", "h2", "a2", "o2"]);
 
     // A complete list is what there is, also when storage was restored to an earlier state; what it leaves out has gone.
@@ -99,6 +105,6 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
     ] {
         forest.apply(fact);
     }
-    told("1").into_iter().for_each(|fact| drop(forest.apply(fact)));
+    apply(&mut forest, told("1"));
     assert_eq!(known(&forest), [""; 0]);
 }
