@@ -32,7 +32,7 @@ mod node {
         if let Some(sandbox) = Inside::current() {
             return inside(&sandbox).await.unwrap();
         }
-        let required = std::env::var_os("HNS_NODE").is_some_and(|value| value == "require");
+        let required = requirements::required();
         if let Err(reason) = requirements::check(required) {
             assert!(!required, "the node test cannot run here: {reason:#}");
             eprintln!("node: not run, because {reason:#}");

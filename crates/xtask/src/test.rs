@@ -7,6 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use hns_e2e::Programs;
+use hns_e2e::node::requirements;
+use hns_e2e::programs::NodePrograms;
 
 use crate::cargo::{cargo, has, root, step};
 use crate::generate;
@@ -31,9 +33,19 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<ExitCode> {
     step("building tests and binaries", || cargo(&["build", "--workspace", "--all-targets"]))?;
     step("unit and property tests", || cargo(&UNIT_TESTS))?;
     step("the control plane's programs", || Programs::find_or_build().map(drop))?;
+    step("the node's programs", node_programs)?;
     eprintln!("== tests on a real API server");
     cargo(&cluster_suites()?)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Those of the suite `node`, which says itself why it cannot run where it cannot.
+fn node_programs() -> anyhow::Result<()> {
+    if requirements::check(requirements::required()).is_ok() {
+        NodePrograms::find_or_build()?;
+        Programs::helm()?;
+    }
+    Ok(())
 }
 
 fn dependencies() -> anyhow::Result<()> {

@@ -50,11 +50,11 @@ impl Images {
         Ok(images)
     }
 
-    /// That no image is as large as a user would notice: an error names the one that is.
+    /// An error when an image has more than 15 MiB, which names it.
     pub fn check_sizes(&self) -> anyhow::Result<()> {
         for archive in &self.archives {
             let size = fs::metadata(archive)?.len();
-            eprintln!("hns: {} is {:.1} MiB", archive.display(), size as f64 / f64::from(1 << 20));
+            eprintln!("hns: image {} has {} KiB", archive.display(), size >> 10);
             anyhow::ensure!(size < LIMIT, "{} has {size} bytes, more than {LIMIT}", archive.display());
         }
         Ok(())

@@ -36,6 +36,11 @@ pub(super) const UNSHARE: [&str; 8] = [
     "--ipc",
 ];
 
+/// Whether a machine that cannot run a node is to be a failure: `HNS_NODE` is `require`.
+pub fn required() -> bool {
+    env::var_os("HNS_NODE").is_some_and(|value| value == "require")
+}
+
 /// Says in one sentence what this machine lacks; `install` has what Debian packages bring installed first.
 pub fn check(install: bool) -> anyhow::Result<()> {
     anyhow::ensure!(cfg!(target_os = "linux"), "a node runs on Linux only");

@@ -63,21 +63,26 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     let product = Product::install(cluster, Options::default()).await?;
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     let blocks = blocks(&std::fs::read_to_string(DOCUMENT)?)?;
+    let told = |what: &str| println!("{:5.1} s: {what}", began.elapsed().as_secs_f32());
+    told("hns runs");
     for block in &blocks {
         apply(cluster, block).await?;
     }
+    told(&format!("{} blocks are applied", blocks.len()));
     let steps = Steps::of(cluster.admin());
     for namespace in &TEAM[1..] {
         steps.labelled(&[namespace, "acme"]).await?;
     }
     arrived(cluster).await?;
+    told("everything is in every namespace");
     rights(cluster).await?;
+    told(&format!("{} rights are as the table says", RIGHTS.len()));
     copies_are_read_only(cluster).await?;
     pods_get_limits(cluster).await?;
+    told("copies are read-only, pods get limits, quotas count");
     network(cluster).await?;
     nobody_leaves(cluster, &steps).await?;
-    steps.namespaces().get("acme-prod").await?;
-    println!("{} blocks, {} rights, all promises: {:?}", blocks.len(), RIGHTS.len(), began.elapsed());
+    told("the tree label finds the team, and nobody leaves it");
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate())?;
     Ok(())
 }
