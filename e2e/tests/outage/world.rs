@@ -16,6 +16,9 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 /// what a busy machine needs to notice.
 pub(super) const SECONDS: Duration = Duration::from_secs(5);
 
+/// Nobody starts a controller again here that gives up because the API server was away for longer than a lease lasts.
+const PATIENT_LEADER: [&str; 2] = ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s"];
+
 /// The right to break things.
 pub(super) struct Turn {
     pub(super) product: &'static Product<'static>,
@@ -57,7 +60,9 @@ impl Turn {
         let proxies = [Proxy::start(self.cluster())?, Proxy::start(self.cluster())?];
         let behind = |proxy: &Proxy| Launch { server: Some(proxy.url()), ..Launch::default() };
         let webhook = self.product.launch(Component::Webhook, behind(&proxies[0])).await?;
-        let controller = self.product.launch(Component::Controller, behind(&proxies[1])).await?;
+        let args = PATIENT_LEADER.map(str::to_owned).into();
+        let controller = Launch { args, ..behind(&proxies[1]) };
+        let controller = self.product.launch(Component::Controller, controller).await?;
         Ok(Both { webhook, controller, proxies })
     }
 
