@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 pub(super) const SECONDS: Duration = Duration::from_secs(5);
 
 /// Nobody starts a controller again here that gives up because the API server was away for longer than a lease lasts.
-const PATIENT_LEADER: [&str; 2] = ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s"];
+const PATIENT_LEADER: [&str; 2] = ["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
 
 /// The right to break things.
 pub(super) struct Turn {
