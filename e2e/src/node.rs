@@ -119,10 +119,10 @@ impl<'c> Node<'c> {
     /// The last lines of every log of the node.
     pub fn logs(&self) -> String {
         let logs = self.processes.iter();
-        logs.map(|process| {
+        let last_lines = |process: &Process| {
             format!("last lines of {}:\n{}\n", process.spec().name, process.log_tail(LOG_LINES))
-        })
-        .collect()
+        };
+        logs.map(last_lines).collect::<Vec<_>>().concat()
     }
 }
 

@@ -17,12 +17,12 @@ fn filled() -> Value {
     let lines = lines.lines().map(|line| match line.trim().strip_prefix("{{addURIAndSha \"") {
         None => line.to_owned(),
         Some(rest) => {
-            let (uri, rest) = rest.split_once('"').unwrap();
+            let (uri, rest) = rest.split_once('"').expect("a quoted address");
             assert_eq!(rest, " .TagName | indent 4}}", "{line}");
             format!("    uri: {uri}\n    sha256: {}", "0".repeat(64))
         }
     });
-    serde_saphyr::from_str(&lines.collect::<Vec<_>>().join("\n")).unwrap()
+    serde_saphyr::from_str(&lines.collect::<Vec<_>>().join("\n")).expect("a manifest in YAML")
 }
 
 #[test]

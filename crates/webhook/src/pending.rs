@@ -145,15 +145,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_comes_and_goes_again_is_over_and_so_is_what_was_deleted() {
         let (pending, mut forest) = (Pending::default(), forest());
-        let version =
-            |resource_version: &str| Version { uid: "1".into(), resource_version: resource_version.into() };
-        let shown = |forest: &mut Forest| {
-            let hierarchy = HierarchyFact { version: version("1"), ..HierarchyFact::default() };
+        let version = |uid: &str| Version { uid: uid.into(), resource_version: "1".into() };
+        let shown = |forest: &mut Forest, uid: &str| {
+            let hierarchy = HierarchyFact { version: version(uid), ..HierarchyFact::default() };
             forest.apply(Fact::Hierarchy("a".into(), hierarchy));
             pending.settle(forest);
         };
-        let gone = |forest: &mut Forest| {
-            forest.apply(Fact::HierarchyGone("a".into(), "1".into()));
+        let gone = |forest: &mut Forest, uid: &str| {
+            forest.apply(Fact::HierarchyGone("a".into(), uid.into()));
             pending.settle(forest);
         };
         assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), false), Ok(()), "it is created");
@@ -163,18 +162,18 @@ mod tests {
             Err(Held::Crossing),
             "and not seen yet"
         );
-        shown(&mut forest);
-        gone(&mut forest);
+        shown(&mut forest, "1");
+        gone(&mut forest, "1");
         assert_eq!(admit(&pending, &forest, adoption("a", &["b"]), false), Ok(()), "it is created again");
-        shown(&mut forest);
-        let deletion = Adoption { over: Some(version("1")), ..adoption("a", &["b"]) };
+        shown(&mut forest, "2");
+        let deletion = Adoption { over: Some(version("2")), ..adoption("a", &["b"]) };
         assert_eq!(admit(&pending, &forest, deletion, false), Ok(()), "it is deleted");
         assert_eq!(
             admit(&pending, &forest, adoption("a", &["c"]), false),
             Err(Held::Crossing),
             "and still seen"
         );
-        gone(&mut forest);
+        gone(&mut forest, "2");
         assert_eq!(admit(&pending, &forest, adoption("a", &["c"]), false), Ok(()), "and created once more");
     }
 

@@ -129,13 +129,10 @@ fn cgroup(directory: &Path) -> &str {
 
 /// What the first process in a sandbox does: makes its place, runs its arguments, and takes in orphans until they end.
 fn script() -> String {
-    let kernel: String = KERNEL
-        .iter()
-        .enumerate()
-        .map(|(index, (name, value))| {
-            format!("echo {value} >/run/kernel-{index}; mount --bind /run/kernel-{index} /proc/sys/{name}\n")
-        })
-        .collect();
+    let setting = |(index, (name, value)): (usize, &(&str, u32))| {
+        format!("echo {value} >/run/kernel-{index}; mount --bind /run/kernel-{index} /proc/sys/{name}\n")
+    };
+    let kernel = KERNEL.iter().enumerate().map(setting).collect::<Vec<_>>().concat();
     format!(
         "set -e
 ip link set lo up

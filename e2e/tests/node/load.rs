@@ -97,7 +97,7 @@ async fn work(worker: usize, client: &Client, shared: &Shared) {
     let mut number = 0;
     while !shared.ending.load(Ordering::Relaxed) {
         // In turns what is allowed and what is not: an answer without the webhook could not tell them apart.
-        let outcome = if (worker + number) % 2 == 0 {
+        let outcome = if (worker + number).is_multiple_of(2) {
             allowed(client, &format!("load-{worker}-{number}")).await
         } else {
             refused(client).await

@@ -14,7 +14,7 @@ use hns_e2e::{Cluster, Dice, Options, Product, Steps, eventually};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
@@ -127,7 +127,7 @@ impl World {
         let names: Vec<String> = self
             .admin
             .namespaces()
-            .list(&Default::default())
+            .list(&ListParams::default())
             .await?
             .items
             .into_iter()

@@ -131,6 +131,23 @@ async fn given_back(objects: &Objects) -> Result<bool, String> {
     }))
 }
 
+/// Waits until the controller writes nothing more: what it has put right it then gives back to whoever applies the manifests,
+/// by one more write to each.
+async fn quiet(objects: &Objects, since: Mark) -> Vec<String> {
+    let calm = Duration::from_secs(2);
+    eventually("the controller has done all it had to", PATIENCE, async || {
+        let before = objects.written(since).len();
+        let unchanged = async || match objects.written(since).len() {
+            now if now == before => Ok(()),
+            now => Err(format!("{now} writes")),
+        };
+        stays("nothing more is written", calm, unchanged).await.map_err(|error| error.to_string())
+    })
+    .await
+    .unwrap();
+    objects.written(since).iter().map(|it| format!("{} {}", it.verb, it.resource)).collect()
+}
+
 #[tokio::test]
 async fn what_is_changed_is_put_back_and_what_is_not_ours_is_left_alone() {
     let objects = turn().await;
@@ -248,6 +265,7 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
     let flags = ["--excluded-namespace=kept-out"];
     let running = controller(&objects, &flags).await;
     knows_the_flags(&objects).await;
+    quiet(&objects, objects.product.cluster().audit().mark().unwrap()).await;
     running.terminate().await.unwrap();
     let creator = "initial-admin";
     let anchors = "subnamespaceanchors.hnc.x-k8s.io";
@@ -269,8 +287,7 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
             },
         )
         .await;
-    let written: Vec<String> =
-        objects.written(mark).iter().map(|it| format!("{} {}", it.verb, it.resource)).collect();
+    let written = quiet(&objects, mark).await;
     let mut expected = vec!["update validatingwebhookconfigurations".to_owned()];
     expected.extend(["delete validatingadmissionpolicybindings"; 5].map(str::to_owned));
     expected.extend(["delete validatingadmissionpolicies"; 5].map(str::to_owned));
@@ -284,8 +301,7 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
             Ok(!decides_by(&objects.entry(VALIDATING, anchors).await?).contains(creator))
         })
         .await;
-    let written: Vec<String> =
-        objects.written(mark).iter().map(|it| format!("{} {}", it.verb, it.resource)).collect();
+    let written = quiet(&objects, mark).await;
     let mut expected = vec!["create validatingadmissionpolicies".to_owned(); 5];
     expected.extend(["create validatingadmissionpolicybindings"; 5].map(str::to_owned));
     expected.push("update validatingwebhookconfigurations".to_owned());

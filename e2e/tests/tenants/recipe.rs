@@ -16,8 +16,11 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tenants.md"
 const TEAM: [&str; 3] = ["acme", "acme-dev", "acme-prod"];
 const PIPELINE: &str = "system:serviceaccount:acme:pipeline";
 
-/// Who, with which group, what (verb, resource, API group), where, and whether it is allowed: the table at the end of the document.
-const RIGHTS: [(&str, &str, [&str; 3], &[&str], bool); 20] = [
+/// A row of the table at the end of the document: who, with which group, what (verb, resource, API group), where, and whether it is
+/// allowed.
+type Right = (&'static str, &'static str, [&'static str; 3], &'static [&'static str], bool);
+
+const RIGHTS: [Right; 20] = [
     ("alice", "acme-admins", ["create", "deployments", "apps"], &TEAM, true),
     ("alice", "acme-admins", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, true),
     ("alice", "acme-admins", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),

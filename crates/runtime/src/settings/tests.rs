@@ -67,6 +67,8 @@ fn what_both_must_have_in_common_is_all_that_the_digest_is_of() {
         "--unpropagated-label=a",
         "--unpropagated-annotation=a",
         "--propagate-tracking-metadata",
+        "--enable-internal-cert-management",
+        "--cert-secret-name=other",
     ] {
         let digest = webhook(other).common.digest();
         assert!(!seen.contains(&digest), "{other} changes nothing");

@@ -1,7 +1,7 @@
 //! Changes, as words for `plan` and as the requests of whoever makes them.
 
 use anyhow::{Result, bail};
-use hns_api::{HNCConfiguration, names};
+use hns_api::{HNCConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchorSpec, names};
 use hns_e2e::{Dice, Steps};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -96,7 +96,7 @@ impl Deed {
                 return set(steps, name, parent.as_deref(), *allow, &post).await;
             }
             Self::Create { parent, child } => {
-                let anchor = hns_api::SubnamespaceAnchor::new(child, Default::default());
+                let anchor = hns_api::SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
                 steps.anchors(parent).create(&post, &anchor).await.map(drop)
             }
             Self::Delete { name } => match truth.anchors.iter().find(|(_, it)| it == name) {
@@ -143,8 +143,9 @@ async fn set(
         Err(error) => return refused(Err(error)),
     };
     let exists = known.is_some();
-    let mut object =
-        known.unwrap_or_else(|| hns_api::HierarchyConfiguration::new("hierarchy", Default::default()));
+    let mut object = known.unwrap_or_else(|| {
+        hns_api::HierarchyConfiguration::new("hierarchy", HierarchyConfigurationSpec::default())
+    });
     let before = object.spec.clone();
     object.spec.parent = parent.map(str::to_owned);
     object.spec.allow_cascading_deletion = Some(allow);

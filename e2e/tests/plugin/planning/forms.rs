@@ -7,7 +7,7 @@ use super::super::world::{Output, live};
 /// Without what others' tests have under way.
 fn text(output: &Output) -> String {
     let lines = output.stdout.lines().filter(|line| !line.starts_with("Beside that, the controller has"));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[tokio::test]

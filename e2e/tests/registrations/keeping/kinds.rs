@@ -7,7 +7,7 @@ use hns_e2e::{Mark, stays};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::{Objects, VALIDATING, controller, knows_the_flags, leads_again, turn};
+use super::{Objects, VALIDATING, controller, knows_the_flags, leads_again, quiet, turn};
 
 /// Group, or nothing for core, and plural, as [`kinds_of`] shows them.
 const ENFORCED: [&str; 2] = ["rbac.authorization.k8s.io/rolebindings", "rbac.authorization.k8s.io/roles"];
@@ -20,6 +20,7 @@ async fn kinds_follow_the_configuration_and_nothing_else_is_touched() {
     let mut running = controller(&objects, &flags).await;
     knows_the_flags(&objects).await;
     until_kinds_are(&objects, &ENFORCED).await;
+    quiet(&objects, objects.product.cluster().audit().mark().unwrap()).await;
     let before = objects.get(VALIDATING).await.unwrap();
 
     let mark = objects.product.cluster().audit().mark().unwrap();
