@@ -12,6 +12,8 @@ use anyhow::Context;
 /// The image that containerd makes a pod's sandbox of.
 pub(super) const PAUSE: &str = "hns.invalid/pause:1";
 
+/// As the Dockerfiles say: static, and with packed relocations.
+const RUSTFLAGS: &str = "-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs";
 const PROGRAMS: [&str; 2] = ["hns-webhook", "hns-controller"];
 /// What an image may have at most, in bytes.
 const LIMIT: u64 = 15 << 20;
@@ -124,7 +126,7 @@ fn compile(checkout: &Path, target: &Path, triple: &str) -> anyhow::Result<()> {
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--quiet", "--target", triple]).arg("--target-dir").arg(target);
     cargo.args(PROGRAMS.iter().flat_map(|name| ["--package", *name]));
-    run(cargo.env("RUSTFLAGS", "-C target-feature=+crt-static").current_dir(checkout))
+    run(cargo.env("RUSTFLAGS", RUSTFLAGS).current_dir(checkout))
 }
 
 /// Cargo's, which the running executable is in (`debug/deps`).

@@ -5,12 +5,14 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use hns_e2e::{eventually, steps::PATIENCE as SOON};
 
+use super::load;
 use super::world::{NAMESPACE, PATIENCE, WEBHOOK, World, reference};
 
-/// Replaces the pods instead of keeping the old ones until new ones are ready, and there is no such image.
+/// Replaces the pods instead of keeping the old ones until new ones are ready, and there is no such image (nor a registry, which is
+/// noticed at once).
 const BREAK: &str = r#"{"spec": {
   "strategy": {"type": "Recreate", "rollingUpdate": null},
-  "template": {"spec": {"containers": [{"name": "webhook", "image": "registry.invalid/nothing:0"}]}}}}"#;
+  "template": {"spec": {"containers": [{"name": "webhook", "image": "127.0.0.1:1/nothing:0"}]}}}}"#;
 
 pub(crate) async fn nobody_is_locked_out(world: &World<'_>) -> Result<String> {
     let patch = ["patch", WEBHOOK, "--namespace", NAMESPACE, "--patch", BREAK];
@@ -18,12 +20,14 @@ pub(crate) async fn nobody_is_locked_out(world: &World<'_>) -> Result<String> {
     let delete =
         ["delete", "pods", "--namespace", NAMESPACE, "--selector=control-plane=webhook", "--wait=false"];
     world.kubectl(delete).ok().await?;
-    eventually("nothing is behind the Service", PATIENCE, async || {
-        let endpoints = world.endpoints().await.map_err(|error| error.to_string())?;
-        if endpoints.is_empty() { Ok(()) } else { Err(format!("{endpoints:?}")) }
+    let steps = world.steps();
+    // While they end, pods go on answering.
+    eventually("no webhook answers", PATIENCE, async || match load::allowed(&steps.client, "nobody").await {
+        Err(error) if format!("{error:#}").contains("failed calling webhook") => Ok(()),
+        other => Err(format!("{other:?}")),
     })
     .await?;
-    let steps = world.steps();
+    ensure!(world.endpoints().await?.is_empty(), "something is behind the Service");
 
     // What needs a verdict has to wait for one.
     let moved = steps.set_parent("load", "acme").await;

@@ -4,8 +4,12 @@ use anyhow::{Result, ensure};
 
 use super::world::{RELEASE, World};
 
+const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/crds.yaml");
+
 pub(crate) async fn what_is_left(world: &World<'_>) -> Result<String> {
     let steps = world.steps();
+    // The order of the README: the controller lets go of its finalizers while it is still there.
+    world.kubectl(["delete", "--timeout=60s", "-f", DEFINITIONS]).ok().await?;
     world.helm(["uninstall", RELEASE, "--wait", "--timeout=90s"]).ok().await?;
     for namespace in ["acme", "acme-prod", "acme-dev"] {
         let kept = steps.namespaces().get(namespace).await?;
