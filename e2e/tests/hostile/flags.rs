@@ -84,10 +84,10 @@ fn right_values_in_gos_spellings_are_understood() -> Result<()> {
             let last = said.lines().last().unwrap_or_default();
             ensure!(last.contains("no/such/kubeconfig"), "{binary} {args:?}: {last}");
         }
-        let ignored = run(binary, &[NOWHERE, "--enable-internal-cert-management", "-max-reconciles=10"])?;
+        let ignored = run(binary, &[NOWHERE, "--cert-restart-on-secret-refresh", "-max-reconciles=10"])?;
         let said = String::from_utf8(ignored.stderr)?;
         let about = said.lines().filter(|line| line.contains("max-reconciles")).collect::<Vec<_>>();
-        ensure!(about.len() == 1 && about[0].contains("enable-internal-cert-management"), "{said}");
+        ensure!(about.len() == 1 && about[0].contains("cert-restart-on-secret-refresh"), "{said}");
         println!("{binary}: {}", about[0]);
     }
     Ok(())
