@@ -98,7 +98,7 @@ async fn work(worker: usize, client: &Client, shared: &Shared) {
     while !shared.ending.load(Ordering::Relaxed) {
         // In turns what is allowed and what is not: an answer without the webhook could not tell them apart.
         let outcome = if (worker + number).is_multiple_of(2) {
-            allowed(client, &format!("load-{worker}-{number}")).await
+            allowed(client, NAMESPACE, &format!("load-{worker}-{number}")).await
         } else {
             refused(client).await
         };
@@ -113,9 +113,9 @@ fn dry_run() -> PostParams {
     PostParams { dry_run: true, ..PostParams::default() }
 }
 
-/// Asks for a subnamespace, which is allowed.
-pub(crate) async fn allowed(client: &Client, name: &str) -> Result<()> {
-    let anchors: Api<SubnamespaceAnchor> = Api::namespaced(client.clone(), NAMESPACE);
+/// Asks for a subnamespace, which is allowed. A dry run.
+pub(crate) async fn allowed(client: &Client, namespace: &str, name: &str) -> Result<()> {
+    let anchors: Api<SubnamespaceAnchor> = Api::namespaced(client.clone(), namespace);
     let anchor = SubnamespaceAnchor::new(name, SubnamespaceAnchorSpec::default());
     anchors.create(&dry_run(), &anchor).await.context("an anchor, which is allowed").map(drop)
 }

@@ -22,9 +22,11 @@ pub(crate) async fn nobody_is_locked_out(world: &World<'_>) -> Result<String> {
     world.kubectl(delete).ok().await?;
     let steps = world.steps();
     // While they end, pods go on answering.
-    eventually("no webhook answers", PATIENCE, async || match load::allowed(&steps.client, "nobody").await {
-        Err(error) if format!("{error:#}").contains("failed calling webhook") => Ok(()),
-        other => Err(format!("{other:?}")),
+    eventually("no webhook answers", PATIENCE, async || {
+        match load::allowed(&steps.client, load::NAMESPACE, "nobody").await {
+            Err(error) if format!("{error:#}").contains("failed calling webhook") => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
     })
     .await?;
     ensure!(world.endpoints().await?.is_empty(), "something is behind the Service");

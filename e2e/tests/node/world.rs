@@ -13,6 +13,8 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::Api;
 use kube::api::ListParams;
 
+use super::load;
+
 pub(crate) const NAMESPACE: &str = "hnc-system";
 pub(crate) const RELEASE: &str = "hns";
 pub(crate) const WEBHOOK: &str = "deployment/hnc-webhook";
@@ -21,7 +23,7 @@ pub(crate) const CONTROLLER: &str = "deployment/hnc-controller-manager";
 const REGISTRATION: &str = "hnc-validating-webhook-configuration";
 const SERVICE: &str = "hnc-webhook-service";
 
-/// From `helm install` until every pod is ready.
+/// From `helm install` until every pod is ready and the webhook is asked.
 const INSTALLED: Duration = Duration::from_secs(30);
 /// How long anything may take that is not measured.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -72,6 +74,12 @@ impl<'c> World<'c> {
         let began = Instant::now();
         self.helm(["install", RELEASE, &chart(), "--create-namespace"]).ok().await?;
         let pods = self.all_ready().await?;
+        // The node may learn of the last pod a moment later.
+        eventually("the webhook is asked", PATIENCE, async || {
+            let asked = load::allowed(&self.cluster.admin(), "default", "anybody").await;
+            asked.map_err(|error| format!("{error:#}"))
+        })
+        .await?;
         let took = began.elapsed();
         ensure!(took < INSTALLED, "all pods were ready after {took:?} only");
         let took = took.as_secs_f32();
