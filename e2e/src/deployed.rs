@@ -6,24 +6,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::Context;
 use hns_api::names;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Service, ServiceAccount};
+use k8s_openapi::api::core::v1::Service;
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::cluster::{Cluster, kubeconfig};
 use crate::ports;
-use crate::process::ProcessSpec;
-use crate::product::{Component, Replica, binary, credential};
-
-const TOKEN_SECONDS: i64 = 3600;
-const GRACE: Duration = Duration::from_secs(15);
+use crate::product::{self, Component, Replica};
 
 /// The product as its Deployments in one namespace say.
 #[derive(Debug)]
@@ -118,7 +111,7 @@ impl<'c> Deployed<'c> {
         self.started += 1;
         let pod_name = format!("{}-{}", component.name(), self.started);
         let kubeconfig = self.directory.join(format!("{pod_name}.kubeconfig"));
-        let token = self.token(component.name()).await?;
+        let token = product::token(self.cluster, &self.namespace, component).await?;
         let ca = self.cluster.ca_file();
         kubeconfig::write(&kubeconfig, &self.cluster.url(), Some(&ca), &json!({ "token": token }))?;
         let [metrics_port, health_port] = ports::free()?;
@@ -133,26 +126,7 @@ impl<'c> Deployed<'c> {
         ]);
         let log = self.directory.join(format!("{pod_name}.log"));
         fs::write(&log, format!("{args:?}\n"))?;
-        let spec = ProcessSpec {
-            log,
-            name: pod_name.clone(),
-            program: binary(component)?,
-            args: args.into_iter().map(Into::into).collect(),
-            env: vec![("POD_NAME".into(), pod_name.into()), ("RUST_BACKTRACE".into(), "1".into())],
-            directory: self.cluster.dir().to_owned(),
-            grace: GRACE,
-        };
-        Replica::start(spec, [self.port, metrics_port, health_port], credential(&token)?)
-    }
-
-    async fn token(&self, account: &str) -> anyhow::Result<String> {
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.admin(), &self.namespace);
-        let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
-            ..TokenRequest::default()
-        };
-        let answer = accounts.create_token_request(account, &PostParams::default(), &request).await;
-        let answer = answer.with_context(|| format!("asking for a token of {}/{account}", self.namespace))?;
-        Ok(answer.status.context("a token request without a token")?.token)
+        let ports = [self.port, metrics_port, health_port];
+        product::start(self.cluster, component, (pod_name, log), args, ports, &token)
     }
 }

@@ -216,7 +216,7 @@ impl<'c> Product<'c> {
         let pod_name = launch.pod_name.clone();
         let pod_name = pod_name.unwrap_or_else(|| format!("{}-{number}", component.name()));
         let kubeconfig = self.directory.join(format!("{pod_name}.{number}.kubeconfig"));
-        let token = self.token(component).await?;
+        let token = token(self.cluster, NAMESPACE, component).await?;
         self.write_kubeconfig(&kubeconfig, &token, launch.server.as_deref())?;
 
         let [metrics_port, health_port, own_port] = ports::free()?;
@@ -245,32 +245,15 @@ impl<'c> Product<'c> {
             Component::Controller => &self.options.controller_args,
         });
         args.extend(launch.args);
-        let spec = ProcessSpec {
-            log: self.directory.join(format!("{pod_name}.log")),
-            name: pod_name.clone(),
-            program: binary(component)?,
-            args: args.into_iter().map(Into::into).collect(),
-            env: vec![("POD_NAME".into(), pod_name.into()), ("RUST_BACKTRACE".into(), "1".into())],
-            // The cluster's, whose removal waits for every process in it.
-            directory: self.cluster.dir().to_owned(),
-            grace: GRACE,
-        };
-        Replica::start(spec, [webhook_port, metrics_port, health_port], credential(&token)?)
-    }
-
-    /// A new token of the component's service account.
-    async fn token(&self, component: Component) -> anyhow::Result<String> {
-        let accounts: Api<ServiceAccount> = Api::namespaced(self.cluster.admin(), NAMESPACE);
-        let request = TokenRequest {
-            spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
-            ..TokenRequest::default()
-        };
-        let name = component.name();
-        let answer = accounts
-            .create_token_request(name, &PostParams::default(), &request)
-            .await
-            .with_context(|| format!("asking for a token of the service account {NAMESPACE}/{name}"))?;
-        Ok(answer.status.context("a token request without a token")?.token)
+        let log = self.directory.join(format!("{pod_name}.log"));
+        start(
+            self.cluster,
+            component,
+            (pod_name, log),
+            args,
+            [webhook_port, metrics_port, health_port],
+            &token,
+        )
     }
 
     fn write_kubeconfig(&self, path: &Path, token: &str, server: Option<&str>) -> anyhow::Result<()> {
@@ -282,8 +265,49 @@ impl<'c> Product<'c> {
     }
 }
 
+/// Starts a pod's program with this token; the ports are those of admission, metrics and health that `args` name.
+pub(crate) fn start(
+    cluster: &Cluster,
+    component: Component,
+    (pod_name, log): (String, PathBuf),
+    args: Vec<String>,
+    ports: [u16; 3],
+    token: &str,
+) -> anyhow::Result<Replica> {
+    let spec = ProcessSpec {
+        log,
+        name: pod_name.clone(),
+        program: binary(component)?,
+        args: args.into_iter().map(Into::into).collect(),
+        env: vec![("POD_NAME".into(), pod_name.into()), ("RUST_BACKTRACE".into(), "1".into())],
+        // The cluster's, whose removal waits for every process in it.
+        directory: cluster.dir().to_owned(),
+        grace: GRACE,
+    };
+    Replica::start(spec, ports, credential(token)?)
+}
+
+/// A new token of the component's service account in this namespace.
+pub(crate) async fn token(
+    cluster: &Cluster,
+    namespace: &str,
+    component: Component,
+) -> anyhow::Result<String> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(cluster.admin(), namespace);
+    let request = TokenRequest {
+        spec: TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() },
+        ..TokenRequest::default()
+    };
+    let name = component.name();
+    let answer = accounts
+        .create_token_request(name, &PostParams::default(), &request)
+        .await
+        .with_context(|| format!("asking for a token of the service account {namespace}/{name}"))?;
+    Ok(answer.status.context("a token request without a token")?.token)
+}
+
 /// How the audit log names a token: by the identity that the token itself carries.
-pub(crate) fn credential(token: &str) -> anyhow::Result<String> {
+fn credential(token: &str) -> anyhow::Result<String> {
     let payload = token.split('.').nth(1).context("a token without a payload")?;
     // From the alphabet of tokens to that of every other base64.
     let mut payload = payload.replace('-', "+").replace('_', "/");
@@ -295,7 +319,7 @@ pub(crate) fn credential(token: &str) -> anyhow::Result<String> {
 }
 
 /// The binary beside the running executable, as cargo puts them in one target directory.
-pub(crate) fn binary(component: Component) -> anyhow::Result<PathBuf> {
+fn binary(component: Component) -> anyhow::Result<PathBuf> {
     let name = component.name();
     guard::beside(name)?.with_context(|| {
         format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")
