@@ -45,7 +45,7 @@ impl Forest {
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
         let node = self.tree.node(child);
         let parent = self.tree.id(node.namespace.as_ref()?.subnamespace_of()?)?;
-        self.tree.node(parent).anchors.get(&node.name)
+        self.tree.node(parent).anchors().get(self.tree.name(child))
     }
 }
 

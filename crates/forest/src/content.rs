@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value, json};
@@ -57,14 +58,14 @@ impl Canonical {
         self.labels.hash(&mut hasher);
         self.annotations.hash(&mut hasher);
         hash_fields(&self.body, &mut hasher);
-        Digest(hasher.finish())
+        Digest::of(&hasher)
     }
 
     /// The same for the further top-level fields alone: what a Role allows, whom a `RoleBinding` binds to which role.
     pub fn body_digest(&self) -> Digest {
         let mut hasher = hasher();
         hash_fields(&self.body, &mut hasher);
-        Digest(hasher.finish())
+        Digest::of(&hasher)
     }
 
     /// The copy's manifest in `namespace`, inherited from `source`. With `version`, it replaces exactly that state.
@@ -96,7 +97,13 @@ impl Canonical {
 
 /// A fingerprint of a [`Canonical`]; see [`Canonical::digest`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Digest(u64);
+pub struct Digest(NonZeroU64);
+
+impl Digest {
+    fn of(hasher: &impl Hasher) -> Self {
+        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
+    }
+}
 
 fn hasher() -> impl Hasher {
     static KEY: OnceLock<RandomState> = OnceLock::new();

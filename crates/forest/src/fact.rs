@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::content::{Canonical, Digest};
 use crate::exceptions::{Exceptions, Unparsable};
-use crate::{Condition, KindId, KindSettings, Name, ObjectKey, Stream};
+use crate::{Condition, KindId, KindSettings, Labels, Name, ObjectKey, Stream};
 
 /// Which state of which object was observed; the precondition of every later write to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,33 +31,6 @@ impl Version {
     /// leaves the state as it was, and must not be a reason to look again.
     pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
         self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
-    }
-}
-
-/// Labels or annotations, sorted by key, in as little memory as they fit.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Labels(Box<[(Box<str>, Box<str>)]>);
-
-impl Labels {
-    /// The value of `key`.
-    pub fn get(&self, key: &str) -> Option<&str> {
-        let at = self.0.binary_search_by(|(k, _)| (**k).cmp(key)).ok()?;
-        Some(&self.0[at].1)
-    }
-
-    /// All pairs, ordered by key.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(key, value)| (&**key, &**value))
-    }
-}
-
-impl<K: Into<Box<str>>, V: Into<Box<str>>> FromIterator<(K, V)> for Labels {
-    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
-        let mut pairs: Vec<(Box<str>, Box<str>)> =
-            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        pairs.sort_unstable();
-        pairs.dedup_by(|later, earlier| later.0 == earlier.0);
-        Self(pairs.into_boxed_slice())
     }
 }
 

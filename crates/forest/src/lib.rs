@@ -27,6 +27,7 @@ pub mod exclusion;
 mod fact;
 pub mod keys;
 mod kind;
+mod labels;
 mod object;
 mod patterns;
 mod settings;
@@ -35,6 +36,7 @@ mod stream;
 mod survey;
 mod tracking;
 mod tree;
+mod version;
 
 pub mod plan;
 pub mod preview;
@@ -46,10 +48,10 @@ pub use change::{Change, ObjectScope, Scope};
 pub use condition::{Condition, Reason};
 pub use content::{Canonical, Digest};
 pub use fact::{
-    AnchorFact, Content, Definition, Fact, HierarchyFact, HierarchyStatus, Labels, NamespaceFact, ObjectFact,
-    Version,
+    AnchorFact, Content, Definition, Fact, HierarchyFact, HierarchyStatus, NamespaceFact, ObjectFact, Version,
 };
 pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
+pub use labels::Labels;
 pub use object::Counts;
 pub use patterns::Patterns;
 pub use settings::{Identity, Settings, Unmanaged};

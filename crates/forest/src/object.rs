@@ -3,16 +3,19 @@
 //! Sources are kept with their content where something below may take copies; everything else is remembered as a digest. Never decides
 //! where an object belongs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use crate::exceptions::{Exceptions, Unparsable, Withheld};
 use crate::tree::Id;
+use crate::version::CompactVersion;
 use crate::{Content, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
 
 /// An object that was not propagated.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    pub(crate) version: Version,
+    pub(crate) version: CompactVersion,
     /// Why it does not propagate, whatever the hierarchy says.
     pub(crate) excluded: Option<Box<str>>,
     /// What its annotations ask for.
@@ -96,10 +99,10 @@ fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(),
 /// An object with the label `hnc.x-k8s.io/inherited-from`.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
-    pub(crate) version: Version,
+    pub(crate) version: CompactVersion,
     pub(crate) inherited_from: Name,
-    /// Its digests; `None` from metadata-only streams.
-    pub(crate) content: Option<Content>,
+    /// Those of all its content and of its body; `None` from metadata-only streams.
+    pub(crate) digests: Option<(Digest, Digest)>,
     /// The digest of what the API server was given when it made this of it.
     pub(crate) accepted: Option<Digest>,
     pub(crate) terminating: bool,
@@ -109,14 +112,38 @@ impl Copy {
     /// Whether this is what writing that source gives.
     pub(crate) fn is_of(&self, namespace: &Name, source: &Source) -> bool {
         let wanted = source.content.as_ref().map(|content| content.digest);
-        let is_same = self.content.as_ref().map(|content| content.digest) == wanted;
+        let is_same = self.digest() == wanted;
         self.inherited_from == *namespace && (is_same || (wanted.is_some() && self.accepted == wanted))
+    }
+
+    /// That of all its content.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digests.map(|(all, _)| all)
     }
 }
 
+/// How much of an object's content is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    Metadata,
+    Digests,
+    Whole,
+}
+
+impl Held {
+    pub(crate) fn of(content: Option<&Content>) -> Self {
+        match content {
+            None => Self::Metadata,
+            Some(Content { canonical: None, .. }) => Self::Digests,
+            Some(_) => Self::Whole,
+        }
+    }
+}
+
+/// Most objects are copies, so a source does not make room for itself in each of them.
 #[derive(Debug, Clone)]
 pub(crate) enum Object {
-    Source(Source),
+    Source(Box<Source>),
     Copy(Copy),
 }
 
@@ -124,35 +151,49 @@ impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
         let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, .. } = fact;
         if let Some(inherited_from) = inherited_from {
-            let content = content.map(Content::digests);
-            Self::Copy(Copy { version, inherited_from, content, accepted: None, terminating })
+            let digests = content.map(|content| (content.digest, content.body));
+            Self::Copy(Copy { version: version.into(), inherited_from, digests, accepted: None, terminating })
         } else {
-            Self::Source(Source { version, excluded, exceptions, content, terminating })
+            let version = version.into();
+            Self::Source(Box::new(Source { version, excluded, exceptions, content, terminating }))
         }
     }
 
-    pub(crate) fn version(&self) -> &Version {
+    pub(crate) fn version(&self) -> &CompactVersion {
         match self {
             Self::Source(source) => &source.version,
             Self::Copy(copy) => &copy.version,
         }
     }
 
-    fn content(&self) -> Option<&Content> {
+    /// The digests of all its content and of its body; `None` from metadata-only streams.
+    pub(crate) fn digests(&self) -> Option<(Digest, Digest)> {
         match self {
-            Self::Source(source) => source.content.as_ref(),
-            Self::Copy(copy) => copy.content.as_ref(),
+            Self::Source(source) => source.content.as_ref().map(|content| (content.digest, content.body)),
+            Self::Copy(copy) => copy.digests,
         }
     }
 
-    /// The digest of the body; `None` from metadata-only streams.
-    pub(crate) fn body(&self) -> Option<Digest> {
-        self.content().map(|content| content.body)
+    /// How much of its content is known.
+    pub(crate) fn held(&self) -> Held {
+        match self {
+            Self::Source(source) => Held::of(source.content.as_ref()),
+            Self::Copy(copy) => copy.digests.map_or(Held::Metadata, |_| Held::Digests),
+        }
+    }
+
+    /// Whether such a state of it, seen with that much of its content, says nothing that is not known.
+    pub(crate) fn has_seen(&self, version: &CompactVersion, held: Held) -> bool {
+        let kept = if self.source().is_some() { held } else { held.min(Held::Digests) };
+        version.is_older_than(self.version())
+            || (version.is_no_news_after(self.version()) && kept <= self.held())
     }
 
     /// Forgets what it holds, but for the digests.
     pub(crate) fn trim(&mut self) {
-        if let Self::Source(Source { content: Some(content), .. }) = self {
+        if let Self::Source(source) = self
+            && let Some(content) = &mut source.content
+        {
             content.canonical = None;
         }
     }
@@ -160,7 +201,7 @@ impl Object {
     /// What the API server has made of a copy stays so as long as nobody changes it.
     fn remember(&mut self, old: &Self) {
         if let (Self::Copy(copy), Self::Copy(known)) = (&mut *self, old)
-            && copy.content.as_ref().map(|it| it.digest) == known.content.as_ref().map(|it| it.digest)
+            && copy.digest() == known.digest()
         {
             copy.accepted = known.accepted;
         }
@@ -208,6 +249,8 @@ pub(crate) struct Objects {
     whole: HashSet<Id>,
     /// How many objects of each kind there are.
     counts: HashMap<KindId, Counts>,
+    /// How many copies say that they come from a namespace.
+    origins: HashMap<Name, usize>,
 }
 
 /// How many objects of a kind a forest holds.
@@ -257,9 +300,28 @@ impl Objects {
         self.counts.get(&kind).copied().unwrap_or_default()
     }
 
+    /// The same of all kinds together.
+    pub(crate) fn all_counts(&self) -> Counts {
+        let add = |sum: Counts, of: &Counts| Counts {
+            sources: sum.sources + of.sources,
+            copies: sum.copies + of.copies,
+        };
+        self.counts.values().fold(Counts::default(), add)
+    }
+
+    /// Whether there are copies that say that they come from this namespace.
+    pub(crate) fn are_copied_from(&self, namespace: &Name) -> bool {
+        self.origins.contains_key(namespace)
+    }
+
     /// The names of sources for which it matters what labels a namespace has.
     pub(crate) fn selective(&self) -> impl Iterator<Item = &ObjectKey> {
         self.selective.keys()
+    }
+
+    /// The same name, in the memory that the sources of it have it in.
+    pub(crate) fn shared_key(&self, key: ObjectKey) -> ObjectKey {
+        self.sources.get_key_value(&key).map_or(key, |(shared, _)| shared.clone())
     }
 
     /// All places of objects of a kind, for telling what a complete list no longer holds.
@@ -286,6 +348,9 @@ impl Objects {
         if let Some(old) = self.get(namespace, &key) {
             object.remember(old);
         }
+        if let Object::Copy(copy) = &object {
+            *self.origins.entry_ref(&copy.inherited_from).or_default() += 1;
+        }
         *self.counts.entry(key.kind).or_default().of(&object) += 1;
         self.by_namespace.entry(namespace).or_default().insert(key, object)
     }
@@ -305,7 +370,7 @@ impl Objects {
     pub(crate) fn accepted(&mut self, namespace: Id, key: &ObjectKey, version: &Version, given: Digest) {
         let object = self.by_namespace.get_mut(&namespace).and_then(|objects| objects.get_mut(key));
         if let Some(Object::Copy(copy)) = object
-            && copy.version == *version
+            && copy.version == CompactVersion::from(version.clone())
         {
             copy.accepted = Some(given);
         }
@@ -326,10 +391,19 @@ impl Objects {
     }
 
     fn unindex(&mut self, namespace: Id, key: &ObjectKey) {
-        if let Some(old) = self.by_namespace.get(&namespace).and_then(|objects| objects.get(key))
-            && let Some(counts) = self.counts.get_mut(&key.kind)
-        {
+        let Some(old) = self.by_namespace.get(&namespace).and_then(|objects| objects.get(key)) else {
+            return;
+        };
+        if let Some(counts) = self.counts.get_mut(&key.kind) {
             *counts.of(old) -= 1;
+        }
+        if let Object::Copy(copy) = old
+            && let Some(count) = self.origins.get_mut(&copy.inherited_from)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.origins.remove(&copy.inherited_from);
+            }
         }
         let selects = self.get(namespace, key).is_some_and(Object::looks_at_labels);
         if selects && let Some(count) = self.selective.get_mut(key) {

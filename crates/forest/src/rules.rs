@@ -14,11 +14,13 @@ pub mod object;
 mod denial;
 mod managed_keys;
 mod question;
+mod shown;
 #[cfg(test)]
 mod tests;
 
 pub use denial::{Cause, Denial, DenialKind, FieldFault};
 pub use question::{Answer, Answers, Awaited, Question};
+pub use shown::{Fields, Pairs};
 
 /// What a rule says of a request.
 #[derive(Debug, Clone, PartialEq)]

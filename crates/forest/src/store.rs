@@ -14,8 +14,9 @@ use std::sync::Arc;
 use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
-use crate::object::{Counts, Object, Objects};
-use crate::tree::{Id, Tree};
+use crate::object::{Counts, Held, Object, Objects};
+use crate::tree::{Id, Node, Tree};
+use crate::version::CompactVersion;
 use crate::{
     AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
     NamespaceFact, ObjectFact, ObjectKey, Settings, Stream, StreamState, Version,
@@ -37,6 +38,7 @@ pub struct Forest {
     /// The namespaces with objects that are left alone though others should be in their place.
     pub(crate) conflicted: BTreeSet<Name>,
     streams: HashMap<Stream, StreamState>,
+    progress: u64,
     departed: Departed,
     doubt: bool,
     going: bool,
@@ -62,6 +64,7 @@ impl Forest {
             failures: HashMap::new(),
             conflicted: BTreeSet::new(),
             streams: HashMap::new(),
+            progress: 0,
             departed: Departed::default(),
             doubt: true,
             going: false,
@@ -95,12 +98,12 @@ impl Forest {
 
     /// The state of the namespace that is known.
     pub fn namespace_version(&self, name: &str) -> Option<Version> {
-        Some(self.tree.node(self.tree.id(name)?).namespace.as_ref()?.version.clone())
+        Some(self.tree.node(self.tree.id(name)?).namespace.as_ref()?.version.get())
     }
 
     /// The state of its `HierarchyConfiguration` that is known.
     pub fn hierarchy_version(&self, name: &str) -> Option<Version> {
-        Some(self.tree.node(self.tree.id(name)?).hierarchy.as_ref()?.version.clone())
+        Some(self.tree.node(self.tree.id(name)?).hierarchy.as_ref()?.version.get())
     }
 
     /// The parent in force, whether or not it exists.
@@ -137,19 +140,27 @@ impl Forest {
                 || self.tree.id(&seen.namespace).is_some_and(|id| !self.tree.children(id).is_empty()))
     }
 
+    /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. Whoever tells of
+    /// it again need not say what is in it.
+    pub fn knows_state(&self, kind: KindId, namespace: &str, name: &Name, version: &Version) -> bool {
+        let Some(id) = self.tree.id(namespace) else { return false };
+        let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
+        let is_of_use = self.structure_gap().is_some() || !self.tree.children(id).is_empty();
+        let kept = match known {
+            Object::Copy(_) => Held::Digests,
+            Object::Source(_) if is_of_use => Held::Whole,
+            Object::Source(_) => Held::Metadata,
+        };
+        CompactVersion::from(version.clone()).is_no_news_after(known.version()) && known.held() >= kept
+    }
+
     /// How much there is.
     pub fn sizes(&self) -> Sizes {
-        let mut sizes = Sizes::default();
+        let Counts { sources, copies } = self.objects.all_counts();
+        let mut sizes = Sizes { namespaces: 0, halted: 0, sources, copies };
         for id in self.tree.ids() {
-            let node = self.tree.node(id);
-            sizes.namespaces += usize::from(node.exists());
+            sizes.namespaces += usize::from(self.tree.node(id).exists());
             sizes.halted += usize::from(self.tree.own_halt(id).is_some());
-            for (_, object) in self.objects.within(id) {
-                match object {
-                    Object::Source(_) => sizes.sources += 1,
-                    Object::Copy(_) => sizes.copies += 1,
-                }
-            }
         }
         sizes
     }
@@ -180,6 +191,9 @@ impl Forest {
             // What a stream of the past still has to say of a kind that is not wanted any more is not heard.
             Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
                 if self.kind_settings(kind).is_none() => {}
+            // Nor is what became of a write that was on its way meanwhile: nothing would ever settle it.
+            Fact::WriteFailed(_, ref key, _) | Fact::Conflict(_, ref key, _)
+                if self.kind_settings(key.kind).is_none() => {}
             Fact::Object(kind, seen) => self.object(kind, seen, &mut change),
             Fact::ObjectGone(kind, namespace, name, uid) => {
                 self.object_gone(&namespace, &ObjectKey { kind, name }, &uid, &mut change);
@@ -274,7 +288,7 @@ impl Forest {
 
     /// Where a parent is missing, copies go with the namespace that they come from, wherever that was.
     fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
-        if change.everything {
+        if change.everything || !self.objects.are_copied_from(name) {
             return;
         }
         for orphan in self.tree.orphans() {
@@ -305,7 +319,7 @@ impl Forest {
         self.synced(Stream::Namespaces, change);
         self.departed.are_here(all.iter().map(|seen| &*seen.version.uid));
         let listed: HashSet<Name> = all.iter().map(|seen| seen.name.clone()).collect();
-        for (name, uid) in self.unlisted(&listed, |node| Some(&node.namespace.as_ref()?.version.uid)) {
+        for (name, uid) in self.unlisted(&listed, |node| Some(node.namespace.as_ref()?.version.uid())) {
             self.namespace_gone(&name, &uid, change);
         }
         for seen in all {
@@ -321,7 +335,7 @@ impl Forest {
         self.synced(Stream::Hierarchies, change);
         self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
         let listed: HashSet<Name> = all.iter().map(|(name, _)| name.clone()).collect();
-        for (name, uid) in self.unlisted(&listed, |node| Some(&node.hierarchy.as_ref()?.version.uid)) {
+        for (name, uid) in self.unlisted(&listed, |node| Some(node.hierarchy.as_ref()?.version.uid())) {
             self.hierarchy_gone(&name, &uid, change);
         }
         for (name, seen) in all {
@@ -346,8 +360,8 @@ impl Forest {
         self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
         let listed: HashSet<(&str, &str)> =
             all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
-        let nodes = self.tree.ids().map(|id| self.tree.node(id));
-        let known = nodes.flat_map(|node| node.anchors.values().map(|anchor| (&node.name, anchor)));
+        let nodes = self.tree.nodes();
+        let known = nodes.flat_map(|(name, node)| node.anchors().values().map(move |anchor| (name, anchor)));
         let gone: Vec<_> = known
             .filter(|(parent, anchor)| !listed.contains(&(&***parent, &*anchor.name)))
             .map(|(parent, anchor)| (parent.clone(), anchor.name.clone(), anchor.version.uid.clone()))
@@ -391,20 +405,17 @@ impl Forest {
     fn unlisted(
         &self,
         listed: &HashSet<Name>,
-        uid: impl Fn(&crate::tree::Node) -> Option<&Box<str>>,
+        uid: impl Fn(&Node) -> Option<Box<str>>,
     ) -> Vec<(Name, Box<str>)> {
-        self.tree
-            .ids()
-            .map(|id| self.tree.node(id))
-            .filter(|node| !listed.contains(&node.name))
-            .filter_map(|node| Some((node.name.clone(), uid(node)?.clone())))
-            .collect()
+        let unlisted = self.tree.nodes().filter(|(name, _)| !listed.contains(*name));
+        unlisted.filter_map(|(name, node)| Some((name.clone(), uid(node)?))).collect()
     }
 
     fn object(&mut self, kind: KindId, seen: ObjectFact, change: &mut Change) {
-        let key = ObjectKey { kind, name: seen.name.clone() };
+        let key = self.objects.shared_key(ObjectKey { kind, name: seen.name.clone() });
         let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
-        if known.is_some_and(|known| seen.version.is_older_than(known.version())) {
+        let version = CompactVersion::from(seen.version.clone());
+        if known.is_some_and(|known| known.has_seen(&version, Held::of(seen.content.as_ref()))) {
             return;
         }
         let is_new = known.is_none();
@@ -414,22 +425,23 @@ impl Forest {
         } else {
             self.tree.id(&namespace).expect("an object keeps its namespace's node")
         };
-        let mut object = Object::from_fact(seen);
+        let inherited_from = seen.inherited_from.map(|from| self.tree.shared(from));
+        let mut object = Object::from_fact(ObjectFact { inherited_from, ..seen });
         if self.structure_gap().is_none() && self.tree.children(id).is_empty() {
             object.trim();
         }
-        let old = self.objects.insert(id, key.clone(), object.clone());
-        self.touch_object(id, &key, old.as_ref(), Some(&object), change);
+        let old = self.objects.insert(id, key.clone(), object);
+        self.touch_object(id, &key, old.as_ref(), change);
     }
 
     fn object_gone(&mut self, namespace: &str, key: &ObjectKey, uid: &str, change: &mut Change) {
         self.departed.add(uid);
         let Some(id) = self.tree.id(namespace) else { return };
-        if self.objects.get(id, key).is_none_or(|known| *known.version().uid != *uid) {
+        if self.objects.get(id, key).is_none_or(|known| !known.version().has_uid(uid)) {
             return;
         }
         let old = self.objects.remove(id, key);
-        self.touch_object(id, key, old.as_ref(), None, change);
+        self.touch_object(id, key, old.as_ref(), change);
         self.tree.unpin(id);
     }
 
@@ -446,28 +458,24 @@ impl Forest {
         for (id, key) in gone {
             let old = self.objects.remove(id, &key);
             if let Some(old) = &old {
-                self.departed.add(&old.version().uid);
+                self.departed.add(&old.version().uid());
             }
-            self.touch_object(id, &key, old.as_ref(), None, change);
+            self.touch_object(id, &key, old.as_ref(), change);
             self.tree.unpin(id);
         }
-        for seen in all {
+        // Copies share the memory of their sources' names.
+        let (sources, copies): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.inherited_from.is_none());
+        for seen in sources.into_iter().chain(copies) {
             self.object(kind, seen, change);
         }
     }
 
     /// A source concerns all that is below it; anything else only its own namespace.
-    fn touch_object(
-        &self,
-        id: Id,
-        key: &ObjectKey,
-        old: Option<&Object>,
-        new: Option<&Object>,
-        change: &mut Change,
-    ) {
+    fn touch_object(&self, id: Id, key: &ObjectKey, old: Option<&Object>, change: &mut Change) {
         if change.everything {
             return;
         }
+        let new = self.objects.get(id, key);
         change.object(self.tree.name(id).clone(), key.clone());
         let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());
         let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));

@@ -2,6 +2,7 @@
 //! a copy comes. Never decides anything.
 
 use crate::object::Object;
+use crate::tree::Id;
 use crate::{Condition, Digest, Forest, Name, ObjectKey, Version};
 
 impl Forest {
@@ -13,32 +14,40 @@ impl Forest {
 
     /// The conditions that the managed namespaces show at present, as last written.
     pub fn shown_conditions(&self) -> impl Iterator<Item = &Condition> {
-        let nodes = self.tree.ids().map(|id| self.tree.node(id)).filter(|node| node.exists());
-        nodes.filter_map(|node| node.hierarchy.as_ref()).flat_map(|seen| &seen.status.conditions)
+        self.conditions_by_namespace().flat_map(|(_, conditions)| conditions)
     }
 
     /// The same by namespace; those that show none are left out.
     pub fn conditions_by_namespace(&self) -> impl Iterator<Item = (&Name, &[Condition])> {
-        let nodes = self.tree.ids().map(|id| self.tree.node(id)).filter(|node| node.exists());
-        let shown =
-            nodes.filter_map(|node| Some((&node.name, &node.hierarchy.as_ref()?.status.conditions[..])));
-        shown.filter(|(_, conditions)| !conditions.is_empty())
+        let shown = self.tree.conditioned().filter(|id| self.tree.node(*id).exists());
+        shown.filter_map(|id| Some((self.tree.name(id), self.tree.node(id).hierarchy.as_ref()?.conditions())))
+    }
+
+    /// Where below there is a source of this kind and name; costs what the smaller of the two sets does. A namespace is not
+    /// below itself, not even in a cycle.
+    pub(crate) fn holders_below(&self, key: &ObjectKey, above: Id) -> Vec<Id> {
+        let Some(holders) = self.objects.holders(key) else { return Vec::new() };
+        if let Some(below) = self.tree.few_descendants(above, holders.len()) {
+            return below.into_iter().filter(|id| *id != above && holders.contains(id)).collect();
+        }
+        let is_below = |id: &Id| *id != above && self.tree.ancestry(*id).path.contains(&above);
+        holders.iter().copied().filter(is_below).collect()
     }
 
     /// The conditions that a namespace shows at present, as last written.
     pub fn conditions_shown(&self, namespace: &str) -> &[Condition] {
         let seen = self.tree.id(namespace).and_then(|id| self.tree.node(id).hierarchy.as_ref());
-        seen.map_or(&[], |seen| &seen.status.conditions)
+        seen.map_or(&[], |seen| seen.conditions())
     }
 
     /// Which state of an object is known.
-    pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<&Version> {
-        Some(self.known(namespace, key)?.version())
+    pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<Version> {
+        Some(self.known(namespace, key)?.version().get())
     }
 
     /// Whether `parent` holds an anchor of this name.
     pub fn has_anchor(&self, parent: &str, child: &str) -> bool {
-        self.tree.id(parent).is_some_and(|id| self.tree.node(id).anchors.contains_key(child))
+        self.tree.id(parent).is_some_and(|id| self.tree.node(id).anchors().contains_key(child))
     }
 
     /// The namespace that a copy says it comes from; `None` for what is no copy.
@@ -53,18 +62,17 @@ impl Forest {
     pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
         match self.known(namespace, key) {
             Some(Object::Source(_)) => true,
-            Some(Object::Copy(copy)) => {
-                let known = copy.content.as_ref().map(|content| content.digest);
-                known != Some(given) && copy.accepted != Some(given)
-            }
+            Some(Object::Copy(copy)) => copy.digest() != Some(given) && copy.accepted != Some(given),
             None => false,
         }
     }
 
-    /// Whether this is a source whose content was not kept.
+    /// Whether this is a source whose content was not kept, or was never shown.
     pub fn is_unread(&self, namespace: &str, key: &ObjectKey) -> bool {
         let source = self.known(namespace, key).and_then(Object::source);
-        source.and_then(|source| source.content.as_ref()).is_some_and(|content| content.canonical.is_none())
+        let content =
+            source.map(|source| source.content.as_ref().and_then(|content| content.canonical.as_ref()));
+        content.is_some_and(|content| content.is_none())
     }
 
     fn known(&self, namespace: &str, key: &ObjectKey) -> Option<&Object> {

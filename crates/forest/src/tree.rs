@@ -1,34 +1,37 @@
 //! Who is whose parent: the namespaces, the links between them, and what follows from the links alone.
 //!
-//! A node stands for a name that something mentions: a namespace, a `HierarchyConfiguration`, a child's parent, an
-//! object. Names are interned to small ids; a node that nothing mentions any more is dropped. Lookups take `&self` and
+//! A node stands for a name that something is about: a namespace, a `HierarchyConfiguration`, a child's parent, an
+//! object. Names are interned to small ids; a node that nothing is about any more is dropped. Lookups take `&self` and
 //! create nothing. Nothing here knows of objects, rules or plans.
 
 mod node;
+mod packed;
+mod places;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::condition::Halt;
 use crate::fact::{AnchorFact, HierarchyFact, NamespaceFact};
+use crate::version::CompactVersion;
 use crate::{Change, Name, Settings};
 
-pub(crate) use node::{Namespace, Node};
+use node::HandedDown;
+pub(crate) use node::{Hierarchy, Namespace, Node};
+pub(crate) use packed::NamespaceLabels;
+pub(crate) use places::Id;
+use places::Places;
 pub use walk::Illegal;
-
-/// A node's place. Valid as long as something mentions the node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Id(u32);
 
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
-    ids: HashMap<Name, Id>,
-    nodes: Vec<Option<Node>>,
-    free: Vec<Id>,
+    places: Places,
     /// Those that have children and are not there.
     missing: BTreeSet<Id>,
+    /// Those whose `HierarchyConfiguration` shows conditions.
+    conditioned: BTreeSet<Id>,
     /// Where anchors of a name are.
     holders: HashMap<Name, BTreeSet<Id>>,
     /// Whether something is said of a namespace on all above it, so that a link concerns them too.
@@ -37,15 +40,15 @@ pub(crate) struct Tree {
 
 impl Tree {
     pub(crate) fn id(&self, name: &str) -> Option<Id> {
-        self.ids.get(name).copied()
+        self.places.find(name).filter(|id| self.places.node(*id).is_some())
     }
 
     pub(crate) fn node(&self, id: Id) -> &Node {
-        self.nodes[id.0 as usize].as_ref().expect("an id is used only while its node is mentioned")
+        self.places.node(id).expect("an id is used only while its node is mentioned")
     }
 
     pub(crate) fn name(&self, id: Id) -> &Name {
-        &self.node(id).name
+        self.places.text(id)
     }
 
     /// The id of an existing managed namespace.
@@ -54,7 +57,27 @@ impl Tree {
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        (0u32..).map(Id).zip(&self.nodes).filter(|(_, node)| node.is_some()).map(|(id, _)| id)
+        self.places.nodes().map(|(id, _)| id)
+    }
+
+    /// All nodes with their names.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&Name, &Node)> {
+        self.places.nodes().map(|(id, node)| (self.places.text(id), node))
+    }
+
+    /// The labels of a namespace that is there.
+    pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
+        Some(self.node(id).namespace.as_ref()?.labels.read(id, &self.places))
+    }
+
+    /// The `HierarchyConfiguration` of a namespace, to take along.
+    pub(crate) fn hierarchy(&self, id: Id) -> Option<HierarchyFact> {
+        Some(self.node(id).hierarchy.as_ref()?.fact(&self.places))
+    }
+
+    /// The same text, in the memory that the tree has it in if it does.
+    pub(crate) fn shared(&self, name: Name) -> Name {
+        self.places.find(&name).map_or(name, |id| self.places.text(id).clone())
     }
 
     pub(crate) fn observe_namespace(
@@ -64,7 +87,8 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(&fact.name, settings);
-        let is_no_news = |seen: &Namespace| fact.version.is_no_news_after(&seen.version);
+        let version = CompactVersion::from(fact.version.clone());
+        let is_no_news = |seen: &Namespace| version.is_no_news_after(&seen.version);
         if self.node(id).namespace.as_ref().is_some_and(is_no_news) {
             return;
         }
@@ -73,8 +97,8 @@ impl Tree {
             // What is in a namespace is kept right until it goes, and again when another has come under its name.
             change.whole(fact.name.clone());
         }
-        let namespace = Namespace::from_fact(fact, settings);
-        self.restructure(id, settings, change, |node| node.namespace = Some(namespace));
+        let namespace = Namespace::from_fact(fact, id, &mut self.places, settings);
+        self.restructure(id, settings, change, |node| Was::namespace(node.namespace.replace(namespace)));
     }
 
     pub(crate) fn forget_namespace(
@@ -85,8 +109,8 @@ impl Tree {
         change: &mut Change,
     ) {
         let Some(id) = self.id(name) else { return };
-        if self.node(id).namespace.as_ref().is_some_and(|seen| *seen.version.uid == *uid) {
-            self.restructure(id, settings, change, |node| node.namespace = None);
+        if self.node(id).namespace.as_ref().is_some_and(|seen| seen.version.has_uid(uid)) {
+            self.restructure(id, settings, change, |node| Was::namespace(node.namespace.take()));
         }
     }
 
@@ -98,11 +122,13 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(name, settings);
-        let is_no_news = |seen: &HierarchyFact| fact.version.is_no_news_after(&seen.version);
+        let version = CompactVersion::from(fact.version.clone());
+        let is_no_news = |seen: &Hierarchy| version.is_no_news_after(&seen.version);
         if self.node(id).hierarchy.as_deref().is_some_and(is_no_news) {
             return;
         }
-        self.restructure(id, settings, change, |node| node.hierarchy = Some(Box::new(fact)));
+        let seen = Box::new(Hierarchy::from_fact(fact, &mut self.places));
+        self.restructure(id, settings, change, |node| Was::hierarchy(node.hierarchy.replace(seen)));
     }
 
     pub(crate) fn forget_hierarchy(
@@ -113,8 +139,8 @@ impl Tree {
         change: &mut Change,
     ) {
         let Some(id) = self.id(name) else { return };
-        if self.node(id).hierarchy.as_ref().is_some_and(|seen| *seen.version.uid == *uid) {
-            self.restructure(id, settings, change, |node| node.hierarchy = None);
+        if self.node(id).hierarchy.as_ref().is_some_and(|seen| seen.version.has_uid(uid)) {
+            self.restructure(id, settings, change, |node| Was::hierarchy(node.hierarchy.take()));
         }
     }
 
@@ -126,7 +152,7 @@ impl Tree {
         change: &mut Change,
     ) {
         let id = self.ensure(parent, settings);
-        let known = self.node(id).anchors.get(&fact.name);
+        let known = self.node(id).anchors().get(&fact.name);
         if known.is_some_and(|known| fact.version.is_no_news_after(&known.version)) {
             return;
         }
@@ -134,17 +160,17 @@ impl Tree {
         if known.is_none() {
             self.holders.entry(child.clone()).or_default().insert(id);
         }
-        self.node_mut(id).anchors.insert(child.clone(), fact);
+        self.node_mut(id).add_anchor(fact);
         change.structure(parent.clone());
         change.structure(child);
     }
 
     pub(crate) fn forget_anchor(&mut self, parent: &str, child: &Name, uid: &str, change: &mut Change) {
         let Some(id) = self.id(parent) else { return };
-        if self.node(id).anchors.get(child).is_none_or(|known| *known.version.uid != *uid) {
+        if self.node(id).anchors().get(child).is_none_or(|known| *known.version.uid != *uid) {
             return;
         }
-        self.node_mut(id).anchors.remove(child);
+        self.node_mut(id).remove_anchor(child);
         if let Some(holders) = self.holders.get_mut(child) {
             holders.remove(&id);
             if holders.is_empty() {
@@ -180,11 +206,11 @@ impl Tree {
         id: Id,
         settings: &Settings,
         change: &mut Change,
-        edit: impl FnOnce(&mut Node),
+        edit: impl FnOnce(&mut Node) -> Was,
     ) {
-        let before = (self.node(id).standing(), self.node(id).parent, self.node(id).handed_down(settings));
-        edit(self.node_mut(id));
-        let parent = self.node(id).configured_parent();
+        let before = (self.node(id).standing(), self.node(id).parent, self.handed_down(id, settings));
+        let was = edit(self.node_mut(id));
+        let parent = self.configured_parent(id);
         let parent = parent.map(|name| self.ensure(&name, settings));
         if change.everything {
             self.link(id, parent);
@@ -194,17 +220,47 @@ impl Tree {
             self.touch_around(id, change);
         } else {
             change.structure(self.name(id).clone());
-            if before.2 != self.node(id).handed_down(settings) {
+            if before.2 != self.handed_down(id, settings) {
                 self.descendants(id).into_iter().for_each(|below| change.structure(self.name(below).clone()));
             }
         }
         for concerned in [Some(id), before.1, parent].into_iter().flatten() {
             self.note_whether_missing(concerned);
         }
+        if self.node(id).hierarchy.as_ref().is_some_and(|seen| !seen.conditions().is_empty()) {
+            self.conditioned.insert(id);
+        } else {
+            self.conditioned.remove(&id);
+        }
+        was.forget(&mut self.places);
         if let Some(old) = before.1 {
             self.release(old);
         }
         self.release(id);
+    }
+
+    fn handed_down(&self, id: Id, settings: &Settings) -> HandedDown {
+        let labels = || self.labels(id).map(NamespaceLabels::all).unwrap_or_default();
+        self.node(id).handed_down(settings, labels)
+    }
+
+    /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
+    /// that is going away loses that object some time before it goes itself; until then its place is the one that its tree
+    /// labels tell, lest everything below it lose for that time what comes from above. An external namespace has none.
+    fn configured_parent(&self, id: Id) -> Option<Name> {
+        let node = self.node(id);
+        let namespace = node.namespace.as_ref().filter(|_| node.managed && !node.is_external())?;
+        if let Some(parent) = node.subnamespace_of() {
+            return Some(parent.into());
+        }
+        match &node.hierarchy {
+            Some(hierarchy) => hierarchy.parent().map(|parent| self.name(parent).clone()),
+            None if namespace.terminating => {
+                let mut above = self.labels(id)?.tree();
+                above.find(|(_, depth)| *depth == "1").map(|(parent, _)| parent.into())
+            }
+            None => None,
+        }
     }
 
     fn note_whether_missing(&mut self, id: Id) {
@@ -214,6 +270,11 @@ impl Tree {
         } else {
             self.missing.remove(&id);
         }
+    }
+
+    /// Those whose `HierarchyConfiguration` shows conditions.
+    pub(crate) fn conditioned(&self) -> impl Iterator<Item = Id> {
+        self.conditioned.iter().copied()
     }
 
     /// The namespaces whose parent is not there.
@@ -262,34 +323,20 @@ impl Tree {
         if let Some(id) = self.id(name) {
             return id;
         }
-        let node = Node {
-            name: name.clone(),
-            managed: settings.is_managed(name),
-            namespace: None,
-            hierarchy: None,
-            anchors: BTreeMap::new(),
-            parent: None,
-            children: Vec::new(),
-            objects: 0,
-        };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.nodes.push(None);
-            Id(u32::try_from(self.nodes.len() - 1).expect("fewer than 2^32 namespaces"))
-        });
-        self.nodes[id.0 as usize] = Some(node);
-        self.ids.insert(name.clone(), id);
+        let id = self.places.mention(name.clone());
+        let node = Node { managed: settings.is_managed(name), ..Node::default() };
+        *self.places.node_mut(id) = Some(Box::new(node));
         id
     }
 
     fn node_mut(&mut self, id: Id) -> &mut Node {
-        self.nodes[id.0 as usize].as_mut().expect("an id is used only while its node is mentioned")
+        self.places.node_mut(id).as_mut().expect("an id is used only while its node is mentioned")
     }
 
     fn release(&mut self, id: Id) {
-        if self.nodes[id.0 as usize].as_ref().is_some_and(|node| !node.is_mentioned()) {
-            let node = self.nodes[id.0 as usize].take().expect("it was just there");
-            self.ids.remove(&node.name);
-            self.free.push(id);
+        if self.places.node(id).is_some_and(|node| !node.is_mentioned()) {
+            *self.places.node_mut(id) = None;
+            self.places.forget(id);
         }
     }
 
@@ -299,16 +346,42 @@ impl Tree {
         if !node.exists() {
             return None;
         }
-        if let Some(why) = node.hierarchy.as_ref().and_then(|seen| seen.unreadable.clone()) {
-            return Some(Halt::Unreadable(why));
+        if let Some(why) = node.hierarchy.as_ref().and_then(|seen| seen.unreadable()) {
+            return Some(Halt::Unreadable(why.into()));
         }
-        let parent = self.node(node.parent?);
-        if !parent.managed {
-            return Some(Halt::IllegalParent(parent.name.clone()));
+        let parent = node.parent?;
+        if !self.node(parent).managed {
+            return Some(Halt::IllegalParent(self.name(parent).clone()));
         }
-        if !parent.exists() {
-            return Some(Halt::ParentMissing(parent.name.clone()));
+        if !self.node(parent).exists() {
+            return Some(Halt::ParentMissing(self.name(parent).clone()));
         }
         self.cycle(id).map(Halt::InCycle)
+    }
+}
+
+/// What a node no longer says, and so mentions no more.
+#[derive(Debug, Default)]
+struct Was {
+    namespace: Option<Namespace>,
+    hierarchy: Option<Box<Hierarchy>>,
+}
+
+impl Was {
+    fn namespace(namespace: Option<Namespace>) -> Self {
+        Self { namespace, hierarchy: None }
+    }
+
+    fn hierarchy(hierarchy: Option<Box<Hierarchy>>) -> Self {
+        Self { namespace: None, hierarchy }
+    }
+
+    fn forget(self, places: &mut Places) {
+        if let Some(namespace) = self.namespace {
+            namespace.labels.forget(places);
+        }
+        if let Some(hierarchy) = self.hierarchy {
+            hierarchy.forget(places);
+        }
     }
 }

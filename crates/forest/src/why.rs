@@ -270,8 +270,7 @@ fn verdict(
     (id, object): (Id, Option<&Object>),
     (winner, unseen): (Option<&Name>, &[Name]),
 ) -> Verdict {
-    let node = forest.tree.node(id);
-    if let Some(untouched) = untouched(forest, question, node.name.as_ref()) {
+    if let Some(untouched) = untouched(forest, question, forest.tree.name(id)) {
         return Verdict::AsItIs(untouched);
     }
     let place = match reach(forest, id) {

@@ -4,7 +4,7 @@
 use super::Action;
 use crate::anchor::finalizers;
 use crate::keys::ANCHOR_FINALIZER;
-use crate::tree::{Id, Node};
+use crate::tree::Id;
 use crate::{AnchorFact, AnchorState, Forest};
 
 /// The writes about anchors, by when they may be made.
@@ -20,9 +20,9 @@ pub(super) struct Changes {
 pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
     let node = forest.tree.node(id);
     let mut changes = Changes::default();
-    for anchor in node.anchors.values() {
+    for anchor in node.anchors().values() {
         if node.managed {
-            changes.add(forest, node, anchor);
+            changes.add(forest, id, anchor);
         } else {
             changes.change(anchor, false, None);
         }
@@ -33,20 +33,21 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
 /// While the definitions go, no namespace is deleted and no anchor is held.
 pub(super) fn farewell(forest: &Forest, id: Id) -> Vec<Action> {
     let mut changes = Changes::default();
-    for anchor in forest.tree.node(id).anchors.values() {
+    for anchor in forest.tree.node(id).anchors().values() {
         changes.change(anchor, false, None);
     }
     changes.change
 }
 
 impl Changes {
-    fn add(&mut self, forest: &Forest, parent: &Node, anchor: &AnchorFact) {
-        let state = forest.anchor_state(&parent.name, &anchor.name);
+    fn add(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact) {
+        let state = forest.anchor_state(forest.tree.name(parent), &anchor.name);
         match state {
             AnchorState::Forbidden => self.change(anchor, false, Some(state)),
             _ if anchor.terminating => self.end(forest, anchor, state),
             _ => {
                 self.change(anchor, true, Some(state));
+                let parent = forest.tree.node(parent);
                 let stays = parent.namespace.as_ref().is_some_and(|seen| !seen.terminating);
                 if state == AnchorState::Missing && stays {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
@@ -71,7 +72,7 @@ impl Changes {
         }
         let may_go = forest.tree.children(child).is_empty() || forest.tree.allows_cascading_deletion(child);
         if may_go && anchor.is_held() {
-            let (child, version) = (anchor.name.clone(), namespace.version.clone());
+            let (child, version) = (anchor.name.clone(), namespace.version.get());
             self.delete.push(Action::DeleteSubnamespace { child, version });
         } else {
             self.change(anchor, false, None);

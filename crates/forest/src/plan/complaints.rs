@@ -28,5 +28,5 @@ fn complaint(key: &ObjectKey, source: &Source) -> Option<Complaint> {
     } else {
         return None;
     };
-    Some(Complaint { key: key.clone(), version: source.version.clone(), reason, message: message.into() })
+    Some(Complaint { key: key.clone(), version: source.version.get(), reason, message: message.into() })
 }

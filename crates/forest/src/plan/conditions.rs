@@ -1,5 +1,7 @@
 //! What is wrong with a namespace, in the order in which it is shown.
 
+use std::collections::BTreeSet;
+
 use super::marks::{Labelling, asked_for, managed};
 use crate::tree::{Id, Node};
 use crate::{Condition, Forest, Name, ObjectKey, Reason};
@@ -18,7 +20,7 @@ pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
         .chain(anchor_missing(forest, id, node))
         .chain(illegal_keys(forest, node))
         .chain(overridden(forest, id))
-        .chain(failed_writes(forest, &node.name))
+        .chain(failed_writes(forest, forest.tree.name(id)))
         .chain(conflicts(forest, id))
         .collect()
 }
@@ -48,9 +50,9 @@ fn anchor_missing(forest: &Forest, id: Id, node: &Node) -> Option<Condition> {
 fn illegal_keys(forest: &Forest, node: &Node) -> Vec<Condition> {
     let Some(hierarchy) = &node.hierarchy else { return Vec::new() };
     let settings = forest.settings();
-    let labels = hierarchy.labels.iter().map(|(key, _)| key).filter(|key| !settings.is_managed_label(key));
+    let labels = hierarchy.labels().iter().map(|(key, _)| key).filter(|key| !settings.is_managed_label(key));
     let annotations =
-        hierarchy.annotations.iter().map(|(key, _)| key).filter(|key| !settings.is_managed_annotation(key));
+        hierarchy.annotations().iter().map(|(key, _)| key).filter(|key| !settings.is_managed_annotation(key));
     let illegal = |reason, what, keys: Vec<&str>| {
         (!keys.is_empty()).then(|| {
             Condition::new(reason, format!("Not managed {what}, and so not applied: {}", keys.join(", ")))
@@ -74,7 +76,7 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
         asked_for(forest, id, which)
             .into_iter()
             .filter_map(|(key, value)| {
-                let deciding = values.get(key).filter(|it| it.value != value)?;
+                let deciding = values.get(&*key).filter(|it| it.value != value)?;
                 Some(format!("{key}={value} (ancestor {:?} says {:?})", deciding.from, deciding.value))
             })
             .collect::<Vec<_>>()
@@ -96,9 +98,10 @@ fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
 
 /// The objects that are left alone here and in all that is below.
 fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
-    let concerned = forest.conflicted.iter().filter(|name| {
-        forest.tree.id(name).is_some_and(|below| forest.tree.ancestry(below).path.contains(&id))
-    });
+    if forest.conflicted.is_empty() {
+        return None;
+    }
+    let concerned = concerned(forest, id).into_iter();
     let lines = concerned.flat_map(|name| {
         let failed = forest.failures.get(name).into_iter().flatten();
         failed
@@ -106,6 +109,20 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
             .map(move |(key, failure)| format!("in namespace {name:?}, {}", line(forest, key, &failure.why)))
     });
     named("These objects stand in the way of others from above: ", lines)
+}
+
+/// Where objects are left alone, here and in all that is below, in the order of the names; costs what the smaller of the two
+/// sets does.
+fn concerned(forest: &Forest, id: Id) -> BTreeSet<&Name> {
+    let conflicted = &forest.conflicted;
+    if let Some(below) = forest.tree.few_descendants(id, conflicted.len()) {
+        let here = below.into_iter().chain([id]).map(|id| forest.tree.name(id));
+        return here.filter(|name| conflicted.contains(*name)).collect();
+    }
+    let is_below = |name: &&Name| {
+        forest.tree.id(name).is_some_and(|below| forest.tree.ancestry(below).path.contains(&id))
+    };
+    conflicted.iter().filter(is_below).collect()
 }
 
 fn line(forest: &Forest, key: &ObjectKey, why: &str) -> String {

@@ -8,7 +8,8 @@ use crate::exceptions::Withheld;
 use crate::object::{Copy, Object, Source};
 use crate::store::Failure;
 use crate::tree::Id;
-use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream, Version};
+use crate::version::CompactVersion;
+use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -94,7 +95,7 @@ pub(crate) enum Decision<'a> {
     /// Nothing: it is as it should be, is not there and should not be, or is going.
     Leave,
     /// The copy goes.
-    Delete(&'a Version),
+    Delete(&'a CompactVersion),
     /// The object is left alone, though the one from this namespace should be in its place.
     Report(&'a Name),
     /// The copy of the one from this namespace is written.
@@ -197,7 +198,7 @@ impl Changes {
     ) {
         let forsaken = |key: &ObjectKey| match forest.objects.get(id, key) {
             Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, copy) => {
-                Some(copy.version.clone())
+                Some(copy.version.get())
             }
             _ => None,
         };
@@ -214,7 +215,7 @@ impl Changes {
         match place.decide(&key) {
             Decision::Leave => self.nothing(place, key),
             Decision::Delete(version) => {
-                let version = version.clone();
+                let version = version.get();
                 self.file(place.forest, Action::Delete { key, version });
             }
             Decision::Report(namespace) => self.conflict(place, key, namespace),
@@ -273,7 +274,8 @@ impl Changes {
         let changes_access = |action: &Action| match action {
             Action::Create { .. } => true,
             Action::Replace { key, content, .. } => {
-                place.object(key).is_none_or(|object| object.body() != Some(content.0.body_digest()))
+                let body = place.object(key).and_then(Object::digests).map(|(_, body)| body);
+                body != Some(content.0.body_digest())
             }
             _ => false,
         };
@@ -298,6 +300,6 @@ fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option
     let source = namespace.clone();
     Some(match existing {
         None => Action::Create { key, source, content },
-        Some(object) => Action::Replace { key, version: object.version().clone(), source, content },
+        Some(object) => Action::Replace { key, version: object.version().get(), source, content },
     })
 }

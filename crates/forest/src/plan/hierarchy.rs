@@ -6,9 +6,9 @@
 use super::conditions::conditions;
 use super::{Action, SubnamespaceSpec};
 use crate::anchor::finalizers;
-use crate::fact::{AnchorFact, HierarchyFact};
+use crate::fact::AnchorFact;
 use crate::keys::HIERARCHY_FINALIZER;
-use crate::tree::{Id, Node};
+use crate::tree::{Hierarchy, Id, Node};
 use crate::{Condition, Forest, HierarchyStatus, Reason};
 
 /// The write that makes the object right, if it is not. One is created only when there is something to say, and not in a
@@ -17,38 +17,43 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
     let node = forest.tree.node(id);
     let namespace = node.namespace.as_ref()?;
     let shown = node.hierarchy.as_deref();
-    let status = status(forest, id, shown.map_or(&[], |seen| &seen.status.conditions));
+    let conditions = wanted_conditions(forest, id, shown.map_or(&[], |seen| seen.conditions()));
+    let children = if node.exists() { forest.tree.children(id) } else { &[] };
     let spec = spec(forest, id, node, shown);
     let Some(seen) = shown else {
-        let held = node.managed && !node.anchors.is_empty();
+        let status = status(forest, children, conditions);
+        let held = node.managed && !node.anchors().is_empty();
         let needed = held || spec.is_some() || !status.is_empty();
         return (needed && !namespace.terminating).then_some(Action::CreateHierarchy { spec, held, status });
     };
     // Somebody deletes the object and not its namespace: it may go, and a new one comes if one is needed.
     let let_go = seen.terminating && !namespace.terminating;
-    let held = node.managed && !node.anchors.is_empty() && !let_go;
-    change(seen, spec.filter(|_| !seen.terminating), held, Some(status).filter(|it| *it != seen.status))
+    let held = node.managed && !node.anchors().is_empty() && !let_go;
+    let is_shown = seen.shows(children, &conditions);
+    let status = (!is_shown).then(|| status(forest, children, conditions));
+    change(seen, spec.filter(|_| !seen.terminating), held, status)
 }
 
 fn change(
-    seen: &HierarchyFact,
+    seen: &Hierarchy,
     spec: Option<SubnamespaceSpec>,
     held: bool,
     status: Option<HierarchyStatus>,
 ) -> Option<Action> {
-    let finalizers = finalizers(&seen.finalizers, HIERARCHY_FINALIZER, held);
+    let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, held);
     let needed = spec.is_some() || finalizers.is_some() || status.is_some();
-    needed.then(|| Action::ChangeHierarchy { version: seen.version.clone(), spec, finalizers, status })
+    needed.then(|| Action::ChangeHierarchy { version: seen.version.get(), spec, finalizers, status })
 }
 
 /// A subnamespace's parent is what its annotation says, and its labels and annotations are its anchor's.
-fn spec(forest: &Forest, id: Id, node: &Node, shown: Option<&HierarchyFact>) -> Option<SubnamespaceSpec> {
+fn spec(forest: &Forest, id: Id, node: &Node, shown: Option<&Hierarchy>) -> Option<SubnamespaceSpec> {
     let parent = node.subnamespace_of()?;
     let anchor = forest.anchor_of(id);
     let right = shown.is_some_and(|seen| {
-        let says =
-            |anchor: &AnchorFact| seen.labels == anchor.labels && seen.annotations == anchor.annotations;
-        seen.parent.as_deref() == Some(parent) && anchor.is_none_or(says)
+        let says = |anchor: &AnchorFact| {
+            *seen.labels() == anchor.labels && *seen.annotations() == anchor.annotations
+        };
+        seen.parent().is_some_and(|id| **forest.tree.name(id) == *parent) && anchor.is_none_or(says)
     });
     (!right).then(|| SubnamespaceSpec {
         parent: parent.into(),
@@ -56,12 +61,15 @@ fn spec(forest: &Forest, id: Id, node: &Node, shown: Option<&HierarchyFact>) -> 
     })
 }
 
-fn status(forest: &Forest, id: Id, shown: &[Condition]) -> HierarchyStatus {
+fn wanted_conditions(forest: &Forest, id: Id, shown: &[Condition]) -> Vec<Condition> {
     if !forest.tree.node(id).exists() {
-        return HierarchyStatus::default();
+        return Vec::new();
     }
-    let children = forest.tree.children(id).iter().map(|child| forest.tree.name(*child).clone()).collect();
-    let conditions = conditions(forest, id).into_iter().map(|it| it.since_shown(shown)).collect();
+    conditions(forest, id).into_iter().map(|it| it.since_shown(shown)).collect()
+}
+
+fn status(forest: &Forest, children: &[Id], conditions: Vec<Condition>) -> HierarchyStatus {
+    let children = children.iter().map(|child| forest.tree.name(*child).clone()).collect();
     HierarchyStatus { children, conditions }
 }
 
@@ -75,8 +83,8 @@ pub(super) fn farewell(forest: &Forest, id: Id) -> Option<Action> {
         Reason::DeletingCRD,
         "The definitions of hnc.x-k8s.io are being deleted; nothing is propagated any more",
     );
-    let conditions = vec![condition.since_shown(&seen.status.conditions)];
-    let status = HierarchyStatus { children: seen.status.children.clone(), conditions };
-    let held = seen.finalizers.iter().any(|it| **it == *HIERARCHY_FINALIZER);
-    change(seen, None, held, Some(status).filter(|it| *it != seen.status))
+    let conditions = vec![condition.since_shown(seen.conditions())];
+    let held = seen.finalizers().iter().any(|it| **it == *HIERARCHY_FINALIZER);
+    let is_shown = seen.shows(seen.children(), &conditions);
+    change(seen, None, held, (!is_shown).then(|| status(forest, seen.children(), conditions)))
 }

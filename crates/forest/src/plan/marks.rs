@@ -3,11 +3,12 @@
 //! Tree labels, the included label, the marker of parents, and what the hierarchy's managed labels and annotations say
 //! (section 3.1 of HNC's contract). Everybody else's labels are left alone.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Edit};
 use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
-use crate::tree::{Id, Namespace, Node};
+use crate::tree::{Hierarchy, Id, Namespace, NamespaceLabels};
 use crate::{Forest, Labels, Name, Version};
 
 /// How a namespace's labels and annotations differ from what they should be.
@@ -60,14 +61,13 @@ impl Marks {
 /// away is left as it is.
 pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     let node = forest.tree.node(id);
-    let Some(seen) = node.namespace.as_ref().filter(|seen| !seen.terminating) else {
-        return Marks::default();
-    };
+    let namespace = node.namespace.as_ref().filter(|seen| !seen.terminating);
+    let Some((seen, live)) = namespace.zip(forest.tree.labels(id)) else { return Marks::default() };
     let (labels, annotations) =
         if node.managed { wanted(forest, id, &forest.tree.labelling(id), seen) } else { Default::default() };
     let settings = forest.settings();
     let external = node.is_external();
-    let own_label = |key: &str| is_own_label(forest, node, key);
+    let own_label = |key: &str| is_own_label(forest, id, key);
     let own_annotation = |key: &str| match key {
         _ if !node.managed => false,
         ANCESTRY => true,
@@ -75,30 +75,42 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
         _ => !external && settings.is_managed_annotation(key),
     };
     Marks {
-        version: seen.version.clone(),
-        labels: edit(&seen.labels, labels, own_label),
-        annotations: edit(&seen.annotations, annotations, own_annotation),
+        version: seen.version.get(),
+        labels: edit(live.iter(), labels, own_label),
+        annotations: edit(
+            seen.annotations.iter().map(|(key, it)| (key.into(), it)),
+            annotations,
+            own_annotation,
+        ),
     }
 }
 
 /// Whether nobody else has a say in this label of a namespace.
-fn is_own_label(forest: &Forest, node: &Node, key: &str) -> bool {
-    let settings = forest.settings();
+fn is_own_label(forest: &Forest, id: Id, key: &str) -> bool {
+    let (settings, node) = (forest.settings(), forest.tree.node(id));
     match key {
         INCLUDED => true,
-        EXCLUDED => !settings.is_listed(&node.name),
+        EXCLUDED => !settings.is_listed(forest.tree.name(id)),
         _ if !node.managed => false,
         HAS_CHILDREN => true,
         _ => !node.is_external() && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
     }
 }
 
-fn edit(seen: &Labels, wanted: BTreeMap<String, String>, ours: impl Fn(&str) -> bool) -> Edit {
-    let surplus = seen.iter().map(|(key, _)| key).filter(|key| ours(key) && !wanted.contains_key(*key));
-    Edit {
-        remove: surplus.map(str::to_owned).collect(),
-        set: wanted.into_iter().filter(|(key, value)| seen.get(key) != Some(value)).collect(),
+fn edit<'a>(
+    seen: impl Iterator<Item = (Cow<'a, str>, &'a str)>,
+    mut wanted: Pairs,
+    ours: impl Fn(&str) -> bool,
+) -> Edit {
+    let mut remove = BTreeSet::new();
+    for (key, value) in seen {
+        match wanted.get(&*key) {
+            Some(wanted_value) if wanted_value == value => drop(wanted.remove(&*key)),
+            None if ours(&key) => drop(remove.insert(key.into_owned())),
+            _ => {}
+        }
     }
+    Edit { set: wanted, remove }
 }
 
 /// The binding of the first administrator, whom the annotation names until it is done.
@@ -143,7 +155,7 @@ pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String>
 /// The same if the namespace and what is above it were `path`, which begins with the namespace itself.
 pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
     let node = forest.tree.node(id);
-    let seen = node.namespace.as_ref()?;
+    let live = forest.tree.labels(id)?;
     let wanted = match key {
         _ if !node.managed => None,
         INCLUDED => Some("true".to_owned()),
@@ -154,11 +166,11 @@ pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Op
         }
         _ => None,
     };
-    wanted.or_else(|| seen.labels.get(key).filter(|_| !is_own_label(forest, node, key)).map(str::to_owned))
+    wanted.or_else(|| live.get(key).filter(|_| !is_own_label(forest, id, key)).map(str::to_owned))
 }
 
 fn has_children(forest: &Forest, id: Id) -> bool {
-    !forest.tree.children(id).is_empty() || !forest.tree.node(id).anchors.is_empty()
+    !forest.tree.children(id).is_empty() || !forest.tree.node(id).anchors().is_empty()
 }
 
 /// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.
@@ -168,13 +180,11 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
         .enumerate()
         .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.tree.name(*above)), depth.to_string()))
         .collect();
-    let Some(top) = path.last().map(|id| forest.tree.node(*id)).filter(|top| top.is_external()) else {
-        return labels;
-    };
-    for (ancestor, depth) in top.namespace.iter().flat_map(Namespace::tree_labels) {
+    let Some(top) = path.last().filter(|top| forest.tree.node(**top).is_external()) else { return labels };
+    for (ancestor, depth) in forest.tree.labels(*top).into_iter().flat_map(NamespaceLabels::tree) {
         // What another tool wrote need not be a depth that anything can be added to.
         if let Some(depth) = depth.parse::<usize>().ok().and_then(|depth| depth.checked_add(path.len() - 1))
-            && *ancestor != *top.name
+            && *ancestor != **forest.tree.name(*top)
         {
             labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
         }
@@ -203,7 +213,7 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
     for id in path {
         let from = forest.tree.name(*id);
         for (key, value) in asked_for(forest, *id, which) {
-            values.insert(key.to_owned(), Managed { value: value.to_owned(), from: from.clone() });
+            values.insert(key.into_owned(), Managed { value: value.to_owned(), from: from.clone() });
         }
     }
     values
@@ -211,22 +221,26 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
 
 /// What one namespace asks for and may ask for, on itself and below. What is already on an external namespace counts as
 /// asked for.
-pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(&str, &str)> {
+pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
     let (node, settings) = (forest.tree.node(id), forest.settings());
-    let (spec, live): (Option<&Labels>, Option<&Labels>) = match which {
-        Labelling::Labels => {
-            (node.hierarchy.as_ref().map(|it| &it.labels), node.namespace.as_ref().map(|it| &it.labels))
-        }
-        Labelling::Annotations => (
-            node.hierarchy.as_ref().map(|it| &it.annotations),
-            node.namespace.as_ref().map(|it| &it.annotations),
-        ),
-    };
-    let live = live.filter(|_| node.is_external());
+    let spec = node.hierarchy.as_deref().map(match which {
+        Labelling::Labels => Hierarchy::labels,
+        Labelling::Annotations => Hierarchy::annotations,
+    });
     let is_managed = |key: &str| match which {
         Labelling::Labels => settings.is_managed_label(key),
         Labelling::Annotations => settings.is_managed_annotation(key),
     };
-    let pairs = spec.into_iter().chain(live).flat_map(Labels::iter);
-    pairs.filter(|(key, _)| is_managed(key)).collect()
+    let borrowed = |(key, value)| (Cow::Borrowed(key), value);
+    let mut pairs: Vec<_> = spec.into_iter().flat_map(Labels::iter).map(borrowed).collect();
+    if let Some(seen) = node.namespace.as_ref().filter(|_| node.is_external()) {
+        match which {
+            Labelling::Labels => {
+                pairs.extend(forest.tree.labels(id).into_iter().flat_map(NamespaceLabels::iter));
+            }
+            Labelling::Annotations => pairs.extend(seen.annotations.iter().map(borrowed)),
+        }
+    }
+    pairs.retain(|(key, _)| is_managed(key));
+    pairs
 }

@@ -6,8 +6,7 @@
 use super::Preview;
 use crate::configuration::{Entry, Served, resolve};
 use crate::keys::SUBNAMESPACE_OF;
-use crate::rules::{Answers, Operation, User, Verdict, anchor, configuration, hierarchy, namespace};
-use crate::tree::Node;
+use crate::rules::{Answers, Operation, Pairs, User, Verdict, anchor, configuration, hierarchy, namespace};
 use crate::{Fact, Forest, KindSettings, Labels, Name};
 
 /// A change.
@@ -86,7 +85,7 @@ impl Preview {
             }
             Intent::Annotate { namespace, subnamespace_of } => {
                 let old = marks(forest, namespace);
-                let annotations = annotated(&old.annotations, subnamespace_of.as_deref());
+                let annotations = shown(annotated(old.annotations.iter(), subnamespace_of.as_deref()));
                 let request = namespace::Request {
                     operation: Operation::Update,
                     name: namespace.clone(),
@@ -131,7 +130,7 @@ impl Preview {
             }
             Intent::DeleteNamespace { name } => self.terminate(name),
             Intent::Annotate { namespace, subnamespace_of } => self.edit_namespace(namespace, |seen| {
-                seen.annotations = annotated(&seen.annotations, subnamespace_of.as_deref());
+                seen.annotations = annotated(seen.annotations.iter(), subnamespace_of.as_deref()).collect();
             }),
             Intent::CreateAnchor { parent, child, labels, annotations } => {
                 let recorded = self.forest.settings().initial_admin.is_some();
@@ -154,19 +153,15 @@ impl Preview {
     }
 }
 
-fn node<'a>(forest: &'a Forest, name: &str) -> Option<&'a Node> {
-    forest.tree.id(name).map(|id| forest.tree.node(id))
-}
-
 fn hierarchy_request(
     forest: &Forest,
     namespace: &Name,
     parent: Option<Name>,
     user: &User,
 ) -> hierarchy::Request {
-    let seen = node(forest, namespace).and_then(|node| node.hierarchy.as_deref());
-    let old = seen.map_or_else(hierarchy::Spec::default, |seen| hierarchy::Spec {
-        parent: seen.parent.clone().filter(|parent| !parent.is_empty()),
+    let seen = forest.tree.id(namespace).and_then(|id| forest.tree.hierarchy(id));
+    let old = seen.as_ref().map_or_else(hierarchy::Spec::default, |seen| hierarchy::Spec {
+        parent: seen.parent.clone(),
         labels: listed(&seen.labels),
         annotations: listed(&seen.annotations),
     });
@@ -192,17 +187,26 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
 }
 
 /// Of the annotations, those that mean something to the hierarchy; no rule looks at others.
-fn marks(forest: &Forest, name: &str) -> namespace::Marks {
-    let seen = node(forest, name).and_then(|node| node.namespace.as_ref());
-    seen.map_or_else(namespace::Marks::default, |seen| namespace::Marks {
-        labels: seen.labels.clone(),
-        annotations: seen.annotations.clone(),
-    })
+fn marks(forest: &Forest, name: &str) -> namespace::Marks<'static> {
+    let marks = |id| {
+        let seen = forest.tree.node(id).namespace.as_ref()?;
+        let labels = forest.tree.labels(id)?.iter().map(|(key, value)| (key.into_owned(), value.to_owned()));
+        Some(namespace::Marks { labels: labels.collect(), annotations: shown(seen.annotations.iter()) })
+    };
+    forest.tree.id(name).and_then(marks).unwrap_or_default()
 }
 
-fn annotated(annotations: &Labels, subnamespace_of: Option<&str>) -> Labels {
-    let others = annotations.iter().filter(|(key, _)| *key != SUBNAMESPACE_OF);
-    others.chain(subnamespace_of.map(|parent| (SUBNAMESPACE_OF, parent))).collect()
+/// As a request would show them.
+fn shown<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Pairs<'static> {
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+fn annotated<'a>(
+    annotations: impl Iterator<Item = (&'a str, &'a str)>,
+    subnamespace_of: Option<&'a str>,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let others = annotations.filter(|(key, _)| *key != SUBNAMESPACE_OF);
+    others.chain(subnamespace_of.map(|parent| (SUBNAMESPACE_OF, parent)))
 }
 
 fn listed(pairs: &Labels) -> Vec<(String, String)> {

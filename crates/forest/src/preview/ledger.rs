@@ -219,9 +219,9 @@ fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
     // When a condition began is not foretold.
     let without_time = |it: &Condition| Condition { since: None, ..it.clone() };
     Some(NamespaceState {
-        uid: seen.version.uid.clone(),
+        uid: seen.version.uid(),
         parent: forest.parent(name).cloned(),
-        labels: seen.labels.clone(),
+        labels: forest.tree.labels(id)?.all(),
         annotations: seen.annotations.clone(),
         conditions: forest.conditions_shown(name).iter().map(without_time).collect(),
         terminating: seen.terminating,
@@ -230,13 +230,13 @@ fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
 
 fn object(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<ObjectState> {
     let object = forest.objects.get(forest.tree.id(namespace)?, key)?;
-    let (inherited_from, content) = match object {
-        Object::Source(source) => (None, &source.content),
-        Object::Copy(copy) => (Some(copy.inherited_from.clone()), &copy.content),
+    let inherited_from = match object {
+        Object::Source(_) => None,
+        Object::Copy(copy) => Some(copy.inherited_from.clone()),
     };
     Some(ObjectState {
-        uid: object.version().uid.clone(),
+        uid: object.version().uid(),
         inherited_from,
-        digest: content.as_ref().map(|content| content.digest),
+        digest: object.digests().map(|(all, _)| all),
     })
 }

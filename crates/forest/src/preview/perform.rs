@@ -98,7 +98,7 @@ impl Preview {
         }
         let Some(node) = self.forest.tree.id(name).map(|id| self.forest.tree.node(id)) else { return };
         let anchors: Vec<Name> =
-            node.anchors.values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();
+            node.anchors().values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();
         let has_hierarchy = node.hierarchy.as_ref().is_some_and(|seen| !seen.terminating);
         for child in anchors {
             self.edit_anchor(name, &child, |seen| seen.terminating = true);
@@ -111,10 +111,10 @@ impl Preview {
     fn remove_if_empty(&mut self, name: &Name) {
         let Some(id) = self.forest.tree.id(name) else { return };
         let node = self.forest.tree.node(id);
-        if node.hierarchy.is_some() || !node.anchors.is_empty() {
+        if node.hierarchy.is_some() || !node.anchors().is_empty() {
             return;
         }
-        let Some(uid) = node.namespace.as_ref().map(|seen| seen.version.uid.clone()) else { return };
+        let Some(uid) = node.namespace.as_ref().map(|seen| seen.version.uid()) else { return };
         self.ledger.namespace(&self.forest, name);
         self.clock += 1;
         self.going.remove(name);
@@ -123,12 +123,13 @@ impl Preview {
 
     /// Changes a namespace that is there.
     pub(super) fn edit_namespace(&mut self, name: &Name, edit: impl FnOnce(&mut NamespaceFact)) {
-        let node = self.forest.tree.id(name).map(|id| self.forest.tree.node(id));
-        let Some(seen) = node.and_then(|node| node.namespace.as_ref()) else { return };
+        let tree = &self.forest.tree;
+        let seen = tree.id(name).and_then(|id| Some((tree.node(id).namespace.as_ref()?, tree.labels(id)?)));
+        let Some((seen, labels)) = seen else { return };
         let mut fact = NamespaceFact {
             name: name.clone(),
-            version: seen.version.clone(),
-            labels: seen.labels.clone(),
+            version: seen.version.get(),
+            labels: labels.all(),
             annotations: seen.annotations.clone(),
             terminating: seen.terminating,
         };
@@ -140,8 +141,7 @@ impl Preview {
 
     /// Changes a `HierarchyConfiguration`, or creates one. What is deleted and held by nobody goes.
     pub(super) fn edit_hierarchy(&mut self, namespace: &Name, edit: impl FnOnce(&mut HierarchyFact)) {
-        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
-        let known = node.and_then(|node| node.hierarchy.as_deref()).cloned();
+        let known = self.forest.tree.id(namespace).and_then(|id| self.forest.tree.hierarchy(id));
         let mut fact = known.unwrap_or_default();
         fact.version = if fact.version.uid.is_empty() {
             self.new_version()
@@ -160,7 +160,7 @@ impl Preview {
     /// Changes an anchor, or creates one. What is deleted and held by nobody goes.
     pub(super) fn edit_anchor(&mut self, parent: &Name, child: &Name, edit: impl FnOnce(&mut AnchorFact)) {
         let node = self.forest.tree.id(parent).map(|id| self.forest.tree.node(id));
-        let known = node.and_then(|node| node.anchors.get(child)).cloned();
+        let known = node.and_then(|node| node.anchors().get(child)).cloned();
         let mut fact = known.unwrap_or_else(|| AnchorFact { name: child.clone(), ..AnchorFact::default() });
         fact.version = if fact.version.uid.is_empty() {
             self.new_version()
@@ -194,7 +194,7 @@ impl Preview {
     }
 
     fn copy(&mut self, namespace: &Name, key: &ObjectKey, source: &Name, content: &Copied) {
-        let known = self.forest.object_version(namespace, key).map(|known| known.uid.clone());
+        let known = self.forest.object_version(namespace, key).map(|known| known.uid);
         let version = match known {
             Some(uid) => self.next_version(uid),
             None => self.new_version(),
@@ -240,7 +240,7 @@ impl Preview {
     }
 
     fn delete_object(&mut self, namespace: &Name, key: &ObjectKey) {
-        let known = self.forest.object_version(namespace, key).map(|known| known.uid.clone());
+        let known = self.forest.object_version(namespace, key).map(|known| known.uid);
         let Some(uid) = known else { return };
         self.clock += 1;
         self.ledger.object(&self.forest, namespace, key);

@@ -56,7 +56,7 @@ pub fn of_hierarchy(forest: &Forest, request: &hierarchy::Request) -> Option<Ado
 }
 
 /// What a request about a namespace changes, if it changes a parent.
-pub fn of_namespace(forest: &Forest, request: &namespace::Request) -> Option<Adoption> {
+pub fn of_namespace(forest: &Forest, request: &namespace::Request<'_>) -> Option<Adoption> {
     let parent =
         request.new.subnamespace_of().filter(|parent| request.old.subnamespace_of() != Some(*parent))?;
     let present = forest.parent(&request.name).cloned();

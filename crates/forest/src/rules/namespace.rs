@@ -9,12 +9,12 @@ mod keys;
 mod tests;
 
 use super::question::{Answer, Answers, Question};
-use super::{Check, Denial, Operation, User, Verdict, anchor, hierarchy};
-use crate::{Forest, Labels, Name, keys as words};
+use super::{Check, Denial, Operation, Pairs, User, Verdict, anchor, hierarchy};
+use crate::{Forest, Name, keys as words};
 
 /// A namespace that is to be created, changed or deleted.
 #[derive(Debug, Clone)]
-pub struct Request {
+pub struct Request<'a> {
     /// Create, update or delete.
     pub operation: Operation,
     /// Its name.
@@ -22,21 +22,21 @@ pub struct Request {
     /// The requesting user.
     pub user: User,
     /// Before; nothing when it is created.
-    pub old: Marks,
+    pub old: Marks<'a>,
     /// Afterwards; nothing when it is deleted.
-    pub new: Marks,
+    pub new: Marks<'a>,
 }
 
 /// What of a namespace is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct Marks<'a> {
     /// All its labels.
-    pub labels: Labels,
+    pub labels: Pairs<'a>,
     /// All its annotations.
-    pub annotations: Labels,
+    pub annotations: Pairs<'a>,
 }
 
-impl Marks {
+impl Marks<'_> {
     pub(super) fn subnamespace_of(&self) -> Option<&str> {
         self.annotations.get(words::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
     }
@@ -48,7 +48,7 @@ impl Marks {
 }
 
 /// Judges `request` as far as `answers` go.
-pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
     let asked = Asked { forest, request, answers };
     let judged = match request.operation {
         Operation::Create => asked.create(),
@@ -60,7 +60,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
 
 struct Asked<'a> {
     forest: &'a Forest,
-    request: &'a Request,
+    request: &'a Request<'a>,
     answers: &'a Answers,
 }
 
@@ -173,9 +173,8 @@ impl Asked<'_> {
         let subnamespaces: Vec<&str> = tree
             .children(id)
             .iter()
-            .map(|child| tree.node(*child))
-            .filter(|child| child.subnamespace_of().is_some())
-            .map(|child| &*child.name)
+            .filter(|child| tree.node(**child).subnamespace_of().is_some())
+            .map(|child| &**tree.name(*child))
             .collect();
         if subnamespaces.is_empty() || tree.allows_cascading_deletion(id) {
             return Ok(());
@@ -192,7 +191,7 @@ impl Asked<'_> {
         let Request { name, old, .. } = self.request;
         let Some(parent) = old.subnamespace_of() else { return Ok(()) };
         let tree = &self.forest.tree;
-        let anchored = tree.id(parent).is_some_and(|id| tree.node(id).anchors.contains_key(name));
+        let anchored = tree.id(parent).is_some_and(|id| tree.node(id).anchors().contains_key(name));
         if !anchored {
             return Ok(());
         }

@@ -11,11 +11,11 @@ mod copy;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::{Answers, Check, Denial, Operation, User, Verdict};
+use super::{Answers, Check, Denial, Fields, Operation, Pairs, User, Verdict};
 use crate::{Forest, KindId, KindSettings, Name, keys};
 
 /// An object that is to be created, changed or deleted.
@@ -43,28 +43,28 @@ pub struct Request<'a> {
 #[derive(Debug, Clone)]
 pub struct State<'a> {
     /// All its labels.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Pairs<'a>,
     /// All its annotations.
-    pub annotations: BTreeMap<String, String>,
+    pub annotations: Pairs<'a>,
     /// All its finalizers.
-    pub finalizers: Vec<String>,
+    pub finalizers: Vec<Cow<'a, str>>,
     /// All its owner references, as objects write them.
     pub owner_references: Vec<Value>,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
-    /// All its top-level fields; metadata may be left out.
-    pub body: &'a Map<String, Value>,
+    /// All its top-level fields; metadata and status may be left out.
+    pub body: Fields<'a>,
 }
 
 impl State<'_> {
     /// The namespace that it is a copy from, if it is one. It is one by the label alone, whatever its value.
     fn inherited_from(&self) -> Option<&str> {
-        self.labels.get(keys::INHERITED_FROM).map(String::as_str)
+        self.labels.get(keys::INHERITED_FROM)
     }
 
     /// The value of an annotation; one that is absent is as good as an empty one.
     fn annotation(&self, key: &str) -> &str {
-        self.annotations.get(key).map_or("", String::as_str)
+        self.annotations.get(key).unwrap_or_default()
     }
 }
 

@@ -58,11 +58,26 @@ impl Forest {
             .find(|(_, state)| !state.is_synced())
     }
 
+    /// A number that is another whenever a stream has come further or fallen back, or other kinds are configured.
+    pub fn progress(&self) -> u64 {
+        self.progress
+    }
+
     /// A configuration that cannot be read any more is still the last that anybody wanted.
     pub(super) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
         if stream != Stream::Configuration || !self.is_configured() {
-            self.streams.insert(stream, StreamState::Lost(why));
+            self.set_stream(stream, StreamState::Lost(why));
         }
+    }
+
+    /// Whether that is news.
+    fn set_stream(&mut self, stream: Stream, state: StreamState) -> bool {
+        let is_news = self.streams.get(&stream) != Some(&state);
+        if is_news {
+            self.streams.insert(stream, state);
+            self.progress += 1;
+        }
+        is_news
     }
 
     pub(super) fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
@@ -70,13 +85,16 @@ impl Forest {
         let unwanted = (0u16..).map(KindId).zip(&self.kinds).filter(|(_, known)| {
             known.configured && !kinds.iter().any(|wanted| wanted.kind == known.settings.kind)
         });
-        for id in unwanted.map(|(id, _)| id).collect::<Vec<_>>() {
+        let unwanted: Vec<KindId> = unwanted.map(|(id, _)| id).collect();
+        let mut is_news = !unwanted.is_empty();
+        for id in unwanted {
             self.forget_kind(id);
-            change.everything = true;
         }
         for wanted in kinds {
-            change.everything |= self.configure_kind(wanted);
+            is_news |= self.configure_kind(wanted);
         }
+        self.progress += u64::from(is_news);
+        change.everything |= is_news;
     }
 
     /// Whether that changes anything.
@@ -116,7 +134,6 @@ impl Forest {
     pub(super) fn synced(&mut self, stream: Stream, change: &mut Change) {
         // A list that comes while the definitions go is no list of what anybody wants.
         self.doubt |= self.going && Stream::STRUCTURE.contains(&stream);
-        let before = self.streams.insert(stream, StreamState::Synced);
-        change.everything |= before != Some(StreamState::Synced);
+        change.everything |= self.set_stream(stream, StreamState::Synced);
     }
 }

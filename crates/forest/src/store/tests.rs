@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::{Canonical, Content};
 
 fn version(uid: &str, resource_version: &str) -> Version {
     Version { uid: uid.into(), resource_version: resource_version.into() }
@@ -45,12 +46,12 @@ const KIND: KindId = KindId(0);
 fn known(forest: &Forest) -> Vec<String> {
     let id = forest.tree.id("a");
     let node = id.map(|id| forest.tree.node(id));
-    let namespace = node.and_then(|node| Some(&node.namespace.as_ref()?.version.uid));
-    let hierarchy = node.and_then(|node| Some(&node.hierarchy.as_ref()?.version.uid));
-    let anchor = node.and_then(|node| Some(&node.anchors.get("c")?.version.uid));
+    let namespace = node.and_then(|node| Some(node.namespace.as_ref()?.version.uid()));
+    let hierarchy = node.and_then(|node| Some(node.hierarchy.as_ref()?.version.uid()));
+    let anchor = node.and_then(|node| Some(node.anchors().get("c")?.version.uid.clone()));
     let key = ObjectKey { kind: KIND, name: "o".into() };
-    let object = id.and_then(|id| forest.objects.get(id, &key)).map(|object| &object.version().uid);
-    [namespace, hierarchy, anchor, object].into_iter().flatten().map(ToString::to_string).collect()
+    let object = id.and_then(|id| forest.objects.get(id, &key)).map(|object| object.version().uid());
+    [namespace, hierarchy, anchor, object].into_iter().flatten().map(String::from).collect()
 }
 
 #[test]
@@ -107,4 +108,32 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
     }
     apply(&mut forest, told("1"));
     assert_eq!(known(&forest), [""; 0]);
+}
+
+#[test]
+fn the_same_state_is_news_only_with_more_of_its_content() {
+    let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+    let mut forest = Forest::new(Arc::new(settings), vec![Kind::role()]);
+    let whole = || Content::whole(Canonical::new(BTreeMap::new(), BTreeMap::new(), serde_json::Map::new()));
+    let ways = || [None, Some(whole().digests()), Some(whole())];
+    // A namespace that may yet have children keeps what is in its sources; of a copy no more than digests are ever kept.
+    for (uid, inherited_from, news) in
+        [("1", None, [true, true, true]), ("2", Some("r".into()), [true, true, false])]
+    {
+        let told = |content| {
+            Fact::Object(KIND, ObjectFact { inherited_from: inherited_from.clone(), content, ..object(uid) })
+        };
+        let knows = |forest: &Forest| forest.knows_state(KIND, "a", &"o".into(), &version(uid, "5"));
+        for (at, is_news) in news.into_iter().enumerate() {
+            let [less, more] = [ways()[..at].to_vec(), ways()[at..=at].to_vec()];
+            assert_eq!(!forest.apply(told(more[0].clone())).is_empty(), is_news, "{uid} {at}");
+            for again in less.into_iter().chain(more) {
+                assert!(forest.apply(told(again)).is_empty(), "{uid} {at}");
+            }
+            assert_eq!(knows(&forest), if uid == "1" { at == 2 } else { at >= 1 }, "{uid} {at}");
+        }
+        assert!(!forest.knows_state(KIND, "a", &"o".into(), &version(uid, "6")), "a later state");
+        assert!(!forest.knows_state(KIND, "a", &"o".into(), &version("9", "5")), "another object");
+        assert!(!forest.knows_state(KIND, "b", &"o".into(), &version(uid, "5")), "another place");
+    }
 }

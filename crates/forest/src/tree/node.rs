@@ -2,27 +2,36 @@
 
 use std::collections::BTreeMap;
 
-use super::Id;
-use crate::fact::{AnchorFact, HierarchyFact, NamespaceFact};
-use crate::{Labels, Name, Settings, Version, keys};
+use super::packed::Packed;
+use super::places::{Id, Places};
+use crate::fact::{AnchorFact, NamespaceFact};
+use crate::version::CompactVersion;
+use crate::{Labels, Name, Settings, keys};
+
+mod hierarchy;
+
+pub(crate) use self::hierarchy::Hierarchy;
 
 /// A namespace as last seen.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    pub(crate) version: Version,
-    pub(crate) labels: Labels,
+    pub(crate) version: CompactVersion,
+    /// To be read through the tree.
+    pub(super) labels: Packed,
     /// Those that are the hierarchy's, or managed.
     pub(crate) annotations: Labels,
     pub(crate) terminating: bool,
 }
 
 impl Namespace {
-    pub(super) fn from_fact(fact: NamespaceFact, settings: &Settings) -> Self {
+    pub(super) fn from_fact(fact: NamespaceFact, id: Id, places: &mut Places, settings: &Settings) -> Self {
         let NamespaceFact { version, labels, annotations, terminating, .. } = fact;
         let kept = annotations
             .iter()
-            .filter(|(key, _)| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key));
-        Self { version, labels, annotations: kept.collect(), terminating }
+            .filter(|(key, _)| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key))
+            .collect();
+        let labels = Packed::new(&labels, id, places);
+        Self { version: version.into(), labels, annotations: kept, terminating }
     }
 
     /// The parent that makes this a subnamespace.
@@ -36,28 +45,28 @@ impl Namespace {
             .get(keys::EXTERNALLY_MANAGED_BY)
             .filter(|manager| !manager.is_empty() && *manager != keys::GROUP)
     }
-
-    /// Its tree labels: ancestor and depth.
-    pub(crate) fn tree_labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().filter_map(|(key, value)| Some((key.strip_suffix(keys::TREE_LABEL)?, value)))
-    }
 }
 
 /// What stands for a name.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Node {
-    pub(crate) name: Name,
     pub(crate) managed: bool,
     pub(crate) namespace: Option<Namespace>,
-    pub(crate) hierarchy: Option<Box<HierarchyFact>>,
-    /// By the child's name.
-    pub(crate) anchors: BTreeMap<Name, AnchorFact>,
+    pub(crate) hierarchy: Option<Box<Hierarchy>>,
+    /// `None` when there are none, as in most.
+    pub(super) anchors: Option<Box<Anchors>>,
     /// The link in force: the configured parent of an existing managed namespace.
     pub(super) parent: Option<Id>,
     /// Ordered by name.
     pub(super) children: Vec<Id>,
     /// How many objects in this namespace are known.
     pub(super) objects: u32,
+}
+
+/// The anchors in a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Anchors {
+    by_child: BTreeMap<Name, AnchorFact>,
 }
 
 /// What a node gives to all that is below it, beside objects.
@@ -88,46 +97,50 @@ impl Node {
         namespace.subnamespace_of().filter(|_| self.managed)
     }
 
-    /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
-    /// that is going away loses that object some time before it goes itself; until then its place is the one that its tree
-    /// labels tell, lest everything below it lose for that time what comes from above. An external namespace has none.
-    pub(super) fn configured_parent(&self) -> Option<Name> {
-        let namespace = self.namespace.as_ref().filter(|_| self.managed && !self.is_external())?;
-        if let Some(parent) = self.subnamespace_of() {
-            return Some(parent.into());
-        }
-        match &self.hierarchy {
-            Some(hierarchy) => hierarchy.parent.clone().filter(|parent| !parent.is_empty()),
-            None if namespace.terminating => {
-                namespace.tree_labels().find(|(_, depth)| *depth == "1").map(|(parent, _)| parent.into())
-            }
-            None => None,
-        }
+    /// The anchors in it, by the child's name.
+    pub(crate) fn anchors(&self) -> &BTreeMap<Name, AnchorFact> {
+        static NONE: BTreeMap<Name, AnchorFact> = BTreeMap::new();
+        self.anchors.as_ref().map_or(&NONE, |anchors| &anchors.by_child)
+    }
+
+    pub(super) fn add_anchor(&mut self, anchor: AnchorFact) {
+        self.anchors.get_or_insert_default().by_child.insert(anchor.name.clone(), anchor);
+    }
+
+    pub(super) fn remove_anchor(&mut self, child: &str) {
+        let left = self.anchors.take().map(|mut anchors| {
+            anchors.by_child.remove(child);
+            anchors
+        });
+        self.anchors = left.filter(|anchors| !anchors.by_child.is_empty());
     }
 
     /// What decides whether and how this node counts for others.
     pub(super) fn standing(&self) -> (bool, bool, bool) {
-        let unreadable = self.hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some());
+        let unreadable = self.hierarchy.as_ref().is_some_and(|seen| seen.unreadable().is_some());
         (self.exists(), unreadable, self.is_external())
     }
 
-    pub(super) fn handed_down(&self, settings: &Settings) -> HandedDown {
-        let hierarchy = self.hierarchy.as_deref();
+    /// What is handed down; `labels` are those of the namespace.
+    pub(super) fn handed_down(&self, settings: &Settings, labels: impl FnOnce() -> Labels) -> HandedDown {
         let managed =
             |labels: &Labels, is: &dyn Fn(&str) -> bool| labels.iter().filter(|(key, _)| is(key)).collect();
+        let asked = |seen: &Hierarchy| {
+            (
+                managed(seen.labels(), &|key| settings.is_managed_label(key)),
+                managed(seen.annotations(), &|key| settings.is_managed_annotation(key)),
+            )
+        };
+        let (own_labels, own_annotations) = self.hierarchy.as_deref().map(asked).unwrap_or_default();
         HandedDown {
-            allow_cascading_deletion: hierarchy.is_some_and(|seen| seen.allow_cascading_deletion),
-            labels: hierarchy
-                .map(|seen| managed(&seen.labels, &|key| settings.is_managed_label(key)))
-                .unwrap_or_default(),
-            annotations: hierarchy
-                .map(|seen| managed(&seen.annotations, &|key| settings.is_managed_annotation(key)))
-                .unwrap_or_default(),
+            allow_cascading_deletion: self.hierarchy.as_ref().is_some_and(|it| it.allow_cascading_deletion),
+            labels: own_labels,
+            annotations: own_annotations,
             external: self
                 .namespace
                 .as_ref()
                 .filter(|_| self.is_external())
-                .map(|seen| (seen.labels.clone(), seen.annotations.clone())),
+                .map(|seen| (labels(), seen.annotations.clone())),
         }
     }
 
@@ -135,7 +148,7 @@ impl Node {
         self.namespace.is_some()
             || self.hierarchy.is_some()
             || !self.children.is_empty()
-            || !self.anchors.is_empty()
+            || self.anchors.is_some()
             || self.objects > 0
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Every walk ends, whatever the links are.
 
-use std::collections::HashSet;
 use std::fmt;
+
+use hashbrown::HashSet;
 
 use super::{Id, Tree};
 use crate::Name;
@@ -89,6 +90,24 @@ impl Tree {
         found
     }
 
+    /// The same, if that is no more than `limit`; costs no more than that.
+    pub(crate) fn few_descendants(&self, id: Id, limit: usize) -> Option<Vec<Id>> {
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = Some(id);
+        let mut done = 0;
+        while let Some(current) = next {
+            let new = self.children(current).iter().filter(|child| seen.insert(**child));
+            found.extend(new.take(limit + 1 - found.len()));
+            if found.len() > limit {
+                return None;
+            }
+            next = found.get(done).copied();
+            done += 1;
+        }
+        Some(found)
+    }
+
     /// The cycle that this namespace is a member of: the smallest name first and last, each the parent of the next. All
     /// members give the same list. A namespace that hangs below a cycle is not in it.
     pub(crate) fn cycle(&self, id: Id) -> Option<Vec<Name>> {
@@ -108,7 +127,7 @@ impl Tree {
         let Ancestry { path, repeats_at } = self.ancestry(id);
         let unreadable = path.iter().position(|member| {
             let node = self.node(*member);
-            node.exists() && node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable.is_some())
+            node.exists() && node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable().is_some())
         });
         let at_the_top = || {
             let (last, below) = path.split_last()?;

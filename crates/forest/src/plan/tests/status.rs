@@ -86,6 +86,19 @@ fn failures_of_a_namespace_that_goes_are_forgotten() {
 }
 
 #[test]
+fn failures_of_a_kind_that_is_not_wanted_any_more_are_forgotten() {
+    let mut cluster = Cluster::draw("root, child:root");
+    cluster.role("root", "r", "x");
+    let mut forest = cluster.forest();
+    forest.apply(Fact::WriteFailed("child".into(), role_key("r"), "quota".into()));
+    forest.apply(Fact::Kinds(Vec::new()));
+    forest.apply(Fact::WriteFailed("child".into(), role_key("r"), "not served any more".into()));
+    forest.apply(Fact::Conflict("child".into(), role_key("r"), "stands in the way".into()));
+    let plan = plan(&forest, "child", &Scope::whole());
+    assert_eq!((plan.report, plan.settled.len()), (None, 0));
+}
+
+#[test]
 fn many_failures_are_named_in_part_and_counted() {
     let mut cluster = Cluster::draw("root, child:root");
     settle(&mut cluster);

@@ -1,6 +1,6 @@
 //! Row 11: what a new parent would overwrite.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 
 use super::Asked;
 use crate::object::Source;
@@ -83,8 +83,9 @@ fn conflicts(
     let (Some(parent), Some(child)) = (forest.tree.id(parent), forest.tree.id(child)) else {
         return BTreeSet::new();
     };
-    let mut below: HashSet<Id> = forest.tree.descendants(child).into_iter().collect();
-    below.insert(child);
+    if forest.kinds().all(|(_, kind)| kind.on_conflict != outcome) {
+        return BTreeSet::new();
+    }
     let above = forest.tree.ancestry(parent).path;
     let joined = |holder: Id| {
         let mut path = forest.tree.ancestry(holder).path;
@@ -104,24 +105,10 @@ fn conflicts(
         .flat_map(|id| forest.objects.within(*id))
         .filter_map(|(key, object)| Some((key, object.source()?)))
         .flat_map(|(key, source)| {
-            let holders = held_in(forest, key, &below);
+            let here = forest.objects.source(child, key).map(|_| child);
+            let holders = forest.holders_below(key, child).into_iter().chain(here);
             holders.filter(move |holder| comes(key, source, *holder)).map(move |holder| (holder, key))
         })
         .map(|(holder, key)| (forest.tree.name(holder).clone(), key.clone()))
         .collect()
-}
-
-/// Where in `within` there is a source of this kind and name; costs what the smaller of the two sets is.
-fn held_in<'a>(
-    forest: &'a Forest,
-    key: &'a ObjectKey,
-    within: &'a HashSet<Id>,
-) -> Box<dyn Iterator<Item = Id> + 'a> {
-    match forest.objects.holders(key) {
-        None => Box::new(std::iter::empty()),
-        Some(holders) if holders.len() <= within.len() => {
-            Box::new(holders.iter().copied().filter(|id| within.contains(id)))
-        }
-        Some(holders) => Box::new(within.iter().copied().filter(|id| holders.contains(id))),
-    }
 }

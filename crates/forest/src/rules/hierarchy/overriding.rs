@@ -1,5 +1,7 @@
 //! With `--refuse-label-conflicts`: what a change would override below.
 
+use std::borrow::Cow;
+
 use super::Asked;
 use crate::plan::{Labelling, asked_for, managed};
 use crate::rules::{Check, Denial};
@@ -41,7 +43,7 @@ impl Asked<'_> {
             let above = from_above.get(key).map(|it| it.value.as_str());
             above.or_else(|| own.iter().rev().find(|(it, _)| it == key).map(|(_, value)| value.as_str()))
         };
-        let own = own.iter().map(|(key, value)| (id, key.as_str(), value.as_str()));
+        let own = own.iter().map(|(key, value)| (id, Cow::from(key), value.as_str()));
         let below = forest.tree.descendants(id).into_iter();
         let below =
             below.flat_map(|id| asked_for(forest, id, which).into_iter().map(move |(key, it)| (id, key, it)));

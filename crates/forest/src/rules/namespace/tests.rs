@@ -16,35 +16,36 @@ const A: &str = "a.tree.hnc.x-k8s.io/depth";
 const MARKER: &str = words::HAS_CHILDREN;
 
 /// `"name: key=value, key=value"`; labels are those of our labels and of `team`, the rest annotations.
-fn marks(text: &str) -> Marks {
+fn marks(text: &str) -> Marks<'static> {
     let (mut labels, mut annotations) = (Vec::new(), Vec::new());
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap();
+        let (key, value) =
+            pair.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).unwrap();
         let is_label =
-            key.contains(".tree.") || [words::INCLUDED, words::EXCLUDED, MARKER, "team"].contains(&key);
+            key.contains(".tree.") || [words::INCLUDED, words::EXCLUDED, MARKER, "team"].contains(&&*key);
         if is_label { labels.push((key, value)) } else { annotations.push((key, value)) }
     }
     Marks { labels: labels.into_iter().collect(), annotations: annotations.into_iter().collect() }
 }
 
-fn request(operation: Operation, name: &str, user: &str, old: Marks, new: Marks) -> Request {
+fn request<'a>(operation: Operation, name: &str, user: &str, old: Marks<'a>, new: Marks<'a>) -> Request<'a> {
     let user = User { name: user.into(), groups: vec!["staff".into()] };
     Request { operation, name: name.into(), user, old, new }
 }
 
-fn create(name: &str, new: &str) -> Request {
+fn create(name: &str, new: &str) -> Request<'static> {
     request(Operation::Create, name, USER, Marks::default(), marks(new))
 }
 
-fn update(name: &str, old: &str, new: &str) -> Request {
+fn update(name: &str, old: &str, new: &str) -> Request<'static> {
     request(Operation::Update, name, USER, marks(old), marks(new))
 }
 
-fn delete(name: &str, old: &str) -> Request {
+fn delete(name: &str, old: &str) -> Request<'static> {
     request(Operation::Delete, name, USER, marks(old), Marks::default())
 }
 
-fn by(user: &str, request: Request) -> Request {
+fn by(user: &str, request: Request<'static>) -> Request<'static> {
     Request { user: User { name: user.into(), groups: vec![] }, ..request }
 }
 
@@ -57,13 +58,13 @@ fn operated() -> Settings {
     settings
 }
 
-fn judge(forest: &mut Forest, request: &Request, answers: &[(&str, Answer)]) -> Verdict {
+fn judge(forest: &mut Forest, request: &Request<'_>, answers: &[(&str, Answer)]) -> Verdict {
     dialogue::judge(forest, |forest, answers| review(forest, request, answers), answers, |_| ())
 }
 
-type Case = (&'static str, &'static str, Request, Vec<(&'static str, Answer)>, Expected);
+type Case<'a> = (&'static str, &'static str, Request<'a>, Vec<(&'static str, Answer)>, Expected);
 
-fn check_all(cases: impl IntoIterator<Item = Case>) {
+fn check_all<'a>(cases: impl IntoIterator<Item = Case<'a>>) {
     for (what, text, request, answers, expected) in cases {
         let verdict = judge(&mut Cluster::draw(text).forest_with(operated()), &request, &answers);
         check(&format!("{what}, in {text:?}"), &verdict, &expected);

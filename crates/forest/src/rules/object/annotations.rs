@@ -28,7 +28,8 @@ impl Asked<'_> {
 
 /// Row 1: whoever writes such a key means an exception, and would not notice that it has no effect.
 fn only_known_keys(new: &State<'_>) -> Check {
-    let unknown = new.annotations.keys().find(|key| is_reserved(key) && !EXCEPTIONS.contains(&key.as_str()));
+    let keys = new.annotations.iter().map(|(key, _)| key);
+    let unknown = keys.into_iter().find(|key| is_reserved(key) && !EXCEPTIONS.contains(key));
     match unknown {
         None => Ok(()),
         Some(key) => Err(bad_request(format!(

@@ -25,12 +25,13 @@ struct Traffic {
 
 impl Traffic {
     fn of(forest: &Forest, kind: KindId, name: &str, state: &State<'_>) -> Self {
-        let label = |key: &str| state.labels.get(key).map(String::as_str);
-        let annotation = |key: &str| state.annotations.get(key).map(String::as_str);
+        let label = |key: &str| state.labels.get(key);
+        let annotation = |key: &str| state.annotations.get(key);
+        let secret_type = state.body.get("type");
         let traits = Traits {
             kind: forest.kind(kind),
             name,
-            secret_type: state.body.get("type").and_then(serde_json::Value::as_str),
+            secret_type: secret_type.as_ref().and_then(serde_json::Value::as_str),
             has_finalizers: !state.finalizers.is_empty(),
             label: &label,
             annotation: &annotation,
@@ -77,7 +78,7 @@ impl Asked<'_> {
             let label = |label: &str| wanted_label(self.forest, *holder, label);
             goes_to(kind, name, traffic.excluded.as_deref(), traffic.exceptions.as_ref(), &label).is_ok()
         };
-        let holders = holders_below(self.forest, &key, source).into_iter().filter(is_overwritten);
+        let holders = self.forest.holders_below(&key, source).into_iter().filter(is_overwritten);
         let found: BTreeSet<&Name> = holders.map(|holder| self.forest.tree.name(holder)).collect();
         self.conclude(kind, &found)
     }
@@ -150,32 +151,4 @@ fn listed(names: &BTreeSet<&Name>) -> String {
         words.push(format!("and {more} more"));
     }
     words.join(", ")
-}
-
-/// Where below there is a source of this kind and name; costs what the smaller of the two sets does. A namespace is not below
-/// itself, not even in a cycle.
-fn holders_below(forest: &Forest, key: &ObjectKey, above: Id) -> Vec<Id> {
-    let Some(holders) = forest.objects.holders(key) else { return Vec::new() };
-    if let Some(below) = few_descendants(forest, above, holders.len()) {
-        return below.into_iter().filter(|id| *id != above && holders.contains(id)).collect();
-    }
-    let is_below = |id: &Id| *id != above && forest.tree.ancestry(*id).path.contains(&above);
-    holders.iter().copied().filter(is_below).collect()
-}
-
-/// All that is below, if that is no more than `limit`.
-fn few_descendants(forest: &Forest, above: Id, limit: usize) -> Option<BTreeSet<Id>> {
-    let mut found = BTreeSet::new();
-    let mut open = vec![above];
-    while let Some(id) = open.pop() {
-        for child in forest.tree.children(id) {
-            if found.insert(*child) {
-                open.push(*child);
-            }
-        }
-        if found.len() > limit {
-            return None;
-        }
-    }
-    Some(found)
 }

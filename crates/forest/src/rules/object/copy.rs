@@ -2,14 +2,12 @@
 //!
 //! Anybody may do what changes nothing about that: write the status, and take away what another tool has left on a copy.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Asked, Request, State};
 use crate::keys::INHERITED_FROM;
 use crate::rules::question::all_answered;
-use crate::rules::{Answer, Check, Denial, Operation, Question, Verdict};
+use crate::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
 
 impl Asked<'_> {
     /// `before` and `after` say from where it is a copy; at least one is given.
@@ -61,7 +59,7 @@ impl Asked<'_> {
     }
 
     fn content_stays(&self, source: &str, old: &State<'_>, new: &State<'_>) -> Check {
-        let changed = if body_differs(old.body, new.body) {
+        let changed = if body_differs(&old.body, &new.body) {
             "its content".to_owned()
         } else if let Some(key) = self.changed_key(&old.labels, &new.labels) {
             format!("the label {key}")
@@ -76,15 +74,11 @@ impl Asked<'_> {
     }
 
     /// The first key that is set, changed or removed; but what is neither copied nor compared may go.
-    fn changed_key<'a>(
-        &self,
-        old: &'a BTreeMap<String, String>,
-        new: &'a BTreeMap<String, String>,
-    ) -> Option<&'a str> {
+    fn changed_key<'a>(&self, old: &'a Pairs<'_>, new: &'a Pairs<'_>) -> Option<&'a str> {
         let settings = self.forest.settings();
-        let set = new.iter().filter(|(key, value)| old.get(*key) != Some(*value));
-        let removed = old.iter().filter(|(key, _)| !new.contains_key(*key) && !settings.is_ignored_key(key));
-        set.chain(removed).map(|(key, _)| key.as_str()).next()
+        let set = new.iter().filter(|(key, value)| old.get(key) != Some(*value));
+        let removed = old.iter().filter(|(key, _)| !new.contains_key(key) && !settings.is_ignored_key(key));
+        set.chain(removed).map(|(key, _)| key).next()
     }
 }
 
@@ -102,10 +96,10 @@ fn stays_what_it_is(before: Option<&str>, after: Option<&str>) -> Check {
     )))
 }
 
-fn body_differs(old: &Map<String, Value>, new: &Map<String, Value>) -> bool {
-    let counts = |key: &&String| !matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status");
-    let is_set = new.keys().filter(counts).any(|key| old.get(key) != new.get(key));
-    is_set || old.keys().filter(counts).any(|key| !new.contains_key(key))
+fn body_differs(old: &Fields<'_>, new: &Fields<'_>) -> bool {
+    let counts = |name: &&str| !matches!(*name, "apiVersion" | "kind" | "metadata" | "status");
+    let is_set = new.names().filter(counts).any(|name| !new.has_the_same(name, old));
+    is_set || old.names().filter(counts).any(|name| !old.has_the_same(name, new))
 }
 
 /// A finalizer, or an owner, that somebody else puts on a copy would decide when it goes.

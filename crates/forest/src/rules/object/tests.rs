@@ -6,7 +6,10 @@ mod conflict;
 mod copy;
 mod unknown;
 
-use serde_json::json;
+use std::collections::BTreeMap;
+
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, json};
 
 use super::*;
 use crate::cluster::{Cluster, EXCLUDED, role_key, roles, rules};
@@ -76,14 +79,22 @@ impl Object {
 
     fn state(&self) -> State<'_> {
         State {
-            labels: self.labels.clone(),
-            annotations: self.annotations.clone(),
-            finalizers: self.finalizers.clone(),
+            labels: pairs(&self.labels),
+            annotations: pairs(&self.annotations),
+            finalizers: self.finalizers.iter().map(|it| it.as_str().into()).collect(),
             owner_references: self.owners.clone(),
             terminating: self.terminating,
-            body: &self.body,
+            body: self.body.iter().map(field).collect(),
         }
     }
+}
+
+fn pairs(map: &BTreeMap<String, String>) -> Pairs<'_> {
+    map.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
+}
+
+fn field<'a>((name, value): (&'a String, &Value)) -> (Cow<'a, str>, Cow<'a, RawValue>) {
+    (name.as_str().into(), Cow::Owned(to_raw_value(value).unwrap()))
 }
 
 /// What jane asks for: by default about the Role `top/r`.

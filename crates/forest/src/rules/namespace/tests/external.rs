@@ -8,7 +8,7 @@ const OWN: &str = "hnc.x-k8s.io/managed-by=hnc.x-k8s.io";
 const EMPTY: &str = "hnc.x-k8s.io/managed-by=";
 const DEPTH: &str = ".tree.hnc.x-k8s.io/depth";
 
-fn synced(request: Request) -> Request {
+fn synced(request: Request<'static>) -> Request<'static> {
     by("syncer", request)
 }
 

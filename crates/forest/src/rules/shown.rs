@@ -1,0 +1,164 @@
+//! What a request shows of an object, borrowed from the request: labels, annotations, and the fields beside metadata.
+//!
+//! Of thousands of reviews a second, few need more than a look at two or three keys. So nothing here copies a text, and a
+//! field's value is read only where it has to be compared with another one. Judges nothing.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Labels or annotations, sorted by key. Of pairs with the same key the last one counts, as for the API server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Pairs<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+
+impl Pairs<'_> {
+    /// The value of `key`.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let at = self.0.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
+        Some(&self.0[at].1)
+    }
+
+    /// Whether there is such a key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// All pairs, ordered by key.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (&**key, &**value))
+    }
+}
+
+impl<'a, K: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(K, V)> for Pairs<'a> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> =
+            pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
+        // The API server sends them sorted, which costs one look at each.
+        pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        pairs.dedup_by(|later, earlier| {
+            let same = later.0 == earlier.0;
+            if same {
+                std::mem::swap(&mut later.1, &mut earlier.1);
+            }
+            same
+        });
+        Self(pairs)
+    }
+}
+
+/// The top-level fields of an object, by name and JSON text. Metadata and status may be left out.
+#[derive(Debug, Clone, Default)]
+pub struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl Fields<'_> {
+    /// What stands in the field `name`; `None` also for what is no JSON, of which there is none.
+    pub fn get(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.text(name)?.get()).ok()
+    }
+
+    /// What stands in the field `name`, as it is written.
+    pub fn text(&self, name: &str) -> Option<&RawValue> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, text)| &**text)
+    }
+
+    /// The names of all fields.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| &**name)
+    }
+
+    /// Whether the field `name` stands in both with the same value, however it is written.
+    pub(super) fn has_the_same(&self, name: &str, other: &Self) -> bool {
+        match (self.text(name), other.text(name)) {
+            (Some(one), Some(another)) => is_same(one, another, DEEPEST),
+            _ => false,
+        }
+    }
+}
+
+/// No object has values within values to this depth. What has cannot be compared, and so differs.
+const DEEPEST: usize = 100;
+
+/// Whether both texts say the same. Reads no further than where they are written differently.
+fn is_same(one: &RawValue, other: &RawValue, depth: usize) -> bool {
+    if one.get() == other.get() {
+        return true;
+    }
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    match (one.get().as_bytes().first(), other.get().as_bytes().first()) {
+        (Some(b'['), Some(b'[')) => {
+            let (Ok(one), Ok(other)) = (list(one), list(other)) else { return false };
+            one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| is_same(one, other, depth))
+        }
+        (Some(b'{'), Some(b'{')) => {
+            let (Ok(one), Ok(other)) = (members(one), members(other)) else { return false };
+            one.len() == other.len()
+                && one.iter().zip(&other).all(|((name, one), (other_name, other))| {
+                    name == other_name && is_same(one, other, depth)
+                })
+        }
+        _ => {
+            let read = |text: &RawValue| serde_json::from_str::<Value>(text.get()).ok();
+            read(one).is_some_and(|one| Some(one) == read(other))
+        }
+    }
+}
+
+fn list(text: &RawValue) -> serde_json::Result<Vec<&RawValue>> {
+    serde_json::from_str(text.get())
+}
+
+fn members(text: &RawValue) -> serde_json::Result<BTreeMap<String, &RawValue>> {
+    serde_json::from_str(text.get())
+}
+
+impl<'a> FromIterator<(Cow<'a, str>, Cow<'a, RawValue>)> for Fields<'a> {
+    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)>>(fields: I) -> Self {
+        Self(fields.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_deep_to_be_read_differs() {
+        let nested = |depth: usize, inner: &str| {
+            let text = format!("{}{inner}{}", "[".repeat(depth), "]".repeat(depth));
+            fields(&format!(r#"{{"f": {text}}}"#))
+        };
+        assert!(nested(90, "1").has_the_same("f", &nested(90, " 1")));
+        assert!(!nested(100_000, "1").has_the_same("f", &nested(100_000, " 1")));
+        assert!(nested(100_000, "1").has_the_same("f", &nested(100_000, "1")), "it is the same text");
+    }
+
+    fn fields(text: &str) -> Fields<'static> {
+        let object: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
+        object.into_iter().map(|(name, text)| (name.into(), Cow::Owned(text))).collect()
+    }
+
+    #[test]
+    fn pairs_are_found_in_whatever_order_they_come_and_the_last_counts() {
+        let pairs: Pairs<'_> =
+            [("b", "1"), ("c", "2"), ("a", "3"), ("b", "4"), ("b", "5")].into_iter().collect();
+        assert_eq!(pairs.iter().collect::<Vec<_>>(), [("a", "3"), ("b", "5"), ("c", "2")]);
+        assert_eq!((pairs.get("b"), pairs.get("d"), pairs.contains_key("c")), (Some("5"), None, true));
+    }
+
+    #[test]
+    fn values_are_compared_not_their_spelling() {
+        let one = fields(
+            r#"{"same": {"a": 1, "b": [true]}, "other": 1, "gone": null, "text": "ä", "longer": [1], "more": {"a": 1},
+                "order": [1, 2], "twice": {"a": 1}, "renamed": {"a": 1}, "kind": [], "number": 1}"#,
+        );
+        let two = fields(
+            r#"{"same": {"b":[true],"a":1}, "other": 2, "text": "\u00e4", "longer": [1, 2], "more": {"a": 1, "b": 2},
+                "order": [2, 1], "twice": {"a": 2, "a": 1}, "renamed": {"b": 1}, "kind": {}, "number": "1"}"#,
+        );
+        let same: Vec<_> = one.names().filter(|name| one.has_the_same(name, &two)).collect();
+        assert_eq!(same, ["same", "text", "twice"]);
+        assert_eq!((one.get("gone"), two.get("gone")), (Some(Value::Null), None));
+    }
+}

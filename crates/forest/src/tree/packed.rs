@@ -1,0 +1,141 @@
+//! The labels of one namespace, in a few bytes each.
+//!
+//! Every namespace bears a tree label for each namespace above it, and its own name twice. So a key is an [`Id`]: of the name
+//! that a tree label begins with, or of the whole key; and a value is a text, or that of the namespace's own name.
+
+use std::borrow::Cow;
+
+use super::places::{Id, Places};
+use crate::{Labels, keys};
+
+/// Some labels. They are read with the places in which their keys are mentioned.
+#[derive(Debug, Default)]
+pub(crate) struct Packed(Box<[u8]>);
+
+/// The key ends with [`keys::TREE_LABEL`], before which stands the text that the id is of.
+const TREE: u8 = 1;
+/// The value is the namespace's name.
+const OWN_NAME: u8 = 2;
+
+impl Packed {
+    /// The labels of the namespace `own`, in their order; the keys are mentioned from now on.
+    pub(super) fn new(labels: &Labels, own: Id, places: &mut Places) -> Self {
+        let mut bytes = Vec::new();
+        for (key, value) in labels.iter() {
+            let (tree, text) = key.strip_suffix(keys::TREE_LABEL).map_or((0, key), |name| (TREE, name));
+            let own_name = if *value == **places.text(own) { OWN_NAME } else { 0 };
+            bytes.push(tree | own_name);
+            bytes.extend(places.mention(text).to_bytes());
+            if own_name == 0 {
+                append_length(&mut bytes, value.len());
+                bytes.extend(value.as_bytes());
+            }
+        }
+        Self(bytes.into_boxed_slice())
+    }
+
+    /// The keys are mentioned no more.
+    pub(super) fn forget(&self, places: &mut Places) {
+        Pairs(&self.0).for_each(|pair| places.forget(pair.key));
+    }
+
+    pub(super) fn read<'a>(&'a self, own: Id, places: &'a Places) -> NamespaceLabels<'a> {
+        NamespaceLabels { packed: self, own, places }
+    }
+}
+
+/// The labels of a namespace.
+#[derive(Clone, Copy)]
+pub(crate) struct NamespaceLabels<'a> {
+    packed: &'a Packed,
+    own: Id,
+    places: &'a Places,
+}
+
+impl<'a> NamespaceLabels<'a> {
+    pub(crate) fn get(self, key: &str) -> Option<&'a str> {
+        let (is_tree, text) = key.strip_suffix(keys::TREE_LABEL).map_or((false, key), |name| (true, name));
+        let key = self.places.find(text)?;
+        let found = Pairs(&self.packed.0).find(|pair| pair.key == key && pair.is_tree == is_tree)?;
+        Some(self.value(&found))
+    }
+
+    /// All pairs, ordered by key.
+    pub(crate) fn iter(self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
+        Pairs(&self.packed.0).map(move |pair| {
+            let text = self.places.text(pair.key);
+            let key =
+                if pair.is_tree { format!("{text}{}", keys::TREE_LABEL).into() } else { (&**text).into() };
+            (key, self.value(&pair))
+        })
+    }
+
+    /// The tree labels: ancestor and depth.
+    pub(crate) fn tree(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let tree = Pairs(&self.packed.0).filter(|pair| pair.is_tree);
+        tree.map(move |pair| (&**self.places.text(pair.key), self.value(&pair)))
+    }
+
+    /// To take along.
+    pub(crate) fn all(self) -> Labels {
+        self.iter().collect()
+    }
+
+    fn value(self, pair: &Pair<'a>) -> &'a str {
+        let text =
+            pair.value.map(|value| std::str::from_utf8(value).expect("it was a text when it was packed"));
+        text.unwrap_or_else(|| self.places.text(self.own))
+    }
+}
+
+struct Pair<'a> {
+    key: Id,
+    is_tree: bool,
+    /// `None` for the namespace's own name.
+    value: Option<&'a [u8]>,
+}
+
+/// What is left to be read.
+struct Pairs<'a>(&'a [u8]);
+
+impl<'a> Iterator for Pairs<'a> {
+    type Item = Pair<'a>;
+
+    fn next(&mut self) -> Option<Pair<'a>> {
+        let (flags, rest) = self.0.split_first()?;
+        let (key, rest) = rest.split_first_chunk()?;
+        let key = Id::from_bytes(*key)?;
+        self.0 = rest;
+        let value = (flags & OWN_NAME == 0).then(|| {
+            let length = self.length();
+            let (value, rest) = self.0.split_at(length);
+            self.0 = rest;
+            value
+        });
+        Some(Pair { key, is_tree: flags & TREE != 0, value })
+    }
+}
+
+impl Pairs<'_> {
+    fn length(&mut self) -> usize {
+        let mut length = 0;
+        let mut shift = 0;
+        while let Some((byte, rest)) = self.0.split_first() {
+            self.0 = rest;
+            length |= usize::from(byte & 127) << shift;
+            shift += 7;
+            if byte & 128 == 0 {
+                break;
+            }
+        }
+        length
+    }
+}
+
+fn append_length(bytes: &mut Vec<u8>, mut length: usize) {
+    while length > 127 {
+        bytes.push(length.to_le_bytes()[0] | 128);
+        length >>= 7;
+    }
+    bytes.push(length.to_le_bytes()[0]);
+}

@@ -1,0 +1,126 @@
+//! The texts that the tree mentions, each kept once and known by a small number, and the nodes that stand for some of them.
+//!
+//! A text is kept as long as it is mentioned: by the node that stands for it, by the labels of a namespace, by a parent or a
+//! child that a `HierarchyConfiguration` names. Never says what a mention means.
+
+use std::hash::BuildHasher;
+use std::num::NonZeroU32;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::Node;
+use crate::Name;
+
+/// A text's place. Valid as long as it is mentioned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Id(NonZeroU32);
+
+impl Id {
+    /// As many bytes as it takes.
+    pub(super) const SIZE: usize = size_of::<Self>();
+
+    fn at(index: usize) -> Self {
+        let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
+        Self(number.expect("fewer than 2^32 texts are mentioned"))
+    }
+
+    fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; Self::SIZE] {
+        self.0.get().to_le_bytes()
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
+        NonZeroU32::new(u32::from_le_bytes(bytes)).map(Self)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// `None` when it is free.
+    text: Option<Name>,
+    node: Option<Box<Node>>,
+    mentions: u32,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Whoever may create objects chooses the texts, so each process hashes them in a way of its own.
+    hasher: DefaultHashBuilder,
+    by_text: HashTable<Id>,
+    all: Vec<Place>,
+    free: Vec<Id>,
+}
+
+impl Places {
+    /// The place of a text that is mentioned somewhere.
+    pub(super) fn find(&self, text: &str) -> Option<Id> {
+        let is_meant = |id: &Id| self.all[id.index()].text.as_deref() == Some(text);
+        self.by_text.find(self.hasher.hash_one(text), is_meant).copied()
+    }
+
+    /// The place of a text, which is mentioned once more.
+    pub(super) fn mention<T: AsRef<str> + Into<Name>>(&mut self, text: T) -> Id {
+        if let Some(id) = self.find(text.as_ref()) {
+            self.mention_again(id);
+            return id;
+        }
+        let text: Name = text.into();
+        let id = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Place::default());
+            Id::at(self.all.len() - 1)
+        });
+        let Self { hasher, all, .. } = self;
+        let hash = |id: &Id| hasher.hash_one(all[id.index()].text.as_deref().unwrap_or_default());
+        self.by_text.insert_unique(hasher.hash_one(&*text), id, hash);
+        self.all[id.index()] = Place { text: Some(text), node: None, mentions: 1 };
+        id
+    }
+
+    pub(super) fn mention_again(&mut self, id: Id) {
+        self.all[id.index()].mentions += 1;
+    }
+
+    /// Takes a mention back. A text that nothing mentions any more is gone.
+    pub(super) fn forget(&mut self, id: Id) {
+        let place = &mut self.all[id.index()];
+        place.mentions -= 1;
+        if place.mentions > 0 {
+            return;
+        }
+        let text = place.text.take().unwrap_or_default();
+        if let Ok(entry) = self.by_text.find_entry(self.hasher.hash_one(&*text), |other| *other == id) {
+            entry.remove();
+        }
+        self.free.push(id);
+    }
+
+    pub(super) fn text(&self, id: Id) -> &Name {
+        self.all[id.index()].text.as_ref().expect("an id is used only while its text is mentioned")
+    }
+
+    pub(super) fn node(&self, id: Id) -> Option<&Node> {
+        self.all[id.index()].node.as_deref()
+    }
+
+    /// What stands for the text; whoever puts something there or takes it away sees to the mention.
+    pub(super) fn node_mut(&mut self, id: Id) -> &mut Option<Box<Node>> {
+        &mut self.all[id.index()].node
+    }
+
+    /// The texts that a node stands for.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (Id, &Node)> {
+        let ids = (0..self.all.len()).map(Id::at);
+        ids.zip(&self.all).filter_map(|(id, place)| Some((id, place.node.as_deref()?)))
+    }
+
+    /// How many texts are mentioned, and how many there is room for.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> (usize, usize) {
+        let used = self.all.iter().filter(|place| place.text.is_some()).count();
+        assert_eq!((used, used + self.free.len()), (self.by_text.len(), self.all.len()));
+        (used, self.all.len())
+    }
+}
