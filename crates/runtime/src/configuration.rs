@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use self::agenda::{Agenda, Outcome};
 pub use self::discovery::discover;
-pub use self::entries::entries;
+pub use self::entries::{entries, entries_of};
 use self::watch::Event;
 use crate::feed::{Detail, ObjectFeeds};
 use crate::handle::{ForestHandle, ForestWriter};

@@ -4,6 +4,7 @@
 //! listed says so to the forest and keeps trying, and holds up none of the others. Decides nothing about what it carries.
 
 mod objects;
+mod shown;
 pub(crate) mod stream;
 
 use std::collections::BTreeMap;
@@ -48,7 +49,7 @@ pub fn forest(args: &CommonArgs) -> anyhow::Result<Forest> {
     Ok(Forest::unconfigured(Arc::new(args.settings()?)))
 }
 
-/// Shows in `readiness` how far the streams are, for as long as the forest changes. The streams of the structure are
+/// Shows in `readiness` how far the streams are, whenever one has come further or fallen back. The streams of the structure are
 /// required; a configured kind that cannot be listed is shown and holds up nothing.
 pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
@@ -68,7 +69,7 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
             let shown = kinds.entry(id).or_insert_with(|| Shown::new(readiness.information(name, WAITING)));
             shown.is(state);
         }
-        if !forest.changed().await {
+        if !forest.progressed().await {
             return;
         }
     }

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 pub struct ForestHandle {
     forest: Arc<RwLock<Forest>>,
     changed: watch::Receiver<()>,
+    progressed: watch::Receiver<()>,
 }
 
 impl ForestHandle {
@@ -47,6 +48,12 @@ impl ForestHandle {
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }
+
+    /// Waits until a stream is further, or less far, than it was, or other kinds are configured. Ends with `false` when
+    /// nobody can change the forest any more.
+    pub async fn progressed(&mut self) -> bool {
+        self.progressed.changed().await.is_ok()
+    }
 }
 
 /// What wants to know of every change, at once and in the writer's task: it must be quick.
@@ -57,6 +64,7 @@ pub type Listener = Box<dyn Fn(Change) + Send + Sync>;
 pub struct ForestWriter {
     forest: Arc<RwLock<Forest>>,
     changed: Arc<watch::Sender<()>>,
+    progressed: Arc<watch::Sender<()>>,
     listener: Arc<Listener>,
 }
 
@@ -64,21 +72,31 @@ impl ForestWriter {
     /// Shares `forest`; `listener` hears of every change.
     pub fn new(forest: Forest, listener: Listener) -> (Self, ForestHandle) {
         let forest = Arc::new(RwLock::new(forest));
-        let (sender, receiver) = watch::channel(());
-        let handle = ForestHandle { forest: forest.clone(), changed: receiver };
-        (Self { forest, changed: Arc::new(sender), listener: Arc::new(listener) }, handle)
+        let (changed, progressed) = (watch::Sender::new(()), watch::Sender::new(()));
+        let handle = ForestHandle {
+            forest: forest.clone(),
+            changed: changed.subscribe(),
+            progressed: progressed.subscribe(),
+        };
+        let (changed, progressed) = (Arc::new(changed), Arc::new(progressed));
+        (Self { forest, changed, progressed, listener: Arc::new(listener) }, handle)
     }
 
     /// Takes facts in. When this returns, readers see them and the listener has heard what they touched.
     pub fn tell(&self, facts: impl IntoIterator<Item = Fact>) {
         let mut change = Change::default();
-        {
+        let progresses = {
             let mut forest = self.forest.write();
+            let before = forest.progress();
             for fact in facts {
                 change.merge(forest.apply(fact));
             }
-        }
+            forest.progress() != before
+        };
         self.changed.send_replace(());
+        if progresses {
+            self.progressed.send_replace(());
+        }
         if !change.is_empty() {
             (self.listener)(change);
         }
@@ -128,6 +146,27 @@ mod tests {
         assert!(!waiting.is_finished());
         writer.tell([namespace("a")]);
         assert!(waiting.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_streams_and_kinds_are_progress() {
+        let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap());
+        let (writer, mut handle) = ForestWriter::new(Forest::unconfigured(settings), Box::new(|_| {}));
+        for (fact, is_progress) in [
+            (namespace("a"), false),
+            (Fact::Namespaces(vec![]), true),
+            (Fact::Namespaces(vec![]), false),
+            (Fact::Kinds(vec![]), true),
+            (Fact::StreamLost(Stream::Namespaces, "gone".into()), true),
+            (Fact::StreamLost(Stream::Namespaces, "gone".into()), false),
+            (Fact::StreamLost(Stream::Namespaces, "forbidden".into()), true),
+            (namespace("b"), false),
+        ] {
+            let what = format!("{fact:?}");
+            writer.tell([fact]);
+            let heard = timeout_at(Instant::now() + Duration::from_millis(1), handle.progressed()).await;
+            assert_eq!(heard.is_ok(), is_progress, "{what}");
+        }
     }
 
     #[test]

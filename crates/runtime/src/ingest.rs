@@ -3,6 +3,8 @@
 //! Parsing never fails as a whole. What cannot be understood becomes a fact that says so, because an object that was
 //! skipped would linger as what it was before, or be taken for deleted at the next relist. Decides nothing.
 
+pub mod shown;
+
 use std::collections::BTreeMap;
 
 use forest::exceptions::Exceptions;

@@ -5,11 +5,21 @@
 
 mod activity;
 mod connection;
+mod gathered;
 
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::Router;
 use futures::FutureExt as _;
@@ -88,21 +98,29 @@ impl Server {
         Self { listener, tls: Some(tls), limits }
     }
 
-    /// Serves `router` until `draining` completes, then ends within `grace`: goes on as before for
-    /// the delay, then accepts no more connections, lets the requests under way finish, and cuts
-    /// off at the deadline. Returns how many connections were cut off.
+    /// Serves `router` until `draining` completes, then ends within `grace`: goes on for the delay, in
+    /// which each answer over HTTP/1.1 asks the client to open another connection for its next request,
+    /// then accepts no more connections, lets the requests under way finish, and cuts off at the
+    /// deadline. Returns how many connections were cut off.
     ///
     /// A handler that panics is logged and answered with 500; nothing else is affected.
     pub async fn serve(self, router: Router, draining: impl Future<Output = ()>, grace: Grace) -> usize {
+        let last_requests = Arc::new(AtomicBool::new(false));
         let stop = async {
             draining.await;
+            last_requests.store(true, Ordering::Relaxed);
             let deadline = Instant::now() + grace.timeout;
             tokio::time::sleep(grace.delay.min(grace.timeout)).await;
             deadline
         };
         let (closing, watching) = watch::channel(false);
-        let connection =
-            Connection { router, tls: self.tls.map(Into::into), limits: self.limits, closing: watching };
+        let connection = Connection {
+            router,
+            tls: self.tls.map(Into::into),
+            limits: self.limits,
+            last_requests: last_requests.clone(),
+            closing: watching,
+        };
         let mut connections = Connections {
             listener: self.listener,
             places: Arc::new(Semaphore::new(self.limits.connections)),

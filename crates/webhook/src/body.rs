@@ -18,6 +18,8 @@ const LARGEST_READ: usize = 8 * LARGEST;
 /// The whole body.
 pub(crate) async fn read(body: Body) -> Result<Bytes, Unreadable> {
     let mut chunks = body.into_data_stream();
+    // Most bodies are one chunk, which is kept as it is.
+    let mut whole = Bytes::new();
     let mut kept = Vec::new();
     let mut length = 0;
     while length <= LARGEST_READ
@@ -26,17 +28,20 @@ pub(crate) async fn read(body: Body) -> Result<Bytes, Unreadable> {
         let unreadable = |error| format!("the body cannot be read: {error}");
         let chunk = chunk.map_err(|error| Unreadable::new(StatusCode::BAD_REQUEST, unreadable(error)))?;
         length += chunk.len();
-        if length <= LARGEST {
-            kept.extend_from_slice(&chunk);
+        if length > LARGEST {
+            (whole, kept) = (Bytes::new(), Vec::new());
+        } else if length == chunk.len() {
+            whole = chunk;
         } else {
-            kept = Vec::new();
+            kept.extend_from_slice(&std::mem::take(&mut whole));
+            kept.extend_from_slice(&chunk);
         }
     }
     if length > LARGEST {
         let message = format!("the body is too large: no AdmissionReview has over {LARGEST} bytes");
         return Err(Unreadable::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
-    Ok(kept.into())
+    Ok(if kept.is_empty() { whole } else { kept.into() })
 }
 
 #[cfg(test)]

@@ -1,13 +1,17 @@
 //! From an HTTP request to an admission request, or to a clear refusal of something that is none.
 //!
-//! Judges the envelope only; what is in the objects is the webhooks' to read.
+//! Judges the envelope only; what is in the objects is the webhooks' to read. What is read is borrowed from the body, and what
+//! no webhook needs is skipped: most of a review is the book-keeping of other programs.
 
-use axum::body::Bytes;
+use std::borrow::Cow;
+use std::time::Duration;
+
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionReview, META_API_VERSION_V1, META_KIND};
-use std::time::Duration;
+use hns_runtime::ingest::shown::{ByName, Shown};
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::core::admission::{META_API_VERSION_V1, META_KIND, Operation};
+use serde::Deserialize;
 
 /// What the API server waits for if it does not say.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,11 +30,59 @@ impl Unreadable {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Review<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow)]
+    request: Option<ByName<Request<'a>>>,
+}
+
+/// The request of a review, as far as anything here needs it.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request<'a> {
+    #[serde(borrow)]
+    pub(crate) uid: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) kind: GroupKind<'a>,
+    #[serde(borrow)]
+    pub(crate) resource: GroupResource<'a>,
+    /// Empty where it has yet to be made up, and where a collection is deleted.
+    #[serde(borrow, default)]
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) operation: Operation,
+    pub(crate) user_info: UserInfo,
+    #[serde(borrow)]
+    pub(crate) object: Option<Shown<'a>>,
+    #[serde(borrow)]
+    pub(crate) old_object: Option<Shown<'a>>,
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct GroupKind<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) kind: Cow<'a, str>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct GroupResource<'a> {
+    #[serde(borrow)]
+    pub(crate) group: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) resource: Cow<'a, str>,
+}
+
 /// Reads a review.
-pub(crate) fn review(
-    headers: &HeaderMap,
-    body: &Bytes,
-) -> Result<AdmissionRequest<DynamicObject>, Unreadable> {
+pub(crate) fn review<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<Request<'a>, Unreadable> {
     let content_type = headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default());
     if content_type.and_then(|value| value.split(';').next()).map(str::trim) != Some("application/json") {
         return Err(Unreadable::new(
@@ -45,15 +97,18 @@ pub(crate) fn review(
     if body.is_empty() {
         return Err(bad("an AdmissionReview is expected, but the body is empty".into()));
     }
-    let review: AdmissionReview<DynamicObject> = serde_json::from_slice(body)
-        .map_err(|error| bad(format!("the body is not an AdmissionReview: {error}")))?;
-    let (kind, version) = (&review.types.kind, &review.types.api_version);
+    let unread = |error: &dyn std::fmt::Display| bad(format!("the body is not an AdmissionReview: {error}"));
+    // Looked at as a whole, text is told from bytes quickly.
+    let text = std::str::from_utf8(body).map_err(|error| unread(&error))?;
+    let ByName(review): ByName<Review<'a>> = serde_json::from_str(text).map_err(|error| unread(&error))?;
+    let (kind, version) = (&review.kind, &review.api_version);
     if kind != META_KIND || version != META_API_VERSION_V1 {
         return Err(bad(format!(
             "{META_KIND} of {META_API_VERSION_V1} is expected, not {kind:?} of {version:?}"
         )));
     }
-    review.try_into().map_err(|_| bad("the AdmissionReview holds no request".into()))
+    let request = review.request.ok_or_else(|| bad("the AdmissionReview holds no request".into()))?;
+    Ok(request.0)
 }
 
 /// How long the API server waits for the answer: it says so in the URL (`?timeout=5s`), in Go's spelling.
@@ -83,23 +138,26 @@ mod tests {
         "resource":{"group":"","version":"v1","resource":"namespaces"},
         "operation":"DELETE","userInfo":{"username":"alice"}}}"#;
 
-    fn read(content_type: Option<&str>, body: &str) -> Result<AdmissionRequest<DynamicObject>, Unreadable> {
+    fn read<'a>(content_type: Option<&str>, body: &'a str) -> Result<Request<'a>, Unreadable> {
         let value = content_type.and_then(|value| value.parse().ok());
         let headers = value.map(|value| (CONTENT_TYPE, value)).into_iter().collect();
-        review(&headers, &Bytes::copy_from_slice(body.as_bytes()))
+        review(&headers, body.as_bytes())
     }
 
     #[test]
     fn a_review_without_objects_is_read() {
         for content_type in [JSON, "application/json; charset=utf-8"] {
             let request = read(Some(content_type), REVIEW).unwrap();
-            assert_eq!((request.uid.as_str(), request.object, request.old_object), ("7", None, None));
+            assert_eq!(request.uid, "7");
+            assert!(request.object.is_none() && request.old_object.is_none());
         }
     }
 
     #[test]
     fn what_is_no_review_is_refused_with_a_reason() {
         let other_version = REVIEW.replace("k8s.io/v1\"", "k8s.io/v1beta1\"");
+        let twice = REVIEW.replace("\"uid\":\"7\"", "\"uid\":\"7\",\"uid\":\"8\"");
+        let trailing = format!("{REVIEW}{REVIEW}");
         let cases = [
             (None, REVIEW, 415, "untyped"),
             (Some("text/plain"), REVIEW, 415, "text/plain"),
@@ -107,6 +165,9 @@ mod tests {
             (Some(JSON), "{", 400, "EOF"),
             (Some(JSON), "[]", 400, "not an AdmissionReview"),
             (Some(JSON), "{}", 400, "AdmissionReview"),
+            (Some(JSON), r#"["AdmissionReview","admission.k8s.io/v1",{}]"#, 400, "not an AdmissionReview"),
+            (Some(JSON), &twice, 400, "duplicate"),
+            (Some(JSON), &trailing, 400, "trailing"),
             (
                 Some(JSON),
                 r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}"#,

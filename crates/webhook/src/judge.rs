@@ -11,6 +11,7 @@ use forest::rules::{Answers, Denial, DenialKind, Verdict};
 use forest::{Forest, Version};
 use futures::future::join_all;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::pending::{Held, Pending};
 use crate::questions::Asker;
@@ -62,12 +63,16 @@ pub(crate) async fn judge(
         if Instant::now() >= asker.deadline {
             break;
         }
-        let (verdict, adoption) =
-            asker.forest.read(|forest| (rule.judge(forest, &answers), adoption(rule, envelope, forest)));
+        let (verdict, adoption) = asker.forest.read(|forest| {
+            let verdict = rule.judge(forest, &answers);
+            let is_allowed = matches!(verdict, Verdict::Allow { .. });
+            (verdict, if is_allowed { adoption(rule, envelope, forest) } else { None })
+        });
         let warnings = match verdict {
             Verdict::Deny(denial) => return Decision::Deny(denial),
             Verdict::Ask(questions) => {
-                let replies = join_all(questions.iter().map(|question| asker.ask(question))).await;
+                let replies = join_all(questions.iter().map(|question| asker.ask(question)));
+                let replies = replies.instrument(asker.span()).await;
                 answers.extend(questions.into_iter().zip(replies));
                 continue;
             }
@@ -75,7 +80,7 @@ pub(crate) async fn judge(
         };
         let Some(adoption) = adoption else { return Decision::Allow { warnings } };
         if looked_at != adoption.links {
-            if let Err(denial) = asker.look_at(&adoption.links).await {
+            if let Err(denial) = asker.look_at(&adoption.links).instrument(asker.span()).await {
                 return Decision::Deny(denial);
             }
             looked_at.clone_from(&adoption.links);

@@ -20,6 +20,7 @@ use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource};
 use tokio::time::{Instant, timeout_at};
+use tracing::Span;
 
 use crate::metrics::AdmissionMetrics;
 
@@ -34,10 +35,18 @@ pub(crate) struct Asker<'a> {
     /// The user names of the webhook's and of the controller's service accounts.
     pub(crate) accounts: [&'a str; 2],
     pub(crate) deadline: Instant,
+    /// Whose review it is, for the log.
+    pub(crate) webhook: &'static str,
+    pub(crate) uid: &'a str,
     pub(crate) metrics: &'a AdmissionMetrics,
 }
 
 impl Asker<'_> {
+    /// Around everything that waits: whatever is logged on the way says whose review it is.
+    pub(crate) fn span(&self) -> Span {
+        tracing::info_span!("review", webhook = self.webhook, uid = self.uid)
+    }
+
     /// The answer; at the deadline, that there is none.
     pub(crate) async fn ask(&self, question: &Question) -> Answer {
         let answer = timeout_at(self.deadline, self.find_out(question)).await;

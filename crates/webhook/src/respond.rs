@@ -1,4 +1,4 @@
-//! From a verdict to an `AdmissionResponse`: the only place where one is built.
+//! From a verdict to an `AdmissionReview` with a response: the only place where one is built.
 //!
 //! Denials are Status objects as section 7.2 of HNC's contract has them: code, reason, details, and the stock beginnings
 //! that the API machinery gives to messages of each code. Decides nothing.
@@ -8,9 +8,49 @@ use std::borrow::Cow;
 use forest::rules::{Denial, DenialKind, FieldFault};
 use hns_api::GROUP;
 use json_patch::Patch;
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+use kube::core::admission::{META_API_VERSION_V1, META_KIND, PatchType};
 use kube::core::response::{Status, StatusCause, StatusDetails, StatusSummary};
+use serde::Serialize;
+
+use crate::decode::Request;
+
+/// A review that holds an answer.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answered<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<Vec<u8>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<PatchType>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+impl<'a> Answered<'a> {
+    fn new(request: &'a Request<'_>, status: Status) -> Self {
+        let allowed = status.status.is_none();
+        let response = Response {
+            uid: &request.uid,
+            allowed,
+            status,
+            patch: None,
+            patch_type: None,
+            warnings: Vec::new(),
+        };
+        Self { api_version: META_API_VERSION_V1, kind: META_KIND, response }
+    }
+}
 
 /// What a denial is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,11 +82,11 @@ impl Subject {
     }
 
     /// An object of whatever kind; HNC names the namespace too.
-    pub(crate) fn object(request: &AdmissionRequest<DynamicObject>, namespace: &str, name: &str) -> Self {
+    pub(crate) fn object(request: &Request<'_>, namespace: &str, name: &str) -> Self {
         Self {
-            group: request.resource.group.clone().into(),
-            resource: request.resource.resource.clone().into(),
-            kind: request.kind.kind.clone().into(),
+            group: request.resource.group.to_string().into(),
+            resource: request.resource.resource.to_string().into(),
+            kind: request.kind.kind.to_string().into(),
             name: format!("{namespace}/{name}"),
         }
     }
@@ -83,44 +123,35 @@ impl Subject {
 }
 
 /// The answer that lets the request pass.
-pub(crate) fn allow(
-    request: &AdmissionRequest<DynamicObject>,
-    warnings: Vec<String>,
-) -> AdmissionReview<DynamicObject> {
-    let mut response = AdmissionResponse::from(request);
-    response.result.code = 200;
-    response.warnings = (!warnings.is_empty()).then_some(warnings);
-    response.into_review()
+pub(crate) fn allow<'a>(request: &'a Request<'_>, warnings: Vec<String>) -> Answered<'a> {
+    let mut answered = Answered::new(request, Status::default().with_code(200));
+    answered.response.warnings = warnings;
+    answered
 }
 
 /// The answer that lets the request pass with a change.
-pub(crate) fn patch(
-    request: &AdmissionRequest<DynamicObject>,
-    patch: Patch,
-) -> AdmissionReview<DynamicObject> {
-    let mut response = AdmissionResponse::from(request);
-    response.result.code = 200;
-    let patched = response.clone().with_patch(patch);
+pub(crate) fn patch<'a>(request: &'a Request<'_>, patch: &Patch) -> Answered<'a> {
+    let mut answered = allow(request, Vec::new());
     // A patch that cannot be written is left out: the controller makes the same change later.
-    patched.unwrap_or(response).into_review()
+    if let Ok(patch) = serde_json::to_vec(patch) {
+        answered.response.patch = Some(patch);
+        answered.response.patch_type = Some(PatchType::JsonPatch);
+    }
+    answered
 }
 
 /// The answer that refuses the request.
-pub(crate) fn deny(
-    request: &AdmissionRequest<DynamicObject>,
-    subject: &Subject,
-    denial: &Denial,
-) -> AdmissionReview<DynamicObject> {
-    let mut response = AdmissionResponse::from(request).deny(subject.message(denial));
+pub(crate) fn deny<'a>(request: &'a Request<'_>, subject: &Subject, denial: &Denial) -> Answered<'a> {
     let (code, reason) = denial.kind.code_and_reason();
-    response.result = Status {
+    let status = Status {
         status: Some(StatusSummary::Failure),
         code,
+        message: subject.message(denial),
+        metadata: None,
         reason: reason.into(),
         details: Some(details(subject, denial)),
-        ..response.result
     };
-    response.into_review()
+    Answered::new(request, status)
 }
 
 fn details(subject: &Subject, denial: &Denial) -> StatusDetails {
@@ -140,5 +171,64 @@ fn details(subject: &Subject, denial: &Denial) -> StatusDetails {
         causes: denial.causes.iter().map(cause).collect(),
         uid: String::new(),
         retry_after_seconds: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::rules::Cause;
+    use kube::core::DynamicObject;
+    use kube::core::admission::{AdmissionRequest, AdmissionResponse, AdmissionReview};
+    use serde_json::json;
+
+    use super::*;
+
+    const REQUEST: &str = r#"{"uid":"7\n","kind":{"group":"","version":"v1","kind":"Namespace"},
+        "resource":{"group":"","version":"v1","resource":"namespaces"},
+        "operation":"DELETE","userInfo":{"username":"alice"}}"#;
+
+    /// What the client library makes of the same answer.
+    fn as_library(change: impl FnOnce(AdmissionResponse) -> AdmissionResponse) -> String {
+        let review =
+            format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{REQUEST}}}"#);
+        let review: AdmissionReview<DynamicObject> = serde_json::from_str(&review).unwrap();
+        let request: AdmissionRequest<DynamicObject> = review.try_into().unwrap();
+        serde_json::to_string(&change(AdmissionResponse::from(&request)).into_review()).unwrap()
+    }
+
+    fn allowed(mut response: AdmissionResponse) -> AdmissionResponse {
+        response.result.code = 200;
+        response
+    }
+
+    #[test]
+    fn answers_are_written_as_the_client_library_writes_them() {
+        let request: Request<'_> = serde_json::from_str(REQUEST).unwrap();
+        let text = |answered: &Answered<'_>| serde_json::to_string(answered).unwrap();
+        assert_eq!(text(&allow(&request, vec![])), as_library(allowed));
+        let warned = as_library(|it| {
+            let mut warned = allowed(it);
+            warned.warnings = Some(vec!["w".into()]);
+            warned
+        });
+        assert_eq!(text(&allow(&request, vec!["w".into()])), warned);
+
+        let change: Patch =
+            serde_json::from_value(json!([{ "op": "add", "path": "/a", "value": "b" }])).unwrap();
+        let patched = as_library(|it| allowed(it).with_patch(change.clone()).unwrap());
+        assert_eq!(text(&patch(&request, &change)), patched);
+
+        let fault = |fault| Cause { field: "f".into(), message: "m".into(), fault };
+        let denial = Denial::invalid(vec![fault(FieldFault::Invalid), fault(FieldFault::Duplicate)]);
+        let subject = Subject::anchor("a");
+        let denied = as_library(|it| {
+            let mut denied = it.deny(subject.message(&denial));
+            denied.result.status = Some(StatusSummary::Failure);
+            (denied.result.code, denied.result.reason) = (422, "Invalid".into());
+            denied.result.details = Some(details(&subject, &denial));
+            denied
+        });
+        assert_eq!(text(&deny(&request, &subject, &denial)), denied);
+        assert!(denied.contains(r#""allowed":false"#), "{denied}");
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{Request as HttpRequest, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use forest::Settings;
@@ -17,16 +18,13 @@ use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::configuration::{Configuration, discover};
 use hns_runtime::handle::ForestHandle;
-use hns_runtime::ingest;
 use json_patch::Patch;
 use kube::Client;
-use kube::core::DynamicObject;
-use kube::core::admission::{AdmissionRequest, AdmissionReview};
 use tokio::sync::watch::Receiver;
 use tracing::Instrument as _;
 
 use crate::body;
-use crate::decode::{self, Unreadable};
+use crate::decode::{self, Request, Unreadable};
 use crate::judge::{Decision, Envelope, Rule, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::pending::Pending;
@@ -38,7 +36,6 @@ use crate::webhooks;
 const DISCOVERY: Duration = Duration::from_secs(3);
 
 /// What every request is judged with.
-#[derive(Clone)]
 pub struct App {
     /// What is known of the hierarchy.
     pub forest: ForestHandle,
@@ -68,76 +65,66 @@ pub fn router(app: App) -> Router {
         .route(paths::INITIAL_ADMIN, post(initial_admin))
         .fallback(no_webhook)
         .method_not_allowed_fallback(not_by_post)
-        .with_state(app)
+        .with_state(Arc::new(app))
 }
 
-async fn hierarchy_configurations(State(app): State<App>, http: HttpRequest) -> Response {
-    app.answer(names::HIERARCHY_CONFIGURATIONS, http, async |app, asked| {
-        let read = webhooks::hierarchy::read(&asked.request);
-        (Subject::hierarchy(), app.decide(asked, read).await)
-    })
-    .await
+async fn hierarchy_configurations(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
+    let judge = async |app: &App, asked: &Asked<'_>| {
+        app.decide(asked, webhooks::hierarchy::read(&asked.request)).await
+    };
+    app.answer(names::HIERARCHY_CONFIGURATIONS, http, |_| Subject::hierarchy(), judge).await
 }
 
-async fn subnamespace_anchors(State(app): State<App>, http: HttpRequest) -> Response {
-    app.answer(names::SUBNAMESPACE_ANCHORS, http, async |app, asked| {
-        let read = webhooks::anchor::read(&asked.request);
-        let name =
-            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.child.to_string());
-        (Subject::anchor(&name), app.decide(asked, read).await)
-    })
-    .await
+async fn subnamespace_anchors(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
+    let subject = |request: &Request<'_>| Subject::anchor(&webhooks::name(request));
+    let judge =
+        async |app: &App, asked: &Asked<'_>| app.decide(asked, webhooks::anchor::read(&asked.request)).await;
+    app.answer(names::SUBNAMESPACE_ANCHORS, http, subject, judge).await
 }
 
-async fn namespaces(State(app): State<App>, http: HttpRequest) -> Response {
-    app.answer(names::NAMESPACES, http, async |app, asked| {
-        let read = webhooks::namespace::read(&asked.request);
-        let name =
-            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.name.to_string());
-        (Subject::namespace(&name), app.decide(asked, read).await)
-    })
-    .await
+async fn namespaces(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
+    let subject = |request: &Request<'_>| Subject::namespace(&webhooks::name(request));
+    let judge = async |app: &App, asked: &Asked<'_>| {
+        app.decide(asked, webhooks::namespace::read(&asked.request)).await
+    };
+    app.answer(names::NAMESPACES, http, subject, judge).await
 }
 
 /// Serves all entries of the registration that are about objects; they differ only in when the API server asks.
-async fn objects(State(app): State<App>, http: HttpRequest) -> Response {
-    app.answer(names::OBJECTS, http, async |app, asked| {
-        let read = webhooks::object::read(&asked.request);
-        let name =
-            read.as_ref().map_or_else(|_| asked.request.name.clone(), |request| request.name.to_string());
-        let namespace = asked.request.namespace.as_deref().unwrap_or_default();
-        (Subject::object(&asked.request, namespace, &name), app.decide(asked, read).await)
-    })
-    .await
+async fn objects(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
+    let subject = |request: &Request<'_>| {
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        Subject::object(request, namespace, &webhooks::name(request))
+    };
+    let judge =
+        async |app: &App, asked: &Asked<'_>| app.decide(asked, webhooks::object::read(&asked.request)).await;
+    app.answer(names::OBJECTS, http, subject, judge).await
 }
 
-async fn hnc_configurations(State(app): State<App>, http: HttpRequest) -> Response {
-    app.answer(names::HNC_CONFIGURATIONS, http, async |app, asked| {
-        let served = app.served(asked.deadline).await;
-        (
-            Subject::configuration(),
-            app.decide(asked, webhooks::configuration::read(&asked.request, served)).await,
-        )
-    })
-    .await
+async fn hnc_configurations(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
+    let judge = async |app: &App, asked: &Asked<'_>| {
+        let served = app.served(asked.deadline).instrument(app.asker(asked).span()).await;
+        app.decide(asked, webhooks::configuration::read(&asked.request, served)).await
+    };
+    app.answer(names::HNC_CONFIGURATIONS, http, |_| Subject::configuration(), judge).await
 }
 
-async fn namespace_label(State(app): State<App>, http: HttpRequest) -> Response {
+async fn namespace_label(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
     app.mutate(names::NAMESPACE_LABEL, http, |settings, request| {
-        webhooks::mutate::included_label(settings, request.object.as_ref()?)
+        webhooks::mutate::included_label(settings, &request.object.as_ref()?.metadata)
     })
     .await
 }
 
-async fn initial_admin(State(app): State<App>, http: HttpRequest) -> Response {
+async fn initial_admin(State(app): State<Arc<App>>, http: HttpRequest) -> Response {
     app.mutate(names::INITIAL_ADMIN, http, |settings, request| {
         let user = request.user_info.username.as_deref()?;
-        webhooks::mutate::initial_admin(settings, request.object.as_ref()?, user)
+        webhooks::mutate::initial_admin(settings, &request.object.as_ref()?.metadata, user)
     })
     .await
 }
 
-async fn no_webhook(State(app): State<App>) -> Response {
+async fn no_webhook(State(app): State<Arc<App>>) -> Response {
     let all = [
         paths::HIERARCHY_CONFIGURATIONS,
         paths::SUBNAMESPACE_ANCHORS,
@@ -152,7 +139,7 @@ async fn no_webhook(State(app): State<App>) -> Response {
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::NOT_FOUND, message))
 }
 
-async fn not_by_post(State(app): State<App>) -> Response {
+async fn not_by_post(State(app): State<Arc<App>>) -> Response {
     let message = "an AdmissionReview is expected by POST";
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::METHOD_NOT_ALLOWED, message))
 }
@@ -160,16 +147,25 @@ async fn not_by_post(State(app): State<App>) -> Response {
 /// In the log, in place of a webhook's name.
 const NO_WEBHOOK: &str = "none";
 
-/// A review, and until when it must be answered.
-struct Asked {
-    request: AdmissionRequest<DynamicObject>,
+/// An HTTP request that has arrived as a whole.
+struct Arrived {
+    headers: HeaderMap,
+    body: Bytes,
+    /// Until when it must be answered.
     deadline: tokio::time::Instant,
 }
 
-impl Asked {
+/// A review to be judged.
+struct Asked<'a> {
+    webhook: &'static str,
+    request: Request<'a>,
+    deadline: tokio::time::Instant,
+}
+
+impl Asked<'_> {
     fn envelope(&self) -> Envelope {
         let old = self.request.old_object.as_ref();
-        Envelope { dry_run: self.request.dry_run, over: old.map(|old| ingest::version(&old.metadata)) }
+        Envelope { dry_run: self.request.dry_run, over: old.map(|old| old.metadata.version()) }
     }
 }
 
@@ -179,26 +175,36 @@ impl App {
         &self,
         webhook: &'static str,
         http: HttpRequest,
-        judge: impl AsyncFnOnce(&Self, &Asked) -> (Subject, Decision),
+        subject: impl FnOnce(&Request<'_>) -> Subject,
+        judge: impl AsyncFnOnce(&Self, &Asked<'_>) -> Decision,
     ) -> Response {
         let started = Instant::now();
-        let asked = match read(http).await {
-            Ok(asked) => asked,
+        let arrived = match arrived(http).await {
+            Ok(arrived) => arrived,
             Err(unreadable) => return self.refuse(webhook, unreadable),
         };
-        let review = if asked.request.user_info.username.as_deref() == Some(&self.controller) {
-            self.metrics.reviewed(webhook, "exempt", started.elapsed());
-            respond::allow(&asked.request, vec![])
-        } else {
-            // Whatever is logged on the way says whose review it is.
-            let span = tracing::info_span!("review", webhook, uid = asked.request.uid);
-            let judged = async {
-                let (subject, decision) = judge(self, &asked).await;
-                self.conclude(webhook, &asked.request, &subject, decision, started)
-            };
-            judged.instrument(span).await
+        let request = match decode::review(&arrived.headers, &arrived.body) {
+            Ok(request) => request,
+            Err(unreadable) => return self.refuse(webhook, unreadable),
         };
-        Json(review).into_response()
+        if self.is_controller(&request) {
+            self.metrics.reviewed(webhook, "exempt", started.elapsed());
+            return Json(respond::allow(&request, vec![])).into_response();
+        }
+        let asked = Asked { webhook, request, deadline: arrived.deadline };
+        match judge(self, &asked).await {
+            Decision::Allow { warnings } => {
+                self.metrics.reviewed(webhook, "allowed", started.elapsed());
+                Json(respond::allow(&asked.request, warnings)).into_response()
+            }
+            Decision::Deny(denial) => {
+                let verdict = denial.kind.code_and_reason().1;
+                self.metrics.reviewed(webhook, verdict, started.elapsed());
+                let subject = subject(&asked.request);
+                log_denial(&asked, &subject, verdict, &denial);
+                Json(respond::deny(&asked.request, &subject, &denial)).into_response()
+            }
+        }
     }
 
     /// Never refuses: what is wrong with an object is for the validating webhooks to say. The controller's own objects are
@@ -207,51 +213,40 @@ impl App {
         &self,
         webhook: &'static str,
         http: HttpRequest,
-        patch: impl FnOnce(&Settings, &AdmissionRequest<DynamicObject>) -> Option<Patch>,
+        patch: impl FnOnce(&Settings, &Request<'_>) -> Option<Patch>,
     ) -> Response {
         let started = Instant::now();
-        let request = match read(http).await {
-            Ok(asked) => asked.request,
+        let arrived = match arrived(http).await {
+            Ok(arrived) => arrived,
             Err(unreadable) => return self.refuse(webhook, unreadable),
         };
-        let is_controller = request.user_info.username.as_deref() == Some(&self.controller);
-        let patch = self.forest.read(|forest| patch(forest.settings(), &request)).filter(|_| !is_controller);
+        let request = match decode::review(&arrived.headers, &arrived.body) {
+            Ok(request) => request,
+            Err(unreadable) => return self.refuse(webhook, unreadable),
+        };
+        let patch = if self.is_controller(&request) {
+            None
+        } else {
+            self.forest.read(|forest| patch(forest.settings(), &request))
+        };
         let verdict = if patch.is_some() { "patched" } else { "allowed" };
         self.metrics.reviewed(webhook, verdict, started.elapsed());
         Json(match patch {
-            Some(patch) => respond::patch(&request, patch),
+            Some(patch) => respond::patch(&request, &patch),
             None => respond::allow(&request, vec![]),
         })
         .into_response()
     }
 
+    fn is_controller(&self, request: &Request<'_>) -> bool {
+        request.user_info.username.as_deref() == Some(&self.controller)
+    }
+
     /// Has the rule of what was read judge it.
-    async fn decide(&self, asked: &Asked, read: Result<impl Rule, Denial>) -> Decision {
+    async fn decide(&self, asked: &Asked<'_>, read: Result<impl Rule, Denial>) -> Decision {
         match read {
             Ok(rule) => judge(&self.asker(asked), &self.pending, &asked.envelope(), &rule).await,
             Err(denial) => Decision::Deny(denial),
-        }
-    }
-
-    fn conclude(
-        &self,
-        webhook: &str,
-        request: &AdmissionRequest<DynamicObject>,
-        subject: &Subject,
-        decision: Decision,
-        started: Instant,
-    ) -> AdmissionReview<DynamicObject> {
-        let verdict = match &decision {
-            Decision::Allow { .. } => "allowed",
-            Decision::Deny(denial) => denial.kind.code_and_reason().1,
-        };
-        self.metrics.reviewed(webhook, verdict, started.elapsed());
-        match decision {
-            Decision::Allow { warnings } => respond::allow(request, warnings),
-            Decision::Deny(denial) => {
-                log_denial(request, subject, verdict, &denial);
-                respond::deny(request, subject, &denial)
-            }
         }
     }
 
@@ -280,20 +275,25 @@ impl App {
         }
     }
 
-    fn asker<'a>(&'a self, asked: &'a Asked) -> Asker<'a> {
+    fn asker<'a>(&'a self, asked: &'a Asked<'_>) -> Asker<'a> {
         Asker {
             client: &self.client,
             forest: &self.forest,
             user: &asked.request.user_info,
             accounts: [&self.webhook, &self.controller],
             deadline: asked.deadline,
+            webhook: asked.webhook,
+            uid: &asked.request.uid,
             metrics: &self.metrics,
         }
     }
 }
 
-fn log_denial(request: &AdmissionRequest<DynamicObject>, subject: &Subject, verdict: &str, denial: &Denial) {
+fn log_denial(asked: &Asked<'_>, subject: &Subject, verdict: &str, denial: &Denial) {
+    let request = &asked.request;
     tracing::info!(
+        webhook = asked.webhook,
+        uid = &*request.uid,
         verdict,
         user = request.user_info.username,
         operation = ?request.operation,
@@ -304,14 +304,13 @@ fn log_denial(request: &AdmissionRequest<DynamicObject>, subject: &Subject, verd
     );
 }
 
-/// Reads a review within the time that the API server gives, a tenth of it kept for the way back.
-async fn read(http: HttpRequest) -> Result<Asked, Unreadable> {
-    let timeout = decode::timeout(http.uri());
+/// Reads a body within the time that the API server gives, a tenth of it kept for the way back.
+async fn arrived(http: HttpRequest) -> Result<Arrived, Unreadable> {
+    let (head, body) = http.into_parts();
+    let timeout = decode::timeout(&head.uri);
     let deadline = tokio::time::Instant::now() + timeout.mul_f32(0.9);
-    let headers = http.headers().clone();
-    let body = tokio::time::timeout_at(deadline, body::read(http.into_body()))
+    let body = tokio::time::timeout_at(deadline, body::read(body))
         .await
         .map_err(|_| Unreadable::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))??;
-    let request = decode::review(&headers, &body)?;
-    Ok(Asked { request, deadline })
+    Ok(Arrived { headers: head.headers, body, deadline })
 }

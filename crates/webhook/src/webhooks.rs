@@ -9,10 +9,16 @@ pub(crate) mod mutate;
 pub(crate) mod namespace;
 pub(crate) mod object;
 
+use std::borrow::Cow;
+
 use forest::rules::{Denial, DenialKind, Operation, User};
 use hns_api::KeyValue;
-use kube::core::DynamicObject;
-use kube::core::admission::{self, AdmissionRequest};
+use hns_runtime::ingest::shown::Shown;
+use kube::core::admission;
+use serde::Deserialize as _;
+use serde::de::DeserializeOwned;
+
+use crate::decode::Request;
 
 /// What the rules make of what was read.
 mod rules {
@@ -32,7 +38,7 @@ mod rules {
         }
     }
 
-    impl Rule for namespace::Request {
+    impl Rule for namespace::Request<'_> {
         fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
             namespace::review(forest, self, answers)
         }
@@ -61,13 +67,11 @@ mod rules {
     }
 }
 
-type Request = AdmissionRequest<DynamicObject>;
-
 fn unreadable(what: impl std::fmt::Display) -> Denial {
     Denial::new(DenialKind::BadRequest, format!("the request cannot be judged: {what}"))
 }
 
-fn operation(request: &Request) -> Result<Operation, Denial> {
+fn operation(request: &Request<'_>) -> Result<Operation, Denial> {
     match request.operation {
         admission::Operation::Create => Ok(Operation::Create),
         admission::Operation::Update => Ok(Operation::Update),
@@ -77,7 +81,7 @@ fn operation(request: &Request) -> Result<Operation, Denial> {
 }
 
 /// The state before; a new object has none.
-fn old(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>, Denial> {
+fn old<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<&'r Shown<'a>>, Denial> {
     match (operation, &request.old_object) {
         (Operation::Create, _) => Ok(None),
         (_, Some(object)) => Ok(Some(object)),
@@ -86,7 +90,7 @@ fn old(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>
 }
 
 /// The state afterwards; a deleted object has none.
-fn new(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>, Denial> {
+fn new<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<&'r Shown<'a>>, Denial> {
     match (operation, &request.object) {
         (Operation::Delete, _) => Ok(None),
         (_, Some(object)) => Ok(Some(object)),
@@ -94,7 +98,30 @@ fn new(request: &Request, operation: Operation) -> Result<Option<&DynamicObject>
     }
 }
 
-fn user(request: &Request) -> User {
+/// The name of what is asked about. A review of a deleted collection names nothing but objects, and one of a generated name may
+/// not either.
+pub(crate) fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
+    let object = match request.operation {
+        admission::Operation::Create | admission::Operation::Update => request.object.as_ref(),
+        admission::Operation::Delete => request.old_object.as_ref(),
+        admission::Operation::Connect => None,
+    };
+    object.map_or(Cow::Borrowed(&request.name), |object| object.metadata.name().to_string().into())
+}
+
+/// The field `spec`, if there is one.
+fn spec<T: DeserializeOwned + Default>(object: Option<&Shown<'_>>) -> Result<T, Denial> {
+    let Some(object) = object else { return Ok(T::default()) };
+    let text = object.fields.text("spec").map_or("null", |text| text.get());
+    if let Ok(spec) = serde_json::from_str::<Option<T>>(text) {
+        return Ok(spec.unwrap_or_default());
+    }
+    // Read again for an error that does not count lines: what is wrong is what users want to know.
+    let spec = object.fields.get("spec").map(Option::<T>::deserialize).transpose();
+    Ok(spec.map_err(|error| unreadable(format!("spec: {error}")))?.flatten().unwrap_or_default())
+}
+
+fn user(request: &Request<'_>) -> User {
     let info = &request.user_info;
     User { name: info.username.clone().unwrap_or_default(), groups: info.groups.clone().unwrap_or_default() }
 }

@@ -11,7 +11,12 @@ use serde_json::Value;
 
 /// What stands in `spec.resources`.
 pub fn entries(configuration: &DynamicObject) -> Vec<Result<Entry, String>> {
-    match configuration.data.pointer("/spec/resources") {
+    entries_of(configuration.data.get("spec"))
+}
+
+/// What stands in the `resources` of this `spec`.
+pub fn entries_of(spec: Option<&Value>) -> Vec<Result<Entry, String>> {
+    match spec.and_then(|spec| spec.get("resources")) {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(resources)) => resources.iter().map(entry).collect(),
         Some(_) => vec![Err("spec.resources is no list".into())],

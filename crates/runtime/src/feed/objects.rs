@@ -4,20 +4,16 @@
 //! that the old watch had still to say is taken for the new one's. Never decides which kinds these are.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use forest::exclusion::SECRET_TYPES;
 use forest::{Content, Fact, Kind, KindId, KindSettings, Mode, Settings, Stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
-use kube::runtime::watcher::{Config, watcher};
-use kube::{Api, Client, Resource};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
+use kube::Client;
+use kube::core::ApiResource;
 use tokio::task::JoinHandle;
 
+use super::shown::watched;
 use super::stream::{Pump, Translate};
+use crate::api_object::ApiObject;
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
 use crate::metrics::StreamMetrics;
@@ -131,10 +127,7 @@ impl ObjectFeeds {
             settings: self.settings.clone(),
             forest: self.forest.clone(),
         };
-        let task = match self.detail {
-            Detail::Content => tokio::spawn(self.objects::<DynamicObject>(stream)),
-            Detail::Metadata => tokio::spawn(self.objects::<PartialObjectMeta<DynamicObject>>(stream)),
-        };
+        let task = tokio::spawn(self.objects(stream));
         self.running.insert(kind, Running { task, definition });
     }
 
@@ -149,18 +142,14 @@ impl ObjectFeeds {
         self.pump.metrics.stopped(&resource);
     }
 
-    fn objects<K>(&self, stream: Objects) -> impl Future<Output = ()> + Send + use<K>
-    where
-        K: Parts + Resource<DynamicType = ApiResource> + Clone + DeserializeOwned,
-    {
-        let api = Api::<K>::all_with(self.client.clone(), &api_resource(&stream.kind));
-        let config = watched(&stream.kind);
+    fn objects(&self, stream: Objects) -> impl Future<Output = ()> + Send + use<> {
+        let (client, kind) = (self.client.clone(), stream.kind.clone());
         let (pump, forest, detail) = (self.pump.clone(), self.forest.clone(), self.detail);
         async move {
             if detail == Detail::Content {
                 structure_known(forest).await;
             }
-            pump.run(stream, move || watcher(api.clone(), config.clone())).await;
+            pump.run(stream, move || watched(&client, &kind, detail)).await;
         }
     }
 }
@@ -168,23 +157,13 @@ impl ObjectFeeds {
 /// Until the structure is known, nobody can say of which objects the content will be needed, and all of it would have to be
 /// held; nor is anything copied before.
 async fn structure_known(mut forest: ForestHandle) {
-    while forest.read(|forest| forest.structure_gap().is_some()) && forest.changed().await {}
+    while forest.read(|forest| forest.structure_gap().is_some()) && forest.progressed().await {}
 }
 
 impl Drop for ObjectFeeds {
     fn drop(&mut self) {
         self.running.values().for_each(|running| running.task.abort());
     }
-}
-
-/// Which objects of a kind are watched: all, but for the Secrets that belong to something in their own namespace, of which
-/// there can be very many.
-fn watched(kind: &Kind) -> Config {
-    if kind.group.is_empty() && kind.kind == "Secret" {
-        let others = SECRET_TYPES.map(|it| format!("type!={it}"));
-        return Config::default().fields(&others.join(","));
-    }
-    Config::default()
 }
 
 #[derive(Clone)]
@@ -195,19 +174,19 @@ struct Objects {
     forest: ForestHandle,
 }
 
-impl<K: Parts> Translate<K> for Objects {
+impl Translate<ApiObject> for Objects {
     type Item = forest::ObjectFact;
 
     fn stream(&self) -> (Stream, String) {
         (Stream::Kind(self.id), self.kind.group_resource())
     }
 
-    fn item(&self, object: K) -> Self::Item {
-        let (metadata, content) = object.into_parts();
-        let content = content.map(|content| match content {
-            Value::Object(fields) => fields,
-            _ => serde_json::Map::new(),
-        });
+    /// What the controller has written comes back by the watch: what is in it is known from the answer.
+    fn item(&self, ApiObject { metadata, content }: ApiObject) -> Self::Item {
+        let (namespace, name) = (ingest::namespace_of(&metadata), ingest::name(&metadata));
+        let version = ingest::version(&metadata);
+        let is_known = self.forest.read(|forest| forest.knows_state(self.id, &namespace, &name, &version));
+        let content = content.filter(|_| !is_known);
         let mut fact = ingest::object(&self.kind, &self.settings, metadata, content);
         if !self.forest.read(|forest| forest.keeps_content(&fact)) {
             fact.content = fact.content.map(Content::digests);
@@ -219,30 +198,13 @@ impl<K: Parts> Translate<K> for Objects {
         Fact::Object(self.id, item)
     }
 
-    fn gone(&self, object: K) -> Fact {
-        let (metadata, _) = object.into_parts();
+    fn gone(&self, object: ApiObject) -> Fact {
+        let metadata = object.metadata;
         let uid = ingest::version(&metadata).uid;
         Fact::ObjectGone(self.id, ingest::namespace_of(&metadata), ingest::name(&metadata), uid)
     }
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {
         Fact::Objects(self.id, items)
-    }
-}
-
-/// An object taken apart: metadata, and the rest where the stream carries it.
-trait Parts: Debug + Send + 'static {
-    fn into_parts(self) -> (ObjectMeta, Option<Value>);
-}
-
-impl Parts for DynamicObject {
-    fn into_parts(self) -> (ObjectMeta, Option<Value>) {
-        (self.metadata, Some(self.data))
-    }
-}
-
-impl Parts for PartialObjectMeta<DynamicObject> {
-    fn into_parts(self) -> (ObjectMeta, Option<Value>) {
-        (self.metadata, None)
     }
 }

@@ -4,24 +4,30 @@
 //! is up, or when the server closes.
 
 use std::{
-    convert::Infallible, io, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration,
+    convert::Infallible,
+    io,
+    net::SocketAddr,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::Arc,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use axum::{
     Router,
     body::Body,
-    extract::ConnectInfo,
     response::{IntoResponse as _, Response},
 };
 use futures::FutureExt as _;
-use http::{Request, StatusCode};
+use http::{HeaderValue, Request, StatusCode, header::CONNECTION};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto,
 };
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, BufReader},
     net::TcpStream,
     sync::watch,
     time::timeout,
@@ -32,6 +38,7 @@ use tower::ServiceExt as _;
 use super::{
     Limits,
     activity::{Activity, Phase},
+    gathered::Gathered,
 };
 use crate::telemetry::panic_message;
 
@@ -45,12 +52,17 @@ const GOODBYE: Duration = Duration::from_secs(5);
 /// Requests at a time on one HTTP/2 connection; Go's client opens another one beyond that.
 const STREAMS: u32 = 250;
 
+/// So many bytes are taken from the kernel at a time.
+const READ_AT_ONCE: usize = 32 * 1024;
+
 /// What all connections of a server have in common.
 #[derive(Clone)]
 pub(super) struct Connection {
     pub(super) router: Router,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Limits,
+    /// Whether the server closes before long.
+    pub(super) last_requests: Arc<AtomicBool>,
     /// Whether the server closes.
     pub(super) closing: watch::Receiver<bool>,
 }
@@ -76,13 +88,15 @@ impl Connection {
         let Some(tls) = &self.tls else {
             return self.serve_http(stream, peer, Protocol::Http1).await;
         };
+        // TLS asks for 4 KiB at a time, which would be two calls of the kernel for many a review.
+        let stream = BufReader::with_capacity(READ_AT_ONCE, stream);
         let stream = timeout(self.limits.handshake, tls.accept(stream)).await??;
         // By ALPN alone: to wait and see how a client begins would be one more state to hang in.
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        self.serve_http(stream, peer, protocol).await
+        self.serve_http(Gathered(stream), peer, protocol).await
     }
 
     async fn serve_http(
@@ -93,8 +107,18 @@ impl Connection {
     ) -> io::Result<()> {
         let activity = Activity::new(self.limits);
         let service = {
-            let (router, activity) = (self.router, activity.clone());
-            service_fn(move |request| answer(router.clone(), activity.clone(), peer, request))
+            let (router, activity, last_requests) = (self.router, activity.clone(), self.last_requests);
+            service_fn(move |request| {
+                let answered = answer(router.clone(), activity.clone(), peer, request);
+                let last_requests = last_requests.clone();
+                async move {
+                    let mut response = answered.await?;
+                    if protocol == Protocol::Http1 && last_requests.load(Ordering::Relaxed) {
+                        part(&mut response);
+                    }
+                    Ok::<_, Infallible>(response)
+                }
+            })
         };
         let builder = builder(protocol);
         let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
@@ -143,14 +167,19 @@ fn builder(protocol: Protocol) -> auto::Builder<TokioExecutor> {
     }
 }
 
+/// Makes this the last answer on its connection. A client that may go on using one could be sending its next request at the
+/// moment when we close it, and would get no answer; this one opens another, or has one to somebody else.
+fn part(response: &mut Response) {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+}
+
 async fn answer(
     router: Router,
     activity: Arc<Activity>,
     peer: SocketAddr,
-    mut request: Request<Incoming>,
+    request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
     let _under_way = activity.begin();
-    request.extensions_mut().insert(ConnectInfo(peer));
     let answer = router.oneshot(request.map(Body::new));
     let answer = AssertUnwindSafe(answer).catch_unwind().await;
     answer.unwrap_or_else(|panic| {

@@ -340,6 +340,31 @@ async fn new_connections_are_served_during_the_delay() {
     assert_eq!(server.serving.await.unwrap(), 0);
 }
 
+/// A connection that we close while its next request is on the way would lose that request.
+#[tokio::test]
+async fn during_the_delay_clients_of_http1_are_asked_to_leave_before_they_are_closed() {
+    let grace = Grace { delay: Duration::from_secs(30), timeout: Duration::from_secs(31) };
+    let server = Running::https(Limits::WEBHOOK, grace).await;
+    let (mut old, mut new) = (server.client(HTTP1).await, server.client(H2).await);
+    for client in [&mut old, &mut new] {
+        for _ in 0..2 {
+            assert_eq!(client.get("/").await.unwrap(), quick());
+        }
+    }
+    server.shutdown.begin();
+    let start = Instant::now();
+    loop {
+        assert_eq!(old.get("/").await.unwrap(), quick());
+        if tokio::time::timeout(Duration::from_millis(500), &mut old.connection).await.is_ok() {
+            break;
+        }
+        assert!(start.elapsed() < grace.delay / 2, "nobody asked it to leave");
+    }
+    let mut another = server.client(HTTP1).await;
+    assert_eq!(another.get("/").await.unwrap(), quick());
+    assert_eq!(new.get("/").await.unwrap(), quick());
+}
+
 #[tokio::test]
 async fn more_clients_than_places_wait() {
     let limits = Limits { connections: 2, ..Limits::WEBHOOK };

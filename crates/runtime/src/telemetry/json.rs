@@ -2,9 +2,11 @@
 //!
 //! Fields of the spans around an event stand beside its own; the innermost one wins.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -34,26 +36,23 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut line = Map::new();
-        line.insert("level".to_owned(), level(*event.metadata().level()).into());
-        line.insert("ts".to_owned(), now()?.into());
-        line.insert("logger".to_owned(), event.metadata().target().into());
-        let mut fields = Fields(Map::new());
+        let mut fields = Fields(Vec::new());
         for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             if let Some(formatted) = span.extensions().get::<FormattedFields<N>>()
-                && let Ok(Value::Object(object)) = serde_json::from_str(formatted)
+                && let Ok(object) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(formatted)
             {
-                fields.0.extend(object);
+                for (name, text) in object {
+                    fields.set(name.into(), Box::<str>::from(text).into());
+                }
             }
         }
         event.record(&mut fields);
-        let message = fields.0.remove(MESSAGE).unwrap_or_default();
-        line.insert("msg".to_owned(), message);
-        for (name, value) in fields.0 {
-            // What a line is about must not be able to change who speaks, and when.
-            line.entry(name).or_insert(value);
-        }
-        writeln!(writer, "{}", Value::Object(line))
+        fields.name_message();
+        // What a line is about must not be able to change who speaks, and when.
+        fields.set("level".into(), text(level(*event.metadata().level())));
+        fields.set("ts".into(), text(&now()?));
+        fields.set("logger".into(), text(event.metadata().target()));
+        fields.write(&mut writer)
     }
 }
 
@@ -76,53 +75,91 @@ fn now() -> Result<String, fmt::Error> {
 /// How tracing calls the sentence of an event.
 const MESSAGE: &str = "message";
 
-struct Fields(Map<String, Value>);
+/// By name, as JSON. A line is written for every refusal, so this is no tree of maps and values.
+struct Fields(Vec<(Cow<'static, str>, String)>);
 
 impl Fields {
-    fn insert(&mut self, field: &Field, value: Value) {
+    fn find(&mut self, name: &str) -> Option<&mut (Cow<'static, str>, String)> {
+        self.0.iter_mut().find(|(known, _)| known == name)
+    }
+
+    fn set(&mut self, name: Cow<'static, str>, json: String) {
+        match self.find(&name) {
+            Some((_, known)) => *known = json,
+            None => self.0.push((name, json)),
+        }
+    }
+
+    fn insert(&mut self, field: &Field, json: String) {
         let name = field.name();
         let name = name.strip_prefix("r#").unwrap_or(name);
         // The sentence is recorded first; a field that happens to have its name must not take its place.
-        let taken = name == MESSAGE && self.0.contains_key(MESSAGE);
-        self.0.insert(if taken { "detail" } else { name }.to_owned(), value);
+        let taken = name == MESSAGE && self.find(MESSAGE).is_some();
+        self.set(if taken { "detail" } else { name }.into(), json);
     }
+
+    /// The sentence has another name in a line, which no field can take from it.
+    fn name_message(&mut self) {
+        let at = self.0.iter().position(|(name, _)| name == MESSAGE);
+        let sentence = at.map_or_else(|| "null".to_owned(), |at| self.0.swap_remove(at).1);
+        self.set("msg".into(), sentence);
+    }
+
+    fn write(mut self, writer: &mut Writer<'_>) -> fmt::Result {
+        self.0.sort_unstable();
+        let mut separator = '{';
+        for (name, json) in &self.0 {
+            writer.write_char(separator)?;
+            writer.write_str(&text(name))?;
+            writer.write_char(':')?;
+            writer.write_str(json)?;
+            separator = ',';
+        }
+        writer.write_str("}\n")
+    }
+}
+
+/// As a JSON string.
+fn text(text: &str) -> String {
+    // Writing a text to memory cannot fail.
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.insert(field, format!("{value:?}").into());
+        self.insert(field, text(&format!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.insert(field, value.into());
+        self.insert(field, text(value));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.insert(field, value.into());
+        self.insert(field, value.to_string());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.insert(field, value.into());
+        self.insert(field, value.to_string());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.insert(field, value.into());
+        self.insert(field, value.to_string());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.insert(field, value.into());
+        self.insert(field, serde_json::to_string(&value).unwrap_or_default());
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
         // With its causes: the outermost sentence alone seldom says what happened.
-        let mut text = value.to_string();
+        let mut said = value.to_string();
         let mut cause = value.source();
         while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
+            said.push_str(": ");
+            said.push_str(&error.to_string());
             cause = error.source();
         }
-        self.insert(field, text.into());
+        self.insert(field, text(&said));
     }
 }
 
@@ -131,6 +168,7 @@ mod tests {
     use std::{io, sync::Arc};
 
     use parking_lot::Mutex;
+    use serde_json::Value;
     use tracing_subscriber::fmt::{Subscriber, format::JsonFields};
 
     use super::*;

@@ -3,23 +3,21 @@
 use forest::rules::Denial;
 use forest::rules::anchor::Request as RuleRequest;
 use hns_api::{SubnamespaceAnchorSpec, annotations};
-use hns_runtime::ingest;
-use kube::core::DynamicObject;
-use serde::Deserialize;
+use hns_runtime::ingest::shown::Shown;
 
-use super::{Request, new, old, operation, pairs, unreadable, user};
+use super::{Request, new, old, operation, pairs, spec, unreadable, user};
 
 /// The rule's request.
-pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
+pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-    let spec = spec(new)?;
+    let spec: SubnamespaceAnchorSpec = spec(new)?;
     Ok(RuleRequest {
         operation,
         parent: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
-        child: ingest::name(&object.metadata),
+        child: object.metadata.name(),
         user: user(request),
         labels: pairs(spec.labels),
         annotations: pairs(spec.annotations),
@@ -27,14 +25,6 @@ pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
     })
 }
 
-fn spec(object: Option<&DynamicObject>) -> Result<SubnamespaceAnchorSpec, Denial> {
-    let Some(spec) = object.and_then(|object| object.data.get("spec")) else {
-        return Ok(SubnamespaceAnchorSpec::default());
-    };
-    let spec = Option::<SubnamespaceAnchorSpec>::deserialize(spec);
-    Ok(spec.map_err(|error| unreadable(format!("spec: {error}")))?.unwrap_or_default())
-}
-
-fn initial_admin(object: Option<&DynamicObject>) -> Option<String> {
-    object?.metadata.annotations.as_ref()?.get(annotations::INITIAL_ADMIN).cloned()
+fn initial_admin(object: Option<&Shown<'_>>) -> Option<String> {
+    object?.metadata.annotations.as_ref()?.get(annotations::INITIAL_ADMIN).map(str::to_owned)
 }

@@ -4,13 +4,12 @@ use forest::Name;
 use forest::rules::Denial;
 use forest::rules::hierarchy::{Request as RuleRequest, Spec};
 use hns_api::HierarchyConfigurationSpec;
-use kube::core::DynamicObject;
-use serde::Deserialize;
+use hns_runtime::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, pairs, unreadable, user};
 
 /// The rule's request.
-pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
+pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
     let old = old(request, operation)?;
     let new = new(request, operation)?;
@@ -25,11 +24,8 @@ pub(crate) fn read(request: &Request) -> Result<RuleRequest, Denial> {
     })
 }
 
-fn spec(object: Option<&DynamicObject>) -> Result<Spec, Denial> {
-    let Some(spec) = object.and_then(|object| object.data.get("spec")) else { return Ok(Spec::default()) };
-    let spec = Option::<HierarchyConfigurationSpec>::deserialize(spec)
-        .map_err(|error| unreadable(format!("spec: {error}")))?
-        .unwrap_or_default();
+fn spec(object: Option<&Shown<'_>>) -> Result<Spec, Denial> {
+    let spec: HierarchyConfigurationSpec = super::spec(object)?;
     Ok(Spec {
         parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
         labels: pairs(spec.labels),

@@ -5,17 +5,16 @@
 
 use forest::Settings;
 use hns_api::{annotations, labels};
+use hns_runtime::ingest::shown::Metadata;
 use json_patch::Patch;
-use kube::core::DynamicObject;
 use serde_json::json;
 
 /// The patch that the namespace needs, if it needs one.
-pub(crate) fn included_label(settings: &Settings, namespace: &DynamicObject) -> Option<Patch> {
-    let metadata = &namespace.metadata;
-    let name = metadata.name.as_deref().unwrap_or_default();
-    let present = metadata.labels.as_ref();
+pub(crate) fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> Option<Patch> {
+    let name = namespace.name();
+    let present = namespace.labels.as_ref();
     let has_label = present.is_some_and(|present| present.contains_key(labels::INCLUDED_NAMESPACE));
-    if has_label || metadata.deletion_timestamp.is_some() || name.is_empty() || !settings.is_managed(name) {
+    if has_label || namespace.is_terminating() || name.is_empty() || !settings.is_managed(&name) {
         return None;
     }
     let operation = if present.is_some() {
@@ -30,9 +29,9 @@ pub(crate) fn included_label(settings: &Settings, namespace: &DynamicObject) -> 
 
 /// The patch that records the creator of an anchor, or of a namespace that is created as a subnamespace, if that is wanted.
 /// What somebody has written there already is for the validating webhook to judge.
-pub(crate) fn initial_admin(settings: &Settings, object: &DynamicObject, user: &str) -> Option<Patch> {
+pub(crate) fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &str) -> Option<Patch> {
     settings.initial_admin.as_ref()?;
-    let present = object.metadata.annotations.as_ref();
+    let present = object.annotations.as_ref();
     if present.is_some_and(|present| present.contains_key(annotations::INITIAL_ADMIN)) {
         return None;
     }
@@ -47,15 +46,17 @@ pub(crate) fn initial_admin(settings: &Settings, object: &DynamicObject, user: &
 
 #[cfg(test)]
 mod tests {
+    use hns_runtime::ingest::shown::Shown;
     use serde_json::Value;
 
     use super::*;
 
     fn patched(namespace: Value) -> Value {
         let settings = Settings::new("hnc-system", ["kube-system"], ".*").unwrap();
-        let object: DynamicObject = serde_json::from_value(namespace.clone()).unwrap();
+        let text = namespace.to_string();
+        let object: Shown<'_> = serde_json::from_str(&text).unwrap();
         let mut after = namespace;
-        if let Some(patch) = included_label(&settings, &object) {
+        if let Some(patch) = included_label(&settings, &object.metadata) {
             json_patch::patch(&mut after, &patch).unwrap();
         }
         after

@@ -5,21 +5,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::LazyLock;
-
 use forest::rules::Denial;
 use forest::rules::object::{Request as RuleRequest, State};
-use hns_runtime::ingest;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DynamicObject;
-use serde_json::{Map, Value};
+use hns_runtime::ingest::shown::{Metadata, Shown};
+use serde_json::Value;
 
 use super::{Request, new, old, operation, unreadable, user};
 
-static NOTHING: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
-
 /// The rule's request.
-pub(crate) fn read(request: &Request) -> Result<RuleRequest<'_>, Denial> {
+pub(crate) fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     // A generated name stands in the object, not always in the request; a deleted collection has names only in the objects.
@@ -28,28 +22,27 @@ pub(crate) fn read(request: &Request) -> Result<RuleRequest<'_>, Denial> {
         operation,
         user: user(request),
         namespace: request.namespace.as_deref().unwrap_or_default().into(),
-        group: request.kind.group.clone(),
-        kind: request.kind.kind.clone(),
-        name: ingest::name(&object.metadata),
+        group: request.kind.group.clone().into_owned(),
+        kind: request.kind.kind.clone().into_owned(),
+        name: object.metadata.name(),
         old: old.map(state).transpose()?,
         new: new.map(state).transpose()?,
     })
 }
 
-fn state(object: &DynamicObject) -> Result<State<'_>, Denial> {
-    let ObjectMeta { labels, annotations, finalizers, deletion_timestamp, .. } = &object.metadata;
+fn state<'a>(Shown { metadata, fields }: &Shown<'a>) -> Result<State<'a>, Denial> {
     Ok(State {
-        labels: labels.clone().unwrap_or_default(),
-        annotations: annotations.clone().unwrap_or_default(),
-        finalizers: finalizers.clone().unwrap_or_default(),
-        owner_references: owner_references(&object.metadata)?,
-        terminating: deletion_timestamp.is_some(),
-        body: object.data.as_object().unwrap_or(&NOTHING),
+        labels: metadata.labels.clone().unwrap_or_default(),
+        annotations: metadata.annotations.clone().unwrap_or_default(),
+        finalizers: metadata.finalizers(),
+        owner_references: owner_references(metadata)?,
+        terminating: metadata.is_terminating(),
+        body: fields.clone(),
     })
 }
 
-fn owner_references(metadata: &ObjectMeta) -> Result<Vec<Value>, Denial> {
-    let references = metadata.owner_references.iter().flatten().map(serde_json::to_value);
+fn owner_references(metadata: &Metadata<'_>) -> Result<Vec<Value>, Denial> {
+    let references = metadata.owner_references().iter().map(serde_json::to_value);
     references
         .collect::<Result<_, _>>()
         .map_err(|error| unreadable(format!("metadata.ownerReferences: {error}")))

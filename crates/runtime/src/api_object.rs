@@ -1,0 +1,195 @@
+//! An object of any kind as the API server shows it, without what nobody here reads.
+//!
+//! `managedFields` are half of what many objects are, and `status` changes when nothing else does. Both are skipped while an
+//! object is parsed, but for when it was written, so that they cost neither memory nor much time. Says nothing of what an object
+//! means.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time};
+use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// What the API server calls an object that it was asked to show the metadata of.
+const METADATA_ONLY: &str = "PartialObjectMetadata";
+
+/// An object with its content, or only its metadata if that is all that was shown.
+///
+/// Of the metadata it has what [`Metadata`] names; the other fields are empty.
+#[derive(Debug, Clone)]
+pub struct ApiObject {
+    /// Which it is, and in which state.
+    pub metadata: ObjectMeta,
+    /// Every other top-level field but `apiVersion`, `kind` and `status`; `None` where only the metadata was shown.
+    pub content: Option<Map<String, Value>>,
+}
+
+/// What is read of metadata.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    deletion_grace_period_seconds: Option<i64>,
+    managed_fields: Option<Vec<Written>>,
+}
+
+/// When somebody wrote an object.
+#[derive(serde::Deserialize)]
+struct Written {
+    time: Option<Time>,
+}
+
+impl From<Metadata> for ObjectMeta {
+    fn from(read: Metadata) -> Self {
+        Self {
+            name: read.name,
+            namespace: read.namespace,
+            uid: read.uid,
+            resource_version: read.resource_version,
+            labels: read.labels,
+            annotations: read.annotations,
+            finalizers: read.finalizers,
+            creation_timestamp: read.creation_timestamp,
+            deletion_timestamp: read.deletion_timestamp,
+            deletion_grace_period_seconds: read.deletion_grace_period_seconds,
+            managed_fields: read.managed_fields.map(|all| all.into_iter().map(Into::into).collect()),
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Written> for ManagedFieldsEntry {
+    fn from(Written { time }: Written) -> Self {
+        Self { time, ..Self::default() }
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = ApiObject;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a Kubernetes object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ApiObject, A::Error> {
+        let mut metadata = None;
+        let mut content = Map::new();
+        let mut only_metadata = false;
+        while let Some(key) = fields.next_key::<String>()? {
+            match key.as_str() {
+                "metadata" => metadata = fields.next_value::<Option<Metadata>>()?,
+                "kind" => only_metadata = fields.next_value::<Value>()? == METADATA_ONLY,
+                "apiVersion" | "status" => drop(fields.next_value::<IgnoredAny>()?),
+                _ => drop(content.insert(key, fields.next_value()?)),
+            }
+        }
+        let metadata = metadata.map(ObjectMeta::from).unwrap_or_default();
+        Ok(ApiObject { metadata, content: (!only_metadata).then_some(content) })
+    }
+}
+
+impl Resource for ApiObject {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_copied_and_compared_is_read_and_the_rest_is_not() {
+        let object: ApiObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": { "a": "Yg==" }, "immutable": true,
+            "status": { "phase": "x" },
+            "metadata": {
+                "name": "s", "namespace": "a", "uid": "1", "resourceVersion": "7", "labels": { "l": "1" },
+                "annotations": { "n": "2" }, "finalizers": ["f/g"], "deletionTimestamp": "2026-01-01T00:00:00Z",
+                "managedFields": [{ "manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": { "f:data": {} } }], "generation": 4,
+            },
+        }))
+        .unwrap();
+        let metadata = &object.metadata;
+        assert_eq!((metadata.name.as_deref(), metadata.namespace.as_deref()), (Some("s"), Some("a")));
+        assert_eq!((metadata.uid.as_deref(), metadata.resource_version.as_deref()), (Some("1"), Some("7")));
+        assert_eq!(
+            (
+                metadata.labels.as_ref().unwrap()["l"].as_str(),
+                metadata.annotations.as_ref().unwrap()["n"].as_str()
+            ),
+            ("1", "2")
+        );
+        assert_eq!(metadata.finalizers, Some(vec!["f/g".to_owned()]));
+        assert!(metadata.deletion_timestamp.is_some());
+        let written = &metadata.managed_fields.as_ref().unwrap()[0];
+        assert!(
+            written.time == metadata.deletion_timestamp
+                && written.fields_v1.is_none()
+                && written.manager.is_none()
+        );
+        let content = json!({ "type": "Opaque", "data": { "a": "Yg==" }, "immutable": true });
+        assert_eq!(object.content.map(Value::Object), Some(content));
+    }
+
+    #[test]
+    fn metadata_alone_is_no_empty_content() {
+        let read = |kind| {
+            let object = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": { "name": "s" } });
+            serde_json::from_value::<ApiObject>(object).unwrap().content
+        };
+        assert_eq!((read("PartialObjectMetadata"), read("Role")), (None, Some(Map::new())));
+        // Of the items of a list not even the kind is said.
+        let item: ApiObject = serde_json::from_value(json!({ "metadata": null })).unwrap();
+        assert_eq!((item.metadata, item.content), (ObjectMeta::default(), Some(Map::new())));
+    }
+}
