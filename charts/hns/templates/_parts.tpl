@@ -67,3 +67,10 @@ spec:
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* Annotations of what runs at the end of an uninstallation, in the order of the number given. */}}
+{{- define "hns.farewell" -}}
+helm.sh/hook: post-delete
+helm.sh/hook-weight: {{ . | quote }}
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end }}

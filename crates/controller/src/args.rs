@@ -10,6 +10,7 @@ use crate::registrations::RegistrationSettings;
 /// Keeps tree labels, status and propagated copies as the hierarchy says they should be.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "hns-controller", version)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag, and any of them goes with any other")]
 pub struct Args {
     /// Flags that both binaries have.
     #[command(flatten)]
@@ -37,6 +38,12 @@ pub struct Args {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub suppress_object_tags: bool,
+
+    /// Take the finalizers off all anchors and hierarchies, and end: for an uninstallation after which no controller would.
+    /// Nothing is done while the controller's Deployment is there
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
+          default_value = "false", default_missing_value = "true", value_parser = BoolishValueParser::new())]
+    pub release_finalizers: bool,
 }
 
 impl Args {

@@ -144,7 +144,7 @@ fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
         kind: forest.kind(key.kind).clone(),
         namespace: place.clone(),
         name: key.name.clone(),
-        version: forest.object_version(place, key).cloned(),
+        version: forest.object_version(place, key),
     };
     let source = failure.source.or_else(|| forest.inherited_from(namespace, key));
     let what = if *removal { "remove" } else { "write" };

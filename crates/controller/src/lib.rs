@@ -17,5 +17,6 @@ mod events;
 mod execute;
 #[cfg(test)]
 mod fake;
+mod farewell;
 mod metrics;
 mod queue;

@@ -22,6 +22,7 @@ use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executor, is_listed};
+use crate::farewell;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
 use crate::queue::Queue;
@@ -38,6 +39,13 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// When the lease is lost: what was planned may be another replica's business by now. And when something that cannot be
 /// waited for is wrong: a flag's value, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
+    if args.release_finalizers {
+        let client = client::connect(&args.common, process.program).await?;
+        return tokio::select! {
+            released = farewell::release(&client, &args.common.namespace) => released,
+            () = process.shutdown.begun() => anyhow::bail!("told to end before everything was let go"),
+        };
+    }
     // Not only once it leads: what the flags say is wrong from the start.
     let certificates = CertificateSettings::new(&args.common, &args.authority)?;
     let client = client::connect(&args.common, process.program).await?;

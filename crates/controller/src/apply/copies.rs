@@ -5,9 +5,10 @@
 
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use hns_runtime::api_object::ApiObject;
 use hns_runtime::{feed, ingest};
-use kube::core::{DynamicObject, Status};
-use kube::{Api, Client};
+use kube::core::{Request, Status};
+use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Asked, Outcome};
@@ -109,8 +110,7 @@ impl CopyWriter<'_> {
             metadata.remove("name");
             metadata.insert("generateName".into(), json!(REHEARSAL));
         }
-        let object = parse(manifest)?;
-        self.objects().create(&post_params(true), &object).await.map(|_| ())
+        self.send(|request, body| request.create(&post_params(true), body), &manifest).await.map(|_| ())
     }
 
     /// The name of the rehearsal is another one each time, and would make the same refusal look new.
@@ -144,9 +144,9 @@ impl CopyWriter<'_> {
         }
     }
 
-    async fn post(&self, name: &str, source: &Name, content: &Content) -> Result<DynamicObject, kube::Error> {
-        let object = parse(content.0.manifest(&self.kind, self.namespace, name, source, None))?;
-        self.objects().create(&post_params(false), &object).await
+    async fn post(&self, name: &str, source: &Name, content: &Content) -> Result<ApiObject, kube::Error> {
+        let manifest = content.0.manifest(&self.kind, self.namespace, name, source, None);
+        self.send(|request, body| request.create(&post_params(false), body), &manifest).await
     }
 
     async fn put(
@@ -154,10 +154,22 @@ impl CopyWriter<'_> {
         version: &Version,
         source: &Name,
         content: &Content,
-    ) -> Result<DynamicObject, kube::Error> {
+    ) -> Result<ApiObject, kube::Error> {
         let name = &self.key.name;
-        let object = parse(content.0.manifest(&self.kind, self.namespace, name, source, Some(version)))?;
-        self.objects().replace(name, &post_params(false), &object).await
+        let manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
+        self.send(|request, body| request.replace(name, &post_params(false), body), &manifest).await
+    }
+
+    /// Sends a manifest as it is.
+    async fn send(
+        &self,
+        build: impl FnOnce(&Request, Vec<u8>) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        manifest: &Value,
+    ) -> Result<ApiObject, kube::Error> {
+        let body = serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?;
+        let path = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
+        let request = build(&Request::new(path), body).map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
     }
 
     async fn remove(&self, version: &Version) -> Result<Deleted, kube::Error> {
@@ -176,7 +188,7 @@ impl CopyWriter<'_> {
     }
 
     /// For some kinds the API server answers with the object although it is gone; it stays only where something holds it.
-    fn left_behind(&self, object: DynamicObject) -> Option<Deleted> {
+    fn left_behind(&self, object: ApiObject) -> Option<Deleted> {
         let metadata = &object.metadata;
         let finalizers = metadata.finalizers.clone().unwrap_or_default();
         let lingers = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
@@ -185,7 +197,7 @@ impl CopyWriter<'_> {
     }
 
     /// What is known after the API server has taken `content` and answered with `object`. It may have completed it.
-    fn written(&self, object: DynamicObject, content: &Content) -> Vec<Fact> {
+    fn written(&self, object: ApiObject, content: &Content) -> Vec<Fact> {
         let seen = self.seen(object);
         let given = content.digest();
         let is_other = seen.content.as_ref().is_some_and(|stored| stored.digest != given);
@@ -198,30 +210,22 @@ impl CopyWriter<'_> {
         Fact::Object(self.key.kind, seen)
     }
 
-    fn seen(&self, object: DynamicObject) -> ObjectFact {
-        let content = match object.data {
-            Value::Object(fields) => Some(fields),
-            _ => None,
-        };
-        ingest::object(&self.kind, self.settings, object.metadata, content)
+    fn seen(&self, object: ApiObject) -> ObjectFact {
+        ingest::object(&self.kind, self.settings, object.metadata, object.content)
     }
 
     fn asked(&self, verb: &'static str) -> Asked<'_> {
         Asked { verb, kind: &self.kind, namespace: self.namespace }
     }
 
-    fn objects(&self) -> Api<DynamicObject> {
+    fn objects(&self) -> Api<ApiObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(&self.kind))
     }
 }
 
-fn parse(manifest: Value) -> Result<DynamicObject, kube::Error> {
-    serde_json::from_value(manifest).map_err(kube::Error::SerdeError)
-}
-
 /// The type of a Secret that watches leave out, for which reason the forest does not know it.
-fn left_out<'a>(kind: &Kind, object: &'a DynamicObject) -> Option<&'a str> {
-    let type_ = object.data["type"].as_str()?;
+fn left_out<'a>(kind: &Kind, object: &'a ApiObject) -> Option<&'a str> {
+    let type_ = object.content.as_ref()?.get("type")?.as_str()?;
     let is_secret = kind.group.is_empty() && kind.kind == "Secret";
     (is_secret && exclusion::SECRET_TYPES.contains(&type_)).then_some(type_)
 }

@@ -95,12 +95,12 @@ async fn sources_whose_content_was_not_kept_are_read_once_however_many_ask() {
     let mut below = copy("2", "11", "old");
     below["metadata"]["labels"]["hnc.x-k8s.io/inherited-from"] = json!("root");
     let world = World::of(&[secret("root", "1", "10", "new"), below]);
-    world.writer.tell([world.without_content(&secret("root", "1", "10", "new"))]);
+    world.writer.tell([world.without_content(&secret("root", "1", "12", "new"))]);
     let (namespace, scope, first) = world.plan();
     let second = world.plan().2;
     assert_eq!(first.unread, [("root".into(), world.key.clone())]);
 
-    let server = Server::answering([secret("root", "1", "10", "new")]);
+    let server = Server::answering([secret("root", "1", "12", "new")]);
     let executor = executor(&world, &server);
     let both = tokio::join!(
         executor.execute(&namespace, &scope, first),
@@ -115,7 +115,7 @@ async fn sources_whose_content_was_not_kept_are_read_once_however_many_ask() {
 #[tokio::test]
 async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
     let world = World::of(&[secret("root", "1", "10", "new")]);
-    world.writer.tell([world.without_content(&secret("root", "1", "10", "new"))]);
+    world.writer.tell([world.without_content(&secret("root", "1", "12", "new"))]);
     for (answer, progress) in [
         (failure(500, "InternalError", "no"), Progress::Transient),
         (failure(403, "Forbidden", "no"), Progress::Refused),

@@ -16,7 +16,7 @@ pub type Kinds = Option<Vec<(String, String)>>;
 pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Kinds> {
     let (sender, receiver) = watch::channel(forest.read(configured));
     tokio::spawn(async move {
-        while forest.changed().await && !sender.is_closed() {
+        while forest.progressed().await && !sender.is_closed() {
             let kinds = forest.read(configured);
             sender.send_if_modified(|known| {
                 let differs = kinds.is_some() && *known != kinds;
