@@ -1,11 +1,12 @@
 //! Running cargo on this workspace. Says what runs and how long it took; knows nothing of what it is for.
 
 use std::ffi::OsStr;
-use std::path::Path;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
+use hns_e2e::process::package_variables;
 
 /// The checkout's top.
 pub(crate) fn root() -> &'static Path {
@@ -19,15 +20,42 @@ pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<()> {
 
 /// As [`cargo`], with these variables set.
 pub(crate) fn cargo_with<S: AsRef<OsStr>>(variables: &[(&str, &str)], arguments: &[S]) -> anyhow::Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(arguments).envs(variables.iter().copied()).current_dir(root());
-    let words: Vec<_> = arguments.iter().map(|word| word.as_ref().to_string_lossy().into_owned()).collect();
+    let mut command = command(arguments);
+    command.envs(variables.iter().copied());
     let status = command.status().context("running cargo")?;
     if !status.success() {
-        bail!("`cargo {}` failed", words.join(" "));
+        return failed(arguments);
     }
     Ok(())
+}
+
+/// As [`cargo`], and gives what it prints on standard output.
+pub(crate) fn cargo_says<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<String> {
+    let mut command = command(arguments);
+    let output = command.stderr(Stdio::inherit()).output().context("running cargo")?;
+    if !output.status.success() {
+        return failed(arguments);
+    }
+    String::from_utf8(output.stdout).context("reading what cargo says")
+}
+
+/// The cargo that runs this program.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()).into()
+}
+
+fn command<S: AsRef<OsStr>>(arguments: &[S]) -> Command {
+    let mut command = Command::new(program());
+    command.args(arguments).current_dir(root());
+    for name in package_variables() {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn failed<T, S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<T> {
+    let words: Vec<_> = arguments.iter().map(|word| word.as_ref().to_string_lossy()).collect();
+    bail!("`cargo {}` failed", words.join(" "))
 }
 
 /// Whether `cargo NAME` is installed.

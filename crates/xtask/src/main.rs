@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use hns_e2e::guard;
 
+mod bench;
 mod cargo;
 mod demo;
 mod generate;
@@ -32,11 +33,9 @@ enum Command {
         once: bool,
     },
     /// Check everything: format, lints, generated files, unit and property tests, and the tests on a real API server.
-    Test {
-        /// Leave out what needs a cluster.
-        #[arg(long)]
-        quick: bool,
-    },
+    Test(test::Options),
+    /// Measure the product on a real cluster against a plain client that does the same.
+    Bench(bench::Options),
     /// Check what only a real node shows (root on Linux): the images, the installation by Helm, roll-outs under load. Installs
     /// what is missing from Debian, and builds the rest once.
     Node,
@@ -57,7 +56,8 @@ fn main() -> anyhow::Result<ExitCode> {
     guard::reexecute(&[GUARD]);
     match Arguments::parse().command {
         Command::Demo { once } => demo::run(once),
-        Command::Test { quick } => test::run(quick),
+        Command::Test(options) => test::run(&options),
+        Command::Bench(options) => bench::run(&options),
         Command::Node => node::run(),
         Command::Gen { check } => generate::run(check),
     }

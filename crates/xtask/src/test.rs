@@ -1,67 +1,112 @@
 //! `cargo xtask test`: everything that must hold, from format to the real API server.
 //!
-//! The suites on the cluster come last, in one run of cargo, whose own lines close the output.
+//! The unit tests and the suites on the cluster come last, some at a time; what they came to closes the output.
 
-use std::fs;
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::thread;
 
-use anyhow::Context;
+use clap::Args;
 use hns_e2e::Programs;
-use hns_e2e::node::requirements;
-use hns_e2e::programs::NodePrograms;
+use hns_e2e::node::{images, requirements};
+use hns_e2e::programs::{Kubernetes, NodePrograms};
 
-use crate::cargo::{cargo, has, root, step};
+use crate::cargo::{cargo, has, step};
 use crate::generate;
+
+mod lanes;
+mod suites;
+mod tally;
 
 const UNIT_TESTS: [&str; 4] = ["test", "--workspace", "--exclude", "hns-e2e"];
 
-pub(crate) fn run(quick: bool) -> anyhow::Result<ExitCode> {
+/// So many suites at a time do not disturb each other's measurements, however many cores there are.
+const AT_MOST: usize = 2;
+
+/// What to test.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Leave out what needs a cluster.
+    #[arg(long, conflicts_with_all = ["full", "suites", "jobs"])]
+    quick: bool,
+    /// Then run the suites that depend on Kubernetes most once more, on the oldest that is supported.
+    #[arg(long)]
+    full: bool,
+    /// Run nothing but this suite: a file in e2e/tests, `unit` for all unit and property tests, or `e2e` for those of the
+    /// test cluster itself. May be given several times.
+    #[arg(long = "suite", value_name = "NAME")]
+    suites: Vec<String>,
+    /// Run so many suites at a time [default: as many as there are cores, and 2 at most].
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    let wanted = |suite: &str| options.suites.is_empty() || options.suites.iter().any(|it| it == suite);
+    // Before anything that takes long: where a node is required and cannot be, all of it would be in vain.
+    let node = !options.quick && wanted(NODE) && step("whether there can be a node", a_node_can_be)?;
+    if options.suites.is_empty() && !sources_are_in_order()? {
+        return Ok(ExitCode::FAILURE);
+    }
+    if options.quick {
+        cargo(&UNIT_TESTS)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Tests and binaries in one build share their dependencies; apart, most of them would be compiled twice.
+    let built = step("building tests and binaries", suites::build)?;
+    let chosen = suites::choose(built.suites, &options.suites)?;
+    step("the control plane's programs", || Programs::find_or_build().map(drop))?;
+    if node {
+        step("the node's programs and those of the images", node_programs)?;
+    }
+    let mut jobs = suites::in_order(chosen);
+    if options.full {
+        step("the oldest control plane's programs", || Programs::of(Kubernetes::Oldest).map(drop))?;
+        jobs.extend(suites::on_the_oldest(&jobs));
+    }
+    let width = options.jobs.map_or_else(default_width, NonZeroUsize::get);
+    let passed = lanes::run(jobs, width, &built.logs)?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn default_width() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(AT_MOST)
+}
+
+/// What can be said without running anything: format, lints, generated files, dependencies.
+fn sources_are_in_order() -> anyhow::Result<bool> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
     })?;
     if step("generated files", || generate::run(true))? != ExitCode::SUCCESS {
         eprintln!("generated files are stale; `cargo xtask gen` writes them");
-        return Ok(ExitCode::FAILURE);
+        return Ok(false);
     }
     step("dependencies", dependencies)?;
-    if quick {
-        cargo(&UNIT_TESTS)?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    // Tests and binaries in one build share their dependencies; apart, most of them would be compiled twice.
-    step("building tests and binaries", || cargo(&["build", "--workspace", "--all-targets"]))?;
-    step("unit and property tests", || cargo(&UNIT_TESTS))?;
-    step("the control plane's programs", || Programs::find_or_build().map(drop))?;
-    let node = node_is_asked_for();
-    if node {
-        step("the node's programs", node_programs)?;
-    }
-    eprintln!("== tests on a real API server");
-    cargo(&cluster_suites(node)?)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(true)
 }
 
-/// The suite that takes a node, and so half as long again as all the others. It is run when it is asked for.
+/// The suite on a real node.
 const NODE: &str = "node";
 
-fn node_is_asked_for() -> bool {
-    let asked = std::env::var_os("HNS_NODE").is_some();
-    if !asked {
-        eprintln!(
-            "the suite on a real node is left out; `cargo xtask node` runs it, and so does HNS_NODE=try here"
-        );
+/// Whether it can run, which says so itself where it cannot. An error where `HNS_NODE` requires it.
+fn a_node_can_be() -> anyhow::Result<bool> {
+    let required = requirements::required();
+    match requirements::check(required) {
+        Ok(()) => Ok(true),
+        Err(reason) if required => Err(reason.context("HNS_NODE=require, and there can be no node here")),
+        Err(reason) => {
+            eprintln!("the suite `node` will not run: {reason:#}");
+            Ok(false)
+        }
     }
-    asked
 }
 
-/// Those of the suite `node`, which says itself why it cannot run where it cannot.
 fn node_programs() -> anyhow::Result<()> {
-    if requirements::check(requirements::required()).is_ok() {
-        NodePrograms::find_or_build()?;
-        Programs::helm()?;
-    }
-    Ok(())
+    NodePrograms::find_or_build()?;
+    Programs::helm()?;
+    images::compile().map(drop)
 }
 
 fn dependencies() -> anyhow::Result<()> {
@@ -72,19 +117,4 @@ fn dependencies() -> anyhow::Result<()> {
         return Ok(());
     }
     cargo(&["deny", "--offline", "check", "bans", "licenses", "sources"])
-}
-
-/// Every suite in `e2e/tests`, the one on a `node` if wanted, run with the features of the whole workspace.
-fn cluster_suites(node: bool) -> anyhow::Result<Vec<String>> {
-    let mut suites = Vec::new();
-    for entry in fs::read_dir(root().join("e2e/tests")).context("e2e/tests")? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|it| it == "rs") {
-            suites.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
-        }
-    }
-    suites.retain(|suite| node || suite != NODE);
-    suites.sort();
-    let chosen = suites.into_iter().flat_map(|suite| ["--test".to_owned(), suite]);
-    Ok(["test", "--workspace"].map(str::to_owned).into_iter().chain(chosen).collect())
 }

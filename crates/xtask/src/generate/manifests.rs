@@ -42,7 +42,10 @@ pub(super) fn files(root: &Path) -> anyhow::Result<Vec<Generated>> {
 
 fn render(helm: &Path, root: &Path, name: &str, comment: &str, values: &[&str]) -> anyhow::Result<Generated> {
     let mut command = Command::new(helm);
-    command.args(["template", "hns", "charts/hns", "--namespace", "hnc-system"]).current_dir(root);
+    // What Helm runs at certain moments, nobody would run here.
+    command
+        .args(["template", "hns", "charts/hns", "--namespace", "hnc-system", "--no-hooks"])
+        .current_dir(root);
     for value in values {
         command.args(["--set", value]);
     }

@@ -1,0 +1,176 @@
+//! `cargo xtask bench`: what the product reaches on a real cluster, as a share of what a plain client reaches there.
+//!
+//! Absolute figures say more of the machine than of the product; so the limit is measured in the same run, and what is compared
+//! over time is ratios, counts, and processor time. `BENCHMARKS.md` has the method.
+
+mod audit;
+mod client;
+mod limit;
+mod measures;
+mod report;
+mod shape;
+mod stage;
+mod usage;
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use hns_e2e::Cluster;
+use hns_e2e::product::BINARIES;
+
+use self::report::Outcome;
+use self::stage::Stage;
+use crate::cargo::{cargo, root, step};
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Smaller numbers, and the limit once: under five minutes.
+    #[arg(long)]
+    quick: bool,
+    /// Make this measure alone (may be repeated): `spread` (with touch and drop), `parents` (with move), `restart`, `reviews`.
+    #[arg(long, value_name = "NAME")]
+    only: Vec<String>,
+    /// Fail when a target is missed.
+    #[arg(long)]
+    check: bool,
+    /// Measure the `hns-webhook` and `hns-controller` of this directory, instead of building them.
+    #[arg(long, value_name = "DIR")]
+    binaries: Option<PathBuf>,
+    /// Everything has been built, and this is the optimised program.
+    #[arg(long, hide = true)]
+    built: bool,
+}
+
+/// How much of everything.
+pub(crate) struct Scale {
+    /// Below the root that sources are spread from; and as many outside.
+    namespaces: usize,
+    sources: usize,
+    /// Of chains.
+    depth: usize,
+    /// The numbers of connections that the plain client tries.
+    parallel: Vec<usize>,
+    /// Whether the limit is measured after the product once more.
+    limit_again: bool,
+    /// At a restart.
+    big_namespaces: usize,
+    secrets: usize,
+    /// Reviews of each kind, about a root of so many namespaces.
+    reviews: usize,
+    below_root: usize,
+}
+
+impl Scale {
+    fn full() -> Self {
+        Self {
+            namespaces: 500,
+            sources: 10,
+            depth: 100,
+            parallel: vec![16, 32, 64],
+            limit_again: true,
+            big_namespaces: 2000,
+            secrets: 20_000,
+            reviews: 40_000,
+            below_root: 10_000,
+        }
+    }
+
+    fn quick() -> Self {
+        Self {
+            namespaces: 200,
+            parallel: vec![32],
+            limit_again: false,
+            big_namespaces: 500,
+            secrets: 5000,
+            reviews: 20_000,
+            below_root: 1000,
+            ..Self::full()
+        }
+    }
+
+    fn copies(&self) -> usize {
+        self.namespaces * self.sources
+    }
+}
+
+const NAMES: [&str; 4] = ["spread", "parents", "restart", "reviews"];
+
+static BEGAN: OnceLock<Instant> = OnceLock::new();
+
+pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+    if let Some(unknown) = options.only.iter().find(|name| !NAMES.contains(&name.as_str())) {
+        bail!("there is no measure {unknown:?}; there are {}", NAMES.join(", "));
+    }
+    if !options.built {
+        return build_and_run(options);
+    }
+    BEGAN.get_or_init(Instant::now);
+    let outcomes = tokio::runtime::Runtime::new()?.block_on(measure(options))?;
+    let directory = root().join("target/bench");
+    fs::create_dir_all(&directory)?;
+    let path = directory.join("last.json");
+    fs::write(&path, serde_json::to_string_pretty(&outcomes)?)?;
+    let missed = outcomes.iter().flat_map(|outcome| &outcome.figures).any(|figure| figure.met == Some(false));
+    Ok(if missed && options.check { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Goes on as the optimised program: a client that is slow itself would measure itself.
+fn build_and_run(options: &Options) -> anyhow::Result<ExitCode> {
+    let mut words = vec!["build", "--release", "--workspace", "--bin", "xtask"];
+    if options.binaries.is_none() {
+        words.extend(["--bin", "hns-webhook", "--bin", "hns-controller"]);
+    }
+    step("building with optimisations", || cargo(&words))?;
+    let mut command = Command::new(root().join("target/release/xtask"));
+    command.args(std::env::args_os().skip(1)).arg("--built");
+    if let Some(directory) = &options.binaries {
+        let directory = fs::canonicalize(directory).context("the directory of --binaries")?;
+        command.env(BINARIES, directory);
+    }
+    Err(command.exec()).context("running the optimised program")
+}
+
+async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
+    let scale = if options.quick { Scale::quick() } else { Scale::full() };
+    let mut outcomes = Vec::new();
+    for name in NAMES {
+        if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
+            continue;
+        }
+        // A cluster of its own: what one measure leaves behind is not the next one's burden.
+        say(&format!("{name}: starting a cluster"));
+        let cluster = Cluster::start_audited(&audit::policy()).await?;
+        let new = if name == "reviews" {
+            measures::reviews::measure(&cluster, &scale).await?
+        } else {
+            let mut stage = Stage::set(&cluster).await?;
+            match name {
+                "spread" => measures::spread::measure(&mut stage, &scale).await?,
+                "parents" => measures::parents::measure(&mut stage, &scale).await?,
+                _ => measures::restart::measure(&mut stage, &scale).await?,
+            }
+        };
+        for outcome in &new {
+            print(&outcome.text());
+        }
+        outcomes.extend(new);
+    }
+    Ok(outcomes)
+}
+
+/// Says how far it is.
+pub(crate) fn say(what: &str) {
+    let began = BEGAN.get_or_init(Instant::now);
+    eprintln!("[{:6.1} s] {what}", began.elapsed().as_secs_f32());
+}
+
+#[expect(clippy::print_stdout, reason = "its result")]
+fn print(text: &str) {
+    println!("{text}");
+}

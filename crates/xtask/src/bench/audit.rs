@@ -1,0 +1,174 @@
+//! Follows the audit log: reads what was added, and nothing twice. It asks the API server nothing, so waiting costs it nothing.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::Context;
+use hns_e2e::product::{CONTROLLER_USER, WEBHOOK_USER};
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+
+/// Who the plain client is.
+pub(crate) const BENCH_USER: &str = "system:serviceaccount:kube-system:bench";
+
+/// Every request of the three users who are measured, by metadata alone, and nothing of anybody else: a log of everything
+/// would cost the API server more, and those who pay for it are measured here.
+pub(crate) fn policy() -> String {
+    let users = [WEBHOOK_USER, CONTROLLER_USER, BENCH_USER].join("\", \"");
+    format!(
+        "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n\
+         - level: Metadata\n  users: [\"{users}\"]\n- level: None\n"
+    )
+}
+
+/// One answered request.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) who: &'static str,
+    pub(crate) verb: String,
+    /// The plural of the kind, with its subresource behind a slash.
+    pub(crate) resource: String,
+    /// The namespace; of a namespace, its name.
+    pub(crate) namespace: String,
+    pub(crate) code: u16,
+    /// When it was answered; of a watch, when it began.
+    pub(crate) answered: Timestamp,
+}
+
+impl Record {
+    pub(crate) fn is_write(&self) -> bool {
+        !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.is_review()
+    }
+
+    /// Whether it keeps the lease, which happens with nothing to do, too.
+    pub(crate) fn is_lease(&self) -> bool {
+        self.resource == "leases"
+    }
+
+    fn is_review(&self) -> bool {
+        self.resource.ends_with("accessreviews")
+    }
+
+    pub(crate) fn seconds_after(&self, time: Timestamp) -> f64 {
+        self.answered.duration_since(time).as_secs_f64()
+    }
+
+    pub(crate) fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+}
+
+/// A reader of the log that remembers how far it has read.
+pub(crate) struct Follower {
+    log: File,
+    rest: Vec<u8>,
+}
+
+impl Follower {
+    /// A reader of what is added from now on.
+    pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
+        let mut log = File::open(path).context("opening the audit log")?;
+        log.seek(SeekFrom::End(0))?;
+        Ok(Self { log, rest: Vec::new() })
+    }
+
+    /// What was added since the last call.
+    pub(crate) fn read(&mut self) -> anyhow::Result<Vec<Record>> {
+        self.log.read_to_end(&mut self.rest)?;
+        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let complete: Vec<u8> = self.rest.drain(..end).collect();
+        let lines = complete.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut records = Vec::new();
+        for line in lines {
+            let line: Line<'_> = serde_json::from_slice(line).context("a line of the audit log")?;
+            records.extend(line.record()?);
+        }
+        Ok(records)
+    }
+}
+
+/// How many requests each user made, by verb and resource.
+pub(crate) fn counts(records: &[Record]) -> BTreeMap<&'static str, BTreeMap<String, usize>> {
+    let mut counts: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    for record in records {
+        let what = if record.succeeded() {
+            format!("{} {}", record.verb, record.resource)
+        } else {
+            format!("{} {} ({})", record.verb, record.resource, record.code)
+        };
+        *counts.entry(record.who).or_default().entry(what).or_default() += 1;
+    }
+    counts
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(borrow)]
+    verb: Cow<'a, str>,
+    #[serde(borrow)]
+    stage: Cow<'a, str>,
+    #[serde(borrow)]
+    user: User<'a>,
+    #[serde(borrow, default)]
+    object_ref: Object<'a>,
+    #[serde(default)]
+    response_status: Status,
+    stage_timestamp: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct User<'a> {
+    #[serde(borrow)]
+    username: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Object<'a> {
+    #[serde(borrow)]
+    resource: Cow<'a, str>,
+    #[serde(borrow)]
+    subresource: Cow<'a, str>,
+    #[serde(borrow)]
+    namespace: Cow<'a, str>,
+}
+
+#[derive(Deserialize, Default)]
+struct Status {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Line<'_> {
+    fn record(self) -> anyhow::Result<Option<Record>> {
+        let who = match &*self.user.username {
+            WEBHOOK_USER => "webhook",
+            CONTROLLER_USER => "controller",
+            _ => "client",
+        };
+        // A watch is logged when it begins and again when it ends.
+        let counts = match (&*self.verb, &*self.stage) {
+            ("watch", stage) => stage == "ResponseStarted",
+            (_, stage) => stage == "ResponseComplete",
+        };
+        if !counts {
+            return Ok(None);
+        }
+        let Object { resource, subresource, namespace } = self.object_ref;
+        let resource = if resource.is_empty() { Cow::from("discovery") } else { resource };
+        let resource =
+            if subresource.is_empty() { resource.into_owned() } else { format!("{resource}/{subresource}") };
+        Ok(Some(Record {
+            who,
+            verb: self.verb.into_owned(),
+            resource,
+            namespace: namespace.into_owned(),
+            code: self.response_status.code,
+            answered: self.stage_timestamp.parse().context("a time in the audit log")?,
+        }))
+    }
+}

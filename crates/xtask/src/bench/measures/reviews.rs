@@ -1,0 +1,330 @@
+//! What a review costs: recorded `AdmissionReview`s are posted to a running `hns-webhook` as an API server posts them, over
+//! HTTP/2 and TLS, and the processor's time that the webhook takes is divided by their number.
+//!
+//! The reviews were recorded from a real API server (`reviews/recorded`) and need no question to it; [`world`] is the hierarchy
+//! that they are about. Every answer is checked. Nothing is written to the cluster meanwhile.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use hns_e2e::{Cluster, Options, Product};
+use http::{Method, Request, StatusCode, header};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use crate::bench::client::Call;
+use crate::bench::report::{Figure, Outcome, Target as Held};
+use crate::bench::stage::{FILLING, client};
+use crate::bench::usage::{self, Cpu, Memory, TICKS_PER_SECOND};
+use crate::bench::{Scale, say};
+
+const ROOT: &str = "company";
+
+/// A recorded review, and what is to be said of it.
+#[derive(Debug, Clone, Copy)]
+struct Review {
+    /// What it is called in tables.
+    name: &'static str,
+    path: &'static str,
+    body: &'static str,
+    /// The code of the answer's status.
+    code: u16,
+}
+
+macro_rules! recorded {
+    ($file:literal) => {
+        include_str!(concat!("reviews/recorded/", $file, ".json"))
+    };
+}
+
+const NAMESPACES: &str = "/validate-v1-namespace?timeout=5s";
+
+const REVIEWS: [Review; 4] = [
+    Review { name: "namespace update", path: NAMESPACES, body: recorded!("namespace-update"), code: 200 },
+    Review {
+        name: "source update",
+        path: "/validate-objects?timeout=5s",
+        body: recorded!("source-update"),
+        code: 200,
+    },
+    Review {
+        name: "denied copy update",
+        path: "/validate-objects?timeout=5s",
+        body: recorded!("copy-update"),
+        code: 403,
+    },
+    Review {
+        name: "denied cycle",
+        path: "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations?timeout=5s",
+        body: recorded!("cycle"),
+        code: 409,
+    },
+];
+
+/// How the reviews are sent.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    name: &'static str,
+    connections: usize,
+    /// Reviews at a time on each.
+    streams: usize,
+    /// Of how many reviews one is sent.
+    share: usize,
+}
+
+const LOADS: [Load; 2] = [
+    // A burst of requests to two API servers.
+    Load { name: "", connections: 2, streams: 32, share: 1 },
+    // Nothing that a review costs is shared with another one.
+    Load { name: ", one at a time", connections: 1, streams: 1, share: 4 },
+];
+
+/// Who is measured.
+#[derive(Debug, Clone)]
+struct Target {
+    /// Where it serves admission; its certificate is for `localhost`.
+    address: SocketAddr,
+    /// The authority (PEM) of its certificate.
+    ca_pem: String,
+    /// Its process.
+    pid: i32,
+}
+
+/// What a review costs.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    /// As far as this client and the machine let it: both share its cores.
+    per_second: f64,
+    /// Microseconds of the webhook's processor time in its own code, for each review.
+    user: f64,
+    /// The same in the kernel.
+    system: f64,
+}
+
+/// What a review may cost, in microseconds.
+const ALLOWED: f64 = 40.0;
+
+/// On a cluster of its own, filled past the webhook.
+pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    let product = Product::install(cluster, Options { policies: false, ..Options::default() }).await?;
+    product.uninstall_registrations().await?;
+    say(&format!("creating {} namespaces", scale.below_root));
+    let client = client(cluster).await?;
+    client.send(world(scale.below_root), FILLING).await?;
+    client.send(changed()?, FILLING).await?;
+    let webhook = product.start_webhook().await?;
+    let pid = webhook.process().pid();
+    let target = Target {
+        address: (Ipv4Addr::LOCALHOST, product.webhook_port()).into(),
+        ca_pem: product.ca_pem().to_owned(),
+        pid,
+    };
+
+    let (before, began) = (usage::cpu(&[("webhook", pid)])?, Instant::now());
+    let mut figures = Vec::new();
+    for load in LOADS {
+        for review in REVIEWS {
+            say(&format!("posting {}{}", review.name, load.name));
+            let cost = measure_one(&target, review, load, scale.reviews).await;
+            let cost = cost.with_context(|| format!("the review {:?}", review.name))?;
+            figures.extend(shown(review, load, cost));
+        }
+    }
+    let cpu = usage::difference(&before, &usage::cpu(&[("webhook", pid)])?);
+    let what = format!("recorded reviews, a root of {} namespaces", scale.below_root);
+    Ok(vec![outcome(what, figures, began.elapsed().as_secs_f64(), cpu, usage::memory(pid)?)])
+}
+
+fn shown(review: Review, load: Load, cost: Cost) -> [Figure; 3] {
+    let what = format!("{}{}", review.name, load.name);
+    let total = Figure::new(format!("{what} ({} bytes)", review.body.len()), cost.user + cost.system, "µs");
+    let is_held = load.streams > 1;
+    [
+        if is_held { total.held_to(Held::AtMost(ALLOWED)) } else { total },
+        Figure::new(format!("{what}: of that in the kernel"), cost.system, "µs"),
+        Figure::new(format!("{what}: reviews"), cost.per_second, "/s"),
+    ]
+}
+
+/// No request is made and nothing is written meanwhile, and there is no controller.
+fn outcome(what: String, figures: Vec<Figure>, seconds: f64, cpu: Cpu, webhook: Memory) -> Outcome {
+    Outcome {
+        name: "reviews",
+        what,
+        figures,
+        seconds,
+        cpu,
+        webhook,
+        controller: Memory { rss_kib: 0, peak_kib: 0 },
+        requests: BTreeMap::new(),
+        needed: 0,
+        made: 0,
+        limits: Vec::new(),
+    }
+}
+
+async fn measure_one(target: &Target, review: Review, load: Load, reviews: usize) -> anyhow::Result<Cost> {
+    let mut senders = Vec::new();
+    for _ in 0..load.connections {
+        senders.push(connect(target).await?);
+    }
+    let expected = first_answer(senders[0].clone(), review).await?;
+    let reviews = reviews / load.share;
+    post(&senders, review, &expected, load, reviews / 10).await?;
+    let (before, began) = (times(target.pid)?, Instant::now());
+    let reviews = post(&senders, review, &expected, load, reviews).await?;
+    let (after, took) = (times(target.pid)?, began.elapsed());
+    let each = |ticks: u64| micros(ticks) / count(reviews);
+    Ok(Cost {
+        per_second: count(reviews) / took.as_secs_f64(),
+        user: each(after.0 - before.0),
+        system: each(after.1 - before.1),
+    })
+}
+
+/// Posts as many reviews, all of them on their way as the load says; how many were answered.
+async fn post(
+    senders: &[SendRequest<Full<Bytes>>],
+    review: Review,
+    expected: &Bytes,
+    load: Load,
+    reviews: usize,
+) -> anyhow::Result<usize> {
+    let each = reviews.div_ceil(senders.len() * load.streams);
+    let mut tasks = JoinSet::new();
+    for sender in senders {
+        for _ in 0..load.streams {
+            let (mut sender, expected) = (sender.clone(), expected.clone());
+            tasks.spawn(async move {
+                for _ in 0..each {
+                    // The same review is answered by the same bytes.
+                    let answer = ask(&mut sender, review).await?;
+                    ensure!(answer == expected, "it was answered otherwise: {answer:?}");
+                }
+                anyhow::Ok(each)
+            });
+        }
+    }
+    let mut answered = 0;
+    while let Some(task) = tasks.join_next().await {
+        answered += task??;
+    }
+    Ok(answered)
+}
+
+async fn first_answer(mut sender: SendRequest<Full<Bytes>>, review: Review) -> anyhow::Result<Bytes> {
+    let answer = ask(&mut sender, review).await?;
+    let said: Value = serde_json::from_slice(&answer)?;
+    let response = &said["response"];
+    if response["status"]["code"] != review.code || response["allowed"] != (review.code == 200) {
+        bail!("{} is expected, not {said}", review.code);
+    }
+    Ok(answer)
+}
+
+async fn ask(sender: &mut SendRequest<Full<Bytes>>, review: Review) -> anyhow::Result<Bytes> {
+    let request = Request::post(format!("https://localhost{}", review.path))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json, */*")
+        .header(header::ACCEPT_ENCODING, "gzip")
+        .header(header::USER_AGENT, "kube-apiserver-admission")
+        .body(Full::new(Bytes::from_static(review.body.as_bytes())))?;
+    sender.ready().await?;
+    let response = sender.send_request(request).await?;
+    ensure!(response.status() == StatusCode::OK, "HTTP status {}", response.status());
+    Ok(response.into_body().collect().await?.to_bytes())
+}
+
+async fn connect(target: &Target) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(target.ca_pem.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(target.address).await?;
+    stream.set_nodelay(true)?;
+    let stream =
+        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost")?, stream).await?;
+    ensure!(stream.get_ref().1.alpn_protocol() == Some(b"h2"), "it does not speak HTTP/2");
+    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// Ticks of the processor that a process has taken, in its own code and in the kernel.
+fn times(pid: i32) -> anyhow::Result<(u64, u64)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).context("the webhook has ended")?;
+    // The name stands in parentheses and may hold anything.
+    let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
+    let mut times = fields.split(' ').skip(11).map_while(|field| field.parse().ok());
+    times.next().zip(times.next()).context("a process without times")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ticks of a hundredth of a second")]
+fn micros(ticks: u64) -> f64 {
+    ticks as f64 * 1e6 / TICKS_PER_SECOND
+}
+
+#[expect(clippy::cast_precision_loss, reason = "thousands")]
+fn count(reviews: usize) -> f64 {
+    reviews as f64
+}
+
+/// The root that the reviews are about, and so many namespaces below it.
+fn world(children: usize) -> Vec<Call> {
+    let namespace = |metadata: Value| {
+        let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+        Call::new(Method::POST, "/api/v1/namespaces", body.to_string())
+    };
+    let child = |number: usize| {
+        let name = format!("team-{number:05}");
+        namespace(json!({
+            "name": name,
+            "labels": {
+                "hnc.x-k8s.io/included-namespace": "true",
+                format!("{name}.tree.hnc.x-k8s.io/depth"): "0",
+                format!("{ROOT}.tree.hnc.x-k8s.io/depth"): "1",
+            },
+            "annotations": { "hnc.x-k8s.io/subnamespace-of": ROOT },
+        }))
+    };
+    let root = namespace(json!({ "name": ROOT }));
+    std::iter::once(root).chain((0..children).map(child)).collect()
+}
+
+/// The objects that the reviews would change, but for the namespaces.
+fn changed() -> anyhow::Result<Vec<Call>> {
+    REVIEWS.iter().filter(|review| review.path != NAMESPACES).map(|review| create(review.body)).collect()
+}
+
+/// The creation of the object that a review finds.
+fn create(review: &str) -> anyhow::Result<Call> {
+    let review: Value = serde_json::from_str(review)?;
+    let request = &review["request"];
+    let text = |pointer: &str| request.pointer(pointer).and_then(Value::as_str).context("a recorded review");
+    let (group, version) = (text("/resource/group")?, text("/resource/version")?);
+    let (resource, namespace) = (text("/resource/resource")?, text("/namespace")?);
+    let mut object = request["oldObject"].clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        // What the API server says itself.
+        for own in ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields"] {
+            metadata.remove(own);
+        }
+    }
+    let path = format!("/apis/{group}/{version}/namespaces/{namespace}/{resource}");
+    Ok(Call::new(Method::POST, path, object.to_string()))
+}

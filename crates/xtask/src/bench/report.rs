@@ -1,0 +1,165 @@
+//! What was measured, as data: for the terminal, for JSON, for `BENCHMARKS.md`. Measures nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::audit::{self, Record};
+use super::stage::Seen;
+use super::usage::{Cpu, Memory, OTHERS};
+
+/// What a figure should be.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Target {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+/// One number that a measure came to.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Figure {
+    pub(crate) what: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
+    pub(crate) target: Option<Target>,
+    pub(crate) met: Option<bool>,
+}
+
+/// Many requests of the plain client.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Rate {
+    pub(crate) parallel: usize,
+    pub(crate) per_second: f64,
+    /// Processor microseconds for each request, by process.
+    pub(crate) cpu_us: Cpu,
+}
+
+/// Everything that one measure came to.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) name: &'static str,
+    pub(crate) what: String,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) seconds: f64,
+    /// Processor seconds by process.
+    pub(crate) cpu: Cpu,
+    pub(crate) webhook: Memory,
+    pub(crate) controller: Memory,
+    /// By user, verb and resource.
+    pub(crate) requests: BTreeMap<&'static str, BTreeMap<String, usize>>,
+    /// The writes that would do, and those that the product made, its lease aside.
+    pub(crate) needed: usize,
+    pub(crate) made: usize,
+    /// What the plain client reached, before and after.
+    pub(crate) limits: Vec<Vec<Rate>>,
+}
+
+impl Figure {
+    pub(crate) fn new(what: impl Into<String>, value: f64, unit: &'static str) -> Self {
+        Self { what: what.into(), value, unit, target: None, met: None }
+    }
+
+    pub(crate) fn held_to(self, target: Target) -> Self {
+        let met = match target {
+            Target::AtLeast(bound) => self.value >= bound,
+            Target::AtMost(bound) => self.value <= bound,
+        };
+        Self { target: Some(target), met: Some(met), ..self }
+    }
+}
+
+impl Outcome {
+    pub(crate) fn new(name: &'static str, what: String, seen: Seen, needed: usize) -> Self {
+        let made = |record: &&Record| record.who != "client" && record.is_write() && !record.is_lease();
+        Self {
+            name,
+            what,
+            figures: Vec::new(),
+            seconds: seen.wall,
+            cpu: seen.cpu,
+            webhook: seen.webhook,
+            controller: seen.controller,
+            requests: audit::counts(&seen.records),
+            needed,
+            made: seen.records.iter().filter(made).count(),
+            limits: Vec::new(),
+        }
+    }
+
+    /// The outcome in the terminal.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        let _ = writeln!(text, "{}: {} in {:.2} s", self.name, self.what, self.seconds);
+        for figure in &self.figures {
+            let _ = writeln!(text, "  {}", figure.text());
+        }
+        let _ = writeln!(
+            text,
+            "  memory MiB (peak): webhook {}, controller {}",
+            mebibytes(self.webhook),
+            mebibytes(self.controller)
+        );
+        let _ = writeln!(text, "  processor seconds: {}", times(&self.cpu, 2));
+        for (round, rates) in self.limits.iter().enumerate() {
+            for rate in rates {
+                let _ = writeln!(
+                    text,
+                    "  limit {round}, {} at a time: {:.0}/s; processor µs each: {}",
+                    rate.parallel,
+                    rate.per_second,
+                    times(&rate.cpu_us, 0)
+                );
+            }
+        }
+        let _ = writeln!(text, "  writes made {}, needed {}", self.made, self.needed);
+        for (who, requests) in &self.requests {
+            let list: Vec<String> = requests.iter().map(|(what, count)| format!("{count} {what}")).collect();
+            let _ = writeln!(text, "  requests of {who}: {}", list.join(", "));
+        }
+        text
+    }
+}
+
+impl Figure {
+    fn text(&self) -> String {
+        let Self { what, value, unit, .. } = self;
+        let verdict = match (self.target, self.met) {
+            (Some(Target::AtLeast(bound)), Some(met)) => {
+                format!("  (target at least {bound}: {})", word(met))
+            }
+            (Some(Target::AtMost(bound)), Some(met)) => format!("  (target at most {bound}: {})", word(met)),
+            _ => String::new(),
+        };
+        format!("{what}: {value:.2} {unit}{verdict}")
+    }
+}
+
+/// What the requests cost together: everything but what others did on this machine.
+pub(crate) fn total(cpu: &Cpu) -> f64 {
+    cpu.iter().filter(|(name, _)| **name != OTHERS).map(|(_, used)| used).sum()
+}
+
+fn times(cpu: &Cpu, digits: usize) -> String {
+    let list: Vec<String> = cpu.iter().map(|(name, used)| format!("{name} {used:.digits$}")).collect();
+    format!("{}; without others {:.digits$}", list.join(", "), total(cpu))
+}
+
+fn word(met: bool) -> &'static str {
+    if met { "met" } else { "MISSED" }
+}
+
+fn mebibytes(memory: Memory) -> String {
+    format!("{:.1} ({:.1})", memory.rss(), memory.peak())
+}
+
+/// Microseconds for each of `count` requests.
+pub(crate) fn each(cpu: &Cpu, count: usize) -> Cpu {
+    cpu.iter().map(|(name, used)| (*name, used * 1e6 / decimal(count))).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of requests")]
+pub(crate) fn decimal(count: usize) -> f64 {
+    count as f64
+}

@@ -1,0 +1,322 @@
+//! Where everything is measured: a cluster with both programs on it and a plain client. It knows how to wait and to count, not what is measured.
+//!
+//! Namespaces whose names begin with `tree-` are the product's; it manages no others, so the plain client writes to those.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail};
+use hns_e2e::{Cluster, Options, Product, Replica};
+use http::Method;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::audit::{Follower, Record};
+use super::client::{Call, Client, Sent};
+use super::usage::{self, Cpu, Memory};
+
+/// The namespaces that the product manages.
+const INCLUDED: &str = "--included-namespace-regex=tree-.*";
+
+/// How many connections fill the cluster.
+pub(crate) const FILLING: usize = 32;
+
+/// How long the cluster is looked at to see what it uses without anything to do.
+const IDLING: Duration = Duration::from_secs(3);
+
+const POLL: Duration = Duration::from_millis(20);
+
+/// How long nothing may happen before what happened is taken to be all.
+const CALM: Duration = Duration::from_secs(1);
+
+/// A machine that others use, too, may take long. What is measured is compared, not timed.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The running system.
+pub(crate) struct Stage<'c> {
+    cluster: &'c Cluster,
+    pub(crate) client: Client,
+    webhook: Replica,
+    controller: Replica,
+    audit: Follower,
+    /// What each process uses in a second with nothing to do.
+    idle: Cpu,
+}
+
+/// What happened between opening and closing a window.
+pub(crate) struct Window {
+    began: SystemTime,
+    before: Cpu,
+    /// When the product last asked for something.
+    active: Cpu,
+    pub(crate) records: Vec<Record>,
+}
+
+/// All that was seen in a window.
+pub(crate) struct Seen {
+    /// Seconds since the window was opened.
+    pub(crate) wall: f64,
+    began: SystemTime,
+    pub(crate) cpu: Cpu,
+    pub(crate) webhook: Memory,
+    pub(crate) controller: Memory,
+    pub(crate) records: Vec<Record>,
+}
+
+impl Seen {
+    /// The seconds from the opening of the window to this record.
+    pub(crate) fn after(&self, record: &Record) -> f64 {
+        Timestamp::try_from(self.began).map_or(0.0, |began| record.seconds_after(began))
+    }
+}
+
+impl Window {
+    fn after(&self, record: &Record) -> anyhow::Result<f64> {
+        Ok(record.seconds_after(Timestamp::try_from(self.began)?))
+    }
+}
+
+impl<'c> Stage<'c> {
+    pub(crate) async fn set(cluster: &'c Cluster) -> anyhow::Result<Self> {
+        let included = vec![INCLUDED.to_owned()];
+        let options =
+            Options { webhook_args: included.clone(), controller_args: included, ..Options::default() };
+        let product = Product::install(cluster, options).await?;
+        let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
+        let client = client(cluster).await?;
+        let audit = Follower::new(cluster.audit().path())?;
+        let (webhook, controller) = (webhook?, controller?);
+        let mut stage = Self { cluster, client, webhook, controller, audit, idle: Cpu::new() };
+        stage.rest().await?;
+        let before = stage.cpu()?;
+        tokio::time::sleep(IDLING).await;
+        stage.idle = usage::difference(&before, &stage.cpu()?);
+        stage.idle.values_mut().for_each(|used| *used /= IDLING.as_secs_f64());
+        stage.idle.remove(usage::OTHERS);
+        Ok(stage)
+    }
+
+    fn processes(&self) -> [(&'static str, i32); 5] {
+        [
+            ("webhook", self.webhook.process().pid()),
+            ("controller", self.controller.process().pid()),
+            ("API server", self.cluster.api_server().pid()),
+            ("etcd", self.cluster.etcd().pid()),
+            ("controller manager", self.cluster.controller_manager().pid()),
+        ]
+    }
+
+    /// Opens a window. What was requested before does not count.
+    pub(crate) fn open(&mut self) -> anyhow::Result<Window> {
+        self.audit.read()?;
+        for replica in [&self.webhook, &self.controller] {
+            usage::forget_peak(replica.process().pid())?;
+        }
+        let before = usage::cpu(&self.processes())?;
+        Ok(Window { began: SystemTime::now(), active: before.clone(), before, records: Vec::new() })
+    }
+
+    /// Waits until `needed` of the records that `counts` are there; gives the seconds from the opening to the last of them, and
+    /// what was used until then.
+    pub(crate) async fn until(
+        &mut self,
+        window: &mut Window,
+        needed: usize,
+        counts: impl Fn(&Record) -> bool,
+    ) -> anyhow::Result<Seen> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut found = 0;
+        loop {
+            let new = self.audit.read()?;
+            found += new.iter().filter(|record| counts(record)).count();
+            window.records.extend(new);
+            if found >= needed {
+                break;
+            }
+            if Instant::now() > deadline {
+                bail!("{found} of {needed} within {PATIENCE:?}");
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        let last = window.records.iter().filter(|record| counts(record)).nth(needed.saturating_sub(1));
+        let wall = window.after(last.context("nothing to wait for")?)?;
+        self.seen(window, wall, &usage::cpu(&self.processes())?)
+    }
+
+    /// Waits until the product has come to rest; gives the seconds from the opening to the last of the records that `counts`, and
+    /// what was used until the last request.
+    pub(crate) async fn settled(
+        &mut self,
+        window: &mut Window,
+        counts: impl Fn(&Record) -> bool,
+    ) -> anyhow::Result<Seen> {
+        self.calm(window).await?;
+        let last = window.records.iter().rev().find(|record| counts(record));
+        let wall = window.after(last.context("nothing was done")?)?;
+        self.seen(window, wall, &window.active)
+    }
+
+    /// Waits until the product has asked for nothing for a while, its lease aside; what it asked for is in the records.
+    pub(crate) async fn calm(&mut self, window: &mut Window) -> anyhow::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut last = Instant::now();
+        while last.elapsed() < CALM {
+            if self.follow(window)? {
+                last = Instant::now();
+                window.active = usage::cpu(&self.processes())?;
+            }
+            anyhow::ensure!(Instant::now() < deadline, "the product does not come to rest");
+            tokio::time::sleep(POLL).await;
+        }
+        Ok(())
+    }
+
+    /// Reads what was requested meanwhile; says whether the product, its lease aside, was among those who did.
+    pub(crate) fn follow(&mut self, window: &mut Window) -> anyhow::Result<bool> {
+        let new = self.audit.read()?;
+        let asked = new.iter().any(|record| record.who != "client" && !record.is_lease());
+        window.records.extend(new);
+        Ok(asked)
+    }
+
+    /// What was used from the opening of the window, `wall` seconds ago, to `after`.
+    pub(crate) fn seen(&self, window: &Window, wall: f64, after: &Cpu) -> anyhow::Result<Seen> {
+        Ok(Seen {
+            wall,
+            began: window.began,
+            cpu: self.busy(&window.before, after, wall),
+            webhook: usage::memory(self.webhook.process().pid())?,
+            controller: usage::memory(self.controller.process().pid())?,
+            records: window.records.clone(),
+        })
+    }
+
+    /// What was used in `seconds` without what is used anyway: the longer others keep everything waiting, the more that is.
+    fn busy(&self, before: &Cpu, after: &Cpu, seconds: f64) -> Cpu {
+        let mut used = usage::difference(before, after);
+        for (name, used) in &mut used {
+            *used = (*used - self.idle.get(name).copied().unwrap_or_default() * seconds).max(0.0);
+        }
+        used
+    }
+
+    /// What was used by now.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Cpu> {
+        usage::cpu(&self.processes())
+    }
+
+    /// Sends requests as the plain client and says what that took.
+    pub(crate) async fn raw(&mut self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<(Sent, Cpu)> {
+        let before = usage::cpu(&self.processes())?;
+        let sent = self.client.send(calls, parallel).await?;
+        let after = usage::cpu(&self.processes())?;
+        self.audit.read()?;
+        let mut cpu = self.busy(&before, &after, sent.wall.as_secs_f64());
+        cpu.insert(usage::CLIENT, sent.cpu.as_secs_f64());
+        Ok((sent, cpu))
+    }
+
+    /// Creates namespaces with these names and waits until the control plane has equipped them.
+    pub(crate) async fn create_namespaces(&mut self, names: &[String]) -> anyhow::Result<()> {
+        let create = |name: &String| {
+            let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+            Call::new(Method::POST, "/api/v1/namespaces", body.to_string())
+        };
+        self.client.send(names.iter().map(create).collect(), FILLING).await?;
+        self.rest().await
+    }
+
+    /// Gives namespaces their first parent, `(child, parent)`, and waits until the product has nothing more to do.
+    pub(crate) async fn set_parents(
+        &mut self,
+        edges: impl Iterator<Item = (&str, &str)>,
+    ) -> anyhow::Result<()> {
+        let create = |(child, parent): (&str, &str)| {
+            let body = json!({
+                "apiVersion": "hnc.x-k8s.io/v1alpha2",
+                "kind": "HierarchyConfiguration",
+                "metadata": { "name": "hierarchy" },
+                "spec": { "parent": parent },
+            });
+            let path = format!("/apis/hnc.x-k8s.io/v1alpha2/namespaces/{child}/hierarchyconfigurations");
+            Call::new(Method::POST, path, body.to_string())
+        };
+        let mut window = self.open()?;
+        self.client.send(edges.map(create).collect(), FILLING).await?;
+        self.calm(&mut window).await
+    }
+
+    /// Has the product propagate a kind of the core group, too.
+    pub(crate) async fn propagate(&self, resource: &str) -> anyhow::Result<()> {
+        let configuration = json!({
+            "apiVersion": "hnc.x-k8s.io/v1alpha2",
+            "kind": "HNCConfiguration",
+            "metadata": { "name": "config" },
+            "spec": { "resources": [{ "resource": resource, "mode": "Propagate" }] },
+        });
+        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+        self.cluster.kubectl().args(apply).stdin(configuration.to_string()).ok().await.map(drop)
+    }
+
+    /// Waits until the control plane and the product have nothing to do.
+    pub(crate) async fn rest(&mut self) -> anyhow::Result<()> {
+        const WINDOW: Duration = Duration::from_millis(500);
+        /// Of one processor; what an idle cluster uses is below half of that.
+        const IDLE: f64 = 0.12;
+        let deadline = Instant::now() + PATIENCE;
+        let mut before = usage::cpu(&self.processes())?;
+        loop {
+            tokio::time::sleep(WINDOW).await;
+            let after = usage::cpu(&self.processes())?;
+            let mut used = usage::difference(&before, &after);
+            used.remove(usage::OTHERS);
+            if used.values().sum::<f64>() < IDLE * WINDOW.as_secs_f64() {
+                self.audit.read()?;
+                return Ok(());
+            }
+            anyhow::ensure!(Instant::now() < deadline, "the cluster does not come to rest: {used:?}");
+            before = after;
+        }
+    }
+
+    /// The metadata of all objects at a path.
+    pub(crate) async fn list(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        let body = self.client.ask(Call::new(Method::GET, path, "")).await?;
+        let mut list: Value = serde_json::from_slice(&body)?;
+        match list["items"].take() {
+            Value::Array(items) => Ok(items),
+            Value::Null => Ok(Vec::new()),
+            other => bail!("no list at {path}: {other}"),
+        }
+    }
+
+    /// Stops both programs and opens a window in which both start again; it does not wait for them.
+    pub(crate) fn restart(&mut self) -> anyhow::Result<(Window, Instant)> {
+        self.webhook.process().stop();
+        self.controller.process().stop();
+        let (began, clock) = (SystemTime::now(), Instant::now());
+        self.webhook.relaunch()?;
+        self.controller.relaunch()?;
+        let mut window = self.open()?;
+        window.began = began;
+        Ok((window, clock))
+    }
+
+    pub(crate) async fn is_ready(&self) -> bool {
+        let (webhook, controller) = tokio::join!(self.webhook.is_ready(), self.controller.is_ready());
+        webhook.unwrap_or_default() && controller.unwrap_or_default()
+    }
+}
+
+/// A client with all rights, as a service account: what it may do is looked up as it is for the product.
+pub(crate) async fn client(cluster: &Cluster) -> anyhow::Result<Client> {
+    let kubectl = |words: &str| {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        cluster.kubectl().args(words)
+    };
+    kubectl("create serviceaccount bench -n kube-system").ok().await?;
+    kubectl("create clusterrolebinding bench --clusterrole=cluster-admin --serviceaccount=kube-system:bench")
+        .ok()
+        .await?;
+    let token = kubectl("create token bench -n kube-system --duration=24h").ok().await?;
+    Client::new(&cluster.url(), cluster.ca_pem(), &token)
+}

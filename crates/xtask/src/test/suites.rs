@@ -1,0 +1,289 @@
+//! Which suites there are, in which order they run, and how each is started. Builds them; starts none.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::iter;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use hns_e2e::process::{PROXY_VARIABLES, package_variables};
+use hns_e2e::programs::Kubernetes;
+use serde::Deserialize;
+
+use super::{NODE, UNIT_TESTS};
+use crate::cargo::{cargo_says, program, root};
+
+/// All unit and property tests, in one run of cargo.
+const UNIT: &str = "unit";
+
+/// The unit tests of the test cluster itself.
+const LIBRARY: &str = "e2e";
+
+/// The longest first, so that none is left running alone in the end. One that is not here comes before all of them:
+/// nobody knows how long it takes.
+const LONGEST_FIRST: [&str; 19] = [
+    "structure",
+    "outage",
+    "propagation",
+    "chaos",
+    "plugin",
+    "registrations",
+    "install",
+    "hostile",
+    "crash",
+    "failover",
+    UNIT,
+    "crossing",
+    "authority",
+    "certificates",
+    "cluster",
+    "tenants",
+    "hierarchy",
+    "metrics",
+    LIBRARY,
+];
+
+/// These need the machine for themselves, and run one by one when all others have ended.
+const ALONE: [&str; 1] = [NODE];
+
+/// What depends most on what the API server is able to do, and so runs on the oldest one, too.
+const ON_THE_OLDEST: [&str; 6] =
+    ["structure", "propagation", "registrations", "install", "authority", "hierarchy"];
+
+/// One thing to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Suite {
+    /// What it is called on the command line and in the output.
+    pub(crate) name: String,
+    /// What to start.
+    pub(crate) program: PathBuf,
+    /// Its arguments.
+    pub(crate) args: Vec<OsString>,
+    /// What its environment has besides this program's.
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// Where it runs.
+    pub(crate) directory: PathBuf,
+    /// Whether nothing else may run beside it.
+    pub(crate) alone: bool,
+}
+
+/// What a build gave.
+pub(crate) struct Built {
+    /// Every suite that there is.
+    pub(crate) suites: Vec<Suite>,
+    /// Where their output belongs: beside what was built.
+    pub(crate) logs: PathBuf,
+}
+
+/// Builds everything, as cargo would for its own tests.
+pub(crate) fn build() -> anyhow::Result<Built> {
+    let package = root().join("e2e").canonicalize().context("the package e2e")?;
+    let arguments = ["build", "--workspace", "--all-targets", "--message-format=json-render-diagnostics"];
+    let executables = executables(&cargo_says(&arguments)?, &package)?;
+    let (_, first) = executables.first().context("cargo has built no suite")?;
+    let logs = first.ancestors().nth(2).context("an executable without a place")?.join("suites");
+    let mut suites: Vec<Suite> =
+        executables.into_iter().map(|(name, path)| Suite::of_package(name, path, &package)).collect();
+    suites.push(Suite::of_all_unit_tests());
+    Ok(Built { suites, logs })
+}
+
+/// Those of these names, or all if there are no names.
+pub(crate) fn choose(suites: Vec<Suite>, names: &[String]) -> anyhow::Result<Vec<Suite>> {
+    let known: BTreeSet<&str> = suites.iter().map(|suite| suite.name.as_str()).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+        bail!(
+            "there is no suite {unknown:?}; there are {}",
+            known.into_iter().collect::<Vec<_>>().join(", ")
+        );
+    }
+    let is_chosen = |suite: &Suite| names.is_empty() || names.contains(&suite.name);
+    Ok(suites.into_iter().filter(is_chosen).collect())
+}
+
+/// The order in which they are started.
+pub(crate) fn in_order(mut suites: Vec<Suite>) -> Vec<Suite> {
+    let place = |name: &str| LONGEST_FIRST.iter().position(|it| *it == name);
+    // Nothing comes before something here, which is what an unknown suite needs.
+    suites.sort_by_cached_key(|suite| (suite.alone, place(&suite.name), suite.name.clone()));
+    suites
+}
+
+/// Those that run on the oldest Kubernetes, too, as they are run there.
+pub(crate) fn on_the_oldest(suites: &[Suite]) -> Vec<Suite> {
+    let minor = Kubernetes::Oldest.minor();
+    let again = suites.iter().filter(|suite| ON_THE_OLDEST.contains(&suite.name.as_str())).cloned();
+    again
+        .map(|mut suite| {
+            suite.name = format!("{}-{minor}", suite.name);
+            suite.env.push((Kubernetes::VARIABLE.into(), minor.into()));
+            suite
+        })
+        .collect()
+}
+
+impl Suite {
+    fn of_package(name: String, program: PathBuf, package: &Path) -> Self {
+        // `cargo xtask` has set these to its own.
+        let variables: [(&str, OsString); 3] = [
+            ("CARGO_MANIFEST_DIR", package.into()),
+            ("CARGO_MANIFEST_PATH", package.join("Cargo.toml").into()),
+            ("CARGO_PKG_NAME", "hns-e2e".into()),
+        ];
+        let variables = variables.into_iter().map(|(name, value)| (name.into(), value));
+        Self {
+            alone: ALONE.contains(&name.as_str()),
+            name,
+            program,
+            args: Vec::new(),
+            env: variables.chain(proxies()).collect(),
+            directory: package.to_owned(),
+        }
+    }
+
+    fn of_all_unit_tests() -> Self {
+        let without = package_variables().flat_map(|name| ["-u".into(), name]);
+        let cargo = iter::once(program().into_os_string())
+            .chain(UNIT_TESTS.into_iter().chain(["--no-fail-fast"]).map(Into::into));
+        Self {
+            name: UNIT.to_owned(),
+            program: "env".into(),
+            args: without.chain(cargo).collect(),
+            env: proxies().collect(),
+            directory: root().to_owned(),
+            alone: false,
+        }
+    }
+}
+
+/// A guarded process has no proxies of its environment unless it is given them; a suite may fetch something.
+fn proxies() -> impl Iterator<Item = (OsString, OsString)> {
+    PROXY_VARIABLES.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
+}
+
+/// What cargo says of something that it built.
+#[derive(Deserialize)]
+struct Message {
+    #[serde(default)]
+    manifest_path: PathBuf,
+    target: Option<Target>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// The name and the test executable of each suite in the package at `package`, from cargo's messages.
+fn executables(messages: &str, package: &Path) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let mut found = Vec::new();
+    for line in messages.lines() {
+        let message: Message = serde_json::from_str(line).context("reading what cargo has built")?;
+        let Message { manifest_path, target: Some(target), profile: Some(profile), executable: Some(path) } =
+            message
+        else {
+            continue;
+        };
+        if !profile.test || manifest_path.parent() != Some(package) {
+            continue;
+        }
+        match target.kind.first().map(String::as_str) {
+            Some("test") => found.push((target.name, path)),
+            Some("lib") => found.push((LIBRARY.to_owned(), path)),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn suite(name: &str) -> Suite {
+        Suite::of_package(name.to_owned(), PathBuf::from("/built/debug/deps/it"), Path::new("/checkout/e2e"))
+    }
+
+    fn names(suites: &[Suite]) -> Vec<&str> {
+        suites.iter().map(|suite| suite.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_lists_name_suites_that_there_are() {
+        let is_there = |name: &str| root().join(format!("e2e/tests/{name}.rs")).is_file();
+        for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST) {
+            assert!(is_there(name) || [UNIT, LIBRARY].contains(&name), "there is no suite {name}");
+        }
+        for entry in fs::read_dir(root().join("e2e/tests")).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+            let is_known = LONGEST_FIRST.contains(&name.as_str()) || ALONE.contains(&name.as_str());
+            assert!(is_known || !path.is_file(), "nobody has said how long {name} takes");
+        }
+    }
+
+    #[test]
+    fn the_longest_comes_first_and_one_that_needs_quiet_last() {
+        let suites = ["metrics", NODE, "structure", "made-up", UNIT].map(suite);
+        assert_eq!(names(&in_order(suites.to_vec())), ["made-up", "structure", UNIT, "metrics", NODE]);
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_refused_with_those_that_are() {
+        let suites = || ["hierarchy", "structure"].map(suite).to_vec();
+        assert_eq!(names(&choose(suites(), &["structure".to_owned()]).unwrap()), ["structure"]);
+        assert_eq!(choose(suites(), &[]).unwrap(), suites());
+        let error = choose(suites(), &["structur".to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("hierarchy, structure"), "{error}");
+    }
+
+    #[test]
+    fn what_runs_on_the_oldest_is_told_so() {
+        let again = on_the_oldest(&["chaos", "structure"].map(suite));
+        assert_eq!(names(&again), ["structure-1.30"]);
+        assert!(again[0].env.contains(&("HNS_KUBERNETES".into(), "1.30".into())));
+    }
+
+    #[test]
+    fn suites_are_the_test_executables_of_their_package() {
+        let artifact = |package: &str, kind: &str, name: &str, test: bool| {
+            json!({
+                "reason": "compiler-artifact",
+                "manifest_path": format!("/checkout/{package}/Cargo.toml"),
+                "target": { "kind": [kind], "name": name },
+                "profile": { "test": test },
+                "executable": format!("/built/debug/deps/{name}"),
+            })
+        };
+        let library = json!({ "reason": "compiler-artifact", "executable": null });
+        let messages = [
+            artifact("crates/forest", "test", "properties", true),
+            artifact("e2e", "bin", "hns-guard", false),
+            artifact("e2e", "bin", "hns-guard", true),
+            artifact("e2e", "test", "structure", true),
+            artifact("e2e", "lib", "hns_e2e", true),
+            library,
+            json!({ "reason": "build-finished", "success": true }),
+        ];
+        let messages: Vec<String> = messages.iter().map(ToString::to_string).collect();
+        let found = executables(&messages.join("\n"), Path::new("/checkout/e2e")).unwrap();
+        let path = |name: &str| PathBuf::from("/built/debug/deps").join(name);
+        assert_eq!(
+            found,
+            [("structure".to_owned(), path("structure")), (LIBRARY.to_owned(), path("hns_e2e"))]
+        );
+        assert!(executables("no json", Path::new("/checkout/e2e")).is_err());
+    }
+}
