@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -54,6 +54,11 @@ pub struct AuditEvent {
 impl Audit {
     pub(crate) fn new(path: PathBuf) -> Self {
         Self { path }
+    }
+
+    /// The log itself, for those who follow it.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The present end of the log. Writes whose answer has been read before this call lie before it.

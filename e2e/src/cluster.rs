@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 
 pub use self::kubectl::Kubectl;
 
-use self::arguments::Layout;
+use self::arguments::{AUDIT_POLICY, Layout};
 use crate::audit::Audit;
 use crate::ports;
 use crate::process::{Keeper, Process, ProcessSpec, tail};
@@ -79,11 +79,20 @@ impl Cluster {
     /// Starts a cluster whose API server listens at `address` instead of loopback, so that pods reach it. The address
     /// must be one of this network namespace.
     pub async fn start_at(address: Ipv4Addr) -> anyhow::Result<Self> {
+        Self::start_with(address, AUDIT_POLICY).await
+    }
+
+    /// Starts a cluster whose audit log records what this policy (`audit.k8s.io/v1`) says, instead of every write.
+    pub async fn start_audited(policy: &str) -> anyhow::Result<Self> {
+        Self::start_with(Ipv4Addr::LOCALHOST, policy).await
+    }
+
+    async fn start_with(address: Ipv4Addr, audit_policy: &str) -> anyhow::Result<Self> {
         install_crypto_provider();
         let programs = tokio::task::spawn_blocking(Programs::find_or_build).await??;
         let mut attempt = 1;
         loop {
-            match Self::start_once(&programs, address).await {
+            match Self::start_once(&programs, address, audit_policy).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_CLASH) => attempt += 1,
                 outcome => return outcome.context("starting a cluster"),
             }
@@ -102,7 +111,7 @@ impl Cluster {
         SHARED.get_or_try_init(Self::start).await.expect("the shared cluster starts")
     }
 
-    async fn start_once(programs: &Programs, address: Ipv4Addr) -> anyhow::Result<Self> {
+    async fn start_once(programs: &Programs, address: Ipv4Addr, audit_policy: &str) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("hns-e2e-").tempdir()?;
         let keeper = Keeper::start(directory.path())?;
         let [etcd_port, etcd_peer_port, api_server_port] = ports::free()?;
@@ -113,6 +122,7 @@ impl Cluster {
             etcd_port,
             etcd_peer_port,
             api_server_port,
+            audit_policy: audit_policy.to_owned(),
         };
         let ca_pem = layout.write_files()?;
         let config = kubeconfig::read(&layout.admin_kubeconfig()).await?;

@@ -36,14 +36,18 @@ const KEEP_VARIABLE: &str = "HNS_E2E_KEEP";
 /// How long a directory is retried that something still writes to.
 const REMOVE_DEADLINE: Duration = Duration::from_secs(20);
 
-static REEXECUTED: OnceLock<Vec<OsString>> = OnceLock::new();
+/// The executable that is its own guard, and the arguments that make it one.
+static REEXECUTED: OnceLock<(PathBuf, Vec<OsString>)> = OnceLock::new();
 
 /// Makes the running executable its own guard: it must call [`main`] when started with these leading arguments.
 ///
 /// For programs other than this package's tests (whose `hns-guard` cargo builds). Call it before anything is started;
-/// later calls change nothing.
+/// later calls change nothing. It may be built anew afterwards.
 pub fn reexecute(leading: &[&str]) {
-    let _ = REEXECUTED.set(leading.iter().map(OsString::from).collect());
+    // Once its file has been replaced, the running executable has no name any more.
+    if let Ok(current) = std::env::current_exe() {
+        let _ = REEXECUTED.set((current, leading.iter().map(OsString::from).collect()));
+    }
 }
 
 /// The command that starts a guard, without the guard's own arguments.
@@ -51,8 +55,7 @@ pub fn reexecute(leading: &[&str]) {
 /// Fails when no guard can be found: neither [`reexecute`] was called nor is `hns-guard` beside the running
 /// executable or one directory up.
 pub(crate) fn command() -> anyhow::Result<Command> {
-    if let Some(leading) = REEXECUTED.get() {
-        let current = std::env::current_exe().context("finding the running executable")?;
+    if let Some((current, leading)) = REEXECUTED.get() {
         let mut command = Command::new(current);
         command.args(leading);
         return Ok(command);

@@ -5,6 +5,7 @@
 //! it, also when that panics or is killed. A program that is not a test of this package calls [`guard::reexecute`]
 //! first.
 
+mod apt;
 pub mod audit;
 mod cgroups;
 pub mod cluster;

@@ -1,6 +1,7 @@
 //! Programs started under a guard: their pids, signals, exit status and logs. Never waits on a runtime and never holds
 //! anything of one, so a process may be shared by tests that each have a runtime of their own.
 
+use std::env;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
@@ -20,7 +21,7 @@ pub use rustix::process::Signal;
 use crate::guard;
 
 /// The programs speak to loopback only; a proxy of the surrounding environment must not come between.
-pub(crate) const PROXY_VARIABLES: [&str; 8] = [
+pub const PROXY_VARIABLES: [&str; 8] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "ALL_PROXY",
@@ -30,6 +31,15 @@ pub(crate) const PROXY_VARIABLES: [&str; 8] = [
     "all_proxy",
     "no_proxy",
 ];
+
+/// The variables by which cargo tells this process of its own package. A cargo that is started here must not inherit them:
+/// build scripts of dependencies look at some, and it would build most of the dependencies anew.
+pub fn package_variables() -> impl Iterator<Item = OsString> {
+    env::vars_os().map(|(name, _)| name).filter(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
+    })
+}
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +75,7 @@ pub struct ProcessSpec {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables added to this process's environment (from which proxies are removed).
+    /// Variables added to this process's environment, from which proxies have been removed.
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory, which a keeper removes only after the process has ended.
     pub directory: PathBuf,
@@ -254,10 +264,10 @@ fn start(spec: &ProcessSpec) -> anyhow::Result<(Hold, BufReader<ChildStdout>, Pi
     command.arg("--in").arg(&spec.directory);
     command.arg("--grace").arg(spec.grace.as_secs().to_string());
     command.arg("--").arg(&spec.program).args(&spec.args);
-    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
     for variable in PROXY_VARIABLES {
         command.env_remove(variable);
     }
+    command.envs(spec.env.iter().map(|(name, value)| (name, value)));
     let log = File::options().create(true).append(true).open(&spec.log);
     let log = log.with_context(|| format!("opening {}", spec.log.display()))?;
     let (hold, output, first) = Hold::start(&mut command, log.into())?;

@@ -33,6 +33,9 @@ pub const WEBHOOK_USER: &str = "system:serviceaccount:hnc-system:hns-webhook";
 /// The controller as RBAC and the audit log know it.
 pub const CONTROLLER_USER: &str = "system:serviceaccount:hnc-system:hns-controller";
 
+/// The variable that names another directory with `hns-webhook` and `hns-controller`.
+pub const BINARIES: &str = "HNS_BINARIES";
+
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 const GRACE: Duration = Duration::from_secs(15);
 
@@ -318,9 +321,15 @@ fn credential(token: &str) -> anyhow::Result<String> {
     Ok(format!("JTI={id}"))
 }
 
-/// The binary beside the running executable, as cargo puts them in one target directory.
+/// The binary in the directory that [`BINARIES`] names, or else beside the running executable, as cargo puts them in one
+/// target directory.
 fn binary(component: Component) -> anyhow::Result<PathBuf> {
     let name = component.name();
+    if let Some(directory) = std::env::var_os(BINARIES) {
+        let path = Path::new(&directory).join(name);
+        anyhow::ensure!(path.is_file(), "{BINARIES} is set, and {} is not there", path.display());
+        return Ok(path);
+    }
     guard::beside(name)?.with_context(|| {
         format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")
     })

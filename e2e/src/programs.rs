@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+mod kubernetes;
 mod prometheus;
 
+pub use self::kubernetes::Kubernetes;
 pub use self::prometheus::Prometheus;
 
-const KUBERNETES_GO_MOD: &str = include_str!("../binaries/kubernetes/go.mod");
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
 const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");
 const HELM_GO_MOD: &str = include_str!("../binaries/helm/go.mod");
@@ -39,10 +40,16 @@ impl Programs {
     /// Finds the programs in the cache and builds those that are missing, which takes minutes and is told on
     /// standard error. Blocks. Processes that ask at the same time build once.
     ///
-    /// The cache is `$HNS_CACHE_DIR`, else `$XDG_CACHE_HOME/hns`, else `~/.cache/hns`.
+    /// The cache is `$HNS_CACHE_DIR`, else `$XDG_CACHE_HOME/hns`, else `~/.cache/hns`. Which Kubernetes it is,
+    /// [`Kubernetes::wanted`] says.
     pub fn find_or_build() -> anyhow::Result<Self> {
+        Self::of(Kubernetes::wanted()?)
+    }
+
+    /// As [`Programs::find_or_build`], of this Kubernetes.
+    pub fn of(kubernetes: Kubernetes) -> anyhow::Result<Self> {
         let cache = cache_directory()?;
-        let kubernetes = Module::kubernetes(&cache)?;
+        let kubernetes = Module::kubernetes(&cache, kubernetes)?;
         let etcd = Module::etcd(&cache)?;
         Ok(Self {
             etcd: etcd.program("etcd", "go.etcd.io/etcd/server/v3")?,
@@ -76,10 +83,10 @@ pub struct NodePrograms {
 }
 
 impl NodePrograms {
-    /// As [`Programs::find_or_build`].
+    /// As [`Programs::find_or_build`], of the newest Kubernetes: a node of the oldest is not tested.
     pub fn find_or_build() -> anyhow::Result<Self> {
         let cache = cache_directory()?;
-        let kubernetes = Module::kubernetes(&cache)?;
+        let kubernetes = Module::kubernetes(&cache, Kubernetes::Newest)?;
         let containerd = Module::containerd(&cache)?;
         let command = "github.com/containerd/containerd/v2/cmd";
         let of_containerd = |name: &str| containerd.program(name, &format!("{command}/{name}"));
@@ -112,17 +119,17 @@ struct Module {
 }
 
 impl Module {
-    fn kubernetes(cache: &Path) -> anyhow::Result<Self> {
-        let version = required_version(KUBERNETES_GO_MOD, "k8s.io/kubernetes")?;
-        let mut parts = version.trim_start_matches('v').split('.');
-        let (major, minor) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    fn kubernetes(cache: &Path, kubernetes: Kubernetes) -> anyhow::Result<Self> {
+        let version = kubernetes.version()?;
+        let (major, minor) = kubernetes.minor().split_once('.').unwrap_or_default();
         // Without these the API server reports v0.0.0-master, which clients judge features by.
         let base = "k8s.io/component-base/version";
         let linker_flags = format!(
             "-s -w -X {base}.gitVersion={version} -X {base}.gitMajor={major} -X {base}.gitMinor={minor} \
              -X k8s.io/client-go/pkg/version.gitVersion={version}"
         );
-        Ok(Self::new(cache, "kubernetes", version, linker_flags))
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("binaries").join(kubernetes.module());
+        Ok(Self { source, ..Self::new(cache, "kubernetes", version, linker_flags) })
     }
 
     fn etcd(cache: &Path) -> anyhow::Result<Self> {
@@ -258,7 +265,6 @@ mod tests {
         assert_eq!(of("require (\n\ta/b/c v9.9.9\n\ta/b v1.2.3 // indirect\n)", "a/b"), "v1.2.3");
         assert!(required_version("require a/bc v1.0.0", "a/b").is_err());
         for (go_mod, module) in [
-            (KUBERNETES_GO_MOD, "k8s.io/kubernetes"),
             (ETCD_GO_MOD, "go.etcd.io/etcd/server/v3"),
             (HELM_GO_MOD, "helm.sh/helm/v4"),
             (CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2"),

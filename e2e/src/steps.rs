@@ -87,9 +87,9 @@ impl Steps {
         self.gone(name).await
     }
 
-    /// Waits until a namespace is gone. The control plane takes ten at a time, and many may be waiting.
+    /// Waits until a namespace is gone. Hundreds may be waiting for the control plane.
     pub async fn gone(&self, name: &str) -> anyhow::Result<()> {
-        eventually(&format!("namespace {name} goes"), Duration::from_secs(180), async || {
+        eventually(&format!("namespace {name} goes"), Duration::from_secs(300), async || {
             match self.namespaces().get_opt(name).await {
                 Ok(None) => Ok(()),
                 other => Err(format!("{other:?}")),

@@ -7,6 +7,7 @@
 mod install {
     mod helm;
     mod lifecycle;
+    mod narrow;
     mod owned;
     mod takeover;
     mod templates;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use super::{kubeconfig, pki};
 
 /// Who did which write, without bodies. The omitted stage would count every request twice.
-const AUDIT_POLICY: &str = "\
+pub(super) const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -28,6 +28,8 @@ pub(crate) struct Layout {
     pub(crate) etcd_port: u16,
     pub(crate) etcd_peer_port: u16,
     pub(crate) api_server_port: u16,
+    /// What the audit log records.
+    pub(crate) audit_policy: String,
 }
 
 impl Layout {
@@ -64,7 +66,7 @@ impl Layout {
         let pki = self.pki();
         fs::create_dir(&pki).context("creating the directory of certificates")?;
         let ca_pem = pki::write_all(&pki, self.address)?;
-        pki::write(&self.directory, "audit-policy.yaml", AUDIT_POLICY)?;
+        pki::write(&self.directory, "audit-policy.yaml", &self.audit_policy)?;
         for user in ["admin", "controller-manager"] {
             self.write_kubeconfig(user)?;
         }

@@ -9,6 +9,8 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use crate::process::package_variables;
+
 /// The image that containerd makes a pod's sandbox of.
 pub(super) const PAUSE: &str = "hns.invalid/pause:1";
 
@@ -32,9 +34,7 @@ impl Images {
     /// Builds the images into `directory`. The product's are called `NAME:TAG` for each of its two binaries, with the
     /// repository that `reference` gives for a binary's name. Blocks for minutes when the binaries have to be compiled.
     pub fn build(directory: &Path, reference: impl Fn(&str) -> String) -> anyhow::Result<Self> {
-        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let (target, triple) = (target_directory()?, triple());
-        compile(&checkout, &target, &triple)?;
+        let (checkout, target, triple) = (checkout(), compile()?, triple());
         let context = directory.join("context");
         let release = Path::new("target").join(&triple).join("release");
         fs::create_dir_all(context.join(&release))?;
@@ -95,6 +95,8 @@ impl Images {
             let mut buildah = Command::new("buildah");
             buildah.args(["--storage-driver=vfs", "--root"]).arg(directory.join("storage"));
             buildah.arg("--runroot").arg(directory.join("storage-run"));
+            // What is left when it is killed goes with the rest.
+            buildah.env("TMPDIR", directory);
             buildah
         };
         let file = [OsStr::new("--file"), dockerfile.as_ref()];
@@ -121,18 +123,29 @@ pub fn canonical(reference: &str) -> String {
     format!("{prefix}{reference}{}", if tagged { "" } else { ":latest" })
 }
 
-/// Compiles the product's binaries as its Dockerfiles say.
-fn compile(checkout: &Path, target: &Path, triple: &str) -> anyhow::Result<()> {
+/// Compiles the product's binaries as its Dockerfiles say, and gives the target directory that they are in. Blocks for
+/// minutes when they are not there yet.
+pub fn compile() -> anyhow::Result<PathBuf> {
+    let target = target_directory()?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--quiet", "--target", triple]).arg("--target-dir").arg(target);
+    cargo.args(["build", "--release", "--quiet", "--target", &triple()]).arg("--target-dir").arg(&target);
     cargo.args(PROGRAMS.iter().flat_map(|name| ["--package", *name]));
-    run(cargo.env("RUSTFLAGS", RUSTFLAGS).current_dir(checkout))
+    for name in package_variables() {
+        cargo.env_remove(name);
+    }
+    run(cargo.env("RUSTFLAGS", RUSTFLAGS).current_dir(checkout()))?;
+    Ok(target)
 }
 
-/// Cargo's, which the running executable is in (`debug/deps`).
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Cargo's, which the running executable is in: `debug/xtask`, or `debug/deps/node-…`.
 fn target_directory() -> anyhow::Result<PathBuf> {
     let current = env::current_exe().context("finding the running executable")?;
-    let target = current.ancestors().nth(3).context("the running executable is in no target directory")?;
+    let mut directories = current.ancestors().skip(1).skip_while(|directory| directory.ends_with("deps"));
+    let target = directories.nth(1).context("the running executable is in no target directory")?;
     Ok(target.to_owned())
 }
 

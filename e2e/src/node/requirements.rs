@@ -2,12 +2,12 @@
 //! nothing unless it is asked to.
 
 use std::env;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use anyhow::{Context, bail};
 
+use super::sandbox;
+use crate::apt::apt_get;
 use crate::cgroups;
 
 /// Programs of the system, with the Debian packages that have them.
@@ -23,18 +23,9 @@ const CNI_PACKAGE: &str = "containernetworking-plugins";
 const CNI_PLUGINS: [&str; 3] = ["host-local", "loopback", "ptp"];
 const CNI_DIRECTORIES: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
-/// What a sandbox is made of; tried with nothing in it.
-pub(super) const UNSHARE: [&str; 8] = [
-    "--mount",
-    "--propagation=private",
-    "--net",
-    "--pid",
-    "--fork",
-    // What is in it ends with it.
-    "--kill-child",
-    "--mount-proc",
-    "--ipc",
-];
+const KERNEL_LOG: &str = "/dev/kmsg";
+/// What a node takes of the directory for temporary files, in bytes: its images thrice, logs, and the store of its cluster.
+const ROOM: u64 = 2 << 30;
 
 /// Whether a machine that cannot run a node is to be a failure: `HNS_NODE` is `require`.
 pub fn required() -> bool {
@@ -57,12 +48,23 @@ pub fn check(install: bool) -> anyhow::Result<()> {
             "missing are the Debian packages {packages} (`apt-get install --no-install-recommends {packages}`)"
         );
     }
-    let output =
-        Command::new("unshare").args(UNSHARE).args(["mount", "-t", "tmpfs", "tmpfs", "/run"]).output();
-    let output = output.context("running unshare")?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    anyhow::ensure!(output.status.success(), "namespaces of its own cannot be had: {}", said.trim());
-    Ok(())
+    anyhow::ensure!(Path::new(KERNEL_LOG).exists(), "there is no {KERNEL_LOG}, which a kubelet reads");
+    let room = free_room(&env::temp_dir())?;
+    anyhow::ensure!(
+        room >= ROOM,
+        "{} has {} MiB free; a node takes {}",
+        env::temp_dir().display(),
+        room >> 20,
+        ROOM >> 20
+    );
+    sandbox::probe().context("a node's network, mounts and control groups cannot be made")
+}
+
+/// Bytes that may still be written there.
+fn free_room(directory: &Path) -> anyhow::Result<u64> {
+    let found =
+        rustix::fs::statvfs(directory).with_context(|| format!("looking at {}", directory.display()))?;
+    Ok(found.f_bavail * found.f_frsize)
 }
 
 /// The directory of the plugins that make the pods' network.
@@ -89,21 +91,6 @@ fn found(program: &str) -> Option<PathBuf> {
 fn install_packages(packages: &[&str]) -> anyhow::Result<()> {
     eprintln!("hns: installing {}", packages.join(" "));
     let install = ["install", "--yes", "--no-install-recommends"];
-    let install: Vec<&str> = install.into_iter().chain(packages.iter().copied()).collect();
-    let mut said = String::new();
-    for arguments in [&["update"][..], &install] {
-        let output = Command::new("apt-get")
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .output()
-            .context("running apt-get")?;
-        if output.status.success() {
-            continue;
-        }
-        // A list that cannot be refreshed may be good enough to install from.
-        let _ = write!(said, "{}", String::from_utf8_lossy(&output.stderr));
-        anyhow::ensure!(arguments != install, "apt-get {} failed:\n{said}", arguments.join(" "));
-    }
-    Ok(())
+    let arguments: Vec<&str> = install.into_iter().chain(packages.iter().copied()).collect();
+    apt_get(&arguments, Path::new("/")).context("packages of Debian's cannot be installed")
 }

@@ -6,17 +6,41 @@
 use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
-use super::requirements::UNSHARE;
 use super::{ADDRESS, images::Images};
 use crate::cgroups;
 use crate::process::{Exit, Keeper, Process, ProcessSpec};
 
+/// What a sandbox is made of.
+const UNSHARE: [&str; 8] = [
+    "--mount",
+    "--propagation=private",
+    "--net",
+    "--pid",
+    "--fork",
+    // What is in it ends with it.
+    "--kill-child",
+    "--mount-proc",
+    "--ipc",
+];
+
+/// What kube-proxy and the pods' network do with the kernel, tried on one rule and one pair of devices.
+const PROBE: &str = "
+iptables -w 5 -t nat -A POSTROUTING -m comment --comment probe -m conntrack --ctstate NEW -j MASQUERADE
+ip link add probe0 type veth peer name probe1
+mkdir /run/probe
+mount -t tmpfs tmpfs /run/probe
+";
+
 /// Set inside, to the sandbox's directory.
 const VARIABLE: &str = "HNS_NODE_SANDBOX";
+
+/// An empty control group goes at once.
+const REMOVED: Duration = Duration::from_secs(5);
 
 const POLL: Duration = Duration::from_millis(100);
 
@@ -30,6 +54,22 @@ const KERNEL: [(&str, u32); 6] = [
     ("kernel/keys/root_maxkeys", 1_000_000),
     ("kernel/keys/root_maxbytes", 25_000_000),
 ];
+
+/// Makes everything that a sandbox is made of, and lets it go. An error says in its words what cannot be made.
+pub(super) fn probe() -> anyhow::Result<()> {
+    let cgroup = format!("hns-node-probe-{}", process::id());
+    let script = script();
+    let output = cgroups::create(&cgroup).and_then(|()| {
+        let arguments = ["sh", "-c", &script, "sh", "sh", "-ec", PROBE];
+        let unshare = process::Command::new("unshare").args(UNSHARE).args(arguments).output();
+        unshare.context("running unshare")
+    });
+    cgroups::remove(cgroup.as_ref(), Instant::now() + REMOVED)?;
+    let output = output?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "{}", said.trim());
+    Ok(())
+}
 
 /// Seen from within a sandbox.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {
 
 /// Replaces the Service in every webhook of a webhook configuration by a port on loopback; leaves other objects alone.
 pub(super) fn redirect(document: &mut Value, port: u16, ca_pem: &str) -> anyhow::Result<()> {
-    let Some(webhooks) = document["webhooks"].as_array_mut() else {
+    let Some(webhooks) = document.get_mut("webhooks").and_then(Value::as_array_mut) else {
         return Ok(());
     };
     // ByteString writes itself as base64, which is how the API wants it.
@@ -98,7 +98,7 @@ pub(super) fn redirect(document: &mut Value, port: u16, ca_pem: &str) -> anyhow:
 
 /// Names another port of the Service in every webhook of a webhook configuration; leaves other objects alone.
 pub(super) fn through_service(document: &mut Value, port: u16) {
-    for webhook in document["webhooks"].as_array_mut().into_iter().flatten() {
+    for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
         webhook["clientConfig"]["service"]["port"] = port.into();
     }
 }

@@ -9,6 +9,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 use super::{cache_directory, say};
+use crate::apt::apt_get;
 
 const PACKAGE: &str = "prometheus";
 
@@ -60,12 +61,7 @@ fn fetch(directory: &Path) -> anyhow::Result<()> {
     }
     say("fetching Prometheus with apt-get (once)");
     let unfinished = tempfile::Builder::new().prefix(".prometheus-").tempdir_in(cache)?;
-    let download = || run(Command::new("apt-get").args(["download", PACKAGE]).current_dir(unfinished.path()));
-    if download().is_err() {
-        // The lists of packages may be missing or old; only root may renew them.
-        run(Command::new("apt-get").arg("update"))?;
-        download()?;
-    }
+    apt_get(&["download", PACKAGE], unfinished.path())?;
     let mut files = fs::read_dir(unfinished.path())?.filter_map(|entry| Some(entry.ok()?.path()));
     let package = files.find(|path| path.extension().is_some_and(|it| it == "deb"));
     let unpacked = unfinished.path().join("unpacked");

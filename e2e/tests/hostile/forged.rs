@@ -68,7 +68,9 @@ async fn ten_thousand_forged_reviews_let_nothing_through_and_hold_nobody_up_for_
         }
     }
     println!("after the last one, honest changes were held up {held} times, for {:.1?}", ended.elapsed());
-    ensure!(held > 0, "the forged ones were not in the way, so this has shown nothing");
+    // On a busy machine the first ones are forgotten before the last one is sent.
+    let held_meanwhile = honest.get(&503).copied().unwrap_or_default();
+    ensure!(held + held_meanwhile > 0, "the forged ones were not in the way, so this has shown nothing");
     let after = stored(&cluster).await?;
     ensure!(before == after, "something has come of it:\n{before:?}\n{after:?}");
     unharmed(&webhook)

@@ -126,7 +126,7 @@ async fn flags_are_known(cluster: &Cluster, value: &str) {
 /// As Argo CD and others do.
 async fn applying_what_helm_renders(cluster: &Cluster, helm: &Helm, port: &str, before: &Value) {
     let set = ["--set", port, "--set", "excludedNamespaces={four}"];
-    let template = [&["template", RELEASE, "charts/hns", "-n", NAMESPACE][..], &set].concat();
+    let template = [&["template", RELEASE, "charts/hns", "-n", NAMESPACE, "--no-hooks"][..], &set].concat();
     let manifests = helm.ok(&template).await.unwrap();
     for how in [&["apply", "-f", "-"][..], &["apply", "--server-side", "--force-conflicts", "-f", "-"]] {
         cluster.kubectl().args(how).stdin(manifests.clone()).ok().await.unwrap();
@@ -135,7 +135,8 @@ async fn applying_what_helm_renders(cluster: &Cluster, helm: &Helm, port: &str, 
     }
 }
 
-/// The definitions first, while the controller takes its finalizers off; then the rest.
+/// As it goes without a Job, for which there is no node here: the definitions first, while the controller takes its finalizers
+/// off; then the rest.
 async fn an_uninstallation_leaves_what_is_the_users(
     cluster: &Cluster,
     helm: &Helm,
@@ -146,7 +147,7 @@ async fn an_uninstallation_leaves_what_is_the_users(
     let file = super::helm::checkout().join(definitions[4]);
     let file = file.to_str().unwrap();
     cluster.kubectl().args(&definitions[..4]).args([file]).ok().await.unwrap();
-    helm.ok(&["uninstall", RELEASE, "-n", NAMESPACE]).await.unwrap();
+    helm.ok(&["uninstall", RELEASE, "-n", NAMESPACE, "--no-hooks"]).await.unwrap();
     deployed.follow().await.unwrap();
     println!("  uninstalled in {:.1} s", began.elapsed().as_secs_f32());
 

@@ -116,6 +116,17 @@ async fn rights_are_those_that_are_asked_for() {
         }
     }
 
+    assert_eq!(verbs_on(&by_default, "hns-uninstall", "subnamespaceanchors"), ["list", "patch"]);
+    let hooked = |object: &&Value| object["metadata"]["annotations"]["helm.sh/hook"] == "post-delete";
+    let of_the_end: Vec<_> =
+        by_default.iter().filter(|it| it["metadata"]["name"] == "hns-uninstall").collect();
+    assert!(
+        of_the_end.len() == 6 && of_the_end.iter().all(hooked),
+        "only an uninstallation has that account"
+    );
+    let without = helm.template(&set(&["uninstall.releaseFinalizers=false"])).await.unwrap();
+    assert!(!without.iter().any(|it| it["metadata"]["name"] == "hns-uninstall"));
+
     let any = helm.template(&set(&["propagation.resources={*}"])).await.unwrap();
     assert!(has(&verbs_on(&any, "hns-controller-propagation", "*"), "create"));
 

@@ -100,7 +100,7 @@ async fn work(worker: usize, client: &Client, shared: &Shared) {
         let outcome = if (worker + number).is_multiple_of(2) {
             allowed(client, NAMESPACE, &format!("load-{worker}-{number}")).await
         } else {
-            refused(client).await
+            refused(client, NAMESPACE).await
         };
         let answer = Answer { at: Instant::now(), wrong: outcome.err().map(|error| format!("{error:#}")) };
         shared.answers.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
@@ -120,10 +120,11 @@ pub(crate) async fn allowed(client: &Client, namespace: &str, name: &str) -> Res
     anchors.create(&dry_run(), &anchor).await.context("an anchor, which is allowed").map(drop)
 }
 
-async fn refused(client: &Client) -> Result<()> {
-    let hierarchies: Api<HierarchyConfiguration> = Api::namespaced(client.clone(), NAMESPACE);
+/// Asks for a namespace below itself, which is refused. A dry run.
+pub(crate) async fn refused(client: &Client, namespace: &str) -> Result<()> {
+    let hierarchies: Api<HierarchyConfiguration> = Api::namespaced(client.clone(), namespace);
     // Its own parent: only the webhook knows that this is no tree.
-    let spec = HierarchyConfigurationSpec { parent: Some(NAMESPACE.into()), ..Default::default() };
+    let spec = HierarchyConfigurationSpec { parent: Some(namespace.into()), ..Default::default() };
     match hierarchies.create(&dry_run(), &HierarchyConfiguration::new(HIERARCHY, spec)).await {
         Err(kube::Error::Api(status)) if is_verdict(&status.message) => Ok(()),
         Err(error) => Err(error).context("a namespace below itself, which the webhook refuses"),

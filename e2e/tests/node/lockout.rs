@@ -29,7 +29,11 @@ pub(crate) async fn nobody_is_locked_out(world: &World<'_>) -> Result<String> {
         }
     })
     .await?;
-    ensure!(world.endpoints().await?.is_empty(), "something is behind the Service");
+    eventually("nothing is behind the Service", PATIENCE, async || match world.endpoints().await {
+        Ok(addresses) if addresses.is_empty() => Ok(()),
+        other => Err(format!("{other:?}")),
+    })
+    .await?;
 
     // What needs a verdict has to wait for one.
     let moved = steps.set_parent("load", "acme").await;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use hns_e2e::node::sandbox::Inside;
 use hns_e2e::{Cluster, Command, Node, Programs, Steps, eventually};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -22,9 +22,12 @@ pub(crate) const CONTROLLER: &str = "deployment/hnc-controller-manager";
 
 const REGISTRATION: &str = "hnc-validating-webhook-configuration";
 const SERVICE: &str = "hnc-webhook-service";
+pub(crate) const DEFINITIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../config/crds.yaml");
 
 /// From `helm install` until every pod is ready and the webhook is asked.
 const INSTALLED: Duration = Duration::from_secs(30);
+/// How often the promise may be tried: it is one for a machine that has nothing else to do.
+const ATTEMPTS: usize = 3;
 /// How long anything may take that is not measured.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -69,21 +72,40 @@ impl<'c> World<'c> {
         helm.args(args).args(["--namespace", NAMESPACE])
     }
 
-    /// `helm install` with default values; how long until everything is ready.
+    /// `helm install` with default values, within the time that is promised.
     pub(crate) async fn install(&self) -> Result<String> {
-        let began = Instant::now();
-        self.helm(["install", RELEASE, &chart(), "--create-namespace"]).ok().await?;
+        for _ in 0..ATTEMPTS {
+            let began = Instant::now();
+            let pods = self.install_with(&["--create-namespace"]).await?;
+            let took = began.elapsed();
+            if took < INSTALLED {
+                let took = took.as_secs_f32();
+                return Ok(format!("{} pods ready after {took:.1} s: {}", pods.len(), pods.join(", ")));
+            }
+            eprintln!("node: an installation took {took:.1?}, more than {INSTALLED:?}");
+            self.uninstall().await?;
+            self.kubectl(["delete", "--timeout=60s", "-f", DEFINITIONS]).ok().await?;
+            self.steps().delete_namespace(NAMESPACE).await?;
+        }
+        bail!("each of {ATTEMPTS} installations took more than {INSTALLED:?}")
+    }
+
+    /// Just `helm uninstall`, without a step before.
+    pub(crate) async fn uninstall(&self) -> Result<()> {
+        self.helm(["uninstall", RELEASE, "--wait", "--timeout=120s"]).ok().await.map(drop)
+    }
+
+    /// `helm install`; gives the names of the pods once all are ready and reviews reach them.
+    pub(crate) async fn install_with(&self, args: &[&str]) -> Result<Vec<String>> {
+        self.helm(["install", RELEASE, &chart()]).args(args).ok().await?;
         let pods = self.all_ready().await?;
         // The node may learn of the last pod a moment later.
         eventually("the webhook is asked", PATIENCE, async || {
-            let asked = load::allowed(&self.cluster.admin(), "default", "anybody").await;
+            let asked = load::refused(&self.cluster.admin(), "default").await;
             asked.map_err(|error| format!("{error:#}"))
         })
         .await?;
-        let took = began.elapsed();
-        ensure!(took < INSTALLED, "all pods were ready after {took:?} only");
-        let took = took.as_secs_f32();
-        Ok(format!("{} pods ready after {took:.1} s: {}", pods.len(), pods.join(", ")))
+        Ok(pods)
     }
 
     /// Waits until the Deployments have all their pods, ready, and no others are there. Gives their names.
@@ -133,8 +155,11 @@ impl<'c> World<'c> {
             ensure!(service.name == SERVICE && service.namespace == NAMESPACE, "{service:?}");
             ensure!(config.ca_bundle.as_ref().is_some_and(|bundle| !bundle.0.is_empty()), "{}", webhook.name);
         }
-        let addresses = self.endpoints().await?;
-        ensure!(addresses.len() == 2, "behind the Service are {addresses:?}");
+        let addresses = eventually("two replicas are behind the Service", PATIENCE, async || {
+            let addresses = self.endpoints().await.map_err(|error| format!("{error:#}"))?;
+            if addresses.len() == 2 { Ok(addresses) } else { Err(format!("{addresses:?}")) }
+        })
+        .await?;
         Ok(format!("{} webhooks by way of {}", registered.len(), addresses.join(" and ")))
     }
 

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use futures::future::try_join_all;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Dice, Steps, eventually};
+use hns_e2e::{Cluster, Dice, Steps, eventually};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -65,8 +66,10 @@ async fn a_tree_comes_back_as_it_was_in_any_order() -> Result<()> {
     });
     let families: Vec<_> = families.collect();
     println!("seed {SEED:#x}");
-    futures::future::try_join_all(families.iter().zip(0..).map(|(family, number)| family.live(number)))
-        .await?;
+    let wanted = try_join_all(families.iter().map(Family::stand)).await?;
+    let exported = export(scene.cluster()).await?;
+    let lives = families.iter().zip(wanted).zip(0..);
+    try_join_all(lives.map(|((family, wanted), number)| family.live(number, wanted, &exported))).await?;
     Ok(())
 }
 
@@ -107,10 +110,15 @@ impl<H> Family<'_, H> {
         std::iter::successors(known, parent).map(|it| self.name(it)).collect()
     }
 
-    async fn live(&self, number: u64) -> Result<()> {
+    /// Builds the tree and gives it as it is then.
+    async fn stand(&self) -> Result<BTreeMap<String, Value>> {
+        let _place = among_others().await;
         self.build().await?;
-        let wanted = self.settled().await?;
-        let exported = self.export().await?;
+        self.settled().await
+    }
+
+    async fn live(&self, number: u64, wanted: BTreeMap<String, Value>, exported: &[Value]) -> Result<()> {
+        let exported: Vec<&Value> = exported.iter().filter(|it| self.is_ours(place(it))).collect();
         println!("{}: {} objects", self.prefix, exported.len());
         for order in number * ORDERS_EACH..(number + 1) * ORDERS_EACH {
             let _place = among_others().await;
@@ -214,13 +222,9 @@ impl<H> Family<'_, H> {
         .await
     }
 
-    /// What `kubectl get -o yaml` prints of the tree.
-    async fn export(&self) -> Result<Vec<Value>> {
-        let kinds = KINDS.map(|(plural, ..)| plural).join(",");
-        let text = self.scene.cluster().kubectl().args(["get", &kinds, "-A", "-o", "yaml"]).ok().await?;
-        let list: Value = serde_saphyr::from_str(&text).context("what kubectl prints")?;
-        let items = list["items"].as_array().context("a list")?;
-        Ok(items.iter().filter(|it| place(it).starts_with(&self.prefix)).cloned().collect())
+    /// Whether a namespace is of this tree.
+    fn is_ours(&self, namespace: &str) -> bool {
+        namespace.starts_with(&self.prefix)
     }
 
     /// What must come back: everything but what the API server gives to each object anew, and when conditions began.
@@ -230,10 +234,13 @@ impl<H> Family<'_, H> {
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
             let api: Api<DynamicObject> = Api::all_with(self.scene.steps.client.clone(), &resource);
             for object in api.list(&ListParams::default()).await? {
-                let mut object = portable(&serde_json::to_value(object)?);
-                if !place(&object).starts_with(&self.prefix) {
+                let metadata = &object.metadata;
+                let namespace = metadata.namespace.as_ref().or(metadata.name.as_ref());
+                // Most of a cluster is other tests', and taking an object apart costs more than its name.
+                if !namespace.is_some_and(|it| self.is_ours(it)) {
                     continue;
                 }
+                let mut object = portable(&serde_json::to_value(object)?);
                 object["kind"] = json!(kind);
                 for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
                     condition["lastTransitionTime"] = Value::Null;
@@ -243,6 +250,14 @@ impl<H> Family<'_, H> {
         }
         Ok(seen)
     }
+}
+
+/// What `kubectl get -o yaml` prints of all trees.
+async fn export(cluster: &Cluster) -> Result<Vec<Value>> {
+    let kinds = KINDS.map(|(plural, ..)| plural).join(",");
+    let text = cluster.kubectl().args(["get", &kinds, "-A", "-o", "yaml"]).ok().await?;
+    let list: Value = serde_saphyr::from_str(&text).context("what kubectl prints")?;
+    Ok(list["items"].as_array().context("a list")?.clone())
 }
 
 /// The namespace that an object is or is in.
@@ -273,9 +288,9 @@ fn portable(object: &Value) -> Value {
 }
 
 /// Creates everything in a random order, a namespace before what is in it. Says how much was there already.
-async fn restore(restorer: &Steps, exported: &[Value], seed: u64) -> Result<usize> {
+async fn restore(restorer: &Steps, exported: &[&Value], seed: u64) -> Result<usize> {
     let mut dice = Dice::new(seed);
-    let mut waiting: Vec<&Value> = exported.iter().collect();
+    let mut waiting = exported.to_vec();
     dice.shuffle(&mut waiting);
     let mut present = 0;
     let mut made = BTreeSet::new();

@@ -28,8 +28,8 @@ pub(crate) const FLAGS: [&str; 8] = [
     "--restore-identity=restore-operators",
 ];
 
-/// How long namespaces may take to go: the control plane takes ten at a time, and hundreds may be waiting.
-pub(crate) const DELETION: Duration = Duration::from_secs(180);
+/// How long namespaces may take to go: hundreds may be waiting.
+pub(crate) const DELETION: Duration = Duration::from_secs(300);
 
 /// Held alone by a test that measures time: nothing else of this suite runs meanwhile.
 static QUIET: RwLock<()> = RwLock::const_new(());
