@@ -76,6 +76,10 @@ impl Announcer {
             return self.memory.lock().forget(namespace);
         }
         self.complain(namespace, &plan.scope.objects, &plan.complaints);
+        // What has to be read first puts off writes that failed before and may fail again: nothing has passed yet.
+        if !plan.unread.is_empty() {
+            return;
+        }
         let written: BTreeSet<&ObjectKey> = plan.actions().filter_map(|action| action.key()).collect();
         self.memory
             .lock()

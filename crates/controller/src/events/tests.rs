@@ -119,10 +119,11 @@ fn failures_are_told_once_until_they_change_or_come_back() {
         Fails(Gravity, &'static str),
         Succeeds,
         IsNotWritten,
+        IsPutOff,
         IsPlanned,
     }
     use Gravity::{Lasting, Passing};
-    use Step::{Fails, IsNotWritten, IsPlanned, Succeeds};
+    use Step::{Fails, IsNotWritten, IsPlanned, IsPutOff, Succeeds};
     // Steps one after the other, and how often something is told.
     let table: &[(&[(Step, bool)], &str)] = &[
         (
@@ -134,6 +135,7 @@ fn failures_are_told_once_until_they_change_or_come_back() {
             &[(Fails(Lasting, "a"), true), (IsNotWritten, false), (Fails(Lasting, "a"), true)],
             "after being needless",
         ),
+        (&[(Fails(Lasting, "a"), true), (IsPutOff, false), (Fails(Lasting, "a"), false)], "behind a read"),
         (&[(Fails(Lasting, "a"), true), (IsPlanned, false), (Fails(Lasting, "a"), false)], "planned again"),
         (&[(Fails(Passing, "a"), false), (Succeeds, false), (Fails(Passing, "a"), false)], "a hiccup"),
         (
@@ -154,6 +156,11 @@ fn failures_are_told_once_until_they_change_or_come_back() {
                 Succeeds => listener.announcer.succeeded(&"leaf".into(), &listener.world.key),
                 IsNotWritten => {
                     let plan = Plan { scope: Scope::whole(), ..Plan::default() };
+                    listener.announcer.planned(&"leaf".into(), &plan);
+                }
+                IsPutOff => {
+                    let unread = vec![("root".into(), listener.world.key.clone())];
+                    let plan = Plan { scope: Scope::whole(), unread, ..Plan::default() };
                     listener.announcer.planned(&"leaf".into(), &plan);
                 }
                 IsPlanned => listener.announcer.planned(&"leaf".into(), &listener.world.plan().2),
