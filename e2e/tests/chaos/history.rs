@@ -14,7 +14,8 @@
 //!
 //! The modes come by a watch of their own, and may be known a moment later than what a user did after switching them. So what
 //! is written may be what one of the modes since the last calm makes of a later state; of a kind that is then left alone it
-//! stays. That excuses no deletion.
+//! stays. And what is deleted may be what one of these modes lets no source go to in a later state: who says of a source that
+//! it goes nowhere, right after having said that its kind is left alone, may see its copies go.
 //!
 //! Nothing else excuses a deletion; not that the object came again, not that the controller had just been killed.
 
@@ -144,6 +145,12 @@ impl State {
         self.wanted.get(key).map(|wanted| (wanted.source.as_str(), wanted.incarnation))
     }
 
+    /// As [`State::source`], in each mode that it was in before and that may still be taken to be in force.
+    fn late_sources(&self, key: &Key) -> impl Iterator<Item = Option<(&str, u64)>> {
+        let late = self.late.iter().filter(|(kind, _)| *kind == key.kind);
+        late.map(|(_, wanted)| wanted.get(key).map(|wanted| (wanted.source.as_str(), wanted.incarnation)))
+    }
+
     /// What may be made of it here in any mode that may be in force; nothing where nothing is done.
     fn made_of(&self, key: &Key) -> impl Iterator<Item = Option<&Wanted>> {
         let now = (!self.world.is_frozen(key.kind)).then(|| self.wanted.get(key));
@@ -164,7 +171,9 @@ impl State {
 
 fn removal(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict {
     let active: Vec<_> = states.iter().filter(|state| !state.world.is_frozen(key.kind)).collect();
-    let sources: BTreeSet<_> = active.iter().map(|state| state.source(key)).collect();
+    let in_force = active.iter().map(|state| state.source(key));
+    let sources: BTreeSet<_> =
+        in_force.chain(states.iter().flat_map(|state| state.late_sources(key))).collect();
     let throughout =
         sources.len() <= 1 && sources.iter().flatten().all(|(namespace, _)| *namespace == source);
     if !throughout || sources.contains(&None) {
@@ -272,6 +281,8 @@ mod tests {
             (vec![moved(None), moved(Some("root"))], Verdict::Removed),
             (vec![mode(Mode::Remove), mode(Mode::Propagate)], Verdict::Removed),
             (vec![mode(Mode::Ignore)], wrong()),
+            (vec![mode(Mode::Ignore), deleted(ConfigMap)], Verdict::Removed),
+            (vec![mode(Mode::Ignore), changed(ConfigMap)], wrong()),
             (vec![mode(Mode::Dropped), mode(Mode::Propagate)], wrong()),
         ] {
             assert_eq!(deletion_after(&[ConfigMap], ConfigMap, &operations), verdict, "{operations:?}");
