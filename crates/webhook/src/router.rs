@@ -178,33 +178,26 @@ impl App {
         subject: impl FnOnce(&Request<'_>) -> Subject,
         judge: impl AsyncFnOnce(&Self, &Asked<'_>) -> Decision,
     ) -> Response {
-        let started = Instant::now();
-        let arrived = match arrived(http).await {
-            Ok(arrived) => arrived,
-            Err(unreadable) => return self.refuse(webhook, unreadable),
-        };
-        let request = match decode::review(&arrived.headers, &arrived.body) {
-            Ok(request) => request,
-            Err(unreadable) => return self.refuse(webhook, unreadable),
-        };
-        if self.is_controller(&request) {
-            self.metrics.reviewed(webhook, "exempt", started.elapsed());
-            return Json(respond::allow(&request, vec![])).into_response();
-        }
-        let asked = Asked { webhook, request, deadline: arrived.deadline };
-        match judge(self, &asked).await {
-            Decision::Allow { warnings } => {
-                self.metrics.reviewed(webhook, "allowed", started.elapsed());
-                Json(respond::allow(&asked.request, warnings)).into_response()
+        self.read(webhook, http, async |asked, started| {
+            if self.is_controller(&asked.request) {
+                self.metrics.reviewed(webhook, "exempt", started.elapsed());
+                return Json(respond::allow(&asked.request, vec![])).into_response();
             }
-            Decision::Deny(denial) => {
-                let verdict = denial.kind.code_and_reason().1;
-                self.metrics.reviewed(webhook, verdict, started.elapsed());
-                let subject = subject(&asked.request);
-                log_denial(&asked, &subject, verdict, &denial);
-                Json(respond::deny(&asked.request, &subject, &denial)).into_response()
+            match judge(self, &asked).await {
+                Decision::Allow { warnings } => {
+                    self.metrics.reviewed(webhook, "allowed", started.elapsed());
+                    Json(respond::allow(&asked.request, warnings)).into_response()
+                }
+                Decision::Deny(denial) => {
+                    let verdict = denial.kind.code_and_reason().1;
+                    self.metrics.reviewed(webhook, verdict, started.elapsed());
+                    let subject = subject(&asked.request);
+                    log_denial(&asked, &subject, verdict, &denial);
+                    Json(respond::deny(&asked.request, &subject, &denial)).into_response()
+                }
             }
-        }
+        })
+        .await
     }
 
     /// Never refuses: what is wrong with an object is for the validating webhooks to say. The controller's own objects are
@@ -215,27 +208,37 @@ impl App {
         http: HttpRequest,
         patch: impl FnOnce(&Settings, &Request<'_>) -> Option<Patch>,
     ) -> Response {
-        let started = Instant::now();
-        let arrived = match arrived(http).await {
-            Ok(arrived) => arrived,
-            Err(unreadable) => return self.refuse(webhook, unreadable),
-        };
-        let request = match decode::review(&arrived.headers, &arrived.body) {
-            Ok(request) => request,
-            Err(unreadable) => return self.refuse(webhook, unreadable),
-        };
-        let patch = if self.is_controller(&request) {
-            None
-        } else {
-            self.forest.read(|forest| patch(forest.settings(), &request))
-        };
-        let verdict = if patch.is_some() { "patched" } else { "allowed" };
-        self.metrics.reviewed(webhook, verdict, started.elapsed());
-        Json(match patch {
-            Some(patch) => respond::patch(&request, &patch),
-            None => respond::allow(&request, vec![]),
+        self.read(webhook, http, async |Asked { request, .. }, started| {
+            let patch = if self.is_controller(&request) {
+                None
+            } else {
+                self.forest.read(|forest| patch(forest.settings(), &request))
+            };
+            let verdict = if patch.is_some() { "patched" } else { "allowed" };
+            self.metrics.reviewed(webhook, verdict, started.elapsed());
+            Json(match patch {
+                Some(patch) => respond::patch(&request, &patch),
+                None => respond::allow(&request, vec![]),
+            })
+            .into_response()
         })
-        .into_response()
+        .await
+    }
+
+    /// Has a review answered, or refuses what is none.
+    async fn read(
+        &self,
+        webhook: &'static str,
+        http: HttpRequest,
+        answer: impl AsyncFnOnce(Asked<'_>, Instant) -> Response,
+    ) -> Response {
+        let started = Instant::now();
+        let answered = async {
+            let Arrived { headers, body, deadline } = arrived(http).await?;
+            let request = decode::review(&headers, &body)?;
+            Ok(answer(Asked { webhook, request, deadline }, started).await)
+        };
+        answered.await.unwrap_or_else(|unreadable| self.refuse(webhook, unreadable))
     }
 
     fn is_controller(&self, request: &Request<'_>) -> bool {
