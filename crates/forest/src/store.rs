@@ -135,9 +135,14 @@ impl Forest {
 
     /// Whether all of an object's content would be kept. Whoever holds many facts before telling them need not hold more.
     pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
+        let id = self.tree.id(&seen.namespace);
         seen.inherited_from.is_none()
-            && (self.structure_gap().is_some()
-                || self.tree.id(&seen.namespace).is_some_and(|id| !self.tree.children(id).is_empty()))
+            && (self.structure_gap().is_some() || id.is_some_and(|id| self.may_spread(id)))
+    }
+
+    /// Whether copies may be taken of the sources in a namespace. What is below it is not known before the structure is.
+    fn may_spread(&self, id: Id) -> bool {
+        self.structure_gap().is_some() || !self.tree.children(id).is_empty()
     }
 
     /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. Whoever tells of
@@ -145,10 +150,9 @@ impl Forest {
     pub fn knows_state(&self, kind: KindId, namespace: &str, name: &Name, version: &Version) -> bool {
         let Some(id) = self.tree.id(namespace) else { return false };
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
-        let is_of_use = self.structure_gap().is_some() || !self.tree.children(id).is_empty();
         let kept = match known {
             Object::Copy(_) => Held::Digests,
-            Object::Source(_) if is_of_use => Held::Whole,
+            Object::Source(_) if self.may_spread(id) => Held::Whole,
             Object::Source(_) => Held::Metadata,
         };
         CompactVersion::from(version.clone()).is_no_news_after(known.version()) && known.held() >= kept
@@ -241,13 +245,12 @@ impl Forest {
         }
     }
 
-    /// Sources are kept whole only where something below takes copies of them; what is below is not known before the
-    /// structure is.
+    /// Sources are kept whole only where copies may be taken of them.
     fn trim(&mut self, change: &Change) {
         if self.structure_gap().is_some() {
             return;
         }
-        let is_leaf = |id: &Id| self.tree.children(*id).is_empty();
+        let is_leaf = |id: &Id| !self.may_spread(*id);
         let leaves: Vec<Id> = if change.everything {
             self.objects.whole().filter(is_leaf).collect()
         } else {
@@ -427,7 +430,7 @@ impl Forest {
         };
         let inherited_from = seen.inherited_from.map(|from| self.tree.shared(from));
         let mut object = Object::from_fact(ObjectFact { inherited_from, ..seen });
-        if self.structure_gap().is_none() && self.tree.children(id).is_empty() {
+        if !self.may_spread(id) {
             object.trim();
         }
         let old = self.objects.insert(id, key.clone(), object);

@@ -10,16 +10,7 @@ mod gathered;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    io,
-    net::SocketAddr,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use futures::FutureExt as _;
@@ -105,22 +96,16 @@ impl Server {
     ///
     /// A handler that panics is logged and answered with 500; nothing else is affected.
     pub async fn serve(self, router: Router, draining: impl Future<Output = ()>, grace: Grace) -> usize {
-        let last_requests = Arc::new(AtomicBool::new(false));
+        let (stage, watching) = watch::channel(Stage::Serving);
         let stop = async {
             draining.await;
-            last_requests.store(true, Ordering::Relaxed);
+            stage.send_replace(Stage::Draining);
             let deadline = Instant::now() + grace.timeout;
             tokio::time::sleep(grace.delay.min(grace.timeout)).await;
             deadline
         };
-        let (closing, watching) = watch::channel(false);
-        let connection = Connection {
-            router,
-            tls: self.tls.map(Into::into),
-            limits: self.limits,
-            last_requests: last_requests.clone(),
-            closing: watching,
-        };
+        let connection =
+            Connection { router, tls: self.tls.map(Into::into), limits: self.limits, stage: watching };
         let mut connections = Connections {
             listener: self.listener,
             places: Arc::new(Semaphore::new(self.limits.connections)),
@@ -131,7 +116,7 @@ impl Server {
         connections.accept_waiting();
         let Connections { mut tasks, listener, .. } = connections;
         drop(listener);
-        closing.send_replace(true);
+        stage.send_replace(Stage::Closing);
         let all = async {
             while let Some(ended) = tasks.join_next().await {
                 report(ended);
@@ -145,6 +130,15 @@ impl Server {
         tasks.shutdown().await;
         cut_off
     }
+}
+
+/// How far a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// It closes before long.
+    Draining,
+    Closing,
 }
 
 struct Connections {

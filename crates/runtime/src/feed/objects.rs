@@ -185,10 +185,10 @@ impl Translate<ApiObject> for Objects {
     fn item(&self, ApiObject { metadata, content }: ApiObject) -> Self::Item {
         let (namespace, name) = (ingest::namespace_of(&metadata), ingest::name(&metadata));
         let version = ingest::version(&metadata);
-        let is_known = self.forest.read(|forest| forest.knows_state(self.id, &namespace, &name, &version));
-        let content = content.filter(|_| !is_known);
+        let is_known = || self.forest.read(|forest| forest.knows_state(self.id, &namespace, &name, &version));
+        let content = content.filter(|_| !is_known());
         let mut fact = ingest::object(&self.kind, &self.settings, metadata, content);
-        if !self.forest.read(|forest| forest.keeps_content(&fact)) {
+        if fact.content.is_some() && !self.forest.read(|forest| forest.keeps_content(&fact)) {
             fact.content = fact.content.map(Content::digests);
         }
         fact

@@ -4,14 +4,7 @@
 //! is up, or when the server closes.
 
 use std::{
-    convert::Infallible,
-    io,
-    net::SocketAddr,
-    panic::AssertUnwindSafe,
-    pin::pin,
-    sync::Arc,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
+    convert::Infallible, io, net::SocketAddr, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration,
 };
 
 use axum::{
@@ -36,7 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 
 use super::{
-    Limits,
+    Limits, Stage,
     activity::{Activity, Phase},
     gathered::Gathered,
 };
@@ -61,10 +54,7 @@ pub(super) struct Connection {
     pub(super) router: Router,
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) limits: Limits,
-    /// Whether the server closes before long.
-    pub(super) last_requests: Arc<AtomicBool>,
-    /// Whether the server closes.
-    pub(super) closing: watch::Receiver<bool>,
+    pub(super) stage: watch::Receiver<Stage>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,13 +97,13 @@ impl Connection {
     ) -> io::Result<()> {
         let activity = Activity::new(self.limits);
         let service = {
-            let (router, activity, last_requests) = (self.router, activity.clone(), self.last_requests);
+            let (router, activity, stage) = (self.router, activity.clone(), self.stage.clone());
             service_fn(move |request| {
                 let answered = answer(router.clone(), activity.clone(), peer, request);
-                let last_requests = last_requests.clone();
+                let stage = stage.clone();
                 async move {
                     let mut response = answered.await?;
-                    if protocol == Protocol::Http1 && last_requests.load(Ordering::Relaxed) {
+                    if protocol == Protocol::Http1 && *stage.borrow() != Stage::Serving {
                         part(&mut response);
                     }
                     Ok::<_, Infallible>(response)
@@ -134,7 +124,7 @@ impl Connection {
                     }
                     return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{phase:?} for too long")));
                 }
-                () = begins(&mut self.closing), if !closing => {
+                () = closes(&mut self.stage), if !closing => {
                     http.as_mut().graceful_shutdown();
                     closing = true;
                 }
@@ -143,9 +133,9 @@ impl Connection {
     }
 }
 
-async fn begins(closing: &mut watch::Receiver<bool>) {
+async fn closes(stage: &mut watch::Receiver<Stage>) {
     // An error means that the server is gone: closing as well.
-    let _ = closing.wait_for(|closing| *closing).await;
+    let _ = stage.wait_for(|stage| *stage == Stage::Closing).await;
 }
 
 fn builder(protocol: Protocol) -> auto::Builder<TokioExecutor> {
