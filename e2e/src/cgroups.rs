@@ -1,4 +1,5 @@
-//! Control groups by name, in every hierarchy of this machine: made, and removed with all below them. Ends no process.
+//! Control groups by name, in every hierarchy of this machine: made, and removed with all below them; and limits to what
+//! processes may use of the processors. Ends no process.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+
+use crate::process::Keeper;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
@@ -43,6 +46,66 @@ pub(crate) fn remove(name: &OsStr, deadline: Instant) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The period over which a share of the processors is counted, in microseconds: the one that Kubernetes uses.
+const PERIOD: u32 = 100_000;
+
+/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. Its cgroups go when
+/// it is dropped, or this process ends in any way, and the processes in it have ended.
+#[derive(Debug)]
+pub struct CpuLimit {
+    keeper: Keeper,
+}
+
+impl CpuLimit {
+    /// A limit of so many thousandths of a processor, with nobody in it. Needs root.
+    pub fn new(thousandths: u32) -> anyhow::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("hns-limit-").tempdir()?;
+        let keeper = Keeper::start_with(directory.path(), Some(name(directory.path())))?;
+        // From here on the keeper removes it.
+        let _ = directory.keep();
+        let limit = Self { keeper };
+        create(name(limit.keeper.directory()))?;
+        limit.set(thousandths * (PERIOD / 1000))?;
+        Ok(limit)
+    }
+
+    /// Moves a process into it, with all its threads.
+    pub fn hold(&self, pid: i32) -> anyhow::Result<()> {
+        let path = self.path()?.join("cgroup.procs");
+        fs::write(&path, pid.to_string()).with_context(|| format!("writing {pid} to {}", path.display()))
+    }
+
+    fn set(&self, quota: u32) -> anyhow::Result<()> {
+        let path = self.path()?;
+        let files = if path.join(VERSION_1).exists() {
+            vec![("cpu.cfs_period_us", PERIOD.to_string()), (VERSION_1, quota.to_string())]
+        } else {
+            fs::write(Path::new(ROOT).join("cgroup.subtree_control"), "+cpu").context("enabling limits")?;
+            vec![("cpu.max", format!("{quota} {PERIOD}"))]
+        };
+        for (file, content) in files {
+            fs::write(path.join(file), content).with_context(|| format!("writing {file}"))?;
+        }
+        Ok(())
+    }
+
+    /// Where the limit is: in the one hierarchy, or in the one of the processors.
+    fn path(&self) -> anyhow::Result<PathBuf> {
+        let all = hierarchies();
+        let only = all.len() == 1;
+        let mut paths = all.into_iter().map(|path| path.join(name(self.keeper.directory())));
+        paths.find(|path| only || path.join(VERSION_1).exists()).context("no cgroups for processors")
+    }
+}
+
+/// The file of a cgroup of version 1 with the limit.
+const VERSION_1: &str = "cpu.cfs_quota_us";
+
+/// The cgroups are called as the directory that their keeper keeps.
+fn name(directory: &Path) -> &str {
+    directory.file_name().and_then(OsStr::to_str).unwrap_or_default()
 }
 
 /// The files in a cgroup go with it and cannot be removed, so this is not [`fs::remove_dir_all`].

@@ -24,6 +24,7 @@ pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
+pub use cgroups::CpuLimit;
 pub use cluster::{Cluster, Kubectl};
 pub use command::{Command, Output};
 pub use deployed::Deployed;

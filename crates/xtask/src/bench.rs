@@ -29,10 +29,14 @@ use crate::cargo::{cargo, root, step};
 
 /// What to measure.
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct Options {
     /// Smaller numbers, and the limit once: under five minutes.
     #[arg(long)]
     quick: bool,
+    /// Instead of all that, a webhook with a tenth of a processor over 10,000 namespaces and 100,000 copies; needs root.
+    #[arg(long, conflicts_with_all = ["quick", "only"])]
+    large: bool,
     /// Make this measure alone (may be repeated): `spread` (with touch and drop), `parents` (with move), `restart`, `reviews`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -94,12 +98,27 @@ impl Scale {
         }
     }
 
+    fn large() -> Self {
+        Self { big_namespaces: 10_000, secrets: 0, ..Self::full() }
+    }
+
     fn copies(&self) -> usize {
         self.namespaces * self.sources
     }
 }
 
 const NAMES: [&str; 4] = ["spread", "parents", "restart", "reviews"];
+const LARGE: &str = "large";
+
+impl Options {
+    fn measures(&self) -> Vec<&'static str> {
+        if self.large {
+            return vec![LARGE];
+        }
+        let wanted = |name: &&str| self.only.is_empty() || self.only.iter().any(|only| only == name);
+        NAMES.into_iter().filter(wanted).collect()
+    }
+}
 
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 
@@ -114,8 +133,10 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let outcomes = tokio::runtime::Runtime::new()?.block_on(measure(options))?;
     let directory = root().join("target/bench");
     fs::create_dir_all(&directory)?;
-    let path = directory.join("last.json");
-    fs::write(&path, serde_json::to_string_pretty(&outcomes)?)?;
+    let tables = report::tables(&outcomes);
+    fs::write(directory.join("last.json"), serde_json::to_string_pretty(&outcomes)?)?;
+    fs::write(directory.join("last.md"), &tables)?;
+    print(&tables);
     let missed = outcomes.iter().flat_map(|outcome| &outcome.figures).any(|figure| figure.met == Some(false));
     Ok(if missed && options.check { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -137,12 +158,13 @@ fn build_and_run(options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
-    let scale = if options.quick { Scale::quick() } else { Scale::full() };
+    let scale = match (options.large, options.quick) {
+        (true, _) => Scale::large(),
+        (_, true) => Scale::quick(),
+        _ => Scale::full(),
+    };
     let mut outcomes = Vec::new();
-    for name in NAMES {
-        if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
-            continue;
-        }
+    for name in options.measures() {
         // A cluster of its own: what one measure leaves behind is not the next one's burden.
         say(&format!("{name}: starting a cluster"));
         let cluster = Cluster::start_audited(&audit::policy()).await?;
@@ -153,6 +175,7 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
             match name {
                 "spread" => measures::spread::measure(&mut stage, &scale).await?,
                 "parents" => measures::parents::measure(&mut stage, &scale).await?,
+                LARGE => measures::large::measure(&mut stage, &scale).await?,
                 _ => measures::restart::measure(&mut stage, &scale).await?,
             }
         };

@@ -48,7 +48,7 @@ impl Call {
 }
 
 /// What sending many requests took.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Sent {
     /// From the first request to the last answer, connections being there already.
     pub(crate) wall: Duration,
@@ -56,6 +56,8 @@ pub(crate) struct Sent {
     pub(crate) cpu: Duration,
     /// How often the API server, or a webhook, wanted to be asked again.
     pub(crate) repeated: usize,
+    /// From each request to its answer, the shortest first.
+    pub(crate) waits: Vec<Duration>,
 }
 
 /// One user of one API server.
@@ -113,29 +115,35 @@ impl Client {
                 let (client, calls, next) = (self.clone(), Arc::clone(&calls), Arc::clone(&next));
                 workers.spawn_local(async move { client.work(connection, &calls, &next).await });
             }
-            let mut repeated = 0;
+            let (mut repeated, mut waits) = (0, Vec::with_capacity(calls.len()));
             while let Some(worker) = workers.join_next().await {
-                repeated += worker??;
+                let worked = worker??;
+                repeated += worked.repeated;
+                waits.extend(worked.waits);
             }
-            Ok(Sent { repeated, wall: clock.elapsed(), cpu: usage::of_this_thread()?.saturating_sub(cpu) })
+            let (wall, cpu) = (clock.elapsed(), usage::of_this_thread()?.saturating_sub(cpu));
+            waits.sort_unstable();
+            Ok(Sent { wall, cpu, repeated, waits })
         })
     }
 
-    /// Sends what is next until nothing is left; says how often it had to repeat.
+    /// Sends what is next until nothing is left.
     async fn work(
         &self,
         mut connection: Connection,
         calls: &[Call],
         next: &AtomicUsize,
-    ) -> anyhow::Result<usize> {
-        let mut repeated = 0;
+    ) -> anyhow::Result<Worked> {
+        let mut worked = Worked::default();
         while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let clock = Instant::now();
             while !self.once(&mut connection, call).await? {
-                repeated += 1;
+                worked.repeated += 1;
                 tokio::time::sleep(PAUSE).await;
             }
+            worked.waits.push(clock.elapsed());
         }
-        Ok(repeated)
+        Ok(worked)
     }
 
     /// Whether it was done; not, when it is to be repeated.
@@ -176,6 +184,13 @@ impl Client {
         tokio::spawn(connection);
         Ok(sender)
     }
+}
+
+/// What came of one connection.
+#[derive(Default)]
+struct Worked {
+    repeated: usize,
+    waits: Vec<Duration>,
 }
 
 /// Before a request is repeated.

@@ -1,5 +1,6 @@
 //! All measures, in the order in which they are made. Each has a module with a function.
 
+pub(crate) mod large;
 pub(crate) mod parents;
 pub(crate) mod restart;
 pub(crate) mod reviews;

@@ -1,5 +1,7 @@
 //! What was measured, as data: for the terminal, for JSON, for `BENCHMARKS.md`. Measures nothing.
 
+mod tables;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -8,6 +10,8 @@ use serde::Serialize;
 use super::audit::{self, Record};
 use super::stage::Seen;
 use super::usage::{Cpu, Memory, OTHERS};
+
+pub(crate) use self::tables::tables;
 
 /// What a figure should be.
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use hns_e2e::{Cluster, Options, Product, Replica};
+use hns_e2e::{Cluster, CpuLimit, Options, Product, Replica};
 use http::Method;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -299,6 +299,21 @@ impl<'c> Stage<'c> {
         let mut window = self.open()?;
         window.began = began;
         Ok((window, clock))
+    }
+
+    /// Starts the webhook again, within a limit.
+    pub(crate) fn restart_webhook(&mut self, limit: &CpuLimit) -> anyhow::Result<()> {
+        self.webhook.relaunch()?;
+        limit.hold(self.webhook.process().pid())
+    }
+
+    /// How many reviews the webhook has answered.
+    pub(crate) async fn reviews(&self) -> anyhow::Result<f64> {
+        let figures = self.webhook.metrics().await?;
+        let counts =
+            figures.lines().filter(|line| line.starts_with("hns_admission_review_duration_seconds_count"));
+        let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        Ok(counts.sum())
     }
 
     pub(crate) async fn is_ready(&self) -> bool {

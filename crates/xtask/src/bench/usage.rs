@@ -86,13 +86,17 @@ pub(crate) fn of_this_thread() -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(nanoseconds.context("/proc/thread-self/schedstat")?))
 }
 
-fn of_process(pid: &str) -> anyhow::Result<f64> {
+/// Ticks of the processor that a process has used, in its own code and in the kernel.
+pub(crate) fn ticks(pid: &str) -> anyhow::Result<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The name stands in parentheses and may hold anything.
     let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
     let mut times = fields.split(' ').skip(11).map_while(|field| field.parse().ok());
-    let (user, system): (u64, u64) = times.next().zip(times.next()).context("a process without times")?;
-    Ok(seconds(user + system))
+    times.next().zip(times.next()).context("a process without times")
+}
+
+fn of_process(pid: &str) -> anyhow::Result<f64> {
+    ticks(pid).map(|(user, system)| seconds(user + system))
 }
 
 fn of_machine() -> anyhow::Result<f64> {

@@ -11,7 +11,7 @@ use crate::bench::report::{Figure, Outcome, Target, decimal};
 use crate::bench::stage::{FILLING, Stage, Window};
 use crate::bench::{Scale, say};
 
-const ROOT: &str = "tree-big";
+pub(super) const ROOT: &str = "tree-big";
 const SECRET_BYTES: usize = 10 * 1024;
 const SECRETS_EACH: usize = 1000;
 
@@ -58,9 +58,10 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     Ok(vec![outcome])
 }
 
-async fn fill(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<()> {
+/// Makes the large cluster.
+pub(super) async fn fill(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<()> {
     stage.propagate("secrets").await?;
-    let below: Vec<String> = (0..scale.big_namespaces).map(|number| format!("{ROOT}-{number:05}")).collect();
+    let below: Vec<String> = (0..scale.big_namespaces).map(below).collect();
     let alone: Vec<String> =
         (0..scale.secrets.div_ceil(SECRETS_EACH)).map(|number| format!("tree-alone-{number:03}")).collect();
     say(&format!("planting {} namespaces", below.len()));
@@ -86,6 +87,11 @@ async fn fill(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<()> {
     let seen = stage.until(&mut window, copies, counts).await?;
     say(&format!("spread {copies} copies in {:.1} s", seen.wall));
     stage.calm(&mut window).await
+}
+
+/// The name of a namespace below the root.
+pub(super) fn below(number: usize) -> String {
+    format!("{ROOT}-{number:05}")
 }
 
 async fn wait_ready(stage: &Stage<'_>, clock: Instant) -> anyhow::Result<Duration> {

@@ -5,7 +5,6 @@
 //! that they are about. Every answer is checked. Nothing is written to the cluster meanwhile.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
@@ -103,6 +102,12 @@ struct Target {
     pid: i32,
 }
 
+impl Target {
+    fn ticks(&self) -> anyhow::Result<(u64, u64)> {
+        usage::ticks(&self.pid.to_string()).context("the webhook has ended")
+    }
+}
+
 /// What a review costs.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
@@ -184,9 +189,9 @@ async fn measure_one(target: &Target, review: Review, load: Load, reviews: usize
     let expected = first_answer(senders[0].clone(), review).await?;
     let reviews = reviews / load.share;
     post(&senders, review, &expected, load, reviews / 10).await?;
-    let (before, began) = (times(target.pid)?, Instant::now());
+    let (before, began) = (target.ticks()?, Instant::now());
     let reviews = post(&senders, review, &expected, load, reviews).await?;
-    let (after, took) = (times(target.pid)?, began.elapsed());
+    let (after, took) = (target.ticks()?, began.elapsed());
     let each = |ticks: u64| micros(ticks) / count(reviews);
     Ok(Cost {
         per_second: count(reviews) / took.as_secs_f64(),
@@ -263,15 +268,6 @@ async fn connect(target: &Target) -> anyhow::Result<SendRequest<Full<Bytes>>> {
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(sender)
-}
-
-/// Ticks of the processor that a process has taken, in its own code and in the kernel.
-fn times(pid: i32) -> anyhow::Result<(u64, u64)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).context("the webhook has ended")?;
-    // The name stands in parentheses and may hold anything.
-    let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
-    let mut times = fields.split(' ').skip(11).map_while(|field| field.parse().ok());
-    times.next().zip(times.next()).context("a process without times")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ticks of a hundredth of a second")]
