@@ -71,6 +71,7 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
         fails_closed: true,
         timeout: FAIL_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![
             rule("", &[NAMESPACES], &["CREATE", "UPDATE", "DELETE"]),
             rule("", &["namespaces/status", "namespaces/finalize"], &["UPDATE"]),
@@ -96,6 +97,7 @@ fn late_namespaces(settings: &RegistrationSettings) -> Entry {
         fails_closed: false,
         timeout: IGNORE_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule("", &[NAMESPACES], &["CREATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
     }
@@ -114,6 +116,7 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
         fails_closed: true,
         timeout: FAIL_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[HIERARCHIES], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![
             not_the_controller(settings),
@@ -145,6 +148,7 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         fails_closed: true,
         timeout: FAIL_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", any_of(&alternatives))],
     }
@@ -159,6 +163,7 @@ fn configurations(settings: &RegistrationSettings) -> Entry {
         fails_closed: true,
         timeout: FAIL_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[CONFIGURATIONS], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
     }
@@ -179,6 +184,7 @@ fn namespace_label(settings: &RegistrationSettings) -> Entry {
         fails_closed: false,
         timeout: IGNORE_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule("", &[NAMESPACES], &["CREATE", "UPDATE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-changed", can_be_changed)],
     }
@@ -202,6 +208,7 @@ fn initial_admin(settings: &RegistrationSettings) -> Entry {
         fails_closed: false,
         timeout: IGNORE_TIMEOUT,
         namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[ANCHORS], &["CREATE"]), rule("", &[NAMESPACES], &["CREATE"])],
         conditions: vec![
             not_the_controller(settings),
@@ -221,6 +228,8 @@ struct Entry {
     /// Matches everything on entries about namespaces: it would look at the new labels only, so a request that takes the
     /// selected label away would escape.
     namespaces: LabelSelector,
+    /// Matches if the object as it is or as it will be does.
+    objects: LabelSelector,
     rules: Vec<RuleWithOperations>,
     conditions: Vec<MatchCondition>,
 }
@@ -251,7 +260,7 @@ impl Entry {
             match_conditions: Some(self.conditions),
             match_policy: Some("Equivalent".to_owned()),
             namespace_selector: Some(self.namespaces),
-            object_selector: Some(LabelSelector::default()),
+            object_selector: Some(self.objects),
             rules: Some(self.rules),
             side_effects: "None".to_owned(),
             timeout_seconds: Some(self.timeout),
@@ -267,7 +276,7 @@ impl Entry {
             match_conditions: Some(self.conditions),
             match_policy: Some("Equivalent".to_owned()),
             namespace_selector: Some(self.namespaces),
-            object_selector: Some(LabelSelector::default()),
+            object_selector: Some(self.objects),
             reinvocation_policy: Some("Never".to_owned()),
             rules: Some(self.rules),
             side_effects: "None".to_owned(),

@@ -30,6 +30,7 @@ fn objects(settings: &RegistrationSettings) -> Entry {
         fails_closed: true,
         timeout: OBJECT_TIMEOUT,
         namespaces: managed_namespaces(Below::Nothing),
+        objects: if settings.policies { no_copies() } else { LabelSelector::default() },
         rules: rules(settings, operations(settings)),
         conditions: closed(settings, None),
     }
@@ -50,6 +51,7 @@ fn late_objects(settings: &RegistrationSettings) -> Entry {
     Entry {
         name: names::webhooks::LATE_OBJECTS,
         fails_closed: false,
+        objects: no_copies(),
         rules: rules(settings, &["CREATE", "UPDATE"]),
         conditions: vec![
             not_the_controller(settings),
@@ -81,6 +83,15 @@ fn closed(settings: &RegistrationSettings, of_sources: Option<String>) -> Vec<Ma
 /// What is to be a copy, the policies judge, or the entries that fail closed.
 fn not_a_copy() -> MatchCondition {
     condition("not-a-copy", format!("!{}", will_be_a_copy()))
+}
+
+/// What was a copy and stays one. [`not_a_copy`] says the same and more; but a selector costs the API server next to nothing, and
+/// conditions a conversion of the object for each entry, with every copy that is written.
+fn no_copies() -> LabelSelector {
+    LabelSelector {
+        match_expressions: Some(vec![requirement(labels::INHERITED_FROM, "DoesNotExist", None)]),
+        match_labels: None,
+    }
 }
 
 /// Only copies cannot be deleted, and those are the policies' where there are any.
@@ -128,11 +139,6 @@ pub(in super::super) enum Below {
 /// On objects within namespaces a selector is safe: it is the namespace's present labels that count, which this request does
 /// not change.
 pub(in super::super) fn managed_namespaces(below: Below) -> LabelSelector {
-    let requirement = |key: &str, operator: &str, values: Option<Vec<String>>| LabelSelectorRequirement {
-        key: key.to_owned(),
-        operator: operator.to_owned(),
-        values,
-    };
     let is_true = || Some(vec![labels::TRUE.to_owned()]);
     let mut requirements = vec![
         requirement(labels::INCLUDED_NAMESPACE, "In", is_true()),
@@ -144,4 +150,8 @@ pub(in super::super) fn managed_namespaces(below: Below) -> LabelSelector {
         Below::Something => requirements.push(requirement(labels::HAS_CHILDREN, "Exists", None)),
     }
     LabelSelector { match_expressions: Some(requirements), match_labels: None }
+}
+
+fn requirement(key: &str, operator: &str, values: Option<Vec<String>>) -> LabelSelectorRequirement {
+    LabelSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
 }
