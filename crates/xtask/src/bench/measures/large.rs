@@ -51,13 +51,13 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
         scale.big_namespaces,
         scale.big_namespaces * scale.sources
     );
-    // Each second request changes a hierarchy; nothing follows from it.
+    // The product has nothing to write: nothing follows from what is changed.
     let mut outcome = Outcome::new("large", what, seen, 0);
     outcome.figures = figures(&outcome, ready, &sent)?;
     Ok(vec![outcome])
 }
 
-/// Half of them change something of a hierarchy, half would change a source in the root of all.
+/// Half of them change something of a hierarchy, half would create a source in the root of all.
 fn requests(scale: &Scale) -> Vec<Call> {
     let change = |number: usize| {
         let namespace = restart::below(number % scale.big_namespaces);
@@ -67,13 +67,15 @@ fn requests(scale: &Scale) -> Vec<Call> {
         Call::new(Method::PATCH, path, body.to_string())
     };
     let rehearse = |number: usize| {
-        let path = format!(
-            "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles/role-{:02}?dryRun=All",
-            restart::ROOT,
-            number % scale.sources
-        );
-        let rules = json!([{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }]);
-        Call::new(Method::PATCH, path, json!({ "rules": rules }).to_string())
+        let path =
+            format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles?dryRun=All", restart::ROOT);
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": { "name": format!("new-{number:05}") },
+            "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }],
+        });
+        Call::new(Method::POST, path, role.to_string())
     };
     (0..REQUESTS / 2).flat_map(|number| [change(number), rehearse(number)]).collect()
 }
