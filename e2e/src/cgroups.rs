@@ -23,7 +23,7 @@ pub(crate) fn hierarchies() -> Vec<PathBuf> {
     }
     let entries = fs::read_dir(root).into_iter().flatten().flatten();
     let own = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    own.map(|entry| entry.path()).filter(|path| path.join("cgroup.procs").exists()).collect()
+    own.map(|entry| entry.path()).filter(|path| path.join(PROCESSES).exists()).collect()
 }
 
 /// Makes an empty cgroup of this name in every hierarchy.
@@ -51,8 +51,8 @@ pub(crate) fn remove(name: &OsStr, deadline: Instant) -> anyhow::Result<()> {
 /// The period over which a share of the processors is counted, in microseconds: the one that Kubernetes uses.
 const PERIOD: u32 = 100_000;
 
-/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. Its cgroups go when
-/// it is dropped, or this process ends in any way, and the processes in it have ended.
+/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. When it is dropped, who
+/// was in it goes on without it. Its cgroups go then, or when this process has ended in any way and so have those in it.
 #[derive(Debug)]
 pub struct CpuLimit {
     keeper: Keeper,
@@ -73,7 +73,7 @@ impl CpuLimit {
 
     /// Moves a process into it, with all its threads.
     pub fn hold(&self, pid: i32) -> anyhow::Result<()> {
-        let path = self.path()?.join("cgroup.procs");
+        let path = self.path()?.join(PROCESSES);
         fs::write(&path, pid.to_string()).with_context(|| format!("writing {pid} to {}", path.display()))
     }
 
@@ -99,6 +99,21 @@ impl CpuLimit {
         paths.find(|path| only || path.join(VERSION_1).exists()).context("no cgroups for processors")
     }
 }
+
+/// A cgroup goes only when nobody is in it.
+impl Drop for CpuLimit {
+    fn drop(&mut self) {
+        let Ok(path) = self.path() else { return };
+        let inside = fs::read_to_string(path.join(PROCESSES)).unwrap_or_default();
+        let outside = path.parent().unwrap_or(&path).join(PROCESSES);
+        for pid in inside.lines() {
+            // One that has just ended is gone already.
+            let _ = fs::write(&outside, pid);
+        }
+    }
+}
+
+const PROCESSES: &str = "cgroup.procs";
 
 /// The file of a cgroup of version 1 with the limit.
 const VERSION_1: &str = "cpu.cfs_quota_us";
