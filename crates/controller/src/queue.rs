@@ -41,8 +41,10 @@ struct State {
 struct Failing {
     /// How often, and never all of it has succeeded since.
     count: u32,
-    /// When it is tried again and how far; `None` while that is waiting or under way.
-    again: Option<(Instant, Scope)>,
+    /// How far it is to be tried again.
+    scope: Scope,
+    /// When; `None` while that is waiting or under way.
+    due: Option<Instant>,
 }
 
 impl State {
@@ -121,8 +123,7 @@ impl Queue {
     /// failed, or whatever else happens in the namespace would have it tried again at the pace of a first failure.
     pub(crate) fn done(&self, namespace: &Name, scope: &Scope) {
         let mut state = self.shared.state.lock();
-        let failing = state.failures.get(namespace);
-        if failing.is_some_and(|it| it.again.as_ref().is_none_or(|(_, failed)| covers(scope, failed))) {
+        if state.failures.get(namespace).is_some_and(|failing| covers(scope, &failing.scope)) {
             state.failures.remove(namespace);
         }
         drop(state);
@@ -132,19 +133,15 @@ impl Queue {
     /// The work on a namespace has failed: it is marked again after a delay that doubles with each failure, from `delays.0` to
     /// `delays.1`, or at once with what has failed there before if that comes earlier. However often it fails in the
     /// meantime, it is marked once.
-    pub(crate) fn failed(&self, namespace: Name, mut scope: Scope, delays: (Duration, Duration)) {
+    pub(crate) fn failed(&self, namespace: Name, scope: Scope, delays: (Duration, Duration)) {
         let mut state = self.shared.state.lock();
         let failing = state.failures.entry(namespace.clone()).or_default();
         failing.count = failing.count.saturating_add(1);
+        failing.scope.merge(scope);
         let delay = delays.0.saturating_mul(2_u32.saturating_pow(failing.count - 1)).min(delays.1);
-        let mut due = Instant::now() + delay;
-        let earlier = failing.again.take();
-        let is_next = earlier.as_ref().is_none_or(|(earlier, _)| due < *earlier);
-        if let Some((earlier, failed)) = earlier {
-            scope.merge(failed);
-            due = due.min(earlier);
-        }
-        failing.again = Some((due, scope));
+        let due = Instant::now() + delay;
+        let is_next = failing.due.is_none_or(|earlier| due < earlier);
+        failing.due = Some(failing.due.map_or(due, |earlier| due.min(earlier)));
         drop(state);
         self.back_from_work(&namespace);
         if is_next {
@@ -159,10 +156,12 @@ impl Queue {
     /// Marks what has failed, if its time has come.
     fn again(&self, namespace: Name) {
         let mut state = self.shared.state.lock();
-        let failing = state.failures.get_mut(&namespace);
-        let due = failing.and_then(|it| it.again.take_if(|(due, _)| *due <= Instant::now()));
+        let due = state.failures.get_mut(&namespace).and_then(|failing| {
+            failing.due.take_if(|due| *due <= Instant::now())?;
+            Some(failing.scope.clone())
+        });
         drop(state);
-        if let Some((_, scope)) = due {
+        if let Some(scope) = due {
             self.mark(Change { everything: false, namespaces: HashMap::from([(namespace, scope)]) });
         }
     }
@@ -302,6 +301,28 @@ mod tests {
             }
         }
         assert_eq!(tried, [0, 1, 3, 7, 15, 31]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_failed_stays_failed_when_its_time_comes_while_something_else_is_done() {
+        let queue = Queue::default();
+        queue.open();
+        let delays = (Duration::from_secs(1), Duration::from_secs(60));
+        queue.mark(change(&["a"]));
+        for _ in 0..4 {
+            let (name, scope) = queue.next(&forest()).await;
+            assert_eq!(scope, Scope::whole());
+            queue.failed(name, scope, delays);
+            let other = Change { everything: false, namespaces: HashMap::from([("a".into(), structure())]) };
+            queue.mark(other);
+            let (name, scope) = queue.next(&forest()).await;
+            assert_eq!(scope, structure());
+            // After 1, 2, 4 and 8 seconds it is marked, after 10 the namespace is free for it.
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            queue.done(&name, &scope);
+        }
+        let failing = queue.shared.state.lock().failures["a"].count;
+        assert_eq!(failing, 4, "nothing of what failed has succeeded");
     }
 
     #[tokio::test(start_paused = true)]
