@@ -73,11 +73,8 @@ impl Audit {
         log.seek(SeekFrom::Start(mark.0))?;
         let mut bytes = Vec::new();
         log.read_to_end(&mut bytes)?;
-        // A last line without its end is still being written.
-        let complete = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        bytes[..complete]
-            .split(|byte| *byte == b'\n')
-            .filter(|line| !line.is_empty())
+        let (complete, _) = complete_lines(&bytes);
+        complete
             .map(|line| Ok(serde_json::from_slice::<Line>(line)?.into()))
             .collect::<Result<_, io::Error>>()
             .context("parsing the audit log")
@@ -87,6 +84,13 @@ impl Audit {
     pub fn mutating_by(&self, user: &str, mark: Mark) -> anyhow::Result<Vec<AuditEvent>> {
         Ok(mutating_by(&self.since(mark)?, user))
     }
+}
+
+/// The lines of a log, and how many bytes they are with their ends. A last line without its end is still being written.
+pub fn complete_lines(log: &[u8]) -> (impl Iterator<Item = &[u8]>, usize) {
+    let end = log.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let lines = log[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    (lines, end)
 }
 
 /// The events of one user that would change something.

@@ -135,14 +135,12 @@ impl Forest {
 
     /// Whether all of an object's content would be kept. Whoever holds many facts before telling them need not hold more.
     pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
-        let id = self.tree.id(&seen.namespace);
-        seen.inherited_from.is_none()
-            && (self.structure_gap().is_some() || id.is_some_and(|id| self.may_spread(id)))
+        seen.inherited_from.is_none() && self.may_spread(self.tree.id(&seen.namespace))
     }
 
     /// Whether copies may be taken of the sources in a namespace. What is below it is not known before the structure is.
-    fn may_spread(&self, id: Id) -> bool {
-        self.structure_gap().is_some() || !self.tree.children(id).is_empty()
+    fn may_spread(&self, id: Option<Id>) -> bool {
+        self.structure_gap().is_some() || id.is_some_and(|id| !self.tree.children(id).is_empty())
     }
 
     /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. Whoever tells of
@@ -152,7 +150,7 @@ impl Forest {
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
         let kept = match known {
             Object::Copy(_) => Held::Digests,
-            Object::Source(_) if self.may_spread(id) => Held::Whole,
+            Object::Source(_) if self.may_spread(Some(id)) => Held::Whole,
             Object::Source(_) => Held::Metadata,
         };
         CompactVersion::from(version.clone()).is_no_news_after(known.version()) && known.held() >= kept
@@ -250,7 +248,7 @@ impl Forest {
         if self.structure_gap().is_some() {
             return;
         }
-        let is_leaf = |id: &Id| !self.may_spread(*id);
+        let is_leaf = |id: &Id| self.tree.children(*id).is_empty();
         let leaves: Vec<Id> = if change.everything {
             self.objects.whole().filter(is_leaf).collect()
         } else {
@@ -430,7 +428,7 @@ impl Forest {
         };
         let inherited_from = seen.inherited_from.map(|from| self.tree.shared(from));
         let mut object = Object::from_fact(ObjectFact { inherited_from, ..seen });
-        if !self.may_spread(id) {
+        if !self.may_spread(Some(id)) {
             object.trim();
         }
         let old = self.objects.insert(id, key.clone(), object);

@@ -7,6 +7,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use anyhow::Context;
+use hns_e2e::audit::complete_lines;
 use hns_e2e::product::{CONTROLLER_USER, WEBHOOK_USER};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
@@ -78,14 +79,13 @@ impl Follower {
     /// What was added since the last call.
     pub(crate) fn read(&mut self) -> anyhow::Result<Vec<Record>> {
         self.log.read_to_end(&mut self.rest)?;
-        let end = self.rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let complete: Vec<u8> = self.rest.drain(..end).collect();
-        let lines = complete.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let (lines, end) = complete_lines(&self.rest);
         let mut records = Vec::new();
         for line in lines {
             let line: Line<'_> = serde_json::from_slice(line).context("a line of the audit log")?;
             records.extend(line.record()?);
         }
+        self.rest.drain(..end);
         Ok(records)
     }
 }

@@ -19,6 +19,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::task::{JoinSet, LocalSet};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::usage;
 
@@ -72,9 +73,7 @@ impl Client {
     /// A client of the API server at `url` that shows this token.
     pub(crate) fn new(url: &str, ca_pem: &str, token: &str) -> anyhow::Result<Self> {
         let address = url.strip_prefix("https://").context("an https address")?.parse()?;
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(ca_pem.as_bytes())?)?;
-        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let tls = trusting(ca_pem)?;
         let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.trim()))?;
         authorization.set_sensitive(true);
         Ok(Self { address, tls: Arc::new(tls), authorization })
@@ -175,15 +174,33 @@ impl Client {
     }
 
     async fn connect(&self) -> anyhow::Result<Connection> {
-        let stream = TcpStream::connect(self.address).await.context("connecting to the API server")?;
-        stream.set_nodelay(true)?;
         let name = ServerName::from(self.address.ip());
-        let stream = TlsConnector::from(Arc::clone(&self.tls)).connect(name, stream).await?;
+        let stream = connect(self.address, name, Arc::clone(&self.tls)).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         // It ends with its sender; what goes wrong on it, the sender is told.
         tokio::spawn(connection);
         Ok(sender)
     }
+}
+
+/// A client's side of TLS that trusts these authorities (PEM) and nobody else.
+pub(crate) fn trusting(ca_pem: &str) -> anyhow::Result<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
+        roots.add(certificate?)?;
+    }
+    Ok(ClientConfig::builder().with_root_certificates(roots).with_no_client_auth())
+}
+
+/// Connects with TLS to the server of this name.
+pub(crate) async fn connect(
+    address: SocketAddr,
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+) -> anyhow::Result<TlsStream<TcpStream>> {
+    let stream = TcpStream::connect(address).await.with_context(|| format!("connecting to {address}"))?;
+    stream.set_nodelay(true)?;
+    Ok(TlsConnector::from(tls).connect(name, stream).await?)
 }
 
 /// What came of one connection.

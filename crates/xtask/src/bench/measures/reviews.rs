@@ -16,17 +16,13 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsConnector;
 
-use crate::bench::client::Call;
+use crate::bench::client::{self, Call, trusting};
 use crate::bench::report::{Figure, Outcome, Target as Held};
-use crate::bench::stage::{FILLING, client};
+use crate::bench::stage::{self, FILLING};
 use crate::bench::usage::{self, Cpu, Memory, TICKS_PER_SECOND};
 use crate::bench::{Scale, say};
 
@@ -127,7 +123,7 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     let product = Product::install(cluster, Options { policies: false, ..Options::default() }).await?;
     product.uninstall_registrations().await?;
     say(&format!("creating {} namespaces", scale.below_root));
-    let client = client(cluster).await?;
+    let client = stage::client(cluster).await?;
     client.send(world(scale.below_root), FILLING).await?;
     client.send(changed()?, FILLING).await?;
     let webhook = product.start_webhook().await?;
@@ -254,16 +250,10 @@ async fn ask(sender: &mut SendRequest<Full<Bytes>>, review: Review) -> anyhow::R
 }
 
 async fn connect(target: &Target) -> anyhow::Result<SendRequest<Full<Bytes>>> {
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(target.ca_pem.as_bytes()) {
-        roots.add(certificate?)?;
-    }
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+    let mut config = trusting(&target.ca_pem)?;
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(target.address).await?;
-    stream.set_nodelay(true)?;
-    let stream =
-        TlsConnector::from(Arc::new(config)).connect(ServerName::try_from("localhost")?, stream).await?;
+    let name = ServerName::try_from("localhost")?;
+    let stream = client::connect(target.address, name, Arc::new(config)).await?;
     ensure!(stream.get_ref().1.alpn_protocol() == Some(b"h2"), "it does not speak HTTP/2");
     let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
     tokio::spawn(connection);
