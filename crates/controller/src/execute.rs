@@ -22,7 +22,7 @@ use tokio::time::Instant;
 pub(crate) use self::looked::{Looked, is_listed};
 pub(crate) use self::read::Reader;
 use crate::apply::{Answer, Applier, Outcome, action_label};
-use crate::early::{Early, PATIENCE};
+use crate::early::{CREATION, Early};
 use crate::events::{Announcer, Failure, Gravity};
 use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
 
@@ -37,8 +37,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 pub(crate) enum Progress {
     /// Every write was made.
     Complete,
-    /// One is put off for a moment.
-    Early,
     /// Something was not in the state planned for: plan again at once.
     Conflict,
     /// The API server could not.
@@ -64,13 +62,20 @@ impl Progress {
     pub(crate) fn delays(self) -> Option<(Duration, Duration)> {
         let (first, longest) = match self {
             Self::Complete | Self::Stopped => return None,
-            Self::Early => return Some((PATIENCE, PATIENCE)),
             Self::Conflict => (50, 2_000),
             Self::Transient => (250, 10_000),
             Self::Refused => (1_000, 300_000),
         };
         Some((Duration::from_millis(first), Duration::from_millis(longest)))
     }
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Executed {
+    pub(crate) progress: Progress,
+    /// For how long the report was put off, which is no failure.
+    pub(crate) report_waits: Option<Duration>,
 }
 
 /// Whether writing is still allowed.
@@ -127,16 +132,18 @@ impl Executor {
     }
 
     /// Makes the writes of `plan`, which was made for this scope. What they change is in the forest when this returns.
-    pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan) -> Progress {
+    pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan) -> Executed {
         let _under_way = self.begin(namespace, scope, &plan);
         self.announcer.planned(namespace, &plan);
         self.record(namespace, &plan);
+        let report_waits = plan.report.as_ref().and_then(|report| self.wait(namespace, report));
+        let report = plan.report.filter(|_| report_waits.is_none());
         let (reported, made, read) = tokio::join!(
-            self.report(namespace, plan.report),
+            self.report(namespace, report),
             self.steps(namespace, plan.steps),
             self.read(&plan.unread)
         );
-        reported.max(made).max(read)
+        Executed { progress: reported.max(made).max(read), report_waits }
     }
 
     fn begin(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> UnderWay {
@@ -153,20 +160,23 @@ impl Executor {
         self.writer.tell(settled.chain(conflicts));
     }
 
+    /// How long a report has to wait yet.
+    fn wait(&self, namespace: &Name, report: &Action) -> Option<Duration> {
+        self.forest.read(|forest| {
+            let shown = forest.conditions_shown(namespace);
+            if self.looked.is_too_early(shown, report) {
+                return Some(CREATION);
+            }
+            let seen = forest.namespace_version(namespace)?;
+            self.early.wait(&seen.uid, shown, report)
+        })
+    }
+
     async fn report(&self, namespace: &Name, report: Option<Action>) -> Progress {
         match report {
-            Some(action) if self.is_too_early(namespace, &action) => Progress::Early,
             Some(action) => self.write(namespace, &action).await.progress,
             None => Progress::Complete,
         }
-    }
-
-    fn is_too_early(&self, namespace: &Name, report: &Action) -> bool {
-        let (seen, unlooked) = self.forest.read(|forest| {
-            let unlooked = self.looked.is_too_early(forest.conditions_shown(namespace), report);
-            (forest.namespace_version(namespace), unlooked)
-        });
-        unlooked || seen.is_some_and(|seen| self.early.is_too_early(&seen.uid, report))
     }
 
     async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {

@@ -11,7 +11,7 @@ use forest::{Change, Name, ObjectScope, Scope};
 use hns_runtime::handle::ForestHandle;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// A queue. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +34,8 @@ struct State {
     order: VecDeque<Name>,
     at_work: HashSet<Name>,
     failures: HashMap<Name, Failing>,
+    /// What is to be marked in a moment.
+    put_off: HashMap<Name, Scope>,
 }
 
 /// A namespace on which some work has failed and is to be tried again.
@@ -153,6 +155,23 @@ impl Queue {
         }
     }
 
+    /// Marks a namespace again after `delay`, or with what is put off there already. That is no failure: what has failed there
+    /// is neither hastened nor slowed down.
+    pub(crate) fn put_off(&self, namespace: Name, scope: Scope, delay: Duration) {
+        let mut state = self.shared.state.lock();
+        if let Some(already) = state.put_off.get_mut(&namespace) {
+            return already.merge(scope);
+        }
+        state.put_off.insert(namespace.clone(), scope);
+        drop(state);
+        let queue = self.clone();
+        tokio::spawn(async move {
+            sleep(delay).await;
+            let scope = queue.shared.state.lock().put_off.remove(&namespace);
+            queue.mark_one(namespace, scope);
+        });
+    }
+
     /// Marks what has failed, if its time has come.
     fn again(&self, namespace: Name) {
         let mut state = self.shared.state.lock();
@@ -161,9 +180,12 @@ impl Queue {
             Some(failing.scope.clone())
         });
         drop(state);
-        if let Some(scope) = due {
-            self.mark(Change { everything: false, namespaces: HashMap::from([(namespace, scope)]) });
-        }
+        self.mark_one(namespace, due);
+    }
+
+    fn mark_one(&self, namespace: Name, scope: Option<Scope>) {
+        let namespaces = scope.map(|scope| (namespace, scope)).into_iter().collect();
+        self.mark(Change { everything: false, namespaces });
     }
 
     fn back_from_work(&self, namespace: &Name) {
@@ -271,11 +293,6 @@ mod tests {
         assert_eq!(waited, [0, 1, 2, 3, 0, 1]);
     }
 
-    /// Nothing but what a namespace says about itself.
-    fn structure() -> Scope {
-        Scope { structure: true, ..Scope::default() }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn what_else_happens_neither_hastens_nor_multiplies_what_failed() {
         let queue = Queue::default();
@@ -288,8 +305,10 @@ mod tests {
         while start.elapsed() < Duration::from_secs(40) {
             // Ten times a second something else is done, with success.
             let Ok((name, scope)) = timeout(Duration::from_millis(100), queue.next(&forest())).await else {
-                let other =
-                    Change { everything: false, namespaces: HashMap::from([("a".into(), structure())]) };
+                let other = Change {
+                    everything: false,
+                    namespaces: HashMap::from([("a".into(), Scope::structure())]),
+                };
                 queue.mark(other);
                 continue;
             };
@@ -313,12 +332,13 @@ mod tests {
             let (name, scope) = queue.next(&forest()).await;
             assert_eq!(scope, Scope::whole());
             queue.failed(name, scope, delays);
-            let other = Change { everything: false, namespaces: HashMap::from([("a".into(), structure())]) };
+            let other =
+                Change { everything: false, namespaces: HashMap::from([("a".into(), Scope::structure())]) };
             queue.mark(other);
             let (name, scope) = queue.next(&forest()).await;
-            assert_eq!(scope, structure());
+            assert_eq!(scope, Scope::structure());
             // After 1, 2, 4 and 8 seconds it is marked, after 10 the namespace is free for it.
-            tokio::time::sleep(Duration::from_secs(10)).await;
+            sleep(Duration::from_secs(10)).await;
             queue.done(&name, &scope);
         }
         let failing = queue.shared.state.lock().failures["a"].count;
@@ -353,14 +373,33 @@ mod tests {
         assert_eq!(start.elapsed().as_secs(), 2);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_off_comes_once_and_leaves_failures_alone() {
+        let queue = Queue::default();
+        queue.open();
+        let seconds = Duration::from_secs;
+        queue.mark(change(&["a"]));
+        let (name, scope) = queue.next(&forest()).await;
+        queue.failed(name, scope, (seconds(3), seconds(60)));
+        let (start, mut taken) = (Instant::now(), Vec::new());
+        for _ in 0..3 {
+            queue.put_off("a".into(), Scope::structure(), seconds(1));
+        }
+        while let Ok((name, scope)) = timeout(seconds(30), queue.next(&forest())).await {
+            taken.push((start.elapsed().as_secs(), scope.clone()));
+            queue.done(&name, &scope);
+        }
+        assert_eq!(taken, [(1, Scope::structure()), (3, Scope::whole())]);
+    }
+
     #[test]
     fn a_scope_covers_its_parts() {
         let scope = |structure, objects| Scope { structure, objects };
         let whole = Scope::whole();
-        for part in [&whole, &structure(), &Scope::default()] {
+        for part in [&whole, &Scope::structure(), &Scope::default()] {
             assert!(covers(&whole, part) && covers(part, part));
         }
-        assert!(!covers(&structure(), &whole));
+        assert!(!covers(&Scope::structure(), &whole));
         assert!(!covers(&scope(false, ObjectScope::All), &whole));
         assert!(!covers(&scope(true, ObjectScope::Some([].into())), &whole));
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forest::Scope;
 use forest::plan::plan;
 use hns_runtime::client;
 use hns_runtime::configuration::{self, Configuration};
@@ -21,7 +22,7 @@ use crate::args::Args;
 use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
-use crate::execute::{Executor, is_listed};
+use crate::execute::{Executed, Executor, is_listed};
 use crate::farewell;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
@@ -181,7 +182,10 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
         // What the plan looked at beyond that is not seen by anybody else if it fails.
         scope.merge(planned.scope.clone());
-        let progress = executor.execute(&namespace, &scope, planned).await;
+        let Executed { progress, report_waits } = executor.execute(&namespace, &scope, planned).await;
+        if let Some(delay) = report_waits {
+            queue.put_off(namespace.clone(), Scope::structure(), delay);
+        }
         match progress.delays() {
             None => queue.done(&namespace, &scope),
             Some(delays) => queue.failed(namespace, scope, delays),

@@ -63,6 +63,11 @@ impl Scope {
         Self { structure: true, objects: ObjectScope::All }
     }
 
+    /// What a namespace says about itself, and no object in it.
+    pub fn structure() -> Self {
+        Self { structure: true, objects: ObjectScope::None }
+    }
+
     pub(crate) fn object(&mut self, key: ObjectKey) {
         self.objects.merge(ObjectScope::Some(BTreeSet::from([key])));
     }

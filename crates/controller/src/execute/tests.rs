@@ -39,7 +39,7 @@ fn configuration(resources: &Value) -> Value {
 
 async fn execute(world: &World, executor: &Executor) -> Progress {
     let (namespace, scope, plan) = world.plan();
-    executor.execute(&namespace, &scope, plan).await
+    executor.execute(&namespace, &scope, plan).await.progress
 }
 
 /// The events that were written, once there are so many; they must be there within a minute.
@@ -102,11 +102,12 @@ async fn sources_whose_content_was_not_kept_are_read_once_however_many_ask() {
 
     let server = Server::answering([secret("root", "1", "12", "new")]);
     let executor = executor(&world, &server);
-    let both = tokio::join!(
+    let (first, second) = tokio::join!(
         executor.execute(&namespace, &scope, first),
         executor.execute(&namespace, &scope, second)
     );
-    assert_eq!(both, (Progress::Conflict, Progress::Conflict), "both are planned again");
+    let both = [first.progress, second.progress];
+    assert_eq!(both, [Progress::Conflict, Progress::Conflict], "both are planned again");
     assert_eq!(server.methods(), ["GET"]);
     let again = world.forest.read(|forest| plan(forest, &namespace, &scope));
     assert!(again.unread.is_empty() && again.actions().count() == 1, "{again:?}");
@@ -156,7 +157,7 @@ async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() 
     world.writer.tell([Fact::Kinds(vec![KindSettings::new(secrets_kind(), Mode::Ignore)])]);
     let now = configuration(&json!([{ "resource": "secrets", "mode": "Ignore" }]));
     let server = Server::answering([now]);
-    let progress = executor(&world, &server).execute(&namespace, &scope, old).await;
+    let progress = executor(&world, &server).execute(&namespace, &scope, old).await.progress;
     assert_eq!((progress, server.methods()), (Progress::Conflict, vec!["GET".to_owned()]));
 }
 
