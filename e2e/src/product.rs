@@ -277,12 +277,14 @@ pub(crate) fn start(
     ports: [u16; 3],
     token: &str,
 ) -> anyhow::Result<Replica> {
+    // As in the chart.
+    let env = [("POD_NAME", &*pod_name), ("MIMALLOC_PURGE_DELAY", "10"), ("RUST_BACKTRACE", "1")];
     let spec = ProcessSpec {
         log,
         name: pod_name.clone(),
         program: binary(component)?,
         args: args.into_iter().map(Into::into).collect(),
-        env: vec![("POD_NAME".into(), pod_name.into()), ("RUST_BACKTRACE".into(), "1".into())],
+        env: env.map(|(name, value)| (name.into(), value.into())).into(),
         // The cluster's, whose removal waits for every process in it.
         directory: cluster.dir().to_owned(),
         grace: GRACE,

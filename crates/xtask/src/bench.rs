@@ -60,6 +60,8 @@ pub(crate) struct Scale {
     depth: usize,
     /// The numbers of connections that the plain client tries.
     parallel: Vec<usize>,
+    /// How often sources are spread, touched and dropped.
+    rounds: usize,
     /// Whether the limit is measured after the product once more.
     limit_again: bool,
     /// At a restart.
@@ -77,6 +79,7 @@ impl Scale {
             sources: 10,
             depth: 100,
             parallel: vec![16, 32, 64],
+            rounds: 3,
             limit_again: true,
             big_namespaces: 2000,
             secrets: 20_000,
@@ -89,6 +92,7 @@ impl Scale {
         Self {
             namespaces: 200,
             parallel: vec![32],
+            rounds: 1,
             limit_again: false,
             big_namespaces: 500,
             secrets: 5000,

@@ -202,6 +202,26 @@ async fn the_status_of_a_copy_is_its_own() -> Result<()> {
     equal(&scene, "gadgets", &source).await?;
     let now = scene.get("gadgets", "status-child", "it").await?.context("the copy is gone")?;
     ensure!(now["status"] == copy["status"], "{now}");
+    let owners = now["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
+    ensure!(owners >= 2, "whose status it is has been forgotten: {now}");
+    scene.world.unharmed()
+}
+
+#[tokio::test]
+async fn who_owns_the_fields_of_a_copy_that_is_ours_alone_is_not_kept() -> Result<()> {
+    let scene = scene().await?;
+    scene.plant(&below("owners")).await?;
+    let place = ("configmaps", "owners-root", "it");
+    let source = scene.create("alice", place, json!({ "data": { "a": "1" } })).await?.allowed("creating")?.body;
+    equal(&scene, "configmaps", &source).await?;
+    let path = object_path("configmaps", "owners-root", "it");
+    let change = json!({ "data": { "a": "2" } });
+    let source = scene.users.send("alice", Method::PATCH, &path, &change).await?.allowed("changing")?.body;
+    equal(&scene, "configmaps", &source).await?;
+    for namespace in ["owners-child", "owners-grandchild"] {
+        let copy = scene.get("configmaps", namespace, "it").await?.context("the copy is gone")?;
+        ensure!(copy["metadata"]["managedFields"].is_null(), "{copy}");
+    }
     scene.world.unharmed()
 }
 

@@ -2,6 +2,9 @@
 //!
 //! A copy is always written whole, and changed or deleted only in the state that the plan saw. What cannot be changed in
 //! place is created anew, if the API server says beforehand that it would take it: nothing is deleted on a hope.
+//!
+//! Who owns which field of a copy is not kept where all of it is ours: such a copy that changes loses its `managedFields`, which
+//! are half of many an object, and the API server need not work them out.
 
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
@@ -18,6 +21,17 @@ use super::{delete_params, post_params};
 /// shorter than any kind's names have to be.
 const REHEARSAL: &str = "hns-rehearsal-";
 const ADDED: usize = 5;
+
+/// Groups and kinds of which nobody else may write anything in a copy, because they have no status. Whoever applies the status of
+/// another kind server-side would get conflicts if we forgot that it is theirs.
+const OURS_ALONE: [(&str, &str); 6] = [
+    ("", "ConfigMap"),
+    ("", "LimitRange"),
+    ("", "Secret"),
+    ("networking.k8s.io", "NetworkPolicy"),
+    ("rbac.authorization.k8s.io", "Role"),
+    ("rbac.authorization.k8s.io", "RoleBinding"),
+];
 
 /// Writes one copy.
 pub(super) struct CopyWriter<'a> {
@@ -156,7 +170,11 @@ impl CopyWriter<'_> {
         content: &Content,
     ) -> Result<ApiObject, kube::Error> {
         let name = &self.key.name;
-        let manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
+        let mut manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
+        if OURS_ALONE.contains(&(&*self.kind.group, &*self.kind.kind)) {
+            // Kubernetes' way to clear the list; an empty one would leave it as it is.
+            manifest["metadata"]["managedFields"] = json!([{}]);
+        }
         self.send(|request, body| request.replace(name, &post_params(false), body), &manifest).await
     }
 

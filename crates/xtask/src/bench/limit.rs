@@ -1,5 +1,7 @@
 //! The limit: what the plain client reaches at best, and how it compares. Knows no measure.
 
+use std::collections::BTreeMap;
+
 use http::Method;
 use serde_json::json;
 
@@ -33,7 +35,8 @@ pub(crate) async fn rates(
     Ok(rates)
 }
 
-/// What the plain client reached at best, as a mean over all rounds.
+/// What the plain client reached with the best number of connections.
+#[derive(Debug, PartialEq)]
 pub(crate) struct Limit {
     pub(crate) per_second: f64,
     /// Processor microseconds for each request, whoever used them.
@@ -41,16 +44,22 @@ pub(crate) struct Limit {
 }
 
 impl Limit {
-    /// `rounds` holds what was reached with each number of connections, before and after.
+    /// `rounds` holds what was reached with each number of connections, the same ones each time. What counts is the mean over all
+    /// rounds: the best of a single round is mostly the luckiest.
     pub(crate) fn of(rounds: &[Vec<Rate>]) -> Self {
-        let best = rounds.iter().filter_map(|rates| {
-            rates.iter().max_by(|one, other| one.per_second.total_cmp(&other.per_second))
+        let mut by_number: BTreeMap<usize, Vec<&Rate>> = BTreeMap::new();
+        for rate in rounds.iter().flatten() {
+            by_number.entry(rate.parallel).or_default().push(rate);
+        }
+        let means = by_number.values().map(|rates| {
+            let mean = |figure: fn(&Rate) -> f64| {
+                rates.iter().map(|rate| figure(rate)).sum::<f64>() / decimal(rates.len())
+            };
+            Self { per_second: mean(|rate| rate.per_second), cost: mean(|rate| total(&rate.cpu_us)) }
         });
-        let best: Vec<&Rate> = best.collect();
-        let mean = |figure: &dyn Fn(&Rate) -> f64| {
-            best.iter().map(|rate| figure(rate)).sum::<f64>() / decimal(best.len().max(1))
-        };
-        Self { per_second: mean(&|rate| rate.per_second), cost: mean(&|rate| total(&rate.cpu_us)) }
+        means
+            .max_by(|one, other| one.per_second.total_cmp(&other.per_second))
+            .unwrap_or(Self { per_second: 0.0, cost: 0.0 })
     }
 }
 
@@ -64,4 +73,23 @@ pub(crate) fn label_patches(plain: &[String], count: usize, round: &str) -> Vec<
         Call::new(Method::PATCH, path, body.to_string())
     };
     (0..count).map(patch).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_number_of_connections_is_the_best_on_average() {
+        let rate = |parallel, per_second: f64, used| {
+            let cpu_us = [("API server", used), (crate::bench::usage::OTHERS, 1000.0)].into();
+            Rate { parallel, per_second, cpu_us }
+        };
+        let lucky_once = [
+            vec![rate(16, 90.0, 5.0), rate(32, 100.0, 4.0)],
+            vec![rate(16, 130.0, 7.0), rate(32, 110.0, 6.0)],
+            vec![rate(16, 80.0, 6.0), rate(32, 120.0, 5.0)],
+        ];
+        assert_eq!(Limit::of(&lucky_once), Limit { per_second: 110.0, cost: 5.0 });
+    }
 }

@@ -67,6 +67,16 @@ impl Seen {
     pub(crate) fn after(&self, record: &Record) -> f64 {
         Timestamp::try_from(self.began).map_or(0.0, |began| record.seconds_after(began))
     }
+
+    /// Both together, as if nothing had been in between.
+    pub(crate) fn and(mut self, later: Self) -> Self {
+        for (name, used) in later.cpu {
+            *self.cpu.entry(name).or_default() += used;
+        }
+        self.records.extend(later.records);
+        let [webhook, controller] = [self.webhook.and(later.webhook), self.controller.and(later.controller)];
+        Self { wall: self.wall + later.wall, webhook, controller, ..self }
+    }
 }
 
 impl Window {

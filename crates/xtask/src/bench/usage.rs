@@ -32,6 +32,11 @@ impl Memory {
         mebibytes(self.rss_kib)
     }
 
+    /// Now, and at most then and now.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self { peak_kib: self.peak_kib.max(later.peak_kib), ..later }
+    }
+
     /// Resident at most, in MiB.
     pub(crate) fn peak(self) -> f64 {
         mebibytes(self.peak_kib)

@@ -57,6 +57,15 @@ fn facts(answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test]
+async fn what_is_changed_gives_up_the_list_of_who_owns_its_fields() {
+    let world = to_be_replaced();
+    let server = Server::answering([copy("2", "12", "new")]);
+    assert_eq!(apply(&world, &server).await.outcome, Outcome::Done);
+    let (method, _, body) = &server.asked()[0];
+    assert_eq!((&**method, &body["metadata"]["managedFields"]), ("PUT", &json!([{}])));
+}
+
+#[tokio::test]
 async fn what_cannot_be_changed_is_rehearsed_deleted_and_created_anew() {
     let world = to_be_replaced();
     let server = Server::answering([immutable(), copy("x", "", "new"), deleted(), copy("3", "13", "new")]);

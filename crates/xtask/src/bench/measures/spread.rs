@@ -44,21 +44,22 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     let plain: Vec<String> = (0..scale.namespaces).map(|number| format!("plain-{number:04}")).collect();
     plant(stage, &below, &plain).await?;
 
-    let mut limits = vec![limit(stage, scale, &plain).await?];
-    let mut seen = Vec::new();
-    for act in ACTS {
-        seen.push(product(stage, scale, act).await?);
+    let mut limits = Vec::new();
+    let mut seen = [const { Vec::new() }; 3];
+    for _ in 0..scale.rounds {
+        limits.push(limit(stage, scale, &plain).await?);
+        for (act, seen) in ACTS.into_iter().zip(&mut seen) {
+            seen.push(product(stage, scale, act).await?);
+        }
     }
     if scale.limit_again {
         limits.push(limit(stage, scale, &plain).await?);
     }
-    let outcomes = ACTS.into_iter().zip(seen).enumerate();
-    Ok(outcomes
-        .map(|(number, (act, seen))| {
-            let limits = limits.iter().map(|limit| limit[number].clone()).collect();
-            outcome(scale, act, seen, limits)
-        })
-        .collect())
+    let outcomes = ACTS.into_iter().zip(seen).enumerate().filter_map(|(number, (act, seen))| {
+        let limits = limits.iter().map(|limit| limit[number].clone()).collect();
+        Some(outcome(scale, act, seen.into_iter().reduce(Seen::and)?, limits))
+    });
+    Ok(outcomes.collect())
 }
 
 /// Makes the tree and the namespaces outside it.
@@ -116,11 +117,11 @@ async fn rest_of(stage: &mut Stage<'_>, mut window: Window) -> anyhow::Result<Ve
 }
 
 fn outcome(scale: &Scale, act: Act, seen: Seen, limits: Vec<Vec<Rate>>) -> Outcome {
-    let count = scale.copies();
+    let count = scale.copies() * scale.rounds;
     let per_second = decimal(count) / seen.wall;
     let limit = Limit::of(&limits);
     let cost = total(&each(&seen.cpu, count));
-    let what = format!("{} sources, {} namespaces", scale.sources, scale.namespaces);
+    let what = format!("{} times {} sources, {} namespaces", scale.rounds, scale.sources, scale.namespaces);
     let mut outcome = Outcome::new(act.name, what, seen, count);
     outcome.figures = vec![
         Figure::new("rate : limit", per_second / limit.per_second, "").held_to(Target::AtLeast(act.target)),
