@@ -27,7 +27,7 @@ use crate::events::{Announcer, Failure, Gravity};
 use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
 
 /// How many writes may be in flight at a time. The API server governs itself beyond that.
-const WRITES_IN_FLIGHT: usize = 32;
+const WRITES_IN_FLIGHT: usize = 64;
 
 /// The longest time that the API server's wish to be left alone is followed.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);

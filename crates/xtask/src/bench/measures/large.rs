@@ -26,10 +26,11 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     restart::fill(stage, scale).await?;
     stage.rest().await?;
 
-    let mut window = stage.open()?;
     let limit = CpuLimit::new(THOUSANDTHS)?;
     let clock = Instant::now();
     stage.restart_webhook(&limit)?;
+    // What the process before it has used does not count.
+    let mut window = stage.open()?;
     while !stage.is_ready().await {
         ensure!(clock.elapsed() < Duration::from_secs(600), "not ready in ten minutes");
         tokio::time::sleep(ASK).await;
