@@ -212,7 +212,8 @@ async fn who_owns_the_fields_of_a_copy_that_is_ours_alone_is_not_kept() -> Resul
     let scene = scene().await?;
     scene.plant(&below("owners")).await?;
     let place = ("configmaps", "owners-root", "it");
-    let source = scene.create("alice", place, json!({ "data": { "a": "1" } })).await?.allowed("creating")?.body;
+    let source =
+        scene.create("alice", place, json!({ "data": { "a": "1" } })).await?.allowed("creating")?.body;
     equal(&scene, "configmaps", &source).await?;
     let path = object_path("configmaps", "owners-root", "it");
     let change = json!({ "data": { "a": "2" } });
