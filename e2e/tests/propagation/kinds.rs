@@ -108,19 +108,16 @@ async fn round(scene: &Scene<'_>, row: &Row, name: &str) -> Result<()> {
     expand(&mut fields);
     let place = (row.kind.as_str(), "k-root", name);
     let path = object_path(&row.kind, "k-root", name);
-    let source = scene.create("alice", place, fields).await?.allowed("creating")?.body;
-    equal(scene, &row.kind, &source).await?;
-    let source = match (&row.change, &row.anew) {
-        (Some(change), None) => {
-            scene.users.send("alice", Method::PATCH, &path, change).await?.allowed("changing")?.body
-        }
-        (None, Some(anew)) => {
+    create(scene, place, fields).await?;
+    match (&row.change, &row.anew) {
+        (Some(fields), None) => change(scene, place, fields).await,
+        (None, Some(fields)) => {
             scene.users.send("alice", Method::DELETE, &path, &Value::Null).await?.allowed("deleting")?;
-            scene.create("alice", place, anew.clone()).await?.allowed("creating")?.body
+            create(scene, place, fields.clone()).await
         }
         _ => anyhow::bail!("a row says one of change and anew"),
-    };
-    equal(scene, &row.kind, &source).await.context("afterwards")?;
+    }
+    .context("afterwards")?;
     scene.users.send("alice", Method::DELETE, &path, &Value::Null).await?.allowed("deleting")?;
     for namespace in ["k-child", "k-grandchild"] {
         eventually(&format!("{name} leaves {namespace}"), PATIENCE, async || {
@@ -132,6 +129,19 @@ async fn round(scene: &Scene<'_>, row: &Row, name: &str) -> Result<()> {
         .await?;
     }
     Ok(())
+}
+
+/// Creates a source, `(plural, namespace, name)`, and waits until its copies are equal to it.
+async fn create(scene: &Scene<'_>, place: (&str, &str, &str), fields: Value) -> Result<()> {
+    let source = scene.create("alice", place, fields).await?.allowed("creating")?.body;
+    equal(scene, place.0, &source).await
+}
+
+/// Changes one, and waits likewise.
+async fn change(scene: &Scene<'_>, place: (&str, &str, &str), fields: &Value) -> Result<()> {
+    let path = object_path(place.0, place.1, place.2);
+    let source = scene.users.send("alice", Method::PATCH, &path, fields).await?.allowed("changing")?.body;
+    equal(scene, place.0, &source).await
 }
 
 /// Waits until both copies are what the source is.
@@ -164,15 +174,14 @@ async fn a_kind_that_is_defined_afterwards_is_propagated() -> Result<()> {
     apply_definitions(scene.cluster(), std::slice::from_ref(&late)).await?;
     scene.in_force(&[entry]).await?;
     let source = |value: u32| json!({ "data": { "a": value } });
-    let created = scene.create("alice", ("latecomers", "late-root", "it"), source(1)).await?;
-    equal(&scene, "latecomers", &created.allowed("creating")?.body).await?;
+    let place = ("latecomers", "late-root", "it");
+    create(&scene, place, source(1)).await?;
 
     // It goes with all its objects, and comes back.
     let name = format!("latecomers.{GROUP}");
     scene.cluster().kubectl().args(["delete", "crd", &name, "--wait=true"]).ok().await?;
     apply_definitions(scene.cluster(), &[late]).await?;
-    let created = scene.create("alice", ("latecomers", "late-root", "it"), source(2)).await?;
-    equal(&scene, "latecomers", &created.allowed("creating anew")?.body).await?;
+    create(&scene, place, source(2)).await.context("anew")?;
     scene.world.unharmed()
 }
 
@@ -181,8 +190,7 @@ async fn the_status_of_a_copy_is_its_own() -> Result<()> {
     let scene = scene().await?;
     scene.plant(&below("status")).await?;
     let place = ("gadgets", "status-root", "it");
-    let source = scene.create("alice", place, json!({ "spec": { "a": 1 } })).await?.allowed("creating")?.body;
-    equal(&scene, "gadgets", &source).await?;
+    create(&scene, place, json!({ "spec": { "a": 1 } })).await?;
     let set = async |namespace: &str, status: Value| {
         let path = format!("{}/status", object_path("gadgets", namespace, "it"));
         let status = json!({ "status": status });
@@ -196,10 +204,7 @@ async fn the_status_of_a_copy_is_its_own() -> Result<()> {
         if now.as_ref() == Some(&copy) { Ok(()) } else { Err(format!("{now:?}")) }
     })
     .await?;
-    let path = object_path("gadgets", "status-root", "it");
-    let change = json!({ "spec": { "a": 2 } });
-    let source = scene.users.send("alice", Method::PATCH, &path, &change).await?.allowed("changing")?.body;
-    equal(&scene, "gadgets", &source).await?;
+    change(&scene, place, &json!({ "spec": { "a": 2 } })).await?;
     let now = scene.get("gadgets", "status-child", "it").await?.context("the copy is gone")?;
     ensure!(now["status"] == copy["status"], "{now}");
     let owners = now["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
@@ -212,13 +217,8 @@ async fn who_owns_the_fields_of_a_copy_that_is_ours_alone_is_not_kept() -> Resul
     let scene = scene().await?;
     scene.plant(&below("owners")).await?;
     let place = ("configmaps", "owners-root", "it");
-    let source =
-        scene.create("alice", place, json!({ "data": { "a": "1" } })).await?.allowed("creating")?.body;
-    equal(&scene, "configmaps", &source).await?;
-    let path = object_path("configmaps", "owners-root", "it");
-    let change = json!({ "data": { "a": "2" } });
-    let source = scene.users.send("alice", Method::PATCH, &path, &change).await?.allowed("changing")?.body;
-    equal(&scene, "configmaps", &source).await?;
+    create(&scene, place, json!({ "data": { "a": "1" } })).await?;
+    change(&scene, place, &json!({ "data": { "a": "2" } })).await?;
     for namespace in ["owners-child", "owners-grandchild"] {
         let copy = scene.get("configmaps", namespace, "it").await?.context("the copy is gone")?;
         ensure!(copy["metadata"]["managedFields"].is_null(), "{copy}");
