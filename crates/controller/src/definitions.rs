@@ -11,7 +11,6 @@ use hns_runtime::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, CustomResourceExt};
-use tokio::time::Instant;
 
 /// Between attempts while the API server does not answer.
 const RETRY: Duration = Duration::from_millis(500);
@@ -43,8 +42,8 @@ pub(crate) async fn certain(forest: &ForestHandle) {
 }
 
 async fn wait(forest: &ForestHandle, holds: impl Fn(&forest::Forest) -> bool) {
-    const LONG: Duration = Duration::from_secs(3600);
-    while !forest.until_that(&holds, Instant::now() + LONG).await {}
+    let mut forest = forest.clone();
+    while !forest.read(&holds) && forest.progressed().await {}
 }
 
 /// What has become of both definitions, by live reads.

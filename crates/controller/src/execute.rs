@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use forest::plan::{Action, Plan, Step};
 use forest::{Fact, Forest, KindId, Name, ObjectKey, Scope, Version};
-use futures::future::join_all;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use hns_runtime::configuration::Configuration;
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use kube::Client;
@@ -27,7 +28,7 @@ use crate::events::{Announcer, Failure, Gravity};
 use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
 
 /// How many writes may be in flight at a time. The API server governs itself beyond that.
-const WRITES_IN_FLIGHT: usize = 64;
+pub(crate) const WRITES_IN_FLIGHT: usize = 64;
 
 /// The longest time that the API server's wish to be left alone is followed.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -189,7 +190,10 @@ impl Executor {
                 continue;
             }
             let actions = actions.into_iter().map(|action| after_mark(action, marked.as_ref()));
-            let written = join_all(actions.map(|action| self.write_to(namespace, action))).await;
+            // Of many that wait for their answers only the one whose answer has come is looked at.
+            let writes: FuturesUnordered<_> =
+                actions.map(|action| self.write_to(namespace, action)).collect();
+            let written: Vec<Written> = writes.collect().await;
             let progress = written.iter().map(|it| it.progress).max().unwrap_or(Progress::Complete);
             guarded &= !guards || progress == Progress::Complete;
             marked = written.into_iter().find_map(|it| it.namespace).or(marked);

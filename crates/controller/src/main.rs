@@ -8,7 +8,12 @@ use hns_runtime::start::{self, Program};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// It waits for the API server most of the time. A second thread made its work dearer by waking and being woken, and nothing
+/// faster: one copies several thousand objects a second.
+const THREADS: Option<usize> = Some(1);
+
 fn main() -> ExitCode {
-    let program = Program { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") };
+    let program =
+        Program { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), threads: THREADS };
     start::main(program, hns_controller::run::run)
 }

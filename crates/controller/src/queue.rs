@@ -80,7 +80,7 @@ impl Queue {
             state.mark(namespace, scope);
         }
         drop(state);
-        self.shared.marked.notify_waiters();
+        self.shared.marked.notify_one();
     }
 
     /// Opens the gate: everything is to be planned.
@@ -89,7 +89,7 @@ impl Queue {
         state.open = true;
         state.everything = true;
         drop(state);
-        self.shared.marked.notify_waiters();
+        self.shared.marked.notify_one();
     }
 
     /// The next namespace; nobody else gets it before [`Queue::done`].
@@ -114,9 +114,11 @@ impl Queue {
             state.mark(name, Scope::whole());
         }
         let work = state.take();
+        let is_more = !state.order.is_empty();
         drop(state);
-        if everything {
-            self.shared.marked.notify_waiters();
+        // Who takes something wakes the next one, so that a mark need not wake everybody.
+        if is_more {
+            self.shared.marked.notify_one();
         }
         work
     }
@@ -194,7 +196,7 @@ impl Queue {
         if state.waiting.contains_key(namespace) {
             state.order.push_back(namespace.clone());
             drop(state);
-            self.shared.marked.notify_waiters();
+            self.shared.marked.notify_one();
         }
     }
 
@@ -402,6 +404,30 @@ mod tests {
         assert!(!covers(&Scope::structure(), &whole));
         assert!(!covers(&scope(false, ObjectScope::All), &whole));
         assert!(!covers(&scope(true, ObjectScope::Some([].into())), &whole));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_takers_are_woken_as_there_is_work() {
+        const MOMENT: Duration = Duration::from_millis(1);
+        let queue = Queue::default();
+        queue.open();
+        assert_eq!(next(&queue).await, None);
+        let take = |_| {
+            let queue = queue.clone();
+            tokio::spawn(async move { queue.next(&forest()).await })
+        };
+        let takers: Vec<_> = (0..5).map(take).collect();
+        let busy = || takers.iter().filter(|taker| taker.is_finished()).count();
+        sleep(MOMENT).await;
+        queue.mark(change(&["a", "b", "c"]));
+        sleep(MOMENT).await;
+        assert_eq!((busy(), queue.depth()), (3, 0), "three marked at once");
+        queue.mark(change(&["a"]));
+        sleep(MOMENT).await;
+        assert_eq!((busy(), queue.depth()), (3, 1), "it is being worked on");
+        queue.done(&"a".into(), &Scope::whole());
+        sleep(MOMENT).await;
+        assert_eq!((busy(), queue.depth()), (4, 0), "it has come back");
     }
 
     #[tokio::test(start_paused = true)]

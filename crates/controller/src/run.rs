@@ -22,14 +22,14 @@ use crate::args::Args;
 use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
-use crate::execute::{Executed, Executor, is_listed};
+use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::farewell;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
 use crate::queue::Queue;
 
-/// How many namespaces are worked on at a time.
-const WORKERS: usize = 32;
+/// How many namespaces are worked on at a time: as many as writes may be in flight, for often there is one write in each.
+const WORKERS: usize = WRITES_IN_FLIGHT;
 
 /// How long the end may take. Below the pod's termination grace period.
 const LAST_WRITES: Duration = Duration::from_secs(5);

@@ -380,11 +380,18 @@ impl Forest {
     fn wonder(&mut self, namespace: &str) {
         let node = self.tree.id(namespace).map(|id| self.tree.node(id));
         let stays = node.and_then(|node| node.namespace.as_ref()).is_some_and(|seen| !seen.terminating);
-        self.doubt |= stays;
+        if stays {
+            self.set_doubt(true);
+        }
+    }
+
+    fn set_doubt(&mut self, doubt: bool) {
+        self.progress += u64::from(self.doubt != doubt);
+        self.doubt = doubt;
     }
 
     fn definitions(&mut self, definition: Definition, change: &mut Change) {
-        self.doubt = false;
+        self.set_doubt(false);
         let going = definition == Definition::Going;
         change.everything |= self.going != going;
         self.going = going;

@@ -126,7 +126,7 @@ mod tests {
     #[tokio::test]
     async fn metrics_tell_the_version_and_the_process() {
         let registry = Registry::new();
-        let program = Program { name: "hns-test", version: "1.2.3" };
+        let program = Program { name: "hns-test", version: "1.2.3", threads: None };
         register(&registry, program).unwrap();
         let (status, text) = ask(&metrics_router(registry), "/metrics").await;
         assert_eq!(status, StatusCode::OK);

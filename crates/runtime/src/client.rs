@@ -151,7 +151,7 @@ mod tests {
         common: CommonArgs,
     }
 
-    const PROGRAM: Program = Program { name: "hns-test", version: "1.2.3" };
+    const PROGRAM: Program = Program { name: "hns-test", version: "1.2.3", threads: None };
 
     async fn client(server: &TcpListener, flags: &[&str]) -> Client {
         let address = server.local_addr().unwrap();

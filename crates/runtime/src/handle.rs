@@ -49,8 +49,9 @@ impl ForestHandle {
         self.changed.changed().await.is_ok()
     }
 
-    /// Waits until a stream is further, or less far, than it was, or other kinds are configured. Ends with `false` when
-    /// nobody can change the forest any more.
+    /// Waits until a stream is further, or less far, than it was, other kinds are configured, or a doubt has come up or is
+    /// over: a few times in the life of a process, whatever changes in the cluster. Ends with `false` when nobody can change
+    /// the forest any more.
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()
     }

@@ -23,6 +23,8 @@ pub struct Program {
     pub name: &'static str,
     /// The version, as in `--version`.
     pub version: &'static str,
+    /// How many threads do its work; as many as there are processors, if that is not said.
+    pub threads: Option<usize>,
 }
 
 /// What every part of a running program shares.
@@ -97,7 +99,11 @@ where
     telemetry::log_start(program, &settings);
     ignored.log();
     install_tls_provider();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = program.threads {
+        runtime.worker_threads(threads);
+    }
+    let runtime = runtime.enable_all().build()?;
     let result = runtime.block_on(async {
         let process = Process {
             program,

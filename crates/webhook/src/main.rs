@@ -9,6 +9,6 @@ use hns_runtime::start::{self, Program};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let program = Program { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION") };
+    let program = Program { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), threads: None };
     start::main(program, hns_webhook::run::run)
 }

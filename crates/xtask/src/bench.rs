@@ -60,10 +60,8 @@ pub(crate) struct Scale {
     depth: usize,
     /// The numbers of connections that the plain client tries.
     parallel: Vec<usize>,
-    /// How often sources are spread, touched and dropped.
+    /// How often the same is done, by the product and by the plain client.
     rounds: usize,
-    /// Whether the limit is measured after the product once more.
-    limit_again: bool,
     /// At a restart.
     big_namespaces: usize,
     secrets: usize,
@@ -79,8 +77,7 @@ impl Scale {
             sources: 10,
             depth: 100,
             parallel: vec![16, 32, 64],
-            rounds: 3,
-            limit_again: true,
+            rounds: 6,
             big_namespaces: 2000,
             secrets: 20_000,
             reviews: 40_000,
@@ -93,7 +90,6 @@ impl Scale {
             namespaces: 200,
             parallel: vec![32],
             rounds: 1,
-            limit_again: false,
             big_namespaces: 500,
             secrets: 5000,
             reviews: 20_000,

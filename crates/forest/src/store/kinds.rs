@@ -58,7 +58,8 @@ impl Forest {
             .find(|(_, state)| !state.is_synced())
     }
 
-    /// A number that is another whenever a stream has come further or fallen back, or other kinds are configured.
+    /// A number that is another whenever a stream has come further or fallen back, other kinds are configured, or a doubt
+    /// ([`Forest::is_in_doubt`]) has come up or is over.
     pub fn progress(&self) -> u64 {
         self.progress
     }
@@ -133,7 +134,9 @@ impl Forest {
 
     pub(super) fn synced(&mut self, stream: Stream, change: &mut Change) {
         // A list that comes while the definitions go is no list of what anybody wants.
-        self.doubt |= self.going && Stream::STRUCTURE.contains(&stream);
+        if self.going && Stream::STRUCTURE.contains(&stream) {
+            self.set_doubt(true);
+        }
         change.everything |= self.set_stream(stream, StreamState::Synced);
     }
 }

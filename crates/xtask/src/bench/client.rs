@@ -81,10 +81,20 @@ impl Client {
 
     /// Sends all requests over `parallel` connections, on a thread of its own. An error when one is refused.
     pub(crate) async fn send(&self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<Sent> {
+        self.send_once_connected(calls, parallel, || {}).await
+    }
+
+    /// The same; calls `connected` when all connections are there and the first request has yet to be sent.
+    pub(crate) async fn send_once_connected(
+        &self,
+        calls: Vec<Call>,
+        parallel: usize,
+        connected: impl FnOnce() + Send + 'static,
+    ) -> anyhow::Result<Sent> {
         let client = self.clone();
         tokio::task::spawn_blocking(move || {
             // A thread of its own, so that its processor time is that of these requests.
-            let sender = thread::spawn(move || client.send_all(calls, parallel));
+            let sender = thread::spawn(move || client.send_all(calls, parallel, connected));
             sender.join().map_err(|_| anyhow::anyhow!("the client's thread panicked"))?
         })
         .await?
@@ -98,7 +108,7 @@ impl Client {
         Ok(body)
     }
 
-    fn send_all(&self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<Sent> {
+    fn send_all(&self, calls: Vec<Call>, parallel: usize, connected: impl FnOnce()) -> anyhow::Result<Sent> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let local = LocalSet::new();
         local.block_on(&runtime, async {
@@ -109,6 +119,7 @@ impl Client {
             let calls = Arc::new(calls);
             let next = Arc::new(AtomicUsize::new(0));
             let mut workers = JoinSet::new();
+            connected();
             let (clock, cpu) = (Instant::now(), usage::of_this_thread()?);
             for connection in connections {
                 let (client, calls, next) = (self.clone(), Arc::clone(&calls), Arc::clone(&next));

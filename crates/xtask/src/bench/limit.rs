@@ -10,19 +10,24 @@ use super::report::{Rate, decimal, each, total};
 use super::stage::Stage;
 use super::{Scale, say};
 
-/// Sends what `calls` makes with each number of connections that the scale tries.
-pub(crate) async fn rates(
+/// In so many rounds every number of connections is tried, afterwards only the one that was best in them.
+const SCOUTING: usize = 2;
+
+/// One more round: sends what `calls` makes with each number of connections that is to be tried after those `rounds`. `calls` is
+/// told how many were tried before in this round.
+pub(crate) async fn round(
     stage: &mut Stage<'_>,
     scale: &Scale,
+    rounds: &[Vec<Rate>],
     what: &str,
     calls: impl Fn(usize) -> Vec<Call>,
 ) -> anyhow::Result<Vec<Rate>> {
     let mut rates = Vec::new();
-    for parallel in &scale.parallel {
-        let calls = calls(*parallel);
+    for (tried, parallel) in numbers(&scale.parallel, rounds).into_iter().enumerate() {
+        let calls = calls(tried);
         let count = calls.len();
         stage.rest().await?;
-        let (sent, cpu) = stage.raw(calls, *parallel).await?;
+        let (sent, cpu) = stage.raw(calls, parallel).await?;
         anyhow::ensure!(
             sent.repeated == 0,
             "the API server would not be hurried: {} repetitions",
@@ -30,45 +35,57 @@ pub(crate) async fn rates(
         );
         let per_second = decimal(count) / sent.wall.as_secs_f64();
         say(&format!("limit: {what} {per_second:.0}/s, {parallel} at a time"));
-        rates.push(Rate { parallel: *parallel, per_second, cpu_us: each(&cpu, count) });
+        rates.push(Rate { parallel, per_second, cpu_us: each(&cpu, count) });
     }
     Ok(rates)
+}
+
+/// The numbers of connections to try after those `rounds`.
+fn numbers(all: &[usize], rounds: &[Vec<Rate>]) -> Vec<usize> {
+    if rounds.len() < SCOUTING { all.to_vec() } else { vec![Limit::of(rounds).parallel] }
 }
 
 /// What the plain client reached with the best number of connections.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Limit {
+    /// The number of connections.
+    pub(crate) parallel: usize,
     pub(crate) per_second: f64,
     /// Processor microseconds for each request, whoever used them.
     pub(crate) cost: f64,
 }
 
 impl Limit {
-    /// `rounds` holds what was reached with each number of connections, the same ones each time. What counts is the mean over all
-    /// rounds: the best of a single round is mostly the luckiest.
+    /// `rounds` holds what was reached with each number of connections that was tried. What counts is the mean over all rounds,
+    /// of a number that was tried in each: the best of a single round is mostly the luckiest.
     pub(crate) fn of(rounds: &[Vec<Rate>]) -> Self {
         let mut by_number: BTreeMap<usize, Vec<&Rate>> = BTreeMap::new();
         for rate in rounds.iter().flatten() {
             by_number.entry(rate.parallel).or_default().push(rate);
         }
-        let means = by_number.values().map(|rates| {
+        let always = by_number.into_iter().filter(|(_, rates)| rates.len() == rounds.len());
+        let means = always.map(|(parallel, rates)| {
             let mean = |figure: fn(&Rate) -> f64| {
                 rates.iter().map(|rate| figure(rate)).sum::<f64>() / decimal(rates.len())
             };
-            Self { per_second: mean(|rate| rate.per_second), cost: mean(|rate| total(&rate.cpu_us)) }
+            // Of rates of the same number of requests, as a whole: all requests by all the time.
+            let per_second = 1.0 / mean(|rate| 1.0 / rate.per_second);
+            Self { parallel, per_second, cost: mean(|rate| total(&rate.cpu_us)) }
         });
-        means
-            .max_by(|one, other| one.per_second.total_cmp(&other.per_second))
-            .unwrap_or(Self { per_second: 0.0, cost: 0.0 })
+        means.max_by(|one, other| one.per_second.total_cmp(&other.per_second)).unwrap_or(Self {
+            parallel: 0,
+            per_second: 0.0,
+            cost: 0.0,
+        })
     }
 }
 
-/// Gives labels to namespaces that nobody manages: the write that the structure of a tree is mostly made of. `round` makes them
-/// new ones.
-pub(crate) fn label_patches(plain: &[String], count: usize, round: &str) -> Vec<Call> {
+/// Labels namespaces that nobody manages: the write that the structure of a tree is mostly made of. Another `value` in each round
+/// makes it a change, and no namespace larger.
+pub(crate) fn label_patches(plain: &[String], count: usize, value: &str) -> Vec<Call> {
     let patch = |number: usize| {
-        let key = format!("{round}-{}.bench.example/depth", number / plain.len());
-        let body = json!({ "metadata": { "labels": { key: "1" } } });
+        let key = format!("parent-{}.bench.example/depth", number / plain.len());
+        let body = json!({ "metadata": { "labels": { key: value } } });
         let path = format!("/api/v1/namespaces/{}", plain[number % plain.len()]);
         Call::new(Method::PATCH, path, body.to_string())
     };
@@ -79,17 +96,34 @@ pub(crate) fn label_patches(plain: &[String], count: usize, round: &str) -> Vec<
 mod tests {
     use super::*;
 
+    fn rate(parallel: usize, per_second: f64, used: f64) -> Rate {
+        let cpu_us = [("API server", used), (crate::bench::usage::OTHERS, 1000.0)].into();
+        Rate { parallel, per_second, cpu_us }
+    }
+
     #[test]
     fn the_best_number_of_connections_is_the_best_on_average() {
-        let rate = |parallel, per_second: f64, used| {
-            let cpu_us = [("API server", used), (crate::bench::usage::OTHERS, 1000.0)].into();
-            Rate { parallel, per_second, cpu_us }
-        };
         let lucky_once = [
-            vec![rate(16, 90.0, 5.0), rate(32, 100.0, 4.0)],
-            vec![rate(16, 130.0, 7.0), rate(32, 110.0, 6.0)],
-            vec![rate(16, 80.0, 6.0), rate(32, 120.0, 5.0)],
+            vec![rate(16, 80.0, 5.0), rate(32, 100.0, 4.0)],
+            vec![rate(16, 140.0, 7.0), rate(32, 100.0, 6.0)],
+            vec![rate(16, 80.0, 6.0), rate(32, 100.0, 5.0)],
         ];
-        assert_eq!(Limit::of(&lucky_once), Limit { per_second: 110.0, cost: 5.0 });
+        assert_eq!(Limit::of(&lucky_once), Limit { parallel: 32, per_second: 100.0, cost: 5.0 });
+        // Half of the requests took three times as long as the other half.
+        let uneven = [vec![rate(16, 50.0, 5.0)], vec![rate(16, 150.0, 5.0)]];
+        assert_eq!(Limit::of(&uneven), Limit { parallel: 16, per_second: 75.0, cost: 5.0 });
+    }
+
+    #[test]
+    fn after_some_rounds_only_the_best_number_is_tried_and_counts() {
+        let all = [16, 32, 64];
+        let mut rounds = vec![];
+        for sixteen in [200.0, 80.0] {
+            assert_eq!(numbers(&all, &rounds), all);
+            rounds.push(vec![rate(16, sixteen, 5.0), rate(32, 130.0, 5.0), rate(64, 120.0, 5.0)]);
+        }
+        assert_eq!(numbers(&all, &rounds), [32]);
+        rounds.push(vec![rate(32, 100.0, 5.0)]);
+        assert_eq!((numbers(&all, &rounds), Limit::of(&rounds).parallel), (vec![32], 32));
     }
 }

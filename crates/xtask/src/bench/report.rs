@@ -56,7 +56,7 @@ pub(crate) struct Outcome {
     /// The writes that would do, and those that the product made, its lease aside.
     pub(crate) needed: usize,
     pub(crate) made: usize,
-    /// What the plain client reached, before and after.
+    /// What the plain client reached, round by round.
     pub(crate) limits: Vec<Vec<Rate>>,
 }
 

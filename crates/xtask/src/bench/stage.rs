@@ -2,6 +2,7 @@
 //!
 //! Namespaces whose names begin with `tree-` are the product's; it manages no others, so the plain client writes to those.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
@@ -214,11 +215,13 @@ impl<'c> Stage<'c> {
         usage::cpu(&self.processes())
     }
 
-    /// Sends requests as the plain client and says what that took.
+    /// Sends requests as the plain client and says what that took, connections being there already.
     pub(crate) async fn raw(&mut self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<(Sent, Cpu)> {
-        let before = usage::cpu(&self.processes())?;
-        let sent = self.client.send(calls, parallel).await?;
+        let (processes, (tell, told)) = (self.processes(), mpsc::channel());
+        let connected = move || drop(tell.send(usage::cpu(&processes)));
+        let sent = self.client.send_once_connected(calls, parallel, connected).await?;
         let after = usage::cpu(&self.processes())?;
+        let before = told.recv().context("nothing was connected")??;
         self.audit.read()?;
         let mut cpu = self.busy(&before, &after, sent.wall.as_secs_f64());
         cpu.insert(usage::CLIENT, sent.cpu.as_secs_f64());

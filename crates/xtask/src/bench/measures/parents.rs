@@ -15,9 +15,6 @@ use crate::bench::shape::Shape;
 use crate::bench::stage::{FILLING, Seen, Stage};
 use crate::bench::{Scale, say};
 
-const OLD: &str = "tree-old";
-const NEW: &str = "tree-new";
-const FULL: &str = "tree-full";
 const CHILDREN: usize = 10;
 
 /// What came of one change, before it is compared.
@@ -32,31 +29,89 @@ struct Change {
     depths: Option<BTreeMap<usize, f64>>,
 }
 
-pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
-    let count = scale.namespaces;
-    let wide = Shape::wide("tree-wide", count);
-    let full = Shape::tree(FULL, count, CHILDREN);
-    let skewers = Shape::skewers("tree-skewer", count, scale.depth);
-    let plain: Vec<String> = (0..count).map(|number| format!("plain-{number:04}")).collect();
-    plant(stage, &[&wide, &full, &skewers], &plain).await?;
-
-    let patches = |round: usize| {
-        let plain = &plain;
-        move |parallel: usize| limit::label_patches(plain, 2 * count, &format!("r{round}-{parallel}"))
-    };
-    let mut limits = vec![limit::rates(stage, scale, "patch", patches(1)).await?];
-    let mut changes = vec![set(stage, "wide", &wide).await?, set(stage, "full", &full).await?];
-    changes.push(moved(stage, &full).await?);
-    changes.push(skewered(stage, &skewers).await?);
-    if scale.limit_again {
-        limits.push(limit::rates(stage, scale, "patch", patches(2)).await?);
+impl Change {
+    /// Both as one, of two rounds.
+    fn and(self, later: Self) -> Self {
+        Self {
+            seen: self.seen.and(later.seen),
+            asked: self.asked + later.asked,
+            needed: self.needed + later.needed,
+            ..self
+        }
     }
-    Ok(changes.into_iter().map(|change| outcome(change, &limits)).collect())
 }
 
-async fn plant(stage: &mut Stage<'_>, shapes: &[&Shape], plain: &[String]) -> anyhow::Result<()> {
-    let mut names: Vec<String> = shapes.iter().flat_map(|shape| shape.names()).cloned().collect();
-    names.extend(plain.iter().cloned().chain([OLD.to_owned(), NEW.to_owned()]));
+pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    let count = scale.namespaces;
+    let rounds: Vec<Round> = (0..scale.rounds).map(|number| Round::new(number, count)).collect();
+    let skewers = Shape::skewers("tree-skewer", count, scale.depth);
+    let plain: Vec<String> = (0..count).map(|number| format!("plain-{number:04}")).collect();
+    let trees = rounds.iter().flat_map(Round::names).chain(skewers.names().cloned());
+    plant(stage, trees.chain(plain.iter().cloned()).collect()).await?;
+
+    let mut limits = Vec::new();
+    let mut changes = Vec::new();
+    for (number, round) in rounds.iter().enumerate() {
+        let limit_first = number % 2 == 0;
+        if !limit_first {
+            changes.extend(round.measure(stage).await?);
+        }
+        let patches = |tried: usize| limit::label_patches(&plain, 2 * count, &format!("r{number}-{tried}"));
+        limits.push(limit::round(stage, scale, &limits, "patch", patches).await?);
+        if limit_first {
+            changes.extend(round.measure(stage).await?);
+        }
+    }
+    let mut all = together(changes);
+    all.push(skewered(stage, &skewers).await?);
+    Ok(all.into_iter().map(|change| outcome(change, &limits)).collect())
+}
+
+/// What one round is made with. Each has namespaces of its own, whose parents are set for the first time.
+struct Round {
+    wide: Shape,
+    full: Shape,
+    /// The parents between which the root of `full` is moved.
+    parents: [String; 2],
+}
+
+impl Round {
+    fn new(number: usize, count: usize) -> Self {
+        let name = |what: &str| format!("tree-{what}{number}");
+        Self {
+            wide: Shape::wide(&name("wide"), count),
+            full: Shape::tree(&name("full"), count, CHILDREN),
+            parents: ["old", "new"].map(name),
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        self.wide.names().chain(self.full.names()).chain(&self.parents).cloned()
+    }
+
+    async fn measure(&self, stage: &mut Stage<'_>) -> anyhow::Result<[Change; 3]> {
+        let wide = set(stage, "wide", &self.wide).await?;
+        let full = set(stage, "full", &self.full).await?;
+        Ok([wide, full, moved(stage, &self.full, &self.parents).await?])
+    }
+}
+
+/// Changes of the same name as one.
+fn together(changes: Vec<Change>) -> Vec<Change> {
+    let mut all: Vec<Change> = Vec::new();
+    for change in changes {
+        match all.iter().position(|it| it.name == change.name) {
+            Some(position) => {
+                let before = all.remove(position);
+                all.insert(position, before.and(change));
+            }
+            None => all.push(change),
+        }
+    }
+    all
+}
+
+async fn plant(stage: &mut Stage<'_>, names: Vec<String>) -> anyhow::Result<()> {
     say(&format!("creating {} namespaces", names.len()));
     stage.create_namespaces(&names).await
 }
@@ -91,13 +146,14 @@ async fn skewered(stage: &mut Stage<'_>, shape: &Shape) -> anyhow::Result<Change
 }
 
 /// Moves a whole tree from one parent to another.
-async fn moved(stage: &mut Stage<'_>, shape: &Shape) -> anyhow::Result<Change> {
-    change(stage, vec![set_parent(FULL, OLD)]).await?;
-    let seen = change(stage, vec![set_parent(FULL, NEW)]).await?;
+async fn moved(stage: &mut Stage<'_>, shape: &Shape, [old, new]: &[String; 2]) -> anyhow::Result<Change> {
+    let root = &shape.roots[0];
+    change(stage, vec![set_parent(root, old)]).await?;
+    let seen = change(stage, vec![set_parent(root, new)]).await?;
     say(&format!("move: {:.2} s", seen.wall));
-    let mut edges = vec![(FULL.to_owned(), NEW.to_owned())];
+    let mut edges = vec![(root.clone(), new.clone())];
     edges.extend(shape.edges.iter().cloned());
-    verify(stage, &Shape { edges, roots: vec![NEW.to_owned()] }).await?;
+    verify(stage, &Shape { edges, roots: vec![new.clone()] }).await?;
     let size = shape.edges.len() + 1;
     // Each one's labels, which nothing has to happen in between of, since nothing is inherited; of both parents the mark and the
     // list of children.
@@ -155,6 +211,7 @@ fn outcome(change: Change, limits: &[Vec<Rate>]) -> Outcome {
     let limit = Limit::of(limits);
     let writes = decimal(asked + needed);
     let (time, cost) = (seen.wall, total(&seen.cpu));
+    let what = if depths.is_none() { format!("{} times {what}", limits.len()) } else { what };
     let mut outcome = Outcome::new(name, what, seen, needed);
     let ratio = Figure::new("time : limit's", time * limit.per_second / writes, "");
     outcome.figures = vec![

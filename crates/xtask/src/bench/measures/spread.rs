@@ -44,22 +44,29 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     let plain: Vec<String> = (0..scale.namespaces).map(|number| format!("plain-{number:04}")).collect();
     plant(stage, &below, &plain).await?;
 
-    let mut limits = Vec::new();
-    let mut seen = [const { Vec::new() }; 3];
-    for _ in 0..scale.rounds {
-        limits.push(limit(stage, scale, &plain).await?);
-        for (act, seen) in ACTS.into_iter().zip(&mut seen) {
-            seen.push(product(stage, scale, act).await?);
+    let mut made = ACTS.map(|act| Made { act, limits: Vec::new(), seen: Vec::new() });
+    for round in 0..scale.rounds {
+        for made in &mut made {
+            let act = made.act;
+            let limit_first = round % 2 == 0;
+            if !limit_first {
+                made.seen.push(product(stage, scale, act).await?);
+            }
+            let calls = |tried| plain_calls(scale, act, tried, &plain);
+            made.limits.push(limit::round(stage, scale, &made.limits, act.verb, calls).await?);
+            if limit_first {
+                made.seen.push(product(stage, scale, act).await?);
+            }
         }
     }
-    if scale.limit_again {
-        limits.push(limit(stage, scale, &plain).await?);
-    }
-    let outcomes = ACTS.into_iter().zip(seen).enumerate().filter_map(|(number, (act, seen))| {
-        let limits = limits.iter().map(|limit| limit[number].clone()).collect();
-        Some(outcome(scale, act, seen.into_iter().reduce(Seen::and)?, limits))
-    });
-    Ok(outcomes.collect())
+    Ok(made.into_iter().filter_map(|made| outcome(scale, made)).collect())
+}
+
+/// What was measured of an act, round by round.
+struct Made {
+    act: Act,
+    limits: Vec<Vec<Rate>>,
+    seen: Vec<Seen>,
 }
 
 /// Makes the tree and the namespaces outside it.
@@ -73,19 +80,11 @@ async fn plant(stage: &mut Stage<'_>, below: &[String], plain: &[String]) -> any
     Ok(())
 }
 
-/// What the plain client reaches, for each act and number of connections.
-async fn limit(stage: &mut Stage<'_>, scale: &Scale, plain: &[String]) -> anyhow::Result<[Vec<Rate>; 3]> {
-    let mut all = [const { Vec::new() }; 3];
-    for (act, rates) in ACTS.into_iter().zip(&mut all) {
-        let calls = |parallel: usize| {
-            let prefix = format!("limit-{parallel}");
-            let all =
-                (0..scale.sources).flat_map(|number| plain.iter().map(move |namespace| (number, namespace)));
-            all.map(|(number, namespace)| call(act, namespace, &name(&prefix, number), Some(ROOT))).collect()
-        };
-        *rates = limit::rates(stage, scale, act.verb, calls).await?;
-    }
-    Ok(all)
+/// What the plain client does, with other objects for each number of connections.
+fn plain_calls(scale: &Scale, act: Act, tried: usize, plain: &[String]) -> Vec<Call> {
+    let prefix = format!("limit-{tried}");
+    let all = (0..scale.sources).flat_map(|number| plain.iter().map(move |namespace| (number, namespace)));
+    all.map(|(number, namespace)| call(act, namespace, &name(&prefix, number), Some(ROOT))).collect()
 }
 
 /// What the product does of its own accord after all sources were written once.
@@ -104,9 +103,13 @@ async fn product(stage: &mut Stage<'_>, scale: &Scale, act: Act) -> anyhow::Resu
     say(&format!("{}: {:.0}/s", act.name, decimal(scale.copies()) / seen.wall));
     seen.records = rest_of(stage, window).await?;
 
-    let copies = stage.list(&format!("{COPIES}{ROOT}")).await?;
+    // The plain client's are marked as copies, too.
+    let marked = stage.list(&format!("{COPIES}{ROOT}")).await?;
+    let is_in_tree =
+        |it: &&Value| it["metadata"]["namespace"].as_str().is_some_and(|it| it.starts_with(ROOT));
+    let copies = marked.iter().filter(is_in_tree).count();
     let expected = if act.how == How::Delete { 0 } else { scale.copies() };
-    ensure!(copies.len() == expected, "{} copies instead of {expected}", copies.len());
+    ensure!(copies == expected, "{copies} copies instead of {expected}");
     Ok(seen)
 }
 
@@ -116,7 +119,9 @@ async fn rest_of(stage: &mut Stage<'_>, mut window: Window) -> anyhow::Result<Ve
     Ok(window.records)
 }
 
-fn outcome(scale: &Scale, act: Act, seen: Seen, limits: Vec<Vec<Rate>>) -> Outcome {
+fn outcome(scale: &Scale, made: Made) -> Option<Outcome> {
+    let Made { act, limits, seen } = made;
+    let seen = seen.into_iter().reduce(Seen::and)?;
     let count = scale.copies() * scale.rounds;
     let per_second = decimal(count) / seen.wall;
     let limit = Limit::of(&limits);
@@ -132,7 +137,7 @@ fn outcome(scale: &Scale, act: Act, seen: Seen, limits: Vec<Vec<Rate>>) -> Outco
         Figure::new("limit's processor time each", limit.cost, "µs"),
     ];
     outcome.limits = limits;
-    outcome
+    Some(outcome)
 }
 
 fn name(prefix: &str, number: usize) -> String {

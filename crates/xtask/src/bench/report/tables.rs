@@ -99,15 +99,14 @@ fn limits(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome, round: usize, rate: &Rate| {
         let per_second = format!("{:.0}", rate.per_second);
         let cost = format!("{:.0}", total(&rate.cpu_us));
-        let when = if round == 0 { "before" } else { "after" };
-        vec![outcome.name.to_owned(), when.to_owned(), rate.parallel.to_string(), per_second, cost]
+        vec![outcome.name.to_owned(), (round + 1).to_string(), rate.parallel.to_string(), per_second, cost]
     };
     let rows = outcomes.iter().flat_map(|outcome| {
         let rounds = outcome.limits.iter().enumerate();
         rounds.flat_map(move |(round, rates)| rates.iter().map(move |rate| row(outcome, round, rate)))
     });
     Table {
-        head: vec!["Limit of", "Round", ">At a time", ">Per second", ">CPU µs each"],
+        head: vec!["Limit of", ">Round", ">At a time", ">Per second", ">CPU µs each"],
         rows: rows.collect(),
     }
 }
