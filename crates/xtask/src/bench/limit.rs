@@ -80,12 +80,13 @@ impl Limit {
     }
 }
 
-/// Labels namespaces that nobody manages: the write that the structure of a tree is mostly made of. Another `value` in each round
-/// makes it a change, and no namespace larger.
-pub(crate) fn label_patches(plain: &[String], count: usize, value: &str) -> Vec<Call> {
+/// Labels namespaces that nobody manages: the write that the structure of a tree is mostly made of. Each is a change, if `round` is
+/// another one each time, and none makes a namespace larger than the product makes its own.
+pub(crate) fn label_patches(plain: &[String], count: usize, round: &str) -> Vec<Call> {
     let patch = |number: usize| {
-        let key = format!("parent-{}.bench.example/depth", number / plain.len());
-        let body = json!({ "metadata": { "labels": { key: value } } });
+        let pass = number / plain.len();
+        let key = format!("parent-{}.bench.example/depth", pass % 2);
+        let body = json!({ "metadata": { "labels": { key: format!("{round}-{pass}") } } });
         let path = format!("/api/v1/namespaces/{}", plain[number % plain.len()]);
         Call::new(Method::PATCH, path, body.to_string())
     };

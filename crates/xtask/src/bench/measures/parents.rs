@@ -17,6 +17,10 @@ use crate::bench::{Scale, say};
 
 const CHILDREN: usize = 10;
 
+/// How many patches for each parent that is set the limit is measured with. More than are compared, for garbage is collected only
+/// now and then.
+const PATCHES: usize = 5;
+
 /// What came of one change, before it is compared.
 struct Change {
     name: &'static str,
@@ -56,7 +60,7 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
         if !limit_first {
             changes.extend(round.measure(stage).await?);
         }
-        let patches = |tried: usize| limit::label_patches(&plain, 2 * count, &format!("r{number}-{tried}"));
+        let patches = |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
         limits.push(limit::round(stage, scale, &limits, "patch", patches).await?);
         if limit_first {
             changes.extend(round.measure(stage).await?);
