@@ -14,6 +14,7 @@ mod metrics;
 mod pending;
 mod questions;
 mod respond;
+mod together;
 mod webhooks;
 
 pub use metrics::AdmissionMetrics;

@@ -2,6 +2,7 @@
 //!
 //! Each question is asked once, and an answer that could not be had is an answer too. Concludes nothing.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forest::Name;
@@ -23,14 +24,25 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 
 use crate::metrics::AdmissionMetrics;
+use crate::together::Together;
 
 /// How long a request waits for the forest to come to know something that has already happened.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What several requests may want to know at the same time.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    /// The parent of a namespace, or why it could not be read.
+    parents: Together<(Name, Object), Result<Option<Name>, Arc<str>>>,
+    /// Whether somebody may do something, by the whole text of that question.
+    rights: Together<String, Answer>,
+}
 
 /// Who asks what, and until when.
 pub(crate) struct Asker<'a> {
     pub(crate) client: &'a Client,
     pub(crate) forest: &'a ForestHandle,
+    pub(crate) looks: &'a Looks,
     pub(crate) user: &'a UserInfo,
     /// The user names of the webhook's and of the controller's service accounts.
     pub(crate) accounts: [&'a str; 2],
@@ -83,21 +95,25 @@ impl Asker<'_> {
         }
     }
 
+    /// Many who set parents in one tree at once are asked for the same right.
     async fn review(&self, review: SubjectAccessReview) -> Answer {
-        match Api::<SubjectAccessReview>::all(self.client.clone())
-            .create(&PostParams::default(), &review)
-            .await
-        {
-            Ok(reviewed) => match rights::allowed(reviewed.status) {
-                Ok(true) => Answer::Yes,
-                Ok(false) => Answer::No,
-                Err(why) => Answer::Failed(why),
-            },
-            Err(error) => Answer::Failed(error.to_string()),
-        }
+        let question = match serde_json::to_string(&review.spec) {
+            Ok(question) => question,
+            Err(error) => return Answer::Failed(error.to_string()),
+        };
+        let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
+        let look = move || async move {
+            match reviews.create(&PostParams::default(), &review).await.map(|it| rights::allowed(it.status)) {
+                Ok(Ok(true)) => Answer::Yes,
+                Ok(Ok(false)) => Answer::No,
+                Ok(Err(why)) => Answer::Failed(why),
+                Err(error) => Answer::Failed(error.to_string()),
+            }
+        };
+        self.looks.rights.look(question, look).await
     }
 
-    /// Reads links past every cache. Where the forest is behind it is given time; what cannot be read, or stays different,
+    /// Reads links past every cache, after it was called. Where the forest is behind it is given time; what cannot be read, or stays different,
     /// is not guessed.
     pub(crate) async fn look_at(&self, links: &[Link]) -> Result<(), Denial> {
         let looks = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
@@ -105,7 +121,7 @@ impl Asker<'_> {
             let name = &link.namespace;
             let parent = match look {
                 Ok(Ok(parent)) => parent,
-                Ok(Err(error)) => return Err(unsure(name, &error.to_string())),
+                Ok(Err(error)) => return Err(unsure(name, &error)),
                 Err(_) => return Err(unsure(name, "the API server did not answer in time")),
             };
             if parent != link.parent {
@@ -119,20 +135,13 @@ impl Asker<'_> {
         Ok(())
     }
 
-    /// The parent of a namespace as the object that says so has it now.
-    async fn parent(&self, link: &Link) -> Result<Option<Name>, kube::Error> {
-        let parent = match link.object {
-            Object::Namespace => {
-                let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
-                let annotations = api.get_opt(&link.namespace).await?.and_then(|it| it.metadata.annotations);
-                annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))
-            }
-            Object::Hierarchy => {
-                let api = Api::<HierarchyConfiguration>::namespaced(self.client.clone(), &link.namespace);
-                api.get_opt(HIERARCHY_CONFIGURATION).await?.and_then(|it| it.spec.parent)
-            }
+    /// The parent of a namespace as the object that says so has it now. Many who set parents in one tree at once look at the same.
+    async fn parent(&self, link: &Link) -> Result<Option<Name>, Arc<str>> {
+        let (client, namespace, object) = (self.client.clone(), link.namespace.clone(), link.object);
+        let look = move || async move {
+            read_parent(client, &namespace, object).await.map_err(|error| error.to_string().into())
         };
-        Ok(parent.filter(|parent| !parent.is_empty()).map(Name::from))
+        self.looks.parents.look((link.namespace.clone(), link.object), look).await
     }
 
     async fn namespace(&self, name: &str) -> Answer {
@@ -152,6 +161,21 @@ impl Asker<'_> {
         let deadline = self.deadline.min(Instant::now() + PATIENCE);
         if self.forest.until(awaited, deadline).await { Answer::Yes } else { Answer::No }
     }
+}
+
+async fn read_parent(client: Client, namespace: &Name, object: Object) -> Result<Option<Name>, kube::Error> {
+    let parent = match object {
+        Object::Namespace => {
+            let api = Api::<PartialObjectMeta<Namespace>>::all(client);
+            let annotations = api.get_opt(namespace).await?.and_then(|it| it.metadata.annotations);
+            annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))
+        }
+        Object::Hierarchy => {
+            let api = Api::<HierarchyConfiguration>::namespaced(client, namespace);
+            api.get_opt(HIERARCHY_CONFIGURATION).await?.and_then(|it| it.spec.parent)
+        }
+    };
+    Ok(parent.filter(|parent| !parent.is_empty()).map(Name::from))
 }
 
 /// Whether a namespace can have this name (a DNS-1123 label). Users write any text as a parent; in the path of a request

@@ -28,7 +28,7 @@ use crate::decode::{self, Request, Unreadable};
 use crate::judge::{Decision, Envelope, Rule, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::pending::Pending;
-use crate::questions::Asker;
+use crate::questions::{Asker, Looks};
 use crate::respond::{self, Subject};
 use crate::webhooks;
 
@@ -49,6 +49,8 @@ pub struct App {
     pub configuration: Receiver<Configuration>,
     /// What this replica has let through and not seen yet.
     pub pending: Arc<Pending>,
+    /// What is being asked.
+    pub(crate) looks: Looks,
     /// What is counted.
     pub metrics: AdmissionMetrics,
 }
@@ -282,6 +284,7 @@ impl App {
         Asker {
             client: &self.client,
             forest: &self.forest,
+            looks: &self.looks,
             user: &asked.request.user_info,
             accounts: [&self.webhook, &self.controller],
             deadline: asked.deadline,

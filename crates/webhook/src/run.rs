@@ -18,6 +18,7 @@ use tokio::sync::watch::Receiver;
 use crate::args::Args;
 use crate::metrics::AdmissionMetrics;
 use crate::pending::Pending;
+use crate::questions::Looks;
 use crate::router::{App, router};
 
 /// Runs until the process is told to end.
@@ -36,6 +37,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         webhook: args.webhook(),
         configuration,
         pending,
+        looks: Looks::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
     process.serve_admin(&args.common).await?;
