@@ -60,7 +60,8 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
         if !limit_first {
             changes.extend(round.measure(stage).await?);
         }
-        let patches = |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
+        let patches =
+            |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
         limits.push(limit::round(stage, scale, &limits, "patch", patches).await?);
         if limit_first {
             changes.extend(round.measure(stage).await?);
