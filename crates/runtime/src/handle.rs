@@ -50,8 +50,7 @@ impl ForestHandle {
     }
 
     /// Waits until a stream is further, or less far, than it was, other kinds are configured, or a doubt has come up or is
-    /// over: a few times in the life of a process, whatever changes in the cluster. Ends with `false` when nobody can change
-    /// the forest any more.
+    /// over: not with every change in the cluster. Ends with `false` when nobody can change the forest any more.
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()
     }
@@ -108,7 +107,7 @@ impl ForestWriter {
 mod tests {
     use std::time::Duration;
 
-    use forest::{NamespaceFact, Settings, Stream, Version};
+    use forest::{Definition, NamespaceFact, Settings, Stream, Version};
     use parking_lot::Mutex;
 
     use super::*;
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_streams_and_kinds_are_progress() {
+    async fn only_streams_kinds_and_doubts_are_progress() {
         let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap());
         let (writer, mut handle) = ForestWriter::new(Forest::unconfigured(settings), Box::new(|_| {}));
         for (fact, is_progress) in [
@@ -162,6 +161,8 @@ mod tests {
             (Fact::StreamLost(Stream::Namespaces, "gone".into()), false),
             (Fact::StreamLost(Stream::Namespaces, "forbidden".into()), true),
             (namespace("b"), false),
+            (Fact::Definitions(Definition::Here), true),
+            (Fact::Definitions(Definition::Here), false),
         ] {
             let what = format!("{fact:?}");
             writer.tell([fact]);

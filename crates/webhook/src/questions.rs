@@ -113,8 +113,8 @@ impl Asker<'_> {
         self.looks.rights.look(question, look).await
     }
 
-    /// Reads links past every cache, after it was called. Where the forest is behind it is given time; what cannot be read, or stays different,
-    /// is not guessed.
+    /// Reads links past every cache, after it was called. Where the forest is behind it is given time; what cannot be read, or
+    /// stays different, is not guessed.
     pub(crate) async fn look_at(&self, links: &[Link]) -> Result<(), Denial> {
         let looks = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
         for (link, look) in links.iter().zip(looks) {

@@ -13,6 +13,18 @@ use super::{Scale, say};
 /// In so many rounds every number of connections is tried, afterwards only the one that was best in them.
 const SCOUTING: usize = 2;
 
+/// Whose turn it is.
+#[derive(Clone, Copy)]
+pub(crate) enum Turn {
+    Limit,
+    Product,
+}
+
+/// The turns of a round. Who came first in the last one comes last in the next.
+pub(crate) fn turns(round: usize) -> [Turn; 2] {
+    if round.is_multiple_of(2) { [Turn::Limit, Turn::Product] } else { [Turn::Product, Turn::Limit] }
+}
+
 /// One more round: sends what `calls` makes with each number of connections that is to be tried after those `rounds`. `calls` is
 /// told how many were tried before in this round.
 pub(crate) async fn round(

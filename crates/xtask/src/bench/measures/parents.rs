@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::bench::audit::Record;
 use crate::bench::client::Call;
-use crate::bench::limit::{self, Limit};
+use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, total};
 use crate::bench::shape::Shape;
 use crate::bench::stage::{FILLING, Seen, Stage};
@@ -53,21 +53,18 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     let trees = rounds.iter().flat_map(Round::names).chain(skewers.names().cloned());
     plant(stage, trees.chain(plain.iter().cloned()).collect()).await?;
 
-    let mut limits = Vec::new();
-    let mut changes = Vec::new();
+    let (mut limits, mut changes) = (Vec::new(), Vec::new());
     for (number, round) in rounds.iter().enumerate() {
-        let limit_first = number % 2 == 0;
-        if !limit_first {
-            changes.extend(round.measure(stage).await?);
-        }
         let patches =
             |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
-        limits.push(limit::round(stage, scale, &limits, "patch", patches).await?);
-        if limit_first {
-            changes.extend(round.measure(stage).await?);
+        for turn in limit::turns(number) {
+            match turn {
+                Turn::Limit => limits.push(limit::round(stage, scale, &limits, "patch", patches).await?),
+                Turn::Product => changes.push(round.measure(stage).await?),
+            }
         }
     }
-    let mut all = together(changes);
+    let mut all: Vec<Change> = changes.into_iter().reduce(together).into_iter().flatten().collect();
     all.push(skewered(stage, &skewers).await?);
     Ok(all.into_iter().map(|change| outcome(change, &limits)).collect())
 }
@@ -101,19 +98,10 @@ impl Round {
     }
 }
 
-/// Changes of the same name as one.
-fn together(changes: Vec<Change>) -> Vec<Change> {
-    let mut all: Vec<Change> = Vec::new();
-    for change in changes {
-        match all.iter().position(|it| it.name == change.name) {
-            Some(position) => {
-                let before = all.remove(position);
-                all.insert(position, before.and(change));
-            }
-            None => all.push(change),
-        }
-    }
-    all
+/// The changes of two rounds, each with its like.
+fn together([wide, full, moved]: [Change; 3], later: [Change; 3]) -> [Change; 3] {
+    let [later_wide, later_full, later_moved] = later;
+    [wide.and(later_wide), full.and(later_full), moved.and(later_moved)]
 }
 
 async fn plant(stage: &mut Stage<'_>, names: Vec<String>) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::bench::audit::Record;
 use crate::bench::client::Call;
-use crate::bench::limit::{self, Limit};
+use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, each, total};
 use crate::bench::stage::{Seen, Stage, Window};
 use crate::bench::{Scale, say};
@@ -48,14 +48,14 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     for round in 0..scale.rounds {
         for made in &mut made {
             let act = made.act;
-            let limit_first = round % 2 == 0;
-            if !limit_first {
-                made.seen.push(product(stage, scale, act).await?);
-            }
             let calls = |tried| plain_calls(scale, act, tried, &plain);
-            made.limits.push(limit::round(stage, scale, &made.limits, act.verb, calls).await?);
-            if limit_first {
-                made.seen.push(product(stage, scale, act).await?);
+            for turn in limit::turns(round) {
+                match turn {
+                    Turn::Limit => {
+                        made.limits.push(limit::round(stage, scale, &made.limits, act.verb, calls).await?);
+                    }
+                    Turn::Product => made.seen.push(product(stage, scale, act).await?),
+                }
             }
         }
     }
