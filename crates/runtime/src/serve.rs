@@ -6,6 +6,7 @@
 mod activity;
 mod connection;
 mod gathered;
+mod streams;
 
 #[cfg(test)]
 mod tests;

@@ -14,9 +14,12 @@ use axum::{
 };
 use futures::FutureExt as _;
 use http::{HeaderValue, Request, StatusCode, header::CONNECTION};
-use hyper::{body::Incoming, service::service_fn};
+use hyper::{
+    body::{Body as _, Incoming},
+    service::service_fn,
+};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto,
 };
 use tokio::{
@@ -26,12 +29,14 @@ use tokio::{
     time::timeout,
 };
 use tokio_rustls::TlsAcceptor;
+use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 
 use super::{
     Limits, Stage,
     activity::{Activity, Phase},
     gathered::Gathered,
+    streams::{Begun, WithStreams},
 };
 use crate::telemetry::panic_message;
 
@@ -47,6 +52,9 @@ const STREAMS: u32 = 250;
 
 /// So many bytes are taken from the kernel at a time.
 const READ_AT_ONCE: usize = 32 * 1024;
+
+/// A request of more bytes, or of nobody knows how many, takes long enough to be a task of its own.
+const SHORT: u64 = 64 * 1024;
 
 /// What all connections of a server have in common.
 #[derive(Clone)]
@@ -110,22 +118,24 @@ impl Connection {
                 }
             })
         };
-        let builder = builder(protocol);
-        let mut http = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let begun = Begun::default();
+        let builder = builder(protocol, begun.clone());
+        let http = pin!(builder.serve_connection(TokioIo::new(stream), service));
+        let mut http = WithStreams::new(http, begun);
         let mut closing = false;
         loop {
             tokio::select! {
-                ended = http.as_mut() => return ended.map_err(io::Error::other),
+                ended = &mut http => return ended.map_err(io::Error::other),
                 phase = activity.expired() => {
                     if phase == Phase::Idle {
-                        http.as_mut().graceful_shutdown();
+                        http.connection().graceful_shutdown();
                         // Whether it says goodbye or not, it is over.
                         return timeout(GOODBYE, http).await?.map_err(io::Error::other);
                     }
                     return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{phase:?} for too long")));
                 }
                 () = closes(&mut self.stage), if !closing => {
-                    http.as_mut().graceful_shutdown();
+                    http.connection().graceful_shutdown();
                     closing = true;
                 }
             }
@@ -138,8 +148,8 @@ async fn closes(stage: &mut watch::Receiver<Stage>) {
     let _ = stage.wait_for(|stage| *stage == Stage::Closing).await;
 }
 
-fn builder(protocol: Protocol) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn builder(protocol: Protocol, begun: Begun) -> auto::Builder<Begun> {
+    let mut builder = auto::Builder::new(begun);
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -170,10 +180,16 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
     let _under_way = activity.begin();
+    let is_short = request.body().size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
     let answer = router.oneshot(request.map(Body::new));
-    let answer = AssertUnwindSafe(answer).catch_unwind().await;
-    answer.unwrap_or_else(|panic| {
-        tracing::error!(%peer, reason = panic_message(&*panic), "request ended by a panic");
+    let answered = if is_short {
+        AssertUnwindSafe(answer).catch_unwind().await.map_err(|panic| panic_message(&*panic).to_owned())
+    } else {
+        // Dropped with this, as all that is under way on a connection is.
+        AbortOnDropHandle::new(tokio::spawn(answer)).await.map_err(|panic| panic.to_string())
+    };
+    answered.unwrap_or_else(|reason| {
+        tracing::error!(%peer, reason, "request ended by a panic");
         Ok((StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response())
     })
 }

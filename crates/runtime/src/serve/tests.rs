@@ -1,3 +1,5 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::{
     body::{Body, Bytes},
     routing::{get, post},
@@ -44,14 +46,15 @@ const GRACE: Grace = Grace { delay: Duration::ZERO, timeout: Duration::from_secs
 trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
-/// A running server: `/` answers at once, `/slow` when told to, `/body` when it has the whole body,
-/// `/panic` never.
+/// A running server: `/` answers at once, `/slow` when told to, `/stuck` too, but keeps a processor until then, `/body` when it
+/// has the whole body, `/panic` never.
 struct Running {
     port: u16,
     pair: Option<Pair>,
     shutdown: Shutdown,
     finish: Arc<Notify>,
     begun: Arc<Semaphore>,
+    stuck: Arc<AtomicBool>,
     serving: JoinHandle<usize>,
     _directory: TempDir,
 }
@@ -83,9 +86,10 @@ impl Running {
         let begun = Arc::new(Semaphore::new(0));
         let shutdown = Shutdown::new();
         let draining = shutdown.clone();
-        let router = router(finish.clone(), begun.clone());
+        let stuck = Arc::new(AtomicBool::new(true));
+        let router = router(finish.clone(), begun.clone(), stuck.clone());
         let serving = tokio::spawn(async move { server.serve(router, draining.begun(), grace).await });
-        Self { port, pair, shutdown, finish, begun, serving, _directory: directory }
+        Self { port, pair, shutdown, finish, begun, stuck, serving, _directory: directory }
     }
 
     async fn tcp(&self) -> io::Result<TcpStream> {
@@ -112,15 +116,23 @@ impl Running {
     }
 }
 
-fn router(finish: Arc<Notify>, begun: Arc<Semaphore>) -> Router {
+fn router(finish: Arc<Notify>, begun: Arc<Semaphore>, stuck: Arc<AtomicBool>) -> Router {
+    let also_begun = begun.clone();
     let slow = async move || {
         begun.add_permits(1);
         finish.notified().await;
         "slow"
     };
+    let keeps = async move || {
+        also_begun.add_permits(1);
+        while stuck.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+    };
     Router::new()
         .route("/", get(|| async { "quick" }))
         .route("/slow", get(slow))
+        .route("/stuck", post(keeps))
         .route("/body", post(|body: Bytes| async move { body.len().to_string() }))
         .route("/panic", get(panics))
 }
@@ -380,6 +392,26 @@ async fn more_clients_than_places_wait() {
     drop(first);
     let mut third = Client::new(connecting.await.unwrap(), false).await;
     assert_eq!(third.get("/").await.unwrap(), quick());
+}
+
+/// A handler that never gives its processor back is the worst that a large request can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_large_request_does_not_hold_up_its_connection() {
+    let large = 64 * 1024 + 1;
+    let unknown = || Body::from_stream(futures::stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"x"))]));
+    for (name, body) in [("large", Body::from(vec![b'x'; large])), ("of unknown length", unknown())] {
+        let server = Running::https(Limits::WEBHOOK, GRACE).await;
+        let mut client = server.client(H2).await;
+        let Sender::Http2(sender) = &client.sender else { unreachable!() };
+        let mut sender = sender.clone();
+        let request = Request::post("https://localhost/stuck").body(body).unwrap();
+        let stuck = tokio::spawn(async move { sender.send_request(request).await });
+        server.slow_begun().await;
+        let quickly = tokio::time::timeout(Duration::from_secs(10), client.get("/")).await;
+        server.stuck.store(false, Ordering::Relaxed);
+        assert_eq!(quickly.expect("held up").unwrap(), quick(), "{name}");
+        assert_eq!(stuck.await.unwrap().unwrap().status(), StatusCode::OK, "{name}");
+    }
 }
 
 #[tokio::test]
