@@ -5,7 +5,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 
+use serde::Serialize;
 use serde_json::value::RawValue;
 use tracing::{
     Event, Level, Subscriber,
@@ -36,22 +38,22 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let mut fields = Fields(Vec::new());
+        let mut fields = Fields::default();
         for span in context.event_scope().into_iter().flat_map(Scope::from_root) {
             if let Some(formatted) = span.extensions().get::<FormattedFields<N>>()
                 && let Ok(object) = serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(formatted)
             {
                 for (name, text) in object {
-                    fields.set(name.into(), Box::<str>::from(text).into());
+                    fields.set(name.into(), &text);
                 }
             }
         }
         event.record(&mut fields);
         fields.name_message();
         // What a line is about must not be able to change who speaks, and when.
-        fields.set("level".into(), text(level(*event.metadata().level())));
-        fields.set("ts".into(), text(&now()?));
-        fields.set("logger".into(), text(event.metadata().target()));
+        fields.set("level".into(), level(*event.metadata().level()));
+        fields.set("ts".into(), &now()?);
+        fields.set("logger".into(), event.metadata().target());
         fields.write(&mut writer)
     }
 }
@@ -75,79 +77,98 @@ fn now() -> Result<String, fmt::Error> {
 /// How tracing calls the sentence of an event.
 const MESSAGE: &str = "message";
 
-/// By name, as JSON. A line is written for every refusal, so this is no tree of maps and values.
-struct Fields(Vec<(Cow<'static, str>, String)>);
+/// By name, the texts of all values one after the other. A line is written for every refusal, so this is no tree of maps.
+#[derive(Default)]
+struct Fields {
+    json: Vec<u8>,
+    places: Vec<(Cow<'static, str>, Range<usize>)>,
+}
 
 impl Fields {
-    fn find(&mut self, name: &str) -> Option<&mut (Cow<'static, str>, String)> {
-        self.0.iter_mut().find(|(known, _)| known == name)
+    fn find(&mut self, name: &str) -> Option<&mut (Cow<'static, str>, Range<usize>)> {
+        self.places.iter_mut().find(|(known, _)| known == name)
     }
 
-    fn set(&mut self, name: Cow<'static, str>, json: String) {
+    fn set(&mut self, name: Cow<'static, str>, value: &(impl Serialize + ?Sized)) {
+        let place = self.append(value);
+        self.put(name, place);
+    }
+
+    fn append(&mut self, value: &(impl Serialize + ?Sized)) -> Range<usize> {
+        let start = self.json.len();
+        // Memory takes everything; what cannot say what it is, is nothing.
+        if serde_json::to_writer(&mut self.json, value).is_err() {
+            self.json.truncate(start);
+            self.json.extend_from_slice(b"null");
+        }
+        start..self.json.len()
+    }
+
+    fn put(&mut self, name: Cow<'static, str>, place: Range<usize>) {
         match self.find(&name) {
-            Some((_, known)) => *known = json,
-            None => self.0.push((name, json)),
+            Some((_, known)) => *known = place,
+            None => self.places.push((name, place)),
         }
     }
 
-    fn insert(&mut self, field: &Field, json: String) {
+    fn insert(&mut self, field: &Field, value: &(impl Serialize + ?Sized)) {
         let name = field.name();
         let name = name.strip_prefix("r#").unwrap_or(name);
         // The sentence is recorded first; a field that happens to have its name must not take its place.
         let taken = name == MESSAGE && self.find(MESSAGE).is_some();
-        self.set(if taken { "detail" } else { name }.into(), json);
+        self.set(if taken { "detail" } else { name }.into(), value);
     }
 
     /// The sentence has another name in a line, which no field can take from it.
     fn name_message(&mut self) {
-        let at = self.0.iter().position(|(name, _)| name == MESSAGE);
-        let sentence = at.map_or_else(|| "null".to_owned(), |at| self.0.swap_remove(at).1);
-        self.set("msg".into(), sentence);
+        let at = self.places.iter().position(|(name, _)| name == MESSAGE);
+        let place = at.map(|at| self.places.swap_remove(at).1);
+        let place = place.unwrap_or_else(|| self.append(&()));
+        self.put("msg".into(), place);
     }
 
     fn write(mut self, writer: &mut Writer<'_>) -> fmt::Result {
-        self.0.sort_unstable();
+        self.places.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let mut separator = '{';
-        for (name, json) in &self.0 {
+        for (name, place) in std::mem::take(&mut self.places) {
+            let name = self.append(&name);
             writer.write_char(separator)?;
-            writer.write_str(&text(name))?;
+            writer.write_str(self.text(name)?)?;
             writer.write_char(':')?;
-            writer.write_str(json)?;
+            writer.write_str(self.text(place)?)?;
             separator = ',';
         }
         writer.write_str("}\n")
     }
-}
 
-/// As a JSON string.
-fn text(text: &str) -> String {
-    // Writing a text to memory cannot fail.
-    serde_json::to_string(text).unwrap_or_default()
+    fn text(&self, place: Range<usize>) -> Result<&str, fmt::Error> {
+        std::str::from_utf8(&self.json[place]).map_err(|_| fmt::Error)
+    }
 }
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.insert(field, text(&format!("{value:?}")));
+        self.insert(field, &format_args!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.insert(field, text(value));
+        self.insert(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.insert(field, value.to_string());
+        self.insert(field, &value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.insert(field, value.to_string());
+        self.insert(field, &value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.insert(field, value.to_string());
+        self.insert(field, &value);
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.insert(field, serde_json::to_string(&value).unwrap_or_default());
+        self.insert(field, &value);
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
@@ -159,7 +180,7 @@ impl Visit for Fields {
             said.push_str(&error.to_string());
             cause = error.source();
         }
-        self.insert(field, text(&said));
+        self.insert(field, &said);
     }
 }
 
