@@ -278,7 +278,7 @@ pub(crate) fn start(
     token: &str,
 ) -> anyhow::Result<Replica> {
     // As in the chart.
-    let env = [("POD_NAME", &*pod_name), ("MIMALLOC_PURGE_DELAY", "1"), ("RUST_BACKTRACE", "1")];
+    let env = [("POD_NAME", &*pod_name), ("MIMALLOC_PURGE_DELAY", "0"), ("RUST_BACKTRACE", "1")];
     let spec = ProcessSpec {
         log,
         name: pod_name.clone(),
