@@ -128,59 +128,32 @@ impl ArcWake for Calls {
 
 #[cfg(test)]
 mod tests {
-    use std::{convert::Infallible, future::poll_fn, io, pin::pin, sync::atomic::AtomicUsize};
+    use std::{convert::Infallible, future::poll_fn, pin::pin, sync::atomic::AtomicUsize};
 
     use axum::body::{Body, Bytes};
     use futures::FutureExt as _;
     use http::{Request, Response};
     use hyper::{client, server, service::service_fn};
     use hyper_util::rt::{TokioExecutor, TokioIo};
-    use tokio::{
-        io::{AsyncRead, AsyncWrite, ReadBuf},
-        sync::Semaphore,
-    };
+    use tokio::sync::Semaphore;
+    use tokio_util::io::InspectWriter;
 
     use super::*;
     use crate::serve::gathered::Gathered;
-
-    /// Counts how often it is written to.
-    struct Counted<S>(S, Arc<AtomicUsize>);
-
-    impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
-        fn poll_read(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            buffer: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_read(context, buffer)
-        }
-    }
-
-    impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
-        fn poll_write(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            self.1.fetch_add(1, Ordering::Relaxed);
-            Pin::new(&mut self.0).poll_write(context, bytes)
-        }
-
-        fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_flush(context)
-        }
-
-        fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Pin::new(&mut self.0).poll_shutdown(context)
-        }
-    }
 
     /// A client of a connection with streams, on which `/` is answered at once and `/slow` when `slow` has a permit; also tells
     /// how often the connection has written something.
     async fn served(slow: Arc<Semaphore>) -> (client::conn::http2::SendRequest<Body>, Arc<AtomicUsize>) {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let writes = Arc::new(AtomicUsize::new(0));
-        let counted = Gathered(Counted(ours, writes.clone()));
+        let counted = {
+            let (input, output) = tokio::io::split(ours);
+            let writes = writes.clone();
+            let count = move |_: &[u8]| {
+                writes.fetch_add(1, Ordering::Relaxed);
+            };
+            Gathered(tokio::io::join(input, InspectWriter::new(output, count)))
+        };
         tokio::spawn(async move {
             let answer = service_fn(move |request: Request<_>| {
                 let slow = slow.clone();
