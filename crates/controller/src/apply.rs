@@ -5,6 +5,7 @@
 
 mod answer;
 mod copies;
+pub(crate) mod protobuf;
 mod structure;
 
 use forest::plan::Action;

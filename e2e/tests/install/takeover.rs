@@ -294,7 +294,11 @@ fn commands(block: &str) -> Vec<String> {
 async fn clear(cluster: &Cluster, deployed: &mut Deployed<'_>, manifest: &str) {
     let crds = checkout().join("config/crds.yaml");
     let delete = ["delete", "--wait", "--timeout=90s", "-f", crds.to_str().unwrap()];
-    cluster.kubectl().args(delete).ok().await.unwrap();
+    if let Err(error) = cluster.kubectl().args(delete).ok().await {
+        // The API server takes away their objects first, and says on the definition what it waits for.
+        let left = cluster.kubectl().args(["get", "customresourcedefinitions", "-o", "yaml"]).ok().await;
+        panic!("{error:#}\n{}", left.unwrap_or_else(|error| format!("{error:#}")));
+    }
     let rest = ["delete", "--ignore-not-found", "--wait=false", "-f", "-"];
     cluster.kubectl().args(rest).stdin(manifest).ok().await.unwrap();
     cluster.kubectl().args(rest).stdin(INSTALLATION).ok().await.unwrap();

@@ -10,12 +10,12 @@ use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
 use hns_runtime::api_object::ApiObject;
 use hns_runtime::{feed, ingest};
-use kube::core::{Request, Status};
+use kube::core::{Request, Status, request};
 use kube::{Api, Client, Resource};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Asked, Outcome};
-use super::{delete_params, post_params};
+use super::{delete_params, post_params, protobuf};
 
 /// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
 /// shorter than any kind's names have to be.
@@ -178,16 +178,23 @@ impl CopyWriter<'_> {
         self.send(|request, body| request.replace(name, &post_params(false), body), &manifest).await
     }
 
-    /// Sends a manifest as it is.
+    /// Sends a manifest as it is: in protobuf, or as JSON if that is not possible.
     async fn send(
         &self,
-        build: impl FnOnce(&Request, Vec<u8>) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+        build: impl Fn(&Request, Vec<u8>) -> Result<http::Request<Vec<u8>>, request::Error>,
         manifest: &Value,
     ) -> Result<ApiObject, kube::Error> {
-        let body = serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?;
         let path = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
-        let request = build(&Request::new(path), body).map_err(kube::Error::BuildRequest)?;
-        self.client.request(request).await
+        let request = Request::new(path);
+        let build = |body| build(&request, body).map_err(kube::Error::BuildRequest);
+        if let Some(body) = protobuf::object(&self.kind, manifest) {
+            match self.client.request(protobuf::with_body(build(Vec::new())?, body)).await {
+                Err(kube::Error::Api(status)) if status.code == protobuf::UNSUPPORTED => {}
+                answered => return answered,
+            }
+        }
+        let body = serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?;
+        self.client.request(build(body)?).await
     }
 
     async fn remove(&self, version: &Version) -> Result<Deleted, kube::Error> {
