@@ -60,8 +60,11 @@ pub(crate) struct Scale {
     depth: usize,
     /// The numbers of connections that the plain client tries.
     parallel: Vec<usize>,
-    /// How often the same is done, by the product and by the plain client.
+    /// How often objects are written, by the product and by the plain client. What the API server does now and then weighs as much as the
+    /// product in a single round.
     rounds: usize,
+    /// How often a tree of each shape is made, by both.
+    trees: usize,
     /// At a restart.
     big_namespaces: usize,
     secrets: usize,
@@ -77,7 +80,8 @@ impl Scale {
             sources: 10,
             depth: 100,
             parallel: vec![16, 32, 64],
-            rounds: 6,
+            rounds: 12,
+            trees: 6,
             big_namespaces: 2000,
             secrets: 20_000,
             reviews: 40_000,
@@ -90,6 +94,7 @@ impl Scale {
             namespaces: 200,
             parallel: vec![32],
             rounds: 1,
+            trees: 1,
             big_namespaces: 500,
             secrets: 5000,
             reviews: 20_000,

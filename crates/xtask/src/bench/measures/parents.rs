@@ -47,7 +47,7 @@ impl Change {
 
 pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let count = scale.namespaces;
-    let rounds: Vec<Round> = (0..scale.rounds).map(|number| Round::new(number, count)).collect();
+    let rounds: Vec<Round> = (0..scale.trees).map(|number| Round::new(number, count)).collect();
     let skewers = Shape::skewers("tree-skewer", count, scale.depth);
     let plain: Vec<String> = (0..count).map(|number| format!("plain-{number:04}")).collect();
     let trees = rounds.iter().flat_map(Round::names).chain(skewers.names().cloned());
