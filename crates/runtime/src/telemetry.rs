@@ -3,11 +3,13 @@
 //! One line per event, in HNC's JSON form or as text. It decides nothing and stores nothing.
 
 mod json;
+mod lines;
 
 use std::io::IsTerminal as _;
 
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
 
+pub(crate) use self::lines::hold;
 use crate::{args::LogFormat, start::Program};
 
 /// Crates that tell every connection and every frame at debug level, and of which an operator needs
@@ -27,7 +29,7 @@ pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
             .map_err(|error| anyhow::anyhow!("RUST_LOG={directives}: {error}"))?,
         _ => EnvFilter::try_new(directives(debug))?,
     };
-    let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(|| lines::Lines);
     match format {
         LogFormat::Json => {
             lines.fmt_fields(fmt::format::JsonFields::new()).event_format(json::Line).finish().try_init()?;

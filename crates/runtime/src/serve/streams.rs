@@ -22,6 +22,8 @@ use futures::{
 use hyper::rt::Executor;
 use parking_lot::Mutex;
 
+use crate::telemetry;
+
 /// Where a connection puts the streams that it begins.
 #[derive(Clone, Default)]
 pub(super) struct Begun(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
@@ -67,6 +69,8 @@ impl<C: Future> Future for WithStreams<'_, C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<C::Output> {
+        // Many of the streams may have something to say.
+        let _held = telemetry::hold();
         let calls = self.calls.clone();
         calls.begin(context.waker());
         let waker = waker_ref(&calls);
