@@ -1,4 +1,4 @@
-//! Bodies of requests in protobuf, which the API server reads in a fraction of the time that it takes for JSON.
+//! Bodies of requests in protobuf, which cost the API server less to read than JSON.
 //!
 //! Only objects of a few kinds that many namespaces have, and of these only such as have no field that is not known here: whatever
 //! a later Kubernetes adds is sent as JSON. Nothing is ever left out. Answers are asked for as JSON, and nothing is read here.
