@@ -68,8 +68,10 @@ pub(crate) struct Scale {
     /// At a restart.
     big_namespaces: usize,
     secrets: usize,
-    /// Reviews of each kind, about a root of so many namespaces.
+    /// How often each review is posted, so many times each.
+    review_rounds: usize,
     reviews: usize,
+    /// How many namespaces the root has that they are about.
     below_root: usize,
 }
 
@@ -84,7 +86,8 @@ impl Scale {
             trees: 6,
             big_namespaces: 2000,
             secrets: 20_000,
-            reviews: 40_000,
+            review_rounds: 10,
+            reviews: 8000,
             below_root: 10_000,
         }
     }
@@ -97,7 +100,8 @@ impl Scale {
             trees: 1,
             big_namespaces: 500,
             secrets: 5000,
-            reviews: 20_000,
+            review_rounds: 5,
+            reviews: 4000,
             below_root: 1000,
             ..Self::full()
         }

@@ -3,10 +3,15 @@
 //!
 //! The reviews were recorded from a real API server (`reviews/recorded`) and need no question to it; [`world`] is the hierarchy
 //! that they are about. Every answer is checked. Nothing is written to the cluster meanwhile.
+//!
+//! A machine's speed changes by half within minutes: the reviews are posted by turns, in many rounds, and in each of them this
+//! process reads one of them, too ([`yardstick`]).
 
 use std::collections::BTreeMap;
+use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
@@ -104,15 +109,42 @@ impl Target {
     }
 }
 
-/// What a review costs.
+/// What reviews cost in one round.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
-    /// As far as this client and the machine let it: both share its cores.
-    per_second: f64,
-    /// Microseconds of the webhook's processor time in its own code, for each review.
-    user: f64,
+    reviews: usize,
+    seconds: f64,
+    /// Ticks of the webhook's processor time in its own code.
+    user: u64,
     /// The same in the kernel.
-    system: f64,
+    system: u64,
+}
+
+/// What they cost in all rounds.
+#[derive(Debug, Default)]
+struct Costs(Vec<Cost>);
+
+impl Costs {
+    /// Microseconds for each review, of all rounds together.
+    fn each(&self, ticks: impl Fn(&Cost) -> u64) -> f64 {
+        micros(self.0.iter().map(ticks).sum()) / count(self.reviews())
+    }
+
+    /// As far as this client and the machine let it: both share its cores.
+    fn per_second(&self) -> f64 {
+        count(self.reviews()) / self.0.iter().map(|cost| cost.seconds).sum::<f64>()
+    }
+
+    fn reviews(&self) -> usize {
+        self.0.iter().map(|cost| cost.reviews).sum()
+    }
+
+    /// Microseconds for each review in the cheapest round and in the dearest.
+    fn range(&self) -> (f64, f64) {
+        let each = |cost: &Cost| micros(cost.user + cost.system) / count(cost.reviews);
+        let least = self.0.iter().map(each).fold(f64::INFINITY, f64::min);
+        (least, self.0.iter().map(each).fold(0.0, f64::max))
+    }
 }
 
 /// What a review may cost, in microseconds.
@@ -137,27 +169,61 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     let (before, began) = (usage::cpu(&[("webhook", pid)])?, Instant::now());
     let mut figures = Vec::new();
     for load in LOADS {
-        for review in REVIEWS {
-            say(&format!("posting {}{}", review.name, load.name));
-            let cost = measure_one(&target, review, load, scale.reviews).await;
-            let cost = cost.with_context(|| format!("the review {:?}", review.name))?;
-            figures.extend(shown(review, load, cost));
-        }
+        say(&format!("posting reviews{}", load.name));
+        figures.extend(by_turns(&target, load, scale).await?);
     }
     let cpu = usage::difference(&before, &usage::cpu(&[("webhook", pid)])?);
     let what = format!("recorded reviews, a root of {} namespaces", scale.below_root);
     Ok(vec![outcome(what, figures, began.elapsed().as_secs_f64(), cpu, usage::memory(pid)?)])
 }
 
-fn shown(review: Review, load: Load, cost: Cost) -> [Figure; 3] {
+/// All reviews in each round, one after the other.
+async fn by_turns(target: &Target, load: Load, scale: &Scale) -> anyhow::Result<Vec<Figure>> {
+    let mut costs = [const { Costs(Vec::new()) }; REVIEWS.len()];
+    let mut read = 0.0;
+    for _ in 0..scale.review_rounds {
+        for (review, costs) in REVIEWS.into_iter().zip(&mut costs) {
+            let cost = measure_one(target, review, load, scale.reviews / load.share).await;
+            costs.0.push(cost.with_context(|| format!("the review {:?}", review.name))?);
+        }
+        read += yardstick()? / count(scale.review_rounds);
+    }
+    let shown = REVIEWS.into_iter().zip(&costs).flat_map(|(review, costs)| shown(review, load, costs));
+    let unit = format!("the machine{}: to read {} into a general value", load.name, REVIEWS[0].name);
+    Ok(shown.chain([Figure::new(unit, read, "µs")]).collect())
+}
+
+fn shown(review: Review, load: Load, costs: &Costs) -> [Figure; 5] {
     let what = format!("{}{}", review.name, load.name);
-    let total = Figure::new(format!("{what} ({} bytes)", review.body.len()), cost.user + cost.system, "µs");
+    let each = costs.each(|cost| cost.user + cost.system);
+    let total = Figure::new(format!("{what} ({} bytes)", review.body.len()), each, "µs");
     let is_held = load.streams > 1;
+    let (cheapest, dearest) = costs.range();
     [
         if is_held { total.held_to(Held::AtMost(ALLOWED)) } else { total },
-        Figure::new(format!("{what}: of that in the kernel"), cost.system, "µs"),
-        Figure::new(format!("{what}: reviews"), cost.per_second, "/s"),
+        Figure::new(format!("{what}: of that in the kernel"), costs.each(|cost| cost.system), "µs"),
+        Figure::new(format!("{what}: cheapest round"), cheapest, "µs"),
+        Figure::new(format!("{what}: dearest round"), dearest, "µs"),
+        Figure::new(format!("{what}: reviews"), costs.per_second(), "/s"),
     ]
+}
+
+/// How fast the machine is just now: the microseconds that a plain reader takes for a review, with every processor at work.
+fn yardstick() -> anyhow::Result<f64> {
+    const TIMES: usize = 2000;
+    let read = || {
+        let began = Instant::now();
+        for _ in 0..TIMES {
+            black_box(serde_json::from_str::<Value>(black_box(REVIEWS[0].body))?);
+        }
+        anyhow::Ok(began.elapsed().as_secs_f64() * 1e6 / count(TIMES))
+    };
+    let processors = available_parallelism()?.get();
+    let readings: Vec<anyhow::Result<f64>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(read)).collect();
+        threads.into_iter().map(|it| it.join().expect("it reads what was read before")).collect()
+    });
+    Ok(readings.into_iter().sum::<anyhow::Result<f64>>()? / count(processors))
 }
 
 /// No request is made and nothing is written meanwhile, and there is no controller.
@@ -183,17 +249,11 @@ async fn measure_one(target: &Target, review: Review, load: Load, reviews: usize
         senders.push(connect(target).await?);
     }
     let expected = first_answer(senders[0].clone(), review).await?;
-    let reviews = reviews / load.share;
     post(&senders, review, &expected, load, reviews / 10).await?;
     let (before, began) = (target.ticks()?, Instant::now());
     let reviews = post(&senders, review, &expected, load, reviews).await?;
     let (after, took) = (target.ticks()?, began.elapsed());
-    let each = |ticks: u64| micros(ticks) / count(reviews);
-    Ok(Cost {
-        per_second: count(reviews) / took.as_secs_f64(),
-        user: each(after.0 - before.0),
-        system: each(after.1 - before.1),
-    })
+    Ok(Cost { reviews, seconds: took.as_secs_f64(), user: after.0 - before.0, system: after.1 - before.1 })
 }
 
 /// Posts as many reviews, all of them on their way as the load says; how many were answered.
