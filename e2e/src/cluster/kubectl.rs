@@ -3,8 +3,13 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::command::{Command, Output};
+use crate::wait::eventually;
+
+/// How `kubectl wait` ends at conditions that are null.
+const CONDITIONS_ARE_NULL: &str = ".status.conditions accessor error: <nil>";
 
 /// One call of kubectl, built up and then run.
 #[derive(Debug, Clone)]
@@ -26,6 +31,19 @@ impl Kubectl {
     /// Adds arguments.
     pub fn args(self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         Self(self.0.args(args))
+    }
+
+    /// Runs a `kubectl wait` for definitions and returns what it printed.
+    ///
+    /// It fails where a definition was created just now and its conditions are null still; then it is asked again, for ten seconds.
+    pub async fn established(self) -> anyhow::Result<String> {
+        let wait = async || match self.clone().run().await {
+            Ok(output) if output.stderr.contains(CONDITIONS_ARE_NULL) => Err(output.stderr),
+            other => Ok(other),
+        };
+        let output = eventually("definitions have conditions", Duration::from_secs(10), wait).await??;
+        anyhow::ensure!(output.status.success(), "kubectl wait: {output}");
+        Ok(output.stdout)
     }
 
     /// Gives it this to read, for `-f -`.

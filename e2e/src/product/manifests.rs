@@ -70,7 +70,7 @@ pub(super) async fn apply_crds(cluster: &Cluster, manifests: &[Value]) -> anyhow
     let documents = of_kinds(manifests, &DEFINITIONS)?;
     apply(cluster, &documents).await?;
     let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
-    with_list(cluster, &wait, &documents).ok().await.map(drop)
+    with_list(cluster, &wait, &documents).established().await.map(drop)
 }
 
 fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {

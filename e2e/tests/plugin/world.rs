@@ -120,7 +120,7 @@ pub(crate) async fn still() -> &'static World {
         let kubectl = || cluster.kubectl();
         kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
         let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", definitions];
-        let said = kubectl().args(wait).ok().await?;
+        let said = kubectl().args(wait).established().await?;
         ensure!(said.contains("condition met"), "{said}");
         anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: Vec::new() })
     };

@@ -80,7 +80,7 @@ async fn apply_definitions(cluster: &Cluster) -> Result<()> {
         .kubectl()
         .args(["wait", "--for=condition=Established", "--timeout=60s", "crd"])
         .args(DEFINITIONS)
-        .ok()
+        .established()
         .await?;
     Ok(())
 }
