@@ -33,19 +33,6 @@ impl Kubectl {
         Self(self.0.args(args))
     }
 
-    /// Runs a `kubectl wait` for definitions and returns what it printed.
-    ///
-    /// It fails where a definition was created just now and its conditions are null still; then it is asked again, for ten seconds.
-    pub async fn established(self) -> anyhow::Result<String> {
-        let wait = async || match self.clone().run().await {
-            Ok(output) if output.stderr.contains(CONDITIONS_ARE_NULL) => Err(output.stderr),
-            other => Ok(other),
-        };
-        let output = eventually("definitions have conditions", Duration::from_secs(10), wait).await??;
-        anyhow::ensure!(output.status.success(), "kubectl wait: {output}");
-        Ok(output.stdout)
-    }
-
     /// Gives it this to read, for `-f -`.
     pub fn stdin(self, text: impl Into<String>) -> Self {
         Self(self.0.stdin(text))
@@ -59,5 +46,23 @@ impl Kubectl {
     /// Runs it and returns what it printed; an error with everything it said when it fails.
     pub async fn ok(self) -> anyhow::Result<String> {
         self.0.ok().await
+    }
+
+    /// Waits for a minute until these definitions are established, and returns what it printed.
+    ///
+    /// `kubectl wait` fails where a definition was created just now and its conditions are null still; then it is asked again.
+    pub async fn established(
+        self,
+        definitions: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> anyhow::Result<String> {
+        let wait = self.args(["wait", "--for=condition=Established", "--timeout=60s"]).args(definitions);
+        let asked = async || match wait.clone().run().await {
+            Ok(output) if output.stderr.contains(CONDITIONS_ARE_NULL) => Err(output.stderr),
+            other => Ok(other),
+        };
+        // A little longer than kubectl itself, which says for what it waits.
+        let output = eventually("definitions are established", Duration::from_secs(70), asked).await??;
+        anyhow::ensure!(output.status.success(), "kubectl wait: {output}");
+        Ok(output.stdout)
     }
 }

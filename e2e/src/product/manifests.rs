@@ -69,8 +69,7 @@ pub(super) async fn delete(cluster: &Cluster, documents: &[Value]) -> anyhow::Re
 pub(super) async fn apply_crds(cluster: &Cluster, manifests: &[Value]) -> anyhow::Result<()> {
     let documents = of_kinds(manifests, &DEFINITIONS)?;
     apply(cluster, &documents).await?;
-    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
-    with_list(cluster, &wait, &documents).established().await.map(drop)
+    with_list(cluster, &[], &documents).established(["-f", "-"]).await.map(drop)
 }
 
 fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {

@@ -114,7 +114,7 @@ impl Run {
         let user = User::of(Client::try_from(config)?);
         let kubectl = |args: &[&str]| cluster.kubectl().args(args).stdin(definition().to_string());
         kubectl(&["apply", "--server-side", "-f", "-"]).ok().await?;
-        kubectl(&["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"]).established().await?;
+        kubectl(&[]).established(["-f", "-"]).await?;
         let observer = Observer::start(&user.steps.client).await?;
 
         let modes = Kind::CONFIGURED.into_iter().map(|kind| (kind, Mode::Propagate)).collect();

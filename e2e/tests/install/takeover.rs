@@ -95,8 +95,7 @@ async fn apply_hncs(cluster: &Cluster, deployed: &mut Deployed<'_>) {
 /// Its definitions, what it made, and its manifest; then what it writes itself: the authority, and the kinds.
 async fn hnc_lives(cluster: &Cluster, deployed: &mut Deployed<'_>) {
     apply(cluster, DEFINITIONS).await;
-    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"];
-    cluster.kubectl().args(wait).established().await.unwrap();
+    cluster.kubectl().established(["crd", "--all"]).await.unwrap();
     cluster.kubectl().args(["create", "-f", "-"]).stdin(TREE).ok().await.unwrap();
     apply_hncs(cluster, deployed).await;
     let secret = json!({ "data": {

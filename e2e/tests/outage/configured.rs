@@ -186,9 +186,7 @@ async fn define(turn: &Turn) -> Result<()> {
         },
     });
     apply(turn, &definition).await?;
-    let wait =
-        ["wait", "--for=condition=Established", "--timeout=60s", "customresourcedefinition", DEFINITION];
-    turn.cluster().kubectl().args(wait).established().await.map(drop)
+    turn.cluster().kubectl().established(["customresourcedefinition", DEFINITION]).await.map(drop)
 }
 
 async fn apply(turn: &Turn, manifest: &Value) -> Result<()> {

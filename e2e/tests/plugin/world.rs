@@ -119,8 +119,7 @@ pub(crate) async fn still() -> &'static World {
         let definitions = definitions.to_str().context("a path that is no text")?;
         let kubectl = || cluster.kubectl();
         kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
-        let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", definitions];
-        let said = kubectl().args(wait).established().await?;
+        let said = kubectl().established(["-f", definitions]).await?;
         ensure!(said.contains("condition met"), "{said}");
         anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: Vec::new() })
     };

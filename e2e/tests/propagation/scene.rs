@@ -139,8 +139,7 @@ async fn define(cluster: &Cluster, definitions: &[Definition]) -> Result<()> {
 pub(crate) async fn apply_definitions(cluster: &Cluster, definitions: &[Value]) -> Result<()> {
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": definitions }).to_string();
     cluster.kubectl().args(["apply", "--server-side", "-f", "-"]).stdin(list.clone()).ok().await?;
-    let wait = ["wait", "--for=condition=Established", "--timeout=60s", "-f", "-"];
-    cluster.kubectl().args(wait).stdin(list).established().await.map(drop)
+    cluster.kubectl().stdin(list).established(["-f", "-"]).await.map(drop)
 }
 
 /// The definition of a kind of this suite. `schema` is that of its `spec`; its `data` may hold anything.

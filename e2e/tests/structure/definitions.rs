@@ -76,13 +76,8 @@ async fn apply_definitions(cluster: &Cluster) -> Result<()> {
     let manifests = manifests();
     let manifests = manifests.to_string_lossy();
     cluster.kubectl().args(["apply", "--server-side", "--force-conflicts", "-f", &*manifests]).ok().await?;
-    cluster
-        .kubectl()
-        .args(["wait", "--for=condition=Established", "--timeout=60s", "crd"])
-        .args(DEFINITIONS)
-        .established()
-        .await?;
-    Ok(())
+    let definitions = ["crd"].into_iter().chain(DEFINITIONS);
+    cluster.kubectl().established(definitions).await.map(drop)
 }
 
 #[tokio::test]
