@@ -1,9 +1,16 @@
-//! What the output of test executables says: how many tests passed and failed, and the lines that say so.
+//! What the output of test executables says: how many tests passed and failed, the lines that say so, and the rest as
+//! somebody who looks for the reason of a failure wants it.
 
 use std::ops::AddAssign;
 
 /// The line that a test executable ends with begins like this.
 const RESULT: &str = "test result: ";
+
+/// The line under a frame of a backtrace that says where it is begins like this,
+const PLACE: &str = "             at ";
+
+/// and after that like this if it is in the package that is tested. What leads there is the same for every test.
+const OWN: &str = "./";
 
 /// How many tests there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,25 +38,38 @@ pub(crate) struct Reading {
     pub(crate) tally: Tally,
     /// The lines that tell results. Whoever counts tests in an output counts these, so each is printed once only.
     pub(crate) results: Vec<String>,
-    /// All other lines.
+    /// All other lines, but of backtraces only the frames of the package itself: the others are many, and a failure is
+    /// often read where only the end of an output is to be had.
     pub(crate) rest: String,
 }
 
 impl Reading {
     pub(crate) fn of(output: &str) -> Self {
         let mut reading = Self::default();
-        for line in output.lines() {
-            match line.strip_prefix(RESULT) {
-                Some(result) => {
-                    reading.tally +=
-                        Tally { passed: count(result, "passed"), failed: count(result, "failed") };
-                    reading.results.push(line.to_owned());
+        let mut lines = output.lines().peekable();
+        while let Some(line) = lines.next() {
+            if let Some(result) = line.strip_prefix(RESULT) {
+                reading.tally += Tally { passed: count(result, "passed"), failed: count(result, "failed") };
+                reading.results.push(line.to_owned());
+            } else if is_frame(line) {
+                let place = lines.next_if(|next| next.starts_with(PLACE)).unwrap_or_default();
+                if place.strip_prefix(PLACE).is_some_and(|it| it.starts_with(OWN)) {
+                    reading.rest.extend([line, "\n", place, "\n"]);
                 }
-                None => reading.rest.extend([line, "\n"]),
+            } else {
+                reading.rest.extend([line, "\n"]);
             }
         }
         reading
     }
+}
+
+/// Whether a line is the first of a frame of a backtrace: its number, at least four wide, a colon, and what it calls.
+fn is_frame(line: &str) -> bool {
+    let number = line.split_once(": ").map_or("", |(number, _)| number);
+    number.len() >= 4
+        && !number.trim_start().is_empty()
+        && number.trim_start().bytes().all(|it| it.is_ascii_digit())
 }
 
 /// The number before a word.
@@ -75,5 +95,17 @@ mod tests {
         assert_eq!(reading.results, [first, second]);
         assert_eq!(reading.rest, "running 12 tests\ntest a ... ok\n\n\nfailures:\n  b\n");
         assert_eq!(Reading::of(""), Reading::default());
+    }
+
+    #[test]
+    fn of_a_backtrace_the_packages_own_frames_are_kept() {
+        let before = "---- a stdout ----\nError: why\n\nStack backtrace:\n";
+        let own = "   2: {async_fn#0}\n             at ./src/wait.rs:28:13\n";
+        let test = "  12: a\n             at ./tests/a.rs:3:67\n";
+        let foreign =
+            "   0: anyhow::msg\n   1: format_err\n             at /registry/anyhow/src/lib.rs:690:13\n";
+        let after = "\n4: no frame\n    4 : nor this\nfailures:\n    a\n";
+        let output = [before, foreign, own, foreign, test, foreign, after].concat();
+        assert_eq!(Reading::of(&output).rest, [before, own, test, after].concat());
     }
 }
