@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context;
 use hns_api::{
     HierarchyConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchor, SubnamespaceAnchorSpec, labels,
 };
@@ -120,14 +121,19 @@ impl Steps {
     }
 
     /// Creates the namespaces and hangs each below its parent: `(name, parent)`, an empty parent for a root.
+    ///
+    /// A webhook that is behind says 503, "try again"; this does, also where the client itself does not.
     pub async fn plant(&self, tree: &[(&str, &str)]) -> anyhow::Result<()> {
         for (name, _) in tree {
-            self.create_namespace(name).await?;
+            self.create_namespace(name).await.with_context(|| format!("creating {name}"))?;
         }
-        for (name, parent) in tree {
-            if !parent.is_empty() {
-                self.set_parent(name, parent).await?;
-            }
+        for (name, parent) in tree.iter().filter(|(_, parent)| !parent.is_empty()) {
+            let what = format!("{name} hangs below {parent}");
+            let set = eventually(&what, PATIENCE, async || match self.set_parent(name, parent).await {
+                Err(kube::Error::Api(status)) if status.code == 503 => Err(status.message),
+                other => Ok(other),
+            });
+            set.await?.with_context(|| what)?;
         }
         Ok(())
     }
