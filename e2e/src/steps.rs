@@ -122,7 +122,8 @@ impl Steps {
 
     /// Creates the namespaces and hangs each below its parent: `(name, parent)`, an empty parent for a root.
     ///
-    /// A webhook that is behind says 503, "try again"; this does, also where the client itself does not.
+    /// Whoever cannot answer yet says so with a 5xx: a webhook that is behind, an API server that does not reach it. They are
+    /// asked again, also where the client itself would not.
     pub async fn plant(&self, tree: &[(&str, &str)]) -> anyhow::Result<()> {
         for (name, _) in tree {
             self.create_namespace(name).await.with_context(|| format!("creating {name}"))?;
@@ -130,7 +131,7 @@ impl Steps {
         for (name, parent) in tree.iter().filter(|(_, parent)| !parent.is_empty()) {
             let what = format!("{name} hangs below {parent}");
             let set = eventually(&what, PATIENCE, async || match self.set_parent(name, parent).await {
-                Err(kube::Error::Api(status)) if status.code == 503 => Err(status.message),
+                Err(kube::Error::Api(status)) if status.code >= 500 => Err(status.message),
                 other => Ok(other),
             });
             set.await?.with_context(|| what)?;

@@ -1,6 +1,7 @@
 //! One run: a cluster, a tree, five hundred accepted operations, a controller that keeps dying, and the reckoning.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -45,8 +46,14 @@ const TREE: [(&str, &str); 12] = [
     ("l", ""),
 ];
 
+/// So much of the diary is shown with something wrong: what the controller may still have been at work on.
+const BEFORE: Duration = Duration::from_secs(3);
+
+/// What happened from outside, and when: what was accepted, and deaths of the controller.
+type Diary = RefCell<Vec<(Instant, String)>>;
+
 /// Everything of one run that is not the controller.
-struct Run {
+struct Run<'a> {
     user: User,
     author: Author,
     world: World,
@@ -55,6 +62,7 @@ struct Run {
     names: BTreeSet<&'static str>,
     /// What was accepted since it was calm last: for whoever has to find out why it is not again.
     recent: Vec<String>,
+    diary: &'a Diary,
 }
 
 /// Plays the operations of this seed on a cluster of its own, while the controller is killed, and judges what came of it.
@@ -65,12 +73,12 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
     let product = Product::install(&cluster, Options::default()).await?;
     let webhook = product.start_webhook().await?;
     let mut controller = product.start_controller().await?;
-    let mut run = Run::begin(&cluster, seed).await.with_context(|| format!("seed {seed:#x}"))?;
+    let (diary, kills) = (Diary::default(), Cell::new(0));
+    let mut run = Run::begin(&cluster, seed, &diary).await.with_context(|| format!("seed {seed:#x}"))?;
 
-    let kills = Cell::new(0);
     let played = tokio::select! {
         played = run.play() => played,
-        Err(error) = kill(&mut controller, Dice::new(seed.rotate_left(17)), &kills) => Err(error),
+        Err(error) = kill(&mut controller, Dice::new(seed.rotate_left(17)), (&kills, &diary)) => Err(error),
     };
     played.with_context(|| format!("seed {seed:#x}; the controller's log ends\n{}", tail(&controller)))?;
     controller.restart().await?;
@@ -89,7 +97,11 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
 }
 
 /// Kills the controller every few seconds and starts it again, for ever. It must not have ended by itself.
-async fn kill(controller: &mut Replica, mut dice: Dice, kills: &Cell<usize>) -> Result<Infallible> {
+async fn kill(
+    controller: &mut Replica,
+    mut dice: Dice,
+    (kills, diary): (&Cell<usize>, &Diary),
+) -> Result<Infallible> {
     loop {
         tokio::time::sleep(Duration::from_millis(1000 + dice.below(3000) as u64)).await;
         let exit = controller.process().exit();
@@ -97,6 +109,7 @@ async fn kill(controller: &mut Replica, mut dice: Dice, kills: &Cell<usize>) -> 
         controller.kill().await?;
         controller.relaunch()?;
         kills.set(kills.get() + 1);
+        diary.borrow_mut().push((Instant::now(), "the controller was killed and started again".to_owned()));
     }
 }
 
@@ -106,8 +119,8 @@ fn tail(replica: &Replica) -> String {
     lines[lines.len().saturating_sub(40)..].join("\n")
 }
 
-impl Run {
-    async fn begin(cluster: &Cluster, seed: u64) -> Result<Self> {
+impl<'a> Run<'a> {
+    async fn begin(cluster: &Cluster, seed: u64, diary: &'a Diary) -> Result<Self> {
         let mut config = cluster.config();
         // A refusal for now (503) is an answer here, and not tried again behind the test's back.
         config.default_retry = false;
@@ -126,8 +139,8 @@ impl Run {
         let mut history = History::default();
         history.push(Instant::now(), world.clone());
         let names = BTreeSet::from(NAMES);
-        let mut run =
-            Self { user, author: Author::new(seed), world, history, observer, names, recent: Vec::new() };
+        let (author, recent) = (Author::new(seed), Vec::new());
+        let mut run = Self { user, author, world, history, observer, names, recent, diary };
         run.calm(CALM).await?;
         Ok(run)
     }
@@ -162,6 +175,7 @@ impl Run {
         if accepted {
             self.world = operation.done(&self.world);
             self.recent.push(format!("{} {operation:?}", Timestamp::now()));
+            self.diary.borrow_mut().push((sent, format!("{operation:?}")));
             self.history.push(sent, self.world.clone());
             let doomed = self.world.doomed();
             for key in &doomed {
@@ -233,6 +247,19 @@ impl Run {
         .await
     }
 
+    /// What the diary says of the time before.
+    fn before(&self, at: Instant) -> String {
+        let diary = self.diary.borrow();
+        let mut before: Vec<_> = diary
+            .iter()
+            .filter_map(|(when, what)| Some((at.checked_duration_since(*when)?, what)))
+            .filter(|(ago, _)| *ago < BEFORE)
+            .collect();
+        before.sort_by_key(|(ago, _)| Reverse(*ago));
+        let lines = before.iter().map(|(ago, what)| format!("  {:.3} s: {what}", ago.as_secs_f64()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     /// Everything that was seen was right.
     fn reckon(&self) -> Result<()> {
         let mut counts = BTreeMap::<Verdict, usize>::new();
@@ -242,7 +269,11 @@ impl Run {
                 self.world.parents.contains_key(&event.namespace) && event.name != "kube-root-ca.crt";
             if of_ours || inherited_from(&event.form).is_some() {
                 copies += usize::from(inherited_from(&event.form).is_some());
-                *counts.entry(self.history.judge(&event, &self.names)).or_default() += 1;
+                let verdict = self.history.judge(&event, &self.names);
+                if let Verdict::Wrong(what) = &verdict {
+                    println!("{what}; before that:\n{}", self.before(event.at));
+                }
+                *counts.entry(verdict).or_default() += 1;
             }
         }
         println!(

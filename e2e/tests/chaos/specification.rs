@@ -142,14 +142,17 @@ impl World {
         let places = names.flat_map(|(kind, name)| {
             self.parents.keys().map(move |namespace| Key { kind, namespace: namespace.clone(), name })
         });
-        let blocked = |key: &Key| key.kind.reports_conflicts() && self.own.contains_key(key);
-        let wanted = places.filter(|key| !blocked(key)).filter_map(|key| {
-            let (source, own) = self.source(&key)?;
-            let form = own.copy(key.kind, source);
-            let wanted = Wanted { source: source.to_owned(), incarnation: own.incarnation, form };
-            Some((key, wanted))
-        });
-        wanted.collect()
+        places.filter_map(|key| Some((key.clone(), self.wanted_at(&key)?))).collect()
+    }
+
+    /// The copy that should be here.
+    pub(crate) fn wanted_at(&self, key: &Key) -> Option<Wanted> {
+        if key.kind.reports_conflicts() && self.own.contains_key(key) {
+            return None;
+        }
+        let (source, own) = self.source(key)?;
+        let form = own.copy(key.kind, source);
+        Some(Wanted { source: source.to_owned(), incarnation: own.incarnation, form })
     }
 
     /// Users' own objects that are in the way of a copy and will be overwritten.
