@@ -184,40 +184,17 @@ impl CopyWriter<'_> {
         build: impl Fn(&Request, Vec<u8>) -> Result<http::Request<Vec<u8>>, request::Error>,
         manifest: &Value,
     ) -> Result<ApiObject, kube::Error> {
-        let request = self.request();
+        let path = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
+        let request = Request::new(path);
         let build = |body| build(&request, body).map_err(kube::Error::BuildRequest);
-        let in_protobuf = protobuf::object(&self.kind, manifest)
-            .map(|body| build(Vec::new()).map(|request| protobuf::with_body(request, body)));
-        let in_json = || build(serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?);
-        self.send_either(in_protobuf.transpose()?, in_json).await
-    }
-
-    /// Has the object deleted in this state. The answer is what is left of it, or says, read as an object, that nothing is.
-    async fn send_deletion(&self, version: &Version) -> Result<ApiObject, kube::Error> {
-        let params = delete_params(version);
-        let in_json = || self.request().delete(&self.key.name, &params).map_err(kube::Error::BuildRequest);
-        let in_protobuf = protobuf::deletion(&self.kind, &params)
-            .map(|body| in_json().map(|request| protobuf::with_body(request, body)));
-        self.send_either(in_protobuf.transpose()?, in_json).await
-    }
-
-    /// The second only where the first cannot be had, or is not understood.
-    async fn send_either(
-        &self,
-        in_protobuf: Option<http::Request<Vec<u8>>>,
-        in_json: impl FnOnce() -> Result<http::Request<Vec<u8>>, kube::Error>,
-    ) -> Result<ApiObject, kube::Error> {
-        if let Some(request) = in_protobuf {
-            match self.client.request(request).await {
+        if let Some(body) = protobuf::object(&self.kind, manifest) {
+            match self.client.request(protobuf::with_body(build(Vec::new())?, body)).await {
                 Err(kube::Error::Api(status)) if status.code == protobuf::UNSUPPORTED => {}
                 answered => return answered,
             }
         }
-        self.client.request(in_json()?).await
-    }
-
-    fn request(&self) -> Request {
-        Request::new(ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace)))
+        let body = serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?;
+        self.client.request(build(body)?).await
     }
 
     async fn remove(&self, version: &Version) -> Result<Deleted, kube::Error> {
@@ -226,8 +203,10 @@ impl CopyWriter<'_> {
             let uid = version.uid.clone();
             Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid))
         };
-        match self.send_deletion(version).await {
-            Ok(answer) => Ok(self.left_behind(answer).unwrap_or_else(gone)),
+        match self.objects().delete(&key.name, &delete_params(version)).await {
+            Ok(deleted) => {
+                Ok(deleted.left().and_then(|object| self.left_behind(object)).unwrap_or_else(gone))
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
             Err(error) => Err(error),
         }

@@ -1,8 +1,7 @@
 //! Bodies of requests in protobuf, which cost the API server less to read than JSON.
 //!
 //! Only objects of a few kinds that many namespaces have, and of these only such as have no field that is not known here: whatever
-//! a later Kubernetes adds is sent as JSON. Nothing is ever left out. Deletions of objects of these kinds say in protobuf, too, under which
-//! conditions they are meant. Answers are asked for as JSON, and nothing is read here.
+//! a later Kubernetes adds is sent as JSON. Nothing is ever left out. Answers are asked for as JSON, and nothing is read here.
 //!
 //! The form is that of `k8s.io/apimachinery/pkg/runtime/serializer/protobuf`: four bytes, then a message that names the type and holds the
 //! object's own message.
@@ -11,13 +10,12 @@ mod messages;
 
 use forest::Kind;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use kube::api::DeleteParams;
 use prost::Message;
 use serde::de::DeserializeOwned;
 use serde::de::value::MapDeserializer;
 use serde_json::Value;
 
-use self::messages::{ConfigMap, DeleteOptions, NetworkPolicy, Role, RoleBinding, Secret, TypeMeta, Unknown};
+use self::messages::{ConfigMap, NetworkPolicy, Role, RoleBinding, Secret, TypeMeta, Unknown};
 
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/vnd.kubernetes.protobuf");
 
@@ -29,30 +27,15 @@ pub(super) const UNSUPPORTED: u16 = 415;
 
 /// The whole of an object of this kind; `None` if anything of it is not known here.
 pub(super) fn object(kind: &Kind, manifest: &Value) -> Option<Vec<u8>> {
-    let message = message_of(kind)?;
+    let message = match (&*kind.group, &*kind.version, &*kind.kind) {
+        ("", "v1", "ConfigMap") => message::<ConfigMap>,
+        ("", "v1", "Secret") => message::<Secret>,
+        ("networking.k8s.io", "v1", "NetworkPolicy") => message::<NetworkPolicy>,
+        ("rbac.authorization.k8s.io", "v1", "Role") => message::<Role>,
+        ("rbac.authorization.k8s.io", "v1", "RoleBinding") => message::<RoleBinding>,
+        _ => return None,
+    };
     Some(body(kind.api_version(), kind.kind.clone(), message(manifest)?))
-}
-
-/// How an object of this kind is to be deleted; `None` if anything of that is not known here.
-pub(super) fn deletion(kind: &Kind, params: &DeleteParams) -> Option<Vec<u8>> {
-    message_of(kind)?;
-    let options = message::<DeleteOptions>(&serde_json::to_value(params).ok()?)?;
-    Some(body("meta.k8s.io/v1".to_owned(), "DeleteOptions".to_owned(), options))
-}
-
-/// Makes the message of an object.
-type Encode = fn(&Value) -> Option<Vec<u8>>;
-
-/// What makes the message of an object of this kind.
-fn message_of(kind: &Kind) -> Option<Encode> {
-    match (&*kind.group, &*kind.version, &*kind.kind) {
-        ("", "v1", "ConfigMap") => Some(message::<ConfigMap>),
-        ("", "v1", "Secret") => Some(message::<Secret>),
-        ("networking.k8s.io", "v1", "NetworkPolicy") => Some(message::<NetworkPolicy>),
-        ("rbac.authorization.k8s.io", "v1", "Role") => Some(message::<Role>),
-        ("rbac.authorization.k8s.io", "v1", "RoleBinding") => Some(message::<RoleBinding>),
-        _ => None,
-    }
 }
 
 /// The same request with another body, and the name of its form.

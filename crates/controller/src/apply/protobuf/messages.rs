@@ -55,26 +55,6 @@ struct ObjectMeta {
 #[serde(deny_unknown_fields)]
 struct ManagedFieldsEntry {}
 
-/// `k8s.io/apimachinery/pkg/apis/meta/v1`: what deletions of copies say.
-#[derive(Message, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct DeleteOptions {
-    #[prost(message, tag = "2")]
-    preconditions: Option<Preconditions>,
-    #[prost(string, optional, tag = "4")]
-    propagation_policy: Option<String>,
-}
-
-/// `k8s.io/apimachinery/pkg/apis/meta/v1`
-#[derive(Message, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-struct Preconditions {
-    #[prost(string, optional, tag = "1")]
-    uid: Option<String>,
-    #[prost(string, optional, tag = "2")]
-    resource_version: Option<String>,
-}
-
 /// `k8s.io/api/core/v1`
 #[derive(Message, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]

@@ -1,7 +1,6 @@
 //! What becomes protobuf, and what does not. That the API server understands it as it understands JSON is shown on a real one.
 
 use forest::Kind;
-use kube::api::Preconditions;
 use serde_json::{Map, json};
 
 use super::*;
@@ -198,20 +197,4 @@ fn what_is_not_known_in_every_part_is_left_to_json() {
         assert_eq!(object(&kind, &known), None, "{kind}");
     }
     println!("{} objects with something unknown", table.len() + 4);
-}
-
-#[test]
-fn a_deletion_says_how_and_in_which_state_where_the_kind_is_known() {
-    let preconditions = Preconditions { uid: Some("u".into()), resource_version: Some("7".into()) };
-    let params = DeleteParams::background().preconditions(preconditions);
-    let role = kind("rbac.authorization.k8s.io", "Role");
-    let body = deletion(&role, &params).unwrap();
-    let message = json!({ "2": [{ "1": ["u"], "2": ["7"] }], "4": ["Background"] });
-    assert_eq!(read(&body).unwrap(), ("meta.k8s.io/v1 DeleteOptions".to_owned(), message));
-
-    assert_eq!(deletion(&kind("example.com", "Role"), &params), None);
-    let with_more = [params.clone().dry_run(), params.grace_period(1)];
-    for more in with_more {
-        assert_eq!(deletion(&role, &more), None, "{more:?}");
-    }
 }
