@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod chaos {
     pub(crate) mod comparison;
+    pub(crate) mod diary;
     pub(crate) mod history;
     pub(crate) mod kind;
     pub(crate) mod observer;

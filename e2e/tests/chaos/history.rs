@@ -107,9 +107,14 @@ impl History {
         self.calms.len()
     }
 
+    /// When it was calm last before this time.
+    pub(crate) fn calm_before(&self, at: Instant) -> Option<Instant> {
+        self.calms.iter().map(|calm| calm.at).take_while(|calm| *calm <= at).last()
+    }
+
     /// Every state that the controller may have acted on at this time.
     fn states(&self, at: Instant) -> impl Iterator<Item = &State> {
-        let calm = self.calms.iter().map(|calm| calm.at).take_while(|calm| *calm <= at).last();
+        let calm = self.calm_before(at);
         let recent = move |state: &&State| match (calm, state.until) {
             (Some(calm), Some(until)) => until > calm,
             _ => true,

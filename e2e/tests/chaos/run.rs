@@ -1,17 +1,15 @@
 //! One run: a cluster, a tree, five hundred accepted operations, a controller that keeps dying, and the reckoning.
 
-use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hns_e2e::{Cluster, Dice, Options, Product, Replica, eventually};
-use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 
 use super::comparison::Found;
+use super::diary::Diary;
 use super::history::{History, Verdict};
 use super::kind::{Form, Kind, definition};
 use super::observer::Observer;
@@ -46,12 +44,6 @@ const TREE: [(&str, &str); 12] = [
     ("l", ""),
 ];
 
-/// So much of the diary is shown with something wrong: what the controller may still have been at work on.
-const BEFORE: Duration = Duration::from_secs(3);
-
-/// What happened from outside, and when: what was accepted, and deaths of the controller.
-type Diary = RefCell<Vec<(Instant, String)>>;
-
 /// Everything of one run that is not the controller.
 struct Run<'a> {
     user: User,
@@ -60,8 +52,6 @@ struct Run<'a> {
     history: History,
     observer: Observer,
     names: BTreeSet<&'static str>,
-    /// What was accepted since it was calm last: for whoever has to find out why it is not again.
-    recent: Vec<String>,
     diary: &'a Diary,
 }
 
@@ -73,12 +63,12 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
     let product = Product::install(&cluster, Options::default()).await?;
     let webhook = product.start_webhook().await?;
     let mut controller = product.start_controller().await?;
-    let (diary, kills) = (Diary::default(), Cell::new(0));
+    let diary = Diary::default();
     let mut run = Run::begin(&cluster, seed, &diary).await.with_context(|| format!("seed {seed:#x}"))?;
 
     let played = tokio::select! {
         played = run.play() => played,
-        Err(error) = kill(&mut controller, Dice::new(seed.rotate_left(17)), (&kills, &diary)) => Err(error),
+        Err(error) = kill(&mut controller, Dice::new(seed.rotate_left(17)), &diary) => Err(error),
     };
     played.with_context(|| format!("seed {seed:#x}; the controller's log ends\n{}", tail(&controller)))?;
     controller.restart().await?;
@@ -92,24 +82,19 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
             replica.log()
         );
     }
-    println!("seed {seed:#x}: {} kills, {:.0?}", kills.get(), began.elapsed());
+    println!("seed {seed:#x}: {} kills, {:.0?}", diary.kills(), began.elapsed());
     run.reckon().with_context(|| format!("seed {seed:#x}"))
 }
 
 /// Kills the controller every few seconds and starts it again, for ever. It must not have ended by itself.
-async fn kill(
-    controller: &mut Replica,
-    mut dice: Dice,
-    (kills, diary): (&Cell<usize>, &Diary),
-) -> Result<Infallible> {
+async fn kill(controller: &mut Replica, mut dice: Dice, diary: &Diary) -> Result<Infallible> {
     loop {
         tokio::time::sleep(Duration::from_millis(1000 + dice.below(3000) as u64)).await;
         let exit = controller.process().exit();
         ensure!(exit.is_none(), "the controller has ended by itself: {exit:?}");
         controller.kill().await?;
         controller.relaunch()?;
-        kills.set(kills.get() + 1);
-        diary.borrow_mut().push((Instant::now(), "the controller was killed and started again".to_owned()));
+        diary.killed();
     }
 }
 
@@ -139,8 +124,8 @@ impl<'a> Run<'a> {
         let mut history = History::default();
         history.push(Instant::now(), world.clone());
         let names = BTreeSet::from(NAMES);
-        let (author, recent) = (Author::new(seed), Vec::new());
-        let mut run = Self { user, author, world, history, observer, names, recent, diary };
+        let author = Author::new(seed);
+        let mut run = Self { user, author, world, history, observer, names, diary };
         run.calm(CALM).await?;
         Ok(run)
     }
@@ -174,8 +159,7 @@ impl<'a> Run<'a> {
         ensure!(!accepted || !operation.closes_a_cycle(&self.world), "{operation:?} was accepted");
         if accepted {
             self.world = operation.done(&self.world);
-            self.recent.push(format!("{} {operation:?}", Timestamp::now()));
-            self.diary.borrow_mut().push((sent, format!("{operation:?}")));
+            self.diary.accepted(sent, operation);
             self.history.push(sent, self.world.clone());
             let doomed = self.world.doomed();
             for key in &doomed {
@@ -217,8 +201,7 @@ impl<'a> Run<'a> {
             Ok((now, found.copies(&self.names)))
         })
         .await
-        .with_context(|| format!("accepted since it was calm last:\n{}", self.recent.join("\n")))?;
-        self.recent.clear();
+        .with_context(|| format!("since it was calm last:\n{}", self.since_calm(Instant::now())))?;
         self.history.calm(at, copies);
         Ok(())
     }
@@ -247,17 +230,9 @@ impl<'a> Run<'a> {
         .await
     }
 
-    /// What the diary says of the time before.
-    fn before(&self, at: Instant) -> String {
-        let diary = self.diary.borrow();
-        let mut before: Vec<_> = diary
-            .iter()
-            .filter_map(|(when, what)| Some((at.checked_duration_since(*when)?, what)))
-            .filter(|(ago, _)| *ago < BEFORE)
-            .collect();
-        before.sort_by_key(|(ago, _)| Reverse(*ago));
-        let lines = before.iter().map(|(ago, what)| format!("  {:.3} s: {what}", ago.as_secs_f64()));
-        lines.collect::<Vec<_>>().join("\n")
+    /// What happened after the last calm before this time.
+    fn since_calm(&self, at: Instant) -> String {
+        self.diary.between(self.history.calm_before(at), at)
     }
 
     /// Everything that was seen was right.
@@ -271,7 +246,7 @@ impl<'a> Run<'a> {
                 copies += usize::from(inherited_from(&event.form).is_some());
                 let verdict = self.history.judge(&event, &self.names);
                 if let Verdict::Wrong(what) = &verdict {
-                    println!("{what}; before that:\n{}", self.before(event.at));
+                    println!("{what}; since it was calm last:\n{}", self.since_calm(event.at));
                 }
                 *counts.entry(verdict).or_default() += 1;
             }

@@ -67,9 +67,8 @@ impl Reading {
 /// Whether a line is the first of a frame of a backtrace: its number, at least four wide, a colon, and what it calls.
 fn is_frame(line: &str) -> bool {
     let number = line.split_once(": ").map_or("", |(number, _)| number);
-    number.len() >= 4
-        && !number.trim_start().is_empty()
-        && number.trim_start().bytes().all(|it| it.is_ascii_digit())
+    let digits = number.trim_start();
+    number.len() >= 4 && !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit())
 }
 
 /// The number before a word.
