@@ -4,6 +4,7 @@ use clap::CommandFactory;
 
 use crate::cli::{Cli, Command};
 use crate::session::Session;
+use crate::terminal::Paint;
 use crate::{Failure, Terminal};
 
 pub(crate) mod completion;
@@ -41,7 +42,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
             runtime.block_on(async {
-                let session = Session::open(&cli.connection).await?;
+                let session = Session::open(&cli.connection, terminal.stderr).await?;
                 on_the_cluster(command, &session, terminal).await
             })
         }
@@ -56,7 +57,7 @@ pub async fn foretell(cli: Cli) -> Result<serde_json::Value, Failure> {
     let Some(Command::Plan(arguments)) = &cli.command else {
         return Err(Failure::new("Error: no plan was asked for"));
     };
-    let session = Session::open(&cli.connection).await?;
+    let session = Session::open(&cli.connection, Paint::NONE).await?;
     let document = plan::document(arguments, &session).await?;
     serde_json::to_value(document)
         .map_err(|error| Failure::new(format!("Error: the plan cannot be shown: {error}")))

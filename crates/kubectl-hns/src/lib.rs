@@ -25,6 +25,7 @@ mod subject;
 mod table;
 mod terminal;
 mod wait;
+mod warnings;
 mod whereabouts;
 
 pub use commands::{foretell, run};

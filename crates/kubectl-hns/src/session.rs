@@ -1,16 +1,22 @@
 //! The connection that a command's requests go over: each with a limit of time, lists in pages. Never decides what to ask.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
+use http::Response;
 use kube::api::{Api, ListParams, ObjectList};
+use kube::client::ClientBuilder;
 use kube::core::PartialObjectMeta;
-use kube::{Client, Resource};
+use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
+use tower::util::MapResponseLayer;
 
 use crate::Failure;
 use crate::connection::{self, ConnectionArgs};
 use crate::failure::Problem;
+use crate::terminal::Paint;
+use crate::warnings::Warnings;
 
 /// HNC's limit of a request.
 const CALL: Duration = Duration::from_secs(5);
@@ -28,14 +34,14 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Reads the configuration; the first request connects.
-    pub(crate) async fn open(args: &ConnectionArgs) -> Result<Self, Failure> {
+    /// Reads the configuration; the first request connects. The API server's warnings are printed in that colour.
+    pub(crate) async fn open(args: &ConnectionArgs, warnings: Paint) -> Result<Self, Failure> {
         hns_runtime::start::install_tls_provider();
         let mut config = connection::configuration(args).await?;
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config)
+        let client = client(config, warnings)
             .map_err(|error| Failure::because("the kubeconfig cannot be used", &error.into()))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         Ok(Self { client, namespace, call: limit(CALL), page: limit(PAGE) })
@@ -122,6 +128,16 @@ impl Session {
     }
 }
 
+/// A client that prints the warnings of every answer.
+fn client(config: Config, warnings: Paint) -> Result<Client, kube::Error> {
+    let warnings = Arc::new(Warnings::new(warnings));
+    let report = MapResponseLayer::new(move |answer: Response<_>| {
+        warnings.report(answer.headers());
+        answer
+    });
+    Ok(ClientBuilder::try_from(config)?.with_layer(&report).build())
+}
+
 async fn within<T>(
     limit: Option<Duration>,
     request: impl Future<Output = Result<T, kube::Error>>,
@@ -139,7 +155,7 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::{Arc, Mutex};
 
-    use http::{Request, Response};
+    use http::Request;
     use k8s_openapi::api::core::v1::Namespace;
     use kube::client::Body;
     use serde_json::{Value, json};

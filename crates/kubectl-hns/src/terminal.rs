@@ -10,6 +10,8 @@ use crate::Failure;
 pub struct Terminal {
     /// For what is printed on standard output.
     pub(crate) paint: Paint,
+    /// For what is printed on standard error.
+    pub(crate) stderr: Paint,
     /// Whether somebody watches standard error, so that a progress bar makes sense.
     pub(crate) watched: bool,
 }
@@ -34,7 +36,7 @@ pub(crate) enum Ink {
 }
 
 impl Paint {
-    #[cfg(test)]
+    /// No colour.
     pub(crate) const NONE: Self = Self { on: false };
 
     /// The text in that colour.
@@ -62,10 +64,13 @@ impl Terminal {
     pub fn of_process(no_color: bool) -> Self {
         let variable = |name| std::env::var(name).ok();
         let (setting, term) = (variable("NO_COLOR"), variable("TERM"));
-        let on = wants_colour(no_color, setting.as_deref(), term.as_deref(), std::io::stdout().is_terminal());
+        let paint =
+            |terminal| Paint { on: wants_colour(no_color, setting.as_deref(), term.as_deref(), terminal) };
+        let (stdout, stderr) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
         Self {
-            paint: Paint { on },
-            watched: std::io::stderr().is_terminal() && term.as_deref() != Some("dumb"),
+            paint: paint(stdout),
+            stderr: paint(stderr),
+            watched: stderr && term.as_deref() != Some("dumb"),
         }
     }
 

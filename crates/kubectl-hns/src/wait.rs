@@ -141,7 +141,11 @@ mod tests {
         Line::try_parse_from(["x"].into_iter().chain(line.split_whitespace())).unwrap().wait
     }
 
-    const QUIET: Terminal = Terminal { paint: crate::terminal::Paint::NONE, watched: false };
+    const QUIET: Terminal = Terminal {
+        paint: crate::terminal::Paint::NONE,
+        stderr: crate::terminal::Paint::NONE,
+        watched: false,
+    };
 
     #[test]
     fn flags_overrule_what_is_usual() {

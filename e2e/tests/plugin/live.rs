@@ -2,6 +2,7 @@
 
 use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;
+use serde_json::json;
 
 use super::world::live;
 
@@ -99,4 +100,68 @@ async fn a_missing_parent_is_a_footnote() {
     let described = live.hns("describe f-mid").await;
     let shown = format!("  Conditions:\n  - ActivitiesHalted (ParentMissing): {message}\n");
     assert!(described.stdout.contains(&shown), "{described:?}");
+}
+
+/// kubectl is asked for the same change, and says what there is to be said.
+#[tokio::test]
+async fn warnings_of_the_api_server_are_printed_as_kubectl_prints_them() {
+    let live = live().await;
+    live.steps().create_namespace("w-org").await.unwrap();
+    let patch = json!({ "apiVersion": hns_api::API_VERSION, "kind": "HierarchyConfiguration",
+        "metadata": { "name": "hierarchy", "namespace": "w-org" }, "spec": { "parent": "w-typo" } });
+    let create = live.cluster.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
+    let wanted = create.stdin(patch.to_string()).run().await.unwrap().stderr;
+    assert!(wanted.starts_with("Warning: ") && wanted.contains("w-typo"), "{wanted}");
+    let set = live.hns("set w-org --parent w-typo").await;
+    assert_eq!((set.code, &*set.stderr), (Some(0), &*wanted), "{set:?}");
+    live.hns("set w-org --root").await.says(
+        "Unsetting the parent of w-org (was previously w-typo)\n\
+         Succesfully updated 1 property of the hierarchical configuration of w-org\n",
+    );
+}
+
+/// Whatever the request is, and whatever is in the text; a text that two answers bring is printed once.
+#[tokio::test]
+async fn warnings_of_a_policy_come_with_every_kind_of_request() {
+    let live = live().await;
+    live.steps().create_namespace("wp-org").await.unwrap();
+    let (text, name) = ("it says \"no\", \\ and größer", "plugin-warns");
+    let rule = json!({ "apiGroups": [hns_api::GROUP], "apiVersions": ["*"], "operations": ["*"],
+        "resources": ["subnamespaceanchors", "hierarchyconfigurations"] });
+    let here = json!({ "matchLabels": { "kubernetes.io/metadata.name": "wp-org" } });
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": { "name": name },
+        "spec": {
+            "matchConstraints": { "resourceRules": [rule], "namespaceSelector": here },
+            "validations": [{ "expression": "false", "message": text }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": { "name": name }, "spec": { "policyName": name, "validationActions": ["Warn"] },
+    });
+    live.apply(&[policy, binding]).await;
+    let wanted = eventually("kubectl is warned", PATIENCE, async || {
+        let anchor = json!({ "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor",
+            "metadata": { "name": "wp-other", "namespace": "wp-org" } });
+        let create = live.cluster.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
+        let said = create.stdin(anchor.to_string()).run().await.map_err(|error| error.to_string())?.stderr;
+        if said.contains(text) { Ok(said) } else { Err(said) }
+    })
+    .await
+    .unwrap();
+    for words in [
+        "create wp-team -n wp-org --wait",
+        "set wp-org -a",
+        "set wp-org -f",
+        "convert wp-team --to full --yes",
+        "convert wp-team --to sub --yes --wait",
+        "delete wp-team -n wp-org",
+    ] {
+        let done = live.hns(words).await;
+        assert_eq!((done.code, &*done.stderr), (Some(0), &*wanted), "{words}: {done:?}");
+    }
+    for resource in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        live.cluster.kubectl().args(["delete", resource, name]).ok().await.unwrap();
+    }
 }

@@ -1,0 +1,129 @@
+//! What the API server warns of in its answers (`Warning` headers), printed on standard error as kubectl prints it.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::Mutex;
+
+use http::HeaderMap;
+use http::header::WARNING;
+
+use crate::terminal::{Ink, Paint};
+
+/// The code of a warning that holds beyond this one answer, which is the only one that the API server uses.
+const PERSISTENT: &str = "299";
+
+/// The warnings of one command. Each text is printed once.
+#[derive(Debug)]
+pub(crate) struct Warnings {
+    paint: Paint,
+    printed: Mutex<BTreeSet<String>>,
+}
+
+impl Warnings {
+    /// Prints in this colour.
+    pub(crate) fn new(paint: Paint) -> Self {
+        Self { paint, printed: Mutex::default() }
+    }
+
+    /// Prints the warnings of one answer.
+    pub(crate) fn report(&self, headers: &HeaderMap) {
+        for line in self.lines(headers) {
+            // There is no other place where it could be said.
+            let _ = writeln!(std::io::stderr().lock(), "{line}");
+        }
+    }
+
+    fn lines(&self, headers: &HeaderMap) -> Vec<String> {
+        let values = headers.get_all(WARNING).iter();
+        let texts = values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes())));
+        let word = self.paint.ink(Ink::Warm, "Warning:");
+        // A panic elsewhere does not make the set wrong.
+        let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        texts.filter(|text| printed.insert(text.clone())).map(|text| format!("{word} {text}")).collect()
+    }
+}
+
+/// The texts of a header (RFC 7234, section 5.5): one or more of `299 agent "text" ["date"]`, separated by commas. What follows
+/// a warning that cannot be read is left out.
+fn texts(value: &str) -> Vec<String> {
+    let mut texts = Vec::new();
+    let mut rest = value;
+    while let Some((code, text, after)) = one(rest) {
+        if code == PERSISTENT && !text.is_empty() {
+            texts.push(text);
+        }
+        rest = after;
+    }
+    texts
+}
+
+/// The first warning, as its code and its text, and what follows it.
+fn one(value: &str) -> Option<(&str, String, &str)> {
+    let value = value.trim_start_matches([' ', '\t', ',']);
+    let (code, value) = value.split_once(' ')?;
+    let (_agent, value) = value.split_once(' ')?;
+    let (text, value) = quoted(value.trim_start())?;
+    let value = value.trim_start();
+    // The date says nothing that people need.
+    let value = quoted(value).map_or(value, |(_, after)| after);
+    Some((code, text, value))
+}
+
+/// The content of a quoted string, and what follows it. Control characters, which could steer a terminal, are left out.
+fn quoted(value: &str) -> Option<(String, &str)> {
+    let value = value.strip_prefix('"')?;
+    let mut text = String::new();
+    let mut characters = value.char_indices();
+    while let Some((at, character)) = characters.next() {
+        let literal = match character {
+            '"' => return Some((text, &value[at + 1..])),
+            '\\' => characters.next()?.1,
+            other => other,
+        };
+        text.extend(Some(literal).filter(|it| !it.is_control()));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn texts_are_read_as_the_api_server_writes_them() {
+        for (header, wanted) in [
+            (r#"299 - "plain""#, vec!["plain"]),
+            (r#"299 - "a, \"b\" \\ c""#, vec![r#"a, "b" \ c"#]),
+            (
+                r#"299 - "one", 299 kube "two" "Sat, 01 Jan 2000 00:00:00 GMT",299 - "three""#,
+                vec!["one", "two", "three"],
+            ),
+            ("299 - \"größer\"", vec!["größer"]),
+            ("299 - \"\x1b[2Jgone\"", vec!["[2Jgone"]),
+            (r#"199 - "passing", 299 - "lasting""#, vec!["lasting"]),
+            (r#"299 - "whole", 299 - "without an end"#, vec!["whole"]),
+            (r#"299 - """#, vec![]),
+            ("299", vec![]),
+            ("nonsense", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(texts(header), wanted, "{header}");
+        }
+    }
+
+    #[test]
+    fn each_text_is_printed_once_and_in_colour_only_where_that_is_wanted() {
+        let headers = |values: &[&str]| {
+            let values = values.iter().map(|it| (WARNING, HeaderValue::from_bytes(it.as_bytes()).unwrap()));
+            values.collect::<HeaderMap>()
+        };
+        let warnings = Warnings::new(Paint::NONE);
+        assert_eq!(warnings.lines(&headers(&[r#"299 - "a""#, r#"299 - "b""#])), ["Warning: a", "Warning: b"]);
+        assert_eq!(warnings.lines(&headers(&[r#"299 - "b", 299 - "ö""#])), ["Warning: ö"]);
+        assert_eq!(warnings.lines(&headers(&[])), [""; 0]);
+        let coloured = Warnings::new(Paint { on: true });
+        assert_eq!(coloured.lines(&headers(&[r#"299 - "a""#])), ["\x1b[33mWarning:\x1b[0m a"]);
+    }
+}
