@@ -13,6 +13,7 @@ mod structure {
     mod directory;
     mod flags;
     mod initial_admin;
+    mod managed_keys;
     mod orphans;
     mod quota;
     mod restore;

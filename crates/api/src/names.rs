@@ -43,6 +43,12 @@ pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
 /// The `ConfigMap` in which both binaries say what they run with, in the namespace of the installation.
 pub const SETTINGS_CONFIG_MAP: &str = "hnc-settings";
 
+/// The field manager of what the controller writes.
+pub const FIELD_MANAGER: &str = "hns-controller";
+
+/// The field manager of what HNC has written.
+pub const HNC_FIELD_MANAGER: &str = "manager";
+
 /// The Lease that the leading controller holds.
 pub const CONTROLLER_LEASE: &str = "hns-controller";
 

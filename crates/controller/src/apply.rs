@@ -10,6 +10,7 @@ mod structure;
 
 use forest::plan::Action;
 use forest::{Kind, KindId, Name, ObjectKey, Settings, Version};
+use hns_api::names::FIELD_MANAGER;
 use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -17,9 +18,6 @@ use serde_json::{Value, json};
 pub(crate) use self::answer::{Answer, Outcome, failure};
 use self::copies::CopyWriter;
 use self::structure::Structure;
-
-/// Under which name the fields that are written are managed.
-const FIELD_MANAGER: &str = "hns-controller";
 
 /// Makes writes in one namespace.
 pub(crate) struct Applier<'a> {

@@ -216,6 +216,7 @@ fn structural_reviews(criterion: &mut Criterion<Cpu>) {
                 user: user(),
                 labels: Vec::new(),
                 annotations: Vec::new(),
+                old: Default::default(),
                 initial_admin: (None, None),
             };
             let none = Answers::new();

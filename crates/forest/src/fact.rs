@@ -3,6 +3,7 @@
 //! Facts carry no decisions. Ingest (in the runtime crate) makes them from API objects; the model in the property tests
 //! makes them from nothing.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::content::{Canonical, Digest};
@@ -45,8 +46,19 @@ pub struct NamespaceFact {
     pub labels: Labels,
     /// All its annotations. The forest keeps those that mean something to it.
     pub annotations: Labels,
+    /// Which of these somebody else than HNC or this controller has set.
+    pub foreign: Foreign,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
+}
+
+/// Keys of labels and annotations that are somebody else's.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Foreign {
+    /// Keys of labels.
+    pub labels: BTreeSet<Box<str>>,
+    /// Keys of annotations.
+    pub annotations: BTreeSet<Box<str>>,
 }
 
 /// The `HierarchyConfiguration` of a namespace as the API server shows it.

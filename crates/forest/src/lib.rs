@@ -48,7 +48,8 @@ pub use change::{Change, ObjectScope, Scope};
 pub use condition::{Condition, Reason};
 pub use content::{Canonical, Digest};
 pub use fact::{
-    AnchorFact, Content, Definition, Fact, HierarchyFact, HierarchyStatus, NamespaceFact, ObjectFact, Version,
+    AnchorFact, Content, Definition, Fact, Foreign, HierarchyFact, HierarchyStatus, NamespaceFact,
+    ObjectFact, Version,
 };
 pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
 pub use labels::Labels;

@@ -5,19 +5,20 @@
 
 pub mod shown;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forest::exceptions::Exceptions;
 use forest::exclusion::{Traits, exclusion};
 use forest::{
-    AnchorFact, Canonical, Condition, Content, HierarchyFact, HierarchyStatus, Kind, Labels, Name,
+    AnchorFact, Canonical, Condition, Content, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels, Name,
     NamespaceFact, ObjectFact, Settings, Version,
 };
+use hns_api::names::{FIELD_MANAGER, HNC_FIELD_MANAGER};
 use hns_api::{
     HierarchyConfigurationSpec, HierarchyConfigurationStatus, KeyValue, SubnamespaceAnchorSpec, annotations,
     labels,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value};
 
@@ -28,8 +29,29 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
         version: version(metadata),
         labels: pairs(metadata.labels.as_ref()),
         annotations: pairs(metadata.annotations.as_ref()),
+        foreign: Foreign {
+            labels: foreign(metadata, metadata.labels.as_ref(), "f:labels"),
+            annotations: foreign(metadata, metadata.annotations.as_ref(), "f:annotations"),
+        },
         terminating: metadata.deletion_timestamp.is_some(),
     }
+}
+
+/// Which of these keys HNC or this controller has not set, or somebody else has set too. Those of the group are never asked for.
+fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field: &str) -> BTreeSet<Box<str>> {
+    let written = |entry: &ManagedFieldsEntry, key: &str| {
+        let fields = entry.fields_v1.as_ref().and_then(|it| it.0["f:metadata"][field].as_object());
+        fields.is_some_and(|fields| fields.contains_key(&format!("f:{key}")))
+    };
+    let is_ours = |entry: &ManagedFieldsEntry| {
+        matches!(entry.manager.as_deref(), Some(FIELD_MANAGER | HNC_FIELD_MANAGER))
+    };
+    let is_foreign = |key: &&String| {
+        let mut writers = metadata.managed_fields.iter().flatten().filter(|it| written(it, key)).peekable();
+        writers.peek().is_none() || !writers.all(is_ours)
+    };
+    let keys = map.into_iter().flat_map(BTreeMap::keys).filter(|key| !key.contains(hns_api::GROUP));
+    keys.filter(is_foreign).map(|key| key.as_str().into()).collect()
 }
 
 /// Labels or annotations as metadata shows them.
@@ -202,6 +224,32 @@ mod tests {
             "spec": spec, "status": status,
         });
         hierarchy(serde_json::from_value(object).unwrap()).1
+    }
+
+    #[test]
+    fn keys_are_ours_where_nobody_else_has_set_them() {
+        let wrote = |manager: &str, labels: &[&str], annotations: &[&str]| {
+            let set = |keys: &[&str]| -> Value {
+                keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect::<Map<_, _>>().into()
+            };
+            let fields =
+                json!({ "f:metadata": { "f:labels": set(labels), "f:annotations": set(annotations) } });
+            json!({ "manager": manager, "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": fields })
+        };
+        let metadata = json!({
+            "name": "a",
+            "labels": { "x/ours": "", "x/hncs": "", "x/both": "", "x/theirs": "", "x/lost": "", "hnc.x-k8s.io/a": "" },
+            "annotations": { "x/ours": "", "x/theirs": "" },
+            "managedFields": [
+                wrote("hns-controller", &["x/ours", "x/both"], &["x/ours"]),
+                wrote("manager", &["x/hncs"], &[]),
+                wrote("kubectl-label", &["x/both", "x/theirs"], &["x/theirs"]),
+                { "manager": "kubelet", "operation": "Update" },
+            ],
+        });
+        let seen = namespace(&serde_json::from_value(metadata).unwrap()).foreign;
+        assert_eq!(seen.labels, ["x/both", "x/lost", "x/theirs"].map(Box::from).into());
+        assert_eq!(seen.annotations, [Box::from("x/theirs")].into());
     }
 
     #[test]

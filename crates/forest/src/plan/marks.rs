@@ -1,7 +1,8 @@
 //! Which labels and annotations a namespace should bear.
 //!
 //! Tree labels, the included label, the marker of parents, and what the hierarchy's managed labels and annotations say
-//! (section 3.1 of HNC's contract). Everybody else's labels are left alone.
+//! (section 3.1 of HNC's contract). Everybody else's labels are left alone, and so are those with a managed key that the
+//! hierarchy says nothing of and that neither HNC nor we have set.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +73,7 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
         _ if !node.managed => false,
         ANCESTRY => true,
         INITIAL_ADMIN => settings.initial_admin.is_some(),
-        _ => !external && settings.is_managed_annotation(key),
+        _ => !external && settings.is_managed_annotation(key) && !seen.foreign().annotations.contains(key),
     };
     Marks {
         version: seen.version.get(),
@@ -93,7 +94,12 @@ fn is_own_label(forest: &Forest, id: Id, key: &str) -> bool {
         EXCLUDED => !settings.is_listed(forest.tree.name(id)),
         _ if !node.managed => false,
         HAS_CHILDREN => true,
-        _ => !node.is_external() && (key.ends_with(TREE_LABEL) || settings.is_managed_label(key)),
+        _ if node.is_external() => false,
+        _ if key.ends_with(TREE_LABEL) => true,
+        _ => {
+            let foreign = |seen: &Namespace| seen.foreign().labels.contains(key);
+            settings.is_managed_label(key) && !node.namespace.as_ref().is_some_and(foreign)
+        }
     }
 }
 
@@ -113,10 +119,11 @@ fn edit<'a>(
     Edit { set: wanted, remove }
 }
 
-/// The binding of the first administrator, whom the annotation names until it is done.
+/// The binding of the first administrator of a subnamespace, whom the annotation names until it is done.
 pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
     let node = forest.tree.node(id);
-    let namespace = node.namespace.as_ref().filter(|seen| node.managed && !seen.terminating)?;
+    node.subnamespace_of()?;
+    let namespace = node.namespace.as_ref()?;
     let user = namespace.annotations.get(INITIAL_ADMIN).filter(|user| !user.is_empty())?;
     let cluster_role = forest.settings().initial_admin.clone()?;
     Some(Action::BindInitialAdmin { user: user.into(), cluster_role })

@@ -182,6 +182,7 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
         user: user.clone(),
         labels: Vec::new(),
         annotations: Vec::new(),
+        old: Default::default(),
         initial_admin: (None, None),
     }
 }

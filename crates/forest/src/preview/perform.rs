@@ -33,6 +33,8 @@ impl Preview {
     pub(super) fn perform(&mut self, namespace: &Name, action: &Action) {
         match action {
             Action::Mark { labels, annotations, .. } => self.edit_namespace(namespace, |seen| {
+                seen.foreign.labels.retain(|key| !labels.set.contains_key(&**key));
+                seen.foreign.annotations.retain(|key| !annotations.set.contains_key(&**key));
                 seen.labels = edited(&seen.labels, labels);
                 seen.annotations = edited(&seen.annotations, annotations);
             }),
@@ -131,6 +133,7 @@ impl Preview {
             version: seen.version.get(),
             labels: labels.all(),
             annotations: seen.annotations.clone(),
+            foreign: seen.foreign().clone(),
             terminating: seen.terminating,
         };
         fact.version = self.next_version(fact.version.uid);
@@ -187,7 +190,7 @@ impl Preview {
             version: self.new_version(),
             labels: [(INCLUDED, "true"), (METADATA_NAME, &**child)].into_iter().collect(),
             annotations: annotations.into_iter().collect(),
-            terminating: false,
+            ..NamespaceFact::default()
         };
         self.ledger.namespace(&self.forest, child);
         self.tell(Fact::Namespace(fact));

@@ -5,7 +5,7 @@
 
 use super::question::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
-use crate::{AnchorState, Forest, Name, keys};
+use crate::{AnchorState, Forest, Labels, Name, keys};
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +25,8 @@ pub struct Request {
     pub labels: Vec<(String, String)>,
     /// `spec.annotations` afterwards.
     pub annotations: Vec<(String, String)>,
+    /// `spec.labels` and `spec.annotations` before; empty when it is created.
+    pub old: (Labels, Labels),
     /// The annotation `hnc.x-k8s.io/initial-admin` before and after.
     pub initial_admin: (Option<String>, Option<String>),
 }
@@ -34,7 +36,7 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     let asked = Asked { forest, request, answers };
     let judged = match request.operation {
         Operation::Create => asked.create(),
-        Operation::Update => asked.well_formed().and_then(|()| asked.initial_admin_stays()),
+        Operation::Update => asked.update(),
         Operation::Delete => asked.delete(),
     };
     judged.err().unwrap_or_else(Verdict::allow)
@@ -56,7 +58,45 @@ impl Asked<'_> {
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
         self.child_is_free_or_ours()?;
+        self.keys_stay(self.configured())?;
         self.orphans_consent()
+    }
+
+    fn update(&self) -> Check {
+        self.well_formed()?;
+        self.initial_admin_stays()?;
+        self.keys_stay(Some(self.request.old.clone()))
+    }
+
+    /// What the subnamespace has configured so far, if it is there and a lost anchor is created again.
+    fn configured(&self) -> Option<(Labels, Labels)> {
+        let tree = &self.forest.tree;
+        let node = tree.node(tree.existing(&self.request.child)?);
+        let seen = node.hierarchy.as_deref();
+        Some(seen.map(|seen| (seen.labels().clone(), seen.annotations().clone())).unwrap_or_default())
+    }
+
+    /// The keys of an anchor replace those of its subnamespace, which are an admin's to change: of the subnamespace, or of its
+    /// parent.
+    fn keys_stay(&self, before: Option<(Labels, Labels)>) -> Check {
+        let Request { parent, child, user, labels, annotations, .. } = self.request;
+        let listed = |pairs: &[(String, String)]| pairs.iter().map(|(key, value)| (key, value)).collect();
+        let after: (Labels, Labels) = (listed(labels), listed(annotations));
+        if before.is_none_or(|before| before == after) {
+            return Ok(());
+        }
+        let questions = [Question::IsAdmin(child.clone()), Question::IsAdmin(parent.clone())];
+        if questions.iter().any(|question| self.answers.get(question) == Some(&Answer::Yes)) {
+            return Ok(());
+        }
+        all_answered(&questions, self.answers)?;
+        Err(Denial::unauthorized(format!(
+            "user {:?} is not authorized to change the labels and annotations that {child:?} gets from its anchor: admin rights \
+             (update on hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {child:?} or in its parent {parent:?}; \
+             an anchor that is created again must have the labels and annotations of the HierarchyConfiguration in {child:?}",
+            user.name
+        ))
+        .into())
     }
 
     /// Rows 1 and 2.

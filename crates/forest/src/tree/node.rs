@@ -1,10 +1,10 @@
 //! One namespace: what was seen of it, and what follows from that alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::packed::Packed;
 use super::places::{Id, Places};
-use crate::fact::{AnchorFact, NamespaceFact};
+use crate::fact::{AnchorFact, Foreign, NamespaceFact};
 use crate::version::CompactVersion;
 use crate::{Labels, Name, Settings, keys};
 
@@ -20,18 +20,29 @@ pub(crate) struct Namespace {
     pub(super) labels: Packed,
     /// Those that are the hierarchy's, or managed.
     pub(crate) annotations: Labels,
+    /// The managed ones; `None` when there are none, as in most.
+    foreign: Option<Box<Foreign>>,
     pub(crate) terminating: bool,
 }
 
 impl Namespace {
     pub(super) fn from_fact(fact: NamespaceFact, id: Id, places: &mut Places, settings: &Settings) -> Self {
-        let NamespaceFact { version, labels, annotations, terminating, .. } = fact;
+        let NamespaceFact { version, labels, annotations, mut foreign, terminating, .. } = fact;
         let kept = annotations
             .iter()
             .filter(|(key, _)| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key))
             .collect();
+        foreign.labels.retain(|key| settings.is_managed_label(key));
+        foreign.annotations.retain(|key| settings.is_managed_annotation(key));
+        let foreign = Some(foreign).filter(|foreign| *foreign != Foreign::default()).map(Box::new);
         let labels = Packed::new(&labels, id, places);
-        Self { version: version.into(), labels, annotations: kept, terminating }
+        Self { version: version.into(), labels, annotations: kept, foreign, terminating }
+    }
+
+    /// The managed labels and annotations that somebody else has set.
+    pub(crate) fn foreign(&self) -> &Foreign {
+        static NONE: Foreign = Foreign { labels: BTreeSet::new(), annotations: BTreeSet::new() };
+        self.foreign.as_deref().unwrap_or(&NONE)
     }
 
     /// The parent that makes this a subnamespace.

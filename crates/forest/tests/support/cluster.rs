@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use forest::exceptions::Exceptions;
 use forest::{
-    AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Labels, Mode,
-    Name, NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
+    AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
+    NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
 
@@ -191,8 +191,7 @@ impl Cluster {
             name: name.into(),
             version,
             labels: [("team", "red")].into_iter().collect(),
-            annotations: Labels::default(),
-            terminating: false,
+            ..NamespaceFact::default()
         };
         self.namespaces.insert(name.into(), seen.clone());
         Fact::Namespace(seen)

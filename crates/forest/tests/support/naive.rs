@@ -234,7 +234,10 @@ impl Cluster {
             labels.insert(keys::HAS_CHILDREN.into(), "true".into());
         }
         if !self.is_external(name) {
-            labels.retain(|key, _| !key.ends_with(TREE) && !What::Labels.is_managed(key));
+            let foreign = &seen.foreign.labels;
+            labels.retain(|key, _| {
+                !key.ends_with(TREE) && (!What::Labels.is_managed(key) || foreign.contains(&**key))
+            });
             labels.extend(self.decided(name, What::Labels));
         }
         labels.extend(self.tree_labels(name));
@@ -264,7 +267,9 @@ impl Cluster {
         let Some(seen) = self.namespaces.get(name) else { return Pairs::new() };
         let mut annotations = pairs(&seen.annotations);
         if managed(name) && !seen.terminating && !self.is_external(name) {
-            annotations.remove(MANAGED_ANNOTATION);
+            if !seen.foreign.annotations.contains(MANAGED_ANNOTATION) {
+                annotations.remove(MANAGED_ANNOTATION);
+            }
             annotations.extend(self.decided(name, What::Annotations));
         }
         annotations

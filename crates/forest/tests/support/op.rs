@@ -1,5 +1,7 @@
 //! Things that happen to a cluster, for property tests: few names, so that everything meets everything.
 
+use std::collections::BTreeSet;
+
 use forest::{Condition, Fact, KindId, Labels, Mode, Name, ObjectKey, Reason, Stream, keys};
 use proptest::prelude::*;
 
@@ -131,7 +133,10 @@ impl Op {
     pub(crate) fn perform(&self, cluster: &mut Cluster) -> Option<Fact> {
         match *self {
             Self::Create(at) => Some(cluster.namespace(NAMES[at])),
-            Self::Relabel(at, bits) => cluster.label(NAMES[at], &labels(bits)),
+            Self::Relabel(at, bits) => {
+                cluster.label(NAMES[at], &labels(bits))?;
+                cluster.change_namespace(NAMES[at], |seen| seen.foreign.labels = set(bits & 16 != 0, "tier"))
+            }
             Self::Terminate(at) => cluster.terminate(NAMES[at]),
             Self::Remove(at) => cluster.remove_namespace(NAMES[at]),
             Self::SetParent(at, parent) => Some(cluster.set_parent(NAMES[at], parent.map(|at| NAMES[at]))),
@@ -151,7 +156,10 @@ impl Op {
                 }
             })),
             Self::Annotate(at, parent, bits) => {
-                cluster.annotate(NAMES[at], &annotations(parent.map(|at| NAMES[at]), bits))
+                cluster.annotate(NAMES[at], &annotations(parent.map(|at| NAMES[at]), bits))?;
+                cluster.change_namespace(NAMES[at], |seen| {
+                    seen.foreign.annotations = set(bits & 128 != 0, "owner");
+                })
             }
             Self::Anchor(at, child, bits) => Some(put_anchor(cluster, NAMES[at], NAMES[child], bits)),
             Self::AnchorAgain(which, bits) => {
@@ -261,6 +269,11 @@ fn asked(bits: u8) -> (Labels, Labels) {
         chosen.map(|(_, pair)| *pair).collect()
     };
     (chosen(&labels, 0), chosen(&annotations, 3))
+}
+
+/// The key, if it was not our controller that has set it.
+fn set(foreign: bool, key: &str) -> BTreeSet<Box<str>> {
+    foreign.then(|| key.into()).into_iter().collect()
 }
 
 fn annotations(parent: Option<&'static str>, bits: u8) -> Vec<(&'static str, &'static str)> {

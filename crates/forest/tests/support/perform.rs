@@ -138,6 +138,7 @@ impl Cluster {
         annotations: &Edit,
     ) -> Result<Fact, Conflict> {
         let seen = self.namespaces.get(namespace).filter(|seen| seen.version == *version).ok_or(Conflict)?;
+        let set = (&labels.set, &annotations.set);
         let (labels, annotations) = (edited(&seen.labels, labels), edited(&seen.annotations, annotations));
         let (labels, annotations): (Labels, Labels) =
             (labels.into_iter().collect(), annotations.into_iter().collect());
@@ -146,6 +147,8 @@ impl Cluster {
             "{namespace}: labels and annotations are as they should be already"
         );
         let marked = self.change_namespace(namespace, |seen| {
+            seen.foreign.labels.retain(|key| !set.0.contains_key(&**key));
+            seen.foreign.annotations.retain(|key| !set.1.contains_key(&**key));
             seen.labels = labels;
             seen.annotations = annotations;
         });

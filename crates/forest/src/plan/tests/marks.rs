@@ -88,6 +88,33 @@ fn only_managed_keys_are_applied_and_only_those_are_taken_away() {
     assert_eq!((seen.labels.get("colour"), seen.annotations.get("note")), (None, Some("old")));
 }
 
+/// An administrator's own labels stay until the hierarchy says something of their keys.
+#[test]
+fn what_somebody_else_has_set_is_replaced_and_never_taken_away() {
+    let mut cluster = Cluster::draw("x, child:x");
+    for name in ["x", "child"] {
+        cluster.label(name, &[("tier", "live"), ("zone", "live")]);
+        cluster.annotate(name, &[("owner", "live")]);
+        cluster.change_namespace(name, |seen| {
+            seen.foreign.labels = ["tier".into(), "team".into()].into();
+            seen.foreign.annotations = ["owner".into()].into();
+        });
+    }
+    check_on(
+        &mut cluster,
+        "only what is ours goes",
+        &[("x", "tier=live owner=live"), ("child", "tier=live owner=live")],
+    );
+    ask(&mut cluster, "x", &[("tier", "gold")], &[]);
+    check_on(
+        &mut cluster,
+        "the hierarchy speaks",
+        &[("x", "tier=gold owner=live"), ("child", "tier=gold owner=live")],
+    );
+    ask(&mut cluster, "x", &[], &[]);
+    check_on(&mut cluster, "what it has said goes", &[("x", "owner=live"), ("child", "owner=live")]);
+}
+
 #[test]
 fn a_subnamespace_asks_for_what_its_anchor_says() {
     let mut cluster = Cluster::draw("p, c<p, low:c");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::cluster::{Cluster, settings};
 use crate::rules::Answer::{No, Terminating, Yes};
-use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unavailable};
+use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
 use crate::rules::tests::Expected::{self, Allowed, Denied};
 use crate::rules::tests::{self as dialogue, USER, check, failed, jane};
 use crate::{Fact, Identity, Settings, Stream};
@@ -16,6 +16,7 @@ fn request(operation: Operation, parent: &str, child: &str) -> Request {
         user: jane(),
         labels: vec![],
         annotations: vec![],
+        old: Default::default(),
         initial_admin: (None, None),
     }
 }
@@ -42,6 +43,9 @@ fn judge(forest: &mut Forest, request: &Request, answers: &[(&str, Answer)]) -> 
 
 const FAULTS: &[&str] = &["spec.labels[colour]", "spec.labels[tier]", "spec.annotations", "\"note\""];
 const FIXED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/initial-admin", "cannot be changed"]);
+
+/// Labels and annotations.
+type Keys = (&'static [(&'static str, &'static str)], &'static [(&'static str, &'static str)]);
 
 type Case = (&'static str, &'static str, Request, Vec<(&'static str, Answer)>, Expected);
 
@@ -87,7 +91,13 @@ fn row_2_labels_and_annotations_have_to_be_managed() {
     };
     check_all([
         ("managed", "p", good(create("p", "c")), vec![("live c", No)], Allowed),
-        ("managed, later", "p, c<p", good(update("p", "c")), vec![], Allowed),
+        (
+            "managed, later",
+            "p, c<p",
+            good(update("p", "c")),
+            vec![("admin c", Yes), ("admin p", No)],
+            Allowed,
+        ),
         ("not managed", "p", bad(create("p", "c")), vec![], Denied(Invalid, FAULTS)),
         ("not managed, later", "p, c<p", bad(update("p", "c")), vec![], Denied(Invalid, FAULTS)),
         ("no longer managed, and deleted", "p, c<p", bad(delete("p", "c")), vec![], Allowed),
@@ -273,6 +283,63 @@ fn row_7_nothing_else_is_judged_of_a_change() {
         ("in conflict", "p, c", update("p", "c"), vec![], Allowed),
         ("in an unknown parent", "", update("p", "c"), vec![], Allowed),
     ]);
+}
+
+/// The keys of an anchor replace what is configured in its subnamespace.
+#[test]
+fn keys_are_an_admins_of_the_subnamespace_or_of_its_parent() {
+    const NO: Expected = Denied(Unauthorized, &["\"c\"", "parent \"p\"", "hierarchyconfigurations"]);
+    let asked = |mut request: Request, old: Keys, new: Keys| {
+        request.old = (old.0.iter().copied().collect(), old.1.iter().copied().collect());
+        (request.labels, request.annotations) = (pairs(new.0), pairs(new.1));
+        request
+    };
+    let refused = || vec![("admin c", No), ("admin p", No)];
+    let keys: [(Keys, Keys); 4] = [
+        ((&[("tier", "gold")], &[]), (&[("tier", "iron")], &[])),
+        ((&[("tier", "gold")], &[]), (&[], &[])),
+        ((&[], &[]), (&[("tier", "gold")], &[])),
+        ((&[], &[("owner", "joe")]), (&[], &[])),
+    ];
+    for (old, new) in keys {
+        for text in ["p, c<p", "p", "p, c"] {
+            let change = || asked(update("p", "c"), old, new);
+            check_all([
+                ("the child's admin", text, change(), vec![("admin c", Yes), ("admin p", No)], Allowed),
+                (
+                    "the parent's admin",
+                    text,
+                    change(),
+                    vec![("admin c", failed()), ("admin p", Yes)],
+                    Allowed,
+                ),
+                ("an editor of the parent", text, change(), refused(), NO),
+                (
+                    "nobody knows",
+                    text,
+                    change(),
+                    vec![("admin c", No), ("admin p", failed())],
+                    Denied(Internal, &["\"p\"", "connection refused"]),
+                ),
+                ("no change", text, asked(update("p", "c"), new, new), vec![], Allowed),
+            ]);
+        }
+        // A lost anchor that is created again.
+        let mut cluster = Cluster::draw("p, c<<p");
+        cluster.change_hierarchy("c", |seen| {
+            (seen.labels, seen.annotations) =
+                (old.0.iter().copied().collect(), old.1.iter().copied().collect());
+        });
+        let mut forest = cluster.forest();
+        let mut created = |keys: Keys, answers: &[(&str, Answer)]| {
+            judge(&mut forest, &asked(create("p", "c"), (&[], &[]), keys), answers)
+        };
+        check("other keys", &created(new, &refused()), &NO);
+        check("an admin's", &created(new, &[("admin c", No), ("admin p", Yes)]), &Allowed);
+        check("the same keys", &created(old, &[]), &Allowed);
+    }
+    let labelled = asked(create("p", "c"), (&[], &[]), (&[("tier", "gold")], &[]));
+    check_all([("a new subnamespace", "p", labelled, vec![("live c", No)], Allowed)]);
 }
 
 #[test]

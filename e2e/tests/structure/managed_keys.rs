@@ -1,0 +1,160 @@
+//! Managed labels and annotations: who may change what an anchor says, and whose labels on a namespace may be removed.
+
+use anyhow::{Result, ensure};
+use hns_api::SubnamespaceAnchor;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Steps, eventually, refusal};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::PartialObjectMeta;
+use serde_json::{Value, json};
+
+use super::scene::Structure;
+use super::workshop::{Workshop, workshop};
+
+const ENFORCE: &str = "structure.test/enforce";
+const MANAGED: [&str; 2] =
+    ["--managed-namespace-label=structure.test/.*", "--managed-namespace-annotation=structure.test/.*"];
+
+fn labels(value: &str) -> Value {
+    json!({ "labels": [{ "key": ENFORCE, "value": value }] })
+}
+
+fn anchor(name: &str, spec: &Value) -> Result<SubnamespaceAnchor> {
+    Ok(serde_json::from_value(json!({ "metadata": { "name": name }, "spec": spec }))?)
+}
+
+async fn labelled(steps: &Steps, namespace: &str, key: &str, wanted: Option<&str>) -> Result<()> {
+    eventually(&format!("{key} of {namespace} is {wanted:?}"), PATIENCE, async || {
+        let (labels, _) = steps.marks(namespace).await.map_err(|error| error.to_string())?;
+        let seen = labels.get(key).map(String::as_str);
+        if seen == wanted { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await
+}
+
+/// `ed` has the role `edit` in the parent, with all rights on anchors, and no right on hierarchies.
+#[tokio::test]
+async fn an_editor_of_the_parent_cannot_replace_what_an_admin_has_configured() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&MANAGED).await?;
+    steps.plant(&[("mk-top", ""), ("mk-root", "mk-top")]).await?;
+    let bind = ["create", "rolebinding", "edits", "-n", "mk-root", "--clusterrole=edit", "--user=ed"];
+    workshop.cluster.kubectl().args(bind).ok().await?;
+    steps.make_admin("mk-root", "rita").await?;
+    let ed = Steps::of(workshop.cluster.client_as("ed", &[]));
+    let rita = Steps::of(workshop.cluster.client_as("rita", &[]));
+    let (create, update) = (PostParams::default(), PatchParams::default());
+
+    // Of a subnamespace of one's own making the keys are free.
+    eventually("ed may ask", PATIENCE, async || {
+        let anchor = anchor("mk-eds", &labels("privileged")).map_err(|error| error.to_string())?;
+        ed.anchors("mk-root").create(&create, &anchor).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    labelled(steps, "mk-eds", ENFORCE, Some("privileged")).await?;
+    let restricted = Patch::Merge(json!({ "spec": labels("restricted") }));
+    eventually("rita may configure", PATIENCE, async || {
+        let patched = rita.anchors("mk-root").patch("mk-eds", &update, &restricted).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    labelled(steps, "mk-eds", ENFORCE, Some("restricted")).await?;
+
+    let api = ed.anchors("mk-root");
+    for spec in
+        [labels("privileged"), json!({ "labels": null }), json!({ "annotations": labels("x")["labels"] })]
+    {
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        unauthorized(api.patch("mk-eds", &update, &patch).await);
+    }
+    // What leaves the keys as they are is judged by RBAC alone.
+    api.patch("mk-eds", &update, &Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }))).await?;
+
+    // An anchor that is created again says what the namespace's HierarchyConfiguration says, or an admin creates it.
+    lose_the_anchor(&workshop, "mk-root", "mk-eds").await?;
+    for spec in [labels("privileged"), json!({})] {
+        unauthorized(api.create(&create, &anchor("mk-eds", &spec)?).await);
+    }
+    api.create(&create, &anchor("mk-eds", &labels("restricted"))?).await?;
+    steps.anchor_shows("mk-root", "mk-eds", "Ok").await?;
+    labelled(steps, "mk-eds", ENFORCE, Some("restricted")).await?;
+    // Where nothing is configured, an editor creates a lost anchor again as in HNC.
+    api.create(&create, &anchor("mk-bare", &json!({}))?).await?;
+    steps.anchor_shows("mk-root", "mk-bare", "Ok").await?;
+    lose_the_anchor(&workshop, "mk-root", "mk-bare").await?;
+    unauthorized(api.create(&create, &anchor("mk-bare", &labels("privileged"))?).await);
+    api.create(&create, &anchor("mk-bare", &json!({}))?).await?;
+    steps.anchor_shows("mk-root", "mk-bare", "Ok").await?;
+    running.end().await
+}
+
+fn unauthorized(answer: Result<SubnamespaceAnchor, kube::Error>) {
+    let status = refusal(answer);
+    assert_eq!((status.code, status.reason.as_str()), (401, "Unauthorized"), "{}", status.message);
+    assert!(status.message.contains("hierarchyconfigurations"), "{}", status.message);
+    println!("{}", status.message);
+}
+
+/// Somebody with all rights deletes an anchor of a namespace with a child, which stays.
+async fn lose_the_anchor(workshop: &Workshop, parent: &str, child: &str) -> Result<()> {
+    let (steps, below) = (&workshop.steps, format!("{child}-below"));
+    steps.create_namespace(&below).await?;
+    eventually("it has a child", PATIENCE, async || {
+        steps.set_parent(&below, child).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    steps.hierarchy_is(child, "lists its child", |it| it["status"]["children"] == json!([below])).await?;
+    let slipped = Steps::of(super::scene::past_the_rules(workshop.cluster));
+    slipped.anchors(parent).delete(child, &DeleteParams::default()).await?;
+    steps.reasons(child, &["SubnamespaceAnchorMissing"]).await.map(drop)
+}
+
+/// An administrator's labels are there before their keys are managed.
+#[tokio::test]
+async fn labels_that_the_hierarchy_has_not_set_stay() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&[]).await?;
+    steps.plant(&[("ml-root", ""), ("ml-child", "ml-root")]).await?;
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(workshop.cluster.admin());
+    let set = async |name: &str, manager: &str, marks: Value| {
+        let params = PatchParams { field_manager: Some(manager.into()), ..PatchParams::default() };
+        namespaces.patch_metadata(name, &params, &Patch::Merge(json!({ "metadata": marks }))).await
+    };
+    for name in ["ml-root", "ml-child"] {
+        let own = json!({ ENFORCE: "restricted" });
+        set(name, "kubectl-label", json!({ "labels": own, "annotations": own })).await?;
+        // As HNC leaves them.
+        set(name, "manager", json!({ "labels": { "structure.test/left": "by-hnc" } })).await?;
+    }
+    running.end().await?;
+
+    let running = workshop.run(&MANAGED).await?;
+    for name in ["ml-root", "ml-child"] {
+        labelled(steps, name, "structure.test/left", None).await?;
+        labelled(steps, name, ENFORCE, Some("restricted")).await?;
+    }
+    steps.configure("ml-root", labels("baseline")).await?;
+    labelled(steps, "ml-child", ENFORCE, Some("baseline")).await?;
+    // What the hierarchy has set goes with the configuration.
+    let two = json!({ "labels": [{ "key": "structure.test/team", "value": "red" }] });
+    steps.configure("ml-root", two).await?;
+    for name in ["ml-root", "ml-child"] {
+        labelled(steps, name, "structure.test/team", Some("red")).await?;
+        labelled(steps, name, ENFORCE, None).await?;
+        let (_, annotations) = steps.marks(name).await?;
+        ensure!(
+            annotations.get(ENFORCE).is_some_and(|it| it == "restricted"),
+            "an administrator's annotation is gone: {annotations:?}"
+        );
+    }
+    // And what somebody sets now, where nothing is configured, is theirs.
+    set("ml-child", "kubectl-label", json!({ "labels": { ENFORCE: "restricted" } })).await?;
+    steps.configure("ml-root", json!({ "labels": null })).await?;
+    labelled(steps, "ml-child", "structure.test/team", None).await?;
+    labelled(steps, "ml-child", ENFORCE, Some("restricted")).await?;
+    running.end().await
+}
