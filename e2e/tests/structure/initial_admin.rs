@@ -65,6 +65,7 @@ async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Resu
         assert_eq!(subjects.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), [user]);
     }
     nobody_is_named_but_oneself(&ida, &ian).await?;
+    the_creator_of_a_root_gets_nothing(&workshop).await?;
     one_below_anothers_has_its_own(&workshop).await?;
     a_later_anchor_names_nobody(&workshop).await?;
     ensure!(
@@ -124,6 +125,38 @@ async fn nobody_is_named_but_oneself(ida: &Steps, ian: &Steps) -> Result<()> {
         for namespace in ["fi-child", "fi-direct", "fi-root"] {
             refused(ian.namespaces().patch(namespace, &later, &patch).await);
         }
+    }
+    Ok(())
+}
+
+/// A user who may only create namespaces names themselves on a namespace that is no subnamespace. Past the webhook the
+/// controller binds nobody either.
+async fn the_creator_of_a_root_gets_nothing(workshop: &Workshop) -> Result<()> {
+    let steps = &workshop.steps;
+    let creates = ["create", "clusterrole", "fi-creates", "--verb=create", "--resource=namespaces"];
+    workshop.cluster.kubectl().args(creates).ok().await?;
+    let binds = ["create", "clusterrolebinding", "fi-creates", "--clusterrole=fi-creates", "--user=nora"];
+    workshop.cluster.kubectl().args(binds).ok().await?;
+    let nora = Steps::of(workshop.cluster.client_as("nora", &[]));
+    let named = |name: &str| {
+        let object =
+            json!({ "metadata": { "name": name, "annotations": { annotations::INITIAL_ADMIN: "nora" } } });
+        serde_json::from_value::<Namespace>(object)
+    };
+    eventually("nora may create namespaces", PATIENCE, async || {
+        nora.create_namespace("fi-noras").await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    refused(nora.namespaces().create(&PostParams::default(), &named("fi-plain")?).await);
+    let slipped = Steps::of(super::scene::past_the_rules(workshop.cluster));
+    slipped.namespaces().create(&PostParams::default(), &named("fi-slipped")?).await?;
+    eventually("the annotation goes", PATIENCE, async || {
+        let (_, shown) = steps.marks("fi-slipped").await.map_err(|error| error.to_string())?;
+        if shown.contains_key(annotations::INITIAL_ADMIN) { Err(format!("{shown:?}")) } else { Ok(()) }
+    })
+    .await?;
+    for name in ["fi-plain", "fi-slipped", "fi-noras"] {
+        ensure!(!may(workshop, "nora", name).await?, "nora administers {name}");
     }
     Ok(())
 }

@@ -153,8 +153,15 @@ impl Asked<'_> {
     }
 
     fn initial_admin_is_the_creator(&self) -> Check {
-        match self.request.new.annotations.get(words::INITIAL_ADMIN) {
-            Some(named) if named != self.request.user.name => Err(anchor::initial_admin_is_fixed()),
+        let Request { new, user, .. } = self.request;
+        match new.annotations.get(words::INITIAL_ADMIN) {
+            Some(named) if named != user.name => Err(anchor::initial_admin_is_fixed()),
+            Some(_) if new.subnamespace_of().is_none() => Err(Denial::forbidden(format!(
+                "the annotation {} is for subnamespaces, and this namespace has no annotation {}",
+                words::INITIAL_ADMIN,
+                words::SUBNAMESPACE_OF
+            ))
+            .into()),
             _ => Ok(()),
         }
     }

@@ -13,15 +13,15 @@ pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-    let (spec, before): (SubnamespaceAnchorSpec, SubnamespaceAnchorSpec) =
-        (self::spec(new)?, self::spec(old.filter(|_| new.is_some())).unwrap_or_default());
+    let asked: SubnamespaceAnchorSpec = spec(new)?;
+    let before: SubnamespaceAnchorSpec = spec(old.filter(|_| new.is_some())).unwrap_or_default();
     Ok(RuleRequest {
         operation,
         parent: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
         child: object.metadata.name(),
         user: user(request),
-        labels: pairs(spec.labels),
-        annotations: pairs(spec.annotations),
+        labels: pairs(asked.labels),
+        annotations: pairs(asked.annotations),
         old: (pairs(before.labels).into_iter().collect(), pairs(before.annotations).into_iter().collect()),
         initial_admin: (initial_admin(old), initial_admin(new)),
     })

@@ -261,15 +261,22 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
     assert_eq!(about_anchors(&cluster.forest(), "p")[1], "create subnamespace c", "it is not wanted");
 
     let jane = [("hnc.x-k8s.io/initial-admin", "jane"), ("note", "kept")];
-    let mut cluster = Cluster::draw("x, kube-system");
+    let mut cluster = Cluster::draw("p, x<p, root, child:p, kube-system");
     settle(&mut cluster);
-    for name in ["x", "kube-system"] {
-        cluster.annotate(name, &jane);
+    let all = ["x", "root", "child", "kube-system"];
+    for name in all {
+        let of = (name == "x").then_some(("hnc.x-k8s.io/subnamespace-of", "p"));
+        cluster.annotate(name, &jane.into_iter().chain(of).collect::<Vec<_>>());
     }
     let forest = cluster.forest_with(settings);
     assert_eq!(planned(&forest, "x"), ["both bind jane to admin", "on label annotate -initial-admin"]);
+    for name in ["root", "child"] {
+        assert_eq!(planned(&forest, name), ["on label annotate -initial-admin"], "no subnamespace");
+    }
     assert_eq!(planned(&forest, "kube-system"), [""; 0]);
-    assert_eq!(planned(&cluster.forest(), "x"), [""; 0], "it is not wanted");
+    for name in all {
+        assert_eq!(planned(&cluster.forest(), name), [""; 0], "it is not wanted");
+    }
 }
 
 #[test]

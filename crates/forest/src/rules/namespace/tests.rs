@@ -154,7 +154,20 @@ fn rule_c_tree_labels_and_the_marker_are_nobodys_to_write() {
 fn the_initial_admin_is_the_creator_for_ever() {
     let [jane, joe] = [USER, "joe"].map(|user| format!("{}={user}", words::INITIAL_ADMIN));
     check_all([
-        ("oneself", "", create("x", &jane), vec![], Allowed),
+        (
+            "oneself",
+            "p",
+            create("x", &format!("{jane}, {}=p", words::SUBNAMESPACE_OF)),
+            vec![("admin p", Yes)],
+            Allowed,
+        ),
+        (
+            "of a root",
+            "",
+            create("x", &jane),
+            vec![],
+            Denied(Forbidden, &["for subnamespaces", words::SUBNAMESPACE_OF]),
+        ),
         ("another", "", create("x", &joe), vec![], FIXED),
         ("one's own group", "", create("x", "hnc.x-k8s.io/initial-admin=staff"), vec![], FIXED),
         ("set later", "x", update("x", "", &jane), vec![], FIXED),
