@@ -4,11 +4,14 @@
 //! the same place.
 
 use anyhow::Result;
+use hns_e2e::Steps;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::request::{APPLY, MERGE, Request, STEPS, configuration, hierarchies, hierarchy};
-use super::verdict::{denied_by_rbac, unauthorized};
+use super::request::{
+    APPLY, MERGE, Request, STEPS, STRATEGIC, configuration, hierarchies, hierarchy, namespace,
+};
+use super::verdict::{Of, denied, denied_by_rbac, unauthorized};
 use super::world::{self, Scene};
 
 const NEW: &str = "the new parent";
@@ -122,7 +125,113 @@ async fn no_way_of_writing_pushes_a_namespace_into_a_foreign_tree() -> Result<()
     scene.none_gets_in((&thief, &owner), Some(&stored)).await
 }
 
+/// Every form in which an annotation gets onto a namespace that exists.
+fn ways_of_annotating(client: &Client, name: &str, stored: &Value, parent: &str) -> Forms {
+    let key = hns_api::annotations::SUBNAMESPACE_OF;
+    let marks = json!({ "metadata": { "annotations": { key: parent } } });
+    let apply = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": name, "annotations": { key: parent } },
+    });
+    let path = format!("/metadata/annotations/{}", key.replace('/', "~1"));
+    let steps = json!([
+        { "op": "add", "path": "/metadata/annotations", "value": {} },
+        { "op": "add", "path": path, "value": parent },
+    ]);
+    let mut replaced = stored.clone();
+    replaced["metadata"]["annotations"] = marks["metadata"]["annotations"].clone();
+    let (whole, status) = (namespace(name), format!("{}/status", namespace(name)));
+    let finalize = format!("{}/finalize", namespace(name));
+    vec![
+        ("merge", Request::patch(client, &whole, MERGE, marks.clone())),
+        ("strategic merge", Request::patch(client, &whole, STRATEGIC, marks.clone())),
+        ("step by step", Request::patch(client, &whole, STEPS, steps)),
+        ("apply", Request::patch(client, &whole, APPLY, apply.clone())),
+        ("replace", Request::put(client, &whole, replaced.clone())),
+        ("merge the status", Request::patch(client, &status, MERGE, marks)),
+        ("apply the status", Request::patch(client, &status, APPLY, apply)),
+        ("replace the status", Request::put(client, &status, replaced.clone())),
+        ("finalize", Request::put(client, &finalize, replaced)),
+    ]
+}
+
+const ITSELF: &str = "the namespace that would become a subnamespace";
+
+/// The annotation gives the parent all power over the namespace, and RBAC on namespaces says nothing of that.
+#[tokio::test]
+async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Result<()> {
+    let scene = world::scene().await?;
+    scene.steps.plant(&[("sa-evil", ""), ("sa-lone", ""), ("sa-root", ""), ("sa-child", "sa-root")]).await?;
+    scene.steps.labelled(&["sa-child", "sa-root"]).await?;
+    scene.known(&["sa-root", "sa-child"]).await?;
+    let thief = scene.local_admin("sa-thief", &["sa-evil"]).await?;
+    let owner = scene.local_admin("sa-owner", &["sa-evil", "sa-lone", "sa-root"]).await?;
+    for user in ["sa-thief", "sa-owner"] {
+        scene.give_namespaces(user).await?;
+    }
+    for victim in ["sa-lone", "sa-root", "sa-child", "default"] {
+        let stored = Request::get(&scene.admin(), &namespace(victim)).send().await?;
+        for (what, attempt) in ways_of_annotating(&thief, victim, &stored, "sa-evil") {
+            for attempt in [attempt.clone().dry(), attempt] {
+                let needed = format!("in namespace {victim:?}, which is {ITSELF}");
+                denied(
+                    what,
+                    attempt.send().await,
+                    Of::Namespace(victim),
+                    401,
+                    &["user \"sa-thief\"", &needed],
+                );
+            }
+        }
+    }
+    // The same by who is admin of both, one of them in earnest.
+    for victim in ["sa-lone", "sa-root"] {
+        let stored = Request::get(&scene.admin(), &namespace(victim)).send().await?;
+        for (_, allowed) in ways_of_annotating(&owner, victim, &stored, "sa-evil") {
+            allowed.dry().send().await?;
+        }
+    }
+    let stored = Request::get(&scene.admin(), &namespace("sa-lone")).send().await?;
+    let (_, take) = ways_of_annotating(&owner, "sa-lone", &stored, "sa-evil").swap_remove(0);
+    take.send().await?;
+    scene.steps.labelled(&["sa-lone", "sa-evil"]).await?;
+    // It is a subnamespace now, and who may only create anchors may create the one that it lacks.
+    let editor = scene.anchor_editor("sa-editor", "sa-evil").await?;
+    Steps::of(editor.clone()).create_anchor("sa-evil", "sa-lone").await?;
+    // A full child of one's own namespace is not one's own either.
+    scene.steps.plant(&[("sa-full", "sa-evil")]).await?;
+    scene.known(&["sa-evil", "sa-full"]).await?;
+    let stored = Request::get(&scene.admin(), &namespace("sa-full")).send().await?;
+    for (what, attempt) in ways_of_annotating(&thief, "sa-full", &stored, "sa-evil") {
+        denied(what, attempt.send().await, Of::Namespace("sa-full"), 401, &[ITSELF]);
+    }
+    Ok(())
+}
+
+/// As HNC's user guide says: the annotation names the new parent, an anchor is created there, and the old one is deleted.
+#[tokio::test]
+async fn the_administrator_moves_a_subnamespace_by_hand() -> Result<()> {
+    let scene = world::scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("mm-old", ""), ("mm-new", "")]).await?;
+    steps.create_anchor("mm-old", "mm-child").await?;
+    steps.labelled(&["mm-child", "mm-old"]).await?;
+    let kubectl = |args: &'static [&'static str]| scene.cluster().kubectl().args(args.iter().copied()).ok();
+    kubectl(&["annotate", "ns", "mm-child", "hnc.x-k8s.io/subnamespace-of=mm-new", "--overwrite"]).await?;
+    steps.create_anchor("mm-new", "mm-child").await?;
+    kubectl(&["delete", "subns", "mm-child", "-n", "mm-old"]).await?;
+    steps.labelled(&["mm-child", "mm-new"]).await
+}
+
 impl Scene {
+    /// A user who may write the anchors of one namespace and nothing else.
+    async fn anchor_editor(&self, user: &str, namespace: &str) -> Result<Client> {
+        self.steps.create_role(namespace, user, (&["*"], hns_api::GROUP, "subnamespaceanchors")).await?;
+        self.steps.create_binding(namespace, user, ("Role", user), user).await?;
+        self.may(user, (hns_api::GROUP, "subnamespaceanchors"), namespace).await?;
+        Ok(self.user(user))
+    }
+
     async fn stored(&self, namespace: &str) -> Result<Value> {
         Ok(serde_json::to_value(self.steps.hierarchies(namespace).get("hierarchy").await?)?)
     }

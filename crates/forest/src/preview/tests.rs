@@ -219,7 +219,12 @@ fn each_intent_is_judged_by_its_rule() {
         (delete("t"), vec![], Some(DenialKind::Forbidden)),
         (delete("n"), vec![], None),
         (annotate("t", None), vec![stranger("b")], Some(DenialKind::Unauthorized)),
-        (annotate("t", Some("a")), vec![admin("b"), admin("a")], None),
+        (annotate("t", Some("a")), vec![admin("t"), admin("b"), admin("a")], None),
+        (
+            annotate("t", Some("a")),
+            vec![stranger("t"), admin("b"), admin("a")],
+            Some(DenialKind::Unauthorized),
+        ),
         (anchor("b", "n"), vec![], Some(DenialKind::Conflict)),
         (anchor("b", "new"), vec![absent("new")], None),
         (anchor("b", "NEW"), vec![], Some(DenialKind::Invalid)),

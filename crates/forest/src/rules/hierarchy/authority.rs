@@ -4,7 +4,7 @@
 //! consent. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
 
 use super::super::question::{Answer, Question};
-use super::{Asked, Presence};
+use super::{Asked, Presence, Way};
 use crate::rules::{Check, Denial, Verdict};
 use crate::{Forest, Name};
 
@@ -53,9 +53,19 @@ impl Asked<'_> {
         }
     }
 
+    /// The annotation sets the parent of a namespace as its `HierarchyConfiguration` does, and makes the parent the owner of
+    /// the namespace. RBAC on namespaces says nothing about who may do that, so the right on the configuration is asked for.
+    fn consents(&self) -> Check<Vec<Consent>> {
+        let of_itself = (self.way == Way::Annotation).then(|| Consent {
+            namespace: self.request.namespace.clone(),
+            role: "the namespace that would become a subnamespace",
+        });
+        Ok(of_itself.into_iter().chain(self.consents_above()?).collect())
+    }
+
     /// The table of section 7.3. Where the present parent is gone nobody is left to ask for the old tree, but the new
     /// parent's consent is needed all the same: HNC lets an orphan in anywhere.
-    fn consents(&self) -> Check<Vec<Consent>> {
+    fn consents_above(&self) -> Check<Vec<Consent>> {
         let Some(current) = self.managed_current_parent() else {
             return Ok(self.joining());
         };

@@ -10,41 +10,67 @@ fn of(parent: &str) -> String {
 #[test]
 fn setting_it_is_a_change_of_parent() {
     check_all([
-        ("row 12: joining", "x, p", update("x", "", &of("p")), vec![("admin p", Yes)], Allowed),
+        (
+            "row 12: joining",
+            "x, p",
+            update("x", "", &of("p")),
+            vec![("admin x", Yes), ("admin p", Yes)],
+            Allowed,
+        ),
+        (
+            "not without the namespace's own admin",
+            "x, p",
+            update("x", "", &of("p")),
+            vec![("admin x", No), ("admin p", Yes)],
+            Denied(Unauthorized, &[USER, "\"x\"", "the namespace that would become a subnamespace"]),
+        ),
         (
             "and not without consent",
             "x, p",
             update("x", "", &of("p")),
-            vec![("admin p", No)],
+            vec![("admin x", Yes), ("admin p", No)],
             Denied(Unauthorized, &[USER, "\"x\"", "\"p\"", "the new parent"]),
         ),
         (
             "the consent cannot be found out",
             "x, p",
             update("x", "", &of("p")),
-            vec![("admin p", failed())],
+            vec![("admin x", Yes), ("admin p", failed())],
             Denied(Internal, &["\"p\"", "connection refused"]),
         ),
         (
             "row 12: out of a tree, which is the forest's word",
             "top, c:top, x:c, p",
             update("x", "", &of("p")),
-            vec![("admin top", Yes), ("admin p", Yes)],
+            vec![("admin x", Yes), ("admin top", Yes), ("admin p", Yes)],
             Allowed,
         ),
         (
             "and not without that tree's consent",
             "top, c:top, x:c, p",
             update("x", "", &of("p")),
-            vec![("admin top", No), ("admin p", Yes)],
+            vec![("admin x", Yes), ("admin top", No), ("admin p", Yes)],
             Denied(Unauthorized, &["\"top\"", "the root of the tree"]),
         ),
-        ("to the parent that it has", "p, x:p", update("x", "", &of("p")), vec![("admin p", Yes)], Allowed),
+        (
+            "to the parent that it has",
+            "p, x:p",
+            update("x", "", &of("p")),
+            vec![("admin x", Yes), ("admin p", Yes)],
+            Allowed,
+        ),
+        (
+            "and not without its own admin's consent",
+            "p, x:p",
+            update("x", "", &of("p")),
+            vec![("admin x", No), ("admin p", Yes)],
+            Denied(Unauthorized, &["\"x\""]),
+        ),
         (
             "and not without its consent",
             "p, x:p",
             update("x", "", &of("p")),
-            vec![("admin p", No)],
+            vec![("admin x", Yes), ("admin p", No)],
             Denied(Unauthorized, &["\"p\""]),
         ),
         ("empty is none", "x", update("x", "", &of("")), vec![], Allowed),
@@ -59,21 +85,21 @@ fn changing_it_is_a_change_of_parent_and_row_8_does_not_apply() {
             "within a tree",
             "top, p<top, q<top, x<p",
             update("x", &of("p"), &of("q")),
-            vec![("admin top", Yes)],
+            vec![("admin x", Yes), ("admin top", Yes)],
             Allowed,
         ),
         (
             "and not without consent",
             "top, p<top, q<top, x<p",
             update("x", &of("p"), &of("q")),
-            vec![("admin top", No)],
+            vec![("admin x", Yes), ("admin top", No)],
             Denied(Unauthorized, &["\"top\"", "the nearest common ancestor"]),
         ),
         (
             "to another tree",
             "p, q, x<p",
             update("x", &of("p"), &of("q")),
-            vec![("admin p", Yes), ("admin q", Yes)],
+            vec![("admin x", Yes), ("admin p", Yes), ("admin q", Yes)],
             Allowed,
         ),
         (
@@ -87,7 +113,7 @@ fn changing_it_is_a_change_of_parent_and_row_8_does_not_apply() {
             "out of the name of a parent that is gone",
             "x<<gone, q",
             update("x", &of("gone"), &of("q")),
-            vec![("live gone", No), ("admin q", Yes)],
+            vec![("live gone", No), ("admin x", Yes), ("admin q", Yes)],
             Allowed,
         ),
     ]);
@@ -135,7 +161,7 @@ fn the_rows_before_consent_apply_too() {
             "row 9, by whoever may create the parent",
             "x",
             update("x", "", &of("p")),
-            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes)],
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin x", Yes)],
             Warned(&["\"p\" does not exist yet", "\"x\" is halted"]),
         ),
         (
@@ -165,10 +191,10 @@ fn the_rows_before_consent_apply_too() {
     cluster.role("p", "r", "x");
     cluster.role("x", "r", "x");
     let request = update("x", "", &of("p"));
-    let verdict = judge(&mut cluster.forest(), &request, &[("admin p", Yes)]);
+    let verdict = judge(&mut cluster.forest(), &request, &[("admin x", Yes), ("admin p", Yes)]);
     check("row 11", &verdict, &Denied(Conflict, &["Namespace \"x\": r ("]));
     cluster.remove_object("x", &role_key("r"));
-    check("row 11", &judge(&mut cluster.forest(), &request, &[("admin p", Yes)]), &Allowed);
+    check("row 11", &judge(&mut cluster.forest(), &request, &[("admin x", Yes), ("admin p", Yes)]), &Allowed);
 }
 
 #[test]
