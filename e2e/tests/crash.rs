@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod crash {
+    mod conflicts;
     pub(crate) mod fixture;
     pub(crate) mod large;
     pub(crate) mod moving;

@@ -218,6 +218,7 @@ fn structural_reviews(criterion: &mut Criterion<Cpu>) {
                 annotations: Vec::new(),
                 old: Default::default(),
                 initial_admin: (None, None),
+                state: (None, None),
             };
             let none = Answers::new();
             let review = |request| anchor::review(&forest, black_box(&request), &none);

@@ -41,6 +41,16 @@ impl Forest {
         }
     }
 
+    /// The state that this anchor in `parent` should show. One that has shown `Conflict` keeps it while there is no namespace
+    /// of its name: its user was never allowed to take over a name that somebody else had. The stored state is believed for
+    /// this alone, and only the controller can remove it.
+    pub(crate) fn shown_anchor_state(&self, parent: &str, anchor: &AnchorFact) -> AnchorState {
+        match self.anchor_state(parent, &anchor.name) {
+            AnchorState::Missing if anchor.shows(AnchorState::Conflict) => AnchorState::Conflict,
+            state => state,
+        }
+    }
+
     /// The anchor that made this namespace a subnamespace, if it is there.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
         let node = self.tree.node(child);
@@ -50,6 +60,11 @@ impl Forest {
 }
 
 impl AnchorFact {
+    /// Whether this is its stored state.
+    pub(crate) fn shows(&self, state: AnchorState) -> bool {
+        self.state.as_deref() == Some(state.as_str())
+    }
+
     /// Whether our finalizer is on it.
     pub(crate) fn is_held(&self) -> bool {
         self.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER)

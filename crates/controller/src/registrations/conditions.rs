@@ -9,7 +9,7 @@ mod objects;
 
 use std::collections::BTreeSet;
 
-use hns_api::{annotations, labels, names};
+use hns_api::{anchor_states, annotations, labels, names};
 use k8s_openapi::api::admissionregistration::v1::MatchCondition;
 
 use super::RegistrationSettings;
@@ -107,6 +107,17 @@ pub(super) fn old_has_children() -> String {
 /// Whether the old object, a namespace, is a subnamespace.
 pub(super) fn old_is_subnamespace() -> String {
     format!("oldObject.metadata.?annotations[?{}].hasValue()", literal(annotations::SUBNAMESPACE_OF))
+}
+
+/// Whether the state `Conflict` of an anchor is removed.
+pub(super) fn conflict_is_removed() -> String {
+    let state = |of: &str| format!("{of}.?status.?status.orValue('')");
+    let conflict = literal(anchor_states::CONFLICT);
+    format!(
+        "(request.operation == 'UPDATE' && {} == {conflict} && {} != {conflict})",
+        state("oldObject"),
+        state("object")
+    )
 }
 
 /// An annotation of the new object, as an optional.

@@ -12,9 +12,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::RegistrationSettings;
 use super::cel::{all_of, any_of, literal};
 use super::conditions::{
-    NEW_NAME, OLD_IS_GOING, condition, managed, many_keys, new_annotation, new_keys_are_many_or_ours,
-    not_the_controller, not_the_namespace_controller, old_annotation, old_has_children, old_is_subnamespace,
-    our_keys_differ, restoring,
+    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, managed, many_keys, new_annotation,
+    new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller, old_annotation,
+    old_has_children, old_is_subnamespace, our_keys_differ, restoring,
 };
 
 pub(super) use self::objects::{Below, managed_namespaces, rules as object_rules};
@@ -126,8 +126,8 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// An anchor that is going is not judged again, and finalizers and status are no business of a rule: with both programs
-/// gone for good, they can be taken away by hand. Who created it is guarded by a policy, or else here.
+/// An anchor that is being deleted is not judged again, and finalizers are not judged: with both programs gone for good, they
+/// can be removed by hand. A policy guards who created it and the state `Conflict`; without policies this entry does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
         "(request.operation == 'UPDATE' && {} != {})",
@@ -140,7 +140,7 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ];
     if !settings.policies {
-        alternatives.push(creator);
+        alternatives.extend([creator, conflict_is_removed()]);
     }
     Entry {
         name: names::webhooks::SUBNAMESPACE_ANCHORS,

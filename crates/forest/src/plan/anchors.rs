@@ -41,7 +41,7 @@ pub(super) fn farewell(forest: &Forest, id: Id) -> Vec<Action> {
 
 impl Changes {
     fn add(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact) {
-        let state = forest.anchor_state(forest.tree.name(parent), &anchor.name);
+        let state = forest.shown_anchor_state(forest.tree.name(parent), anchor);
         match state {
             AnchorState::Forbidden => self.change(anchor, false, Some(state)),
             _ if anchor.terminating => self.end(forest, anchor, state),
@@ -81,7 +81,7 @@ impl Changes {
 
     fn change(&mut self, anchor: &AnchorFact, held: bool, state: Option<AnchorState>) {
         let finalizers = finalizers(&anchor.finalizers, ANCHOR_FINALIZER, held);
-        let state = state.filter(|state| anchor.state.as_deref() != Some(state.as_str()));
+        let state = state.filter(|state| !anchor.shows(*state));
         if finalizers.is_some() || state.is_some() {
             let (child, version) = (anchor.name.clone(), anchor.version.clone());
             self.change.push(Action::ChangeAnchor { child, version, finalizers, state });

@@ -184,6 +184,7 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
         annotations: Vec::new(),
         old: Default::default(),
         initial_admin: (None, None),
+        state: (None, None),
     }
 }
 

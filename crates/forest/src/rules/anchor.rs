@@ -1,7 +1,8 @@
 //! `subnamespaceanchors.hnc.x-k8s.io`: who may ask for which subnamespace, and give it up (section 7.4 of HNC's contract).
 //!
 //! Ordinary RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The
-//! state that an anchor shows is never believed: whoever may write anchors can write it too.
+//! state that an anchor shows is not believed, for users may write it, with one exception: `Conflict` stays until the
+//! controller removes it.
 
 use super::question::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
@@ -29,6 +30,8 @@ pub struct Request {
     pub old: (Labels, Labels),
     /// The annotation `hnc.x-k8s.io/initial-admin` before and after.
     pub initial_admin: (Option<String>, Option<String>),
+    /// `status.status` before and after.
+    pub state: (Option<String>, Option<String>),
 }
 
 /// Judges `request` as far as `answers` go.
@@ -65,6 +68,7 @@ impl Asked<'_> {
     fn update(&self) -> Check {
         self.well_formed()?;
         self.initial_admin_stays()?;
+        self.conflict_stays()?;
         self.keys_stay(Some(self.request.old.clone()))
     }
 
@@ -190,6 +194,20 @@ impl Asked<'_> {
             Some(named) if *named != self.request.user.name => Err(initial_admin_is_fixed()),
             _ => Ok(()),
         }
+    }
+
+    /// An anchor in conflict creates nothing, also when the name is free again. Without this, its user could wait for that.
+    fn conflict_stays(&self) -> Check {
+        let conflict = |state: &Option<String>| state.as_deref() == Some(AnchorState::Conflict.as_str());
+        let (old, new) = &self.request.state;
+        if !conflict(old) || conflict(new) {
+            return Ok(());
+        }
+        Err(Denial::forbidden(format!(
+            "the anchor {:?} is in conflict, and only the controller may change that; delete the anchor and create it again",
+            self.request.child
+        ))
+        .into())
     }
 
     fn initial_admin_stays(&self) -> Check {

@@ -340,7 +340,11 @@ impl Cluster {
     /// What should become of an anchor: whether it is to be held, the state to show, and what is to happen to its child.
     fn wanted_anchor(&self, parent: &Name, anchor: &AnchorFact) -> (bool, Option<AnchorState>, Fate) {
         let held = anchor.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
-        let state = self.anchor_state(parent, &anchor.name);
+        let conflicts = anchor.state.as_deref() == Some("Conflict");
+        let state = match self.anchor_state(parent, &anchor.name) {
+            AnchorState::Missing if conflicts => AnchorState::Conflict,
+            state => state,
+        };
         if !managed(parent) {
             return (false, None, Fate::None);
         }

@@ -20,7 +20,9 @@ use serde_json::value::RawValue;
 pub struct Shown<'a> {
     /// Its metadata.
     pub metadata: Metadata<'a>,
-    /// Its further top-level fields, but for those that say what it is, and its status.
+    /// Its status, unread.
+    pub status: Option<Cow<'a, RawValue>>,
+    /// Its further top-level fields, but for those that say what it is.
     pub fields: Fields<'a>,
 }
 
@@ -155,20 +157,22 @@ impl<'de> Visitor<'de> for ShownReader {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Shown<'de>, M::Error> {
-        let mut metadata = None;
+        let (mut metadata, mut status) = (None, None);
         let mut fields: Vec<(Cow<'de, str>, Cow<'de, RawValue>)> = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
             match &*name {
                 "metadata" if metadata.is_some() => return Err(M::Error::duplicate_field("metadata")),
                 "metadata" => metadata = Some(map.next_value::<ByName<_>>()?.0),
-                "apiVersion" | "kind" | "status" => drop(map.next_value::<IgnoredAny>()?),
+                "status" if status.is_some() => return Err(M::Error::duplicate_field("status")),
+                "status" => status = Some(Cow::Borrowed(map.next_value()?)),
+                "apiVersion" | "kind" => drop(map.next_value::<IgnoredAny>()?),
                 name_of_other if fields.iter().any(|(known, _)| known == name_of_other) => {
                     return Err(M::Error::custom(format_args!("duplicate field `{name}`")));
                 }
                 _ => fields.push((name, Cow::Borrowed(map.next_value()?))),
             }
         }
-        Ok(Shown { metadata: metadata.unwrap_or_default(), fields: fields.into_iter().collect() })
+        Ok(Shown { metadata: metadata.unwrap_or_default(), status, fields: fields.into_iter().collect() })
     }
 }
 
@@ -182,7 +186,7 @@ mod tests {
             "uid":"u","resourceVersion":"7","generation":3,"labels":{"b":"\"","a":"1"},"annotations":null,
             "finalizers":["f/g"],"deletionTimestamp":"2020-01-01T00:00:00Z","managedFields":[{"fieldsV1":{"f:x":{}}}],
             "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"o"}]},"data":{"k":[1, 2]}}"#;
-        let Shown { metadata, fields } = serde_json::from_str(text).unwrap();
+        let Shown { metadata, status, fields } = serde_json::from_str(text).unwrap();
         assert_eq!(&*metadata.name(), "s");
         assert_eq!(metadata.version(), Version { uid: "u".into(), resource_version: "7".into() });
         let labels = metadata.labels.as_ref().unwrap();
@@ -191,6 +195,7 @@ mod tests {
         assert_eq!((metadata.finalizers(), &*metadata.owner_references()[0].name), (vec!["f/g".into()], "p"));
         assert_eq!(fields.get("data"), Some(serde_json::json!({ "k": [1, 2] })));
         assert_eq!((fields.get("type"), fields.get("status")), (Some("x/y".into()), None));
+        assert_eq!(status.map(|it| it.get().to_owned()).as_deref(), Some("{}"));
     }
 
     #[test]
@@ -207,6 +212,7 @@ mod tests {
             r#"{"metadata":{"labels":{},"labels":{}}}"#,
             r#"{"metadata":{"deletionTimestamp":"soon"}}"#,
             r#"{"data":1,"data":2}"#,
+            r#"{"status":{},"status":{}}"#,
             r#"{"data":1,"d\u0061ta":2}"#,
             r#"{"data":}"#,
             r#"{"managedFields":[}"#,

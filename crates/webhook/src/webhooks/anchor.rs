@@ -2,7 +2,7 @@
 
 use forest::rules::Denial;
 use forest::rules::anchor::Request as RuleRequest;
-use hns_api::{SubnamespaceAnchorSpec, annotations};
+use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_runtime::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, pairs, spec, unreadable, user};
@@ -24,7 +24,16 @@ pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         annotations: pairs(asked.annotations),
         old: (pairs(before.labels).into_iter().collect(), pairs(before.annotations).into_iter().collect()),
         initial_admin: (initial_admin(old), initial_admin(new)),
+        state: (state(old)?, state(new)?),
     })
+}
+
+/// The stored or requested `status.status`. The schema allows nothing but an object with a text.
+fn state(object: Option<&Shown<'_>>) -> Result<Option<String>, Denial> {
+    let Some(status) = object.and_then(|object| object.status.as_deref()) else { return Ok(None) };
+    let status: Option<SubnamespaceAnchorStatus> =
+        serde_json::from_str(status.get()).map_err(|error| unreadable(format!("status: {error}")))?;
+    Ok(status.and_then(|status| status.status))
 }
 
 fn initial_admin(object: Option<&Shown<'_>>) -> Option<String> {

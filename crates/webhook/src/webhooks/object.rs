@@ -30,7 +30,7 @@ pub(crate) fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial>
     })
 }
 
-fn state<'a>(Shown { metadata, fields }: &Shown<'a>) -> Result<State<'a>, Denial> {
+fn state<'a>(Shown { metadata, fields, .. }: &Shown<'a>) -> Result<State<'a>, Denial> {
     Ok(State {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),

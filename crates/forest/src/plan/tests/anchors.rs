@@ -84,12 +84,12 @@ fn a_state_says_what_the_namespaces_are() {
             AnchorState::Ok,
         ),
         (
-            "a full namespace, that goes",
+            "a full namespace, that becomes the anchor's",
             "p, c",
             |it| drop(it.anchor("p", "c")),
             AnchorState::Conflict,
-            missing,
-            AnchorState::Missing,
+            |it| drop(it.annotate("c", &[("hnc.x-k8s.io/subnamespace-of", "p")])),
+            AnchorState::Ok,
         ),
         (
             "forged",
@@ -131,6 +131,38 @@ fn a_state_says_what_the_namespaces_are() {
             assert_eq!(held, expected != AnchorState::Forbidden, "{what}");
         }
     }
+}
+
+/// Its user was not allowed to take the name from its owner, and is not when the owner has given it up.
+#[test]
+fn an_anchor_in_conflict_creates_nothing_when_the_name_is_free() {
+    let others: [(&str, &str, Happens); 3] = [
+        ("a full namespace", "p, c", |_| ()),
+        ("another's subnamespace", "p, q, c<q", |it| drop(it.remove_anchor("q", "c"))),
+        ("one that was made a full one", "p, c<p", |it| drop(it.annotate("c", &[]))),
+    ];
+    for (what, text, happens) in others {
+        let mut cluster = Cluster::draw(text);
+        cluster.anchor("p", "c");
+        happens(&mut cluster);
+        settle(&mut cluster);
+        cluster.remove_namespace("c");
+        assert_eq!(about_anchors(&cluster.forest(), "p"), [""; 0], "{what}");
+        settle(&mut cluster);
+        assert!(!cluster.namespaces.contains_key("c"), "{what}");
+        // Created again, it is judged for its user.
+        cluster.remove_anchor("p", "c");
+        cluster.anchor("p", "c");
+        settle(&mut cluster);
+        assert!(cluster.namespaces.contains_key("c"), "{what}");
+    }
+    let mut parent = Cluster::draw("p, c");
+    parent.anchor("p", "c");
+    settle(&mut parent);
+    parent.remove_namespace("c");
+    parent.terminate("p");
+    parent.delete_anchor("p", "c");
+    assert_eq!(about_anchors(&parent.forest(), "p"), ["anchor c held by []"], "the parent can go");
 }
 
 #[test]

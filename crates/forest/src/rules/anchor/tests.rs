@@ -18,6 +18,7 @@ fn request(operation: Operation, parent: &str, child: &str) -> Request {
         annotations: vec![],
         old: Default::default(),
         initial_admin: (None, None),
+        state: (None, None),
     }
 }
 
@@ -340,6 +341,26 @@ fn keys_are_an_admins_of_the_subnamespace_or_of_its_parent() {
     }
     let labelled = asked(create("p", "c"), (&[], &[]), (&[("tier", "gold")], &[]));
     check_all([("a new subnamespace", "p", labelled, vec![("live c", No)], Allowed)]);
+}
+
+/// An editor of the parent would only have to wait until the name is free.
+#[test]
+fn the_state_conflict_is_the_controllers_to_remove() {
+    const STAYS: Expected = Denied(Forbidden, &["\"c\"", "in conflict", "delete the anchor"]);
+    let shown = |old: Option<&str>, new: Option<&str>| {
+        let mut request = update("p", "c");
+        request.state = (old.map(str::to_owned), new.map(str::to_owned));
+        request
+    };
+    let conflict = Some("Conflict");
+    check_all([
+        ("removed", "p, c", shown(conflict, None), vec![], STAYS),
+        ("changed", "p, c", shown(conflict, Some("Ok")), vec![], STAYS),
+        ("changed, with the name free", "p", shown(conflict, Some("Missing")), vec![], STAYS),
+        ("kept", "p, c", shown(conflict, conflict), vec![], Allowed),
+        ("set", "p, c", shown(Some("Ok"), conflict), vec![], Allowed),
+        ("another state changed", "p, c", shown(Some("Ok"), None), vec![], Allowed),
+    ]);
 }
 
 #[test]
