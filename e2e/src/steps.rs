@@ -9,12 +9,13 @@ use anyhow::Context;
 use hns_api::{
     HierarchyConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchor, SubnamespaceAnchorSpec, labels,
 };
+use hns_runtime::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Client;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::Status;
-use kube::{Api, Client};
 use serde_json::json;
 
 use crate::eventually;

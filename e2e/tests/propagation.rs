@@ -7,6 +7,7 @@ mod propagation {
     mod denials;
     mod elsewhere;
     mod kinds;
+    mod names;
     mod request;
     mod scene;
     mod speed;

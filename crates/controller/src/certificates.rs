@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
+use hns_runtime::api::Api;
 use hns_runtime::args::{AuthorityArgs, CommonArgs};
 use hns_runtime::objects;
 use hns_runtime::shutdown::Shutdown;
@@ -21,9 +22,9 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::PostParams;
 use kube::runtime::watcher::Error as WatchError;
-use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

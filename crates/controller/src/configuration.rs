@@ -16,6 +16,7 @@ use hns_api::names::{
     CONTROLLER_SERVICE_ACCOUNT, HNC_CONFIGURATION, WEBHOOK_SERVICE_ACCOUNT, service_account_user,
 };
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
+use hns_runtime::api::Api;
 use hns_runtime::configuration::Configuration;
 use hns_runtime::handle::ForestHandle;
 use hns_runtime::settings::{Component, Document, Seen, difference};
@@ -24,7 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
-use kube::{Api, Client, CustomResourceExt};
+use kube::{Client, CustomResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;

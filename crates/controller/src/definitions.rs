@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use forest::{Definition, Fact};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
+use hns_runtime::api::Api;
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client, CustomResourceExt};
+use kube::{Client, CustomResourceExt};
 
 /// Between attempts while the API server does not answer.
 const RETRY: Duration = Duration::from_millis(500);

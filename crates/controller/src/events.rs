@@ -97,11 +97,17 @@ impl Announcer {
         }
     }
 
-    /// A copy could not be written or removed.
-    pub(crate) fn failed(&self, failure: &Failure<'_>) {
-        if self.memory.lock().failure(failure) == News::Old {
-            return;
+    /// A copy could not be written or removed. Gives whether it has now failed so often in a row that it counts as persistent; each time that
+    /// happens, this is said once.
+    pub(crate) fn failed(&self, failure: &Failure<'_>) -> bool {
+        let (news, persists) = self.memory.lock().failure(failure);
+        if news == News::New {
+            self.say_failure(failure);
         }
+        persists
+    }
+
+    fn say_failure(&self, failure: &Failure<'_>) {
         let events = self.forest.read(|forest| failure_events(forest, failure));
         let unsaid = events.into_iter().filter(|event| !self.say(event.clone())).count();
         if unsaid > 0 {

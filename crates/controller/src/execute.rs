@@ -54,7 +54,7 @@ impl Progress {
         match outcome {
             Outcome::Done | Outcome::Vacant | Outcome::Held(_) => Self::Complete,
             Outcome::Conflict => Self::Conflict,
-            Outcome::Transient(..) => Self::Transient,
+            Outcome::Transient(..) | Outcome::Unreachable(_) => Self::Transient,
             Outcome::Refused(_) => Self::Refused,
         }
     }
@@ -142,7 +142,7 @@ impl Executor {
         let (reported, made, read) = tokio::join!(
             self.report(namespace, report),
             self.steps(namespace, plan.steps),
-            self.read(&plan.unread)
+            self.read(namespace, &plan.unread)
         );
         Executed { progress: reported.max(made).max(read), report_waits }
     }
@@ -239,20 +239,22 @@ impl Executor {
     fn conclude(&self, namespace: &Name, action: &Action, answer: Answer) -> Written {
         let Answer { outcome, facts } = answer;
         log(namespace, action, &outcome);
-        if let Some(key) = action.key() {
-            self.announce(namespace, action, key, &outcome);
-        }
+        let persists = action.key().is_some_and(|key| self.announce(namespace, action, key, &outcome));
         let left = facts.iter().find_map(|fact| namespace_version(fact, namespace));
         let progress = Progress::after(&outcome);
-        self.writer.tell(facts.into_iter().chain(fate(namespace, action, outcome)));
+        self.writer.tell(facts.into_iter().chain(fate(namespace, action, outcome, persists)));
         Written { progress, namespace: left }
     }
 
-    fn announce(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) {
+    /// Gives whether this write has now failed so often in a row that it counts as persistent.
+    fn announce(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) -> bool {
         let (why, gravity) = match outcome {
-            Outcome::Done | Outcome::Vacant => return self.announcer.succeeded(namespace, key),
-            Outcome::Conflict => return,
-            Outcome::Transient(why, _) => (why, Gravity::Passing),
+            Outcome::Done | Outcome::Vacant => {
+                self.announcer.succeeded(namespace, key);
+                return false;
+            }
+            Outcome::Conflict => return false,
+            Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, Gravity::Passing),
             Outcome::Held(why) | Outcome::Refused(why) => (why, Gravity::Lasting),
         };
         let source = match action {
@@ -260,17 +262,23 @@ impl Executor {
             _ => None,
         };
         let removal = matches!(action, Action::Delete { .. });
-        self.announcer.failed(&Failure { namespace, key, source, removal, why, gravity });
+        self.announcer.failed(&Failure { namespace, key, source, removal, why, gravity })
     }
 }
 
-/// What a plan has to know of a write that was tried.
-fn fate(namespace: &Name, action: &Action, outcome: Outcome) -> Option<Fact> {
+/// What a plan has to know of a write that was tried; `persists` is whether it has failed so often that people have to know.
+fn fate(namespace: &Name, action: &Action, outcome: Outcome, persists: bool) -> Option<Fact> {
     let key = action.key()?.clone();
     match outcome {
         Outcome::Done => Some(Fact::WriteSettled(namespace.clone(), key)),
         Outcome::Refused(why) => Some(Fact::WriteFailed(namespace.clone(), key, why.into())),
-        Outcome::Vacant | Outcome::Conflict | Outcome::Held(_) | Outcome::Transient(..) => None,
+        // An API server that cannot be reached is no matter of this object.
+        Outcome::Transient(why, _) if persists => Some(Fact::WriteFailed(namespace.clone(), key, why.into())),
+        Outcome::Vacant
+        | Outcome::Conflict
+        | Outcome::Held(_)
+        | Outcome::Transient(..)
+        | Outcome::Unreachable(_) => None,
     }
 }
 
@@ -284,7 +292,7 @@ fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
             tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
         }
         Outcome::Held(why) => tracing::warn!(%namespace, name, what, why, "waits until the old one is gone"),
-        Outcome::Transient(why, _) => {
+        Outcome::Transient(why, _) | Outcome::Unreachable(why) => {
             tracing::warn!(%namespace, name, what, why, "could not be written; trying again");
         }
         Outcome::Refused(why) => tracing::warn!(%namespace, name, what, why, "was refused"),

@@ -78,9 +78,12 @@ fn read(body: &[u8]) -> Value {
     json.or_else(|| Some(protobuf::tests::read(body)?.1)).unwrap_or(Value::Null)
 }
 
-/// An answer that refuses.
+/// An answer that refuses, about a Secret of the name that all have here.
 pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Value {
-    json!({ "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message })
+    json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
+        "details": { "name": "s", "kind": "secrets" },
+    })
 }
 
 /// The answer to a deletion that is done.

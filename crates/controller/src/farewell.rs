@@ -8,11 +8,12 @@ use anyhow::{Context, bail};
 use forest::keys::{ANCHOR_FINALIZER, HIERARCHY_FINALIZER};
 use futures::{StreamExt, TryStreamExt, stream};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, names};
+use hns_runtime::api::Api;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{ListParams, Patch, PatchParams};
-use kube::{Api, Client, Error, Resource};
+use kube::{Client, Error, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

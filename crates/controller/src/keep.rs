@@ -21,11 +21,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
+use hns_runtime::api::Api;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
+use kube::Client;
 use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::core::{DynamicObject, TypeMeta};
-use kube::{Api, Client};
 use serde_json::Value;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;

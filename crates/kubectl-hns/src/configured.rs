@@ -4,9 +4,10 @@
 use forest::configuration::{Entry, Fault, Resolution, Served, resolve};
 use forest::{Kind, KindSettings};
 use hns_api::{HNCConfiguration, names};
+use hns_runtime::api::Api;
 use hns_runtime::configuration::{discover, entries};
 use kube::CustomResourceExt;
-use kube::api::{Api, DynamicObject};
+use kube::api::DynamicObject;
 
 use crate::Failure;
 use crate::session::Session;

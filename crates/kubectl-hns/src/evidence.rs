@@ -9,9 +9,10 @@ use std::sync::Arc;
 use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings};
 use futures::future::join_all;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
+use hns_runtime::api::Api;
 use hns_runtime::ingest;
 use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 
 pub(crate) use self::around::surroundings;

@@ -10,9 +10,10 @@ use forest::exclusion::SECRET_TYPES;
 use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings};
 use futures::StreamExt;
 use futures::stream;
+use hns_runtime::api::Api;
 use hns_runtime::feed::api_resource;
 use hns_runtime::ingest;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::core::PartialObjectMeta;
 use serde_json::{Map, Value};
 

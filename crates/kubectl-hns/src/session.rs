@@ -4,8 +4,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hns_runtime::api::Api;
 use http::Response;
-use kube::api::{Api, ListParams, ObjectList};
+use kube::api::{ListParams, ObjectList};
 use kube::client::ClientBuilder;
 use kube::core::PartialObjectMeta;
 use kube::{Client, Config, Resource};

@@ -17,8 +17,9 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
+use crate::api::Api;
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{Api, Client};
+use kube::Client;
 use parking_lot::RwLock;
 use tokio::{
     sync::{Notify, watch},

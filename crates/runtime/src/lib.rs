@@ -4,6 +4,7 @@
 //! Nothing in this crate knows a rule of the hierarchy or judges a request.
 
 pub mod admin;
+pub mod api;
 pub mod api_object;
 pub mod args;
 pub mod client;

@@ -19,11 +19,11 @@ const LONGEST_DELAY: Duration = Duration::from_secs(2);
 /// What happens to the object of this name, the present state first; `None` while there is none. Never ends.
 ///
 /// An error says that the watch was interrupted or refused; it is tried again, after two seconds at most.
-pub fn watch<K>(api: Api<K>, name: &str) -> BoxStream<'static, Result<Option<K>, Error>>
+pub fn watch<K>(api: impl Into<Api<K>>, name: &str) -> BoxStream<'static, Result<Option<K>, Error>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watch_object(api, name).backoff(Delays(FIRST_DELAY)).boxed()
+    watch_object(api.into(), name).backoff(Delays(FIRST_DELAY)).boxed()
 }
 
 /// What the API server said, if it refuses the watch. While it cannot be reached, what was known last still stands.

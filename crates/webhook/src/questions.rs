@@ -12,6 +12,7 @@ use forest::rules::{Answer, Awaited, Denial, DenialKind, Question};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
+use hns_runtime::api::Api;
 use hns_runtime::handle::ForestHandle;
 use hns_runtime::rights;
 use k8s_openapi::api::authentication::v1::UserInfo;
@@ -19,7 +20,7 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessRevie
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 use kube::core::PartialObjectMeta;
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
 use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 

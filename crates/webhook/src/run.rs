@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use hns_runtime::api::Api;
 use hns_runtime::client;
 use hns_runtime::configuration::{self, Configuration};
 use hns_runtime::feed::{self, Detail};
@@ -12,7 +13,7 @@ use hns_runtime::serve::{Grace, Limits, Server};
 use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
 use hns_runtime::tls::ServingCertificate;
-use kube::{Api, Client};
+use kube::Client;
 use tokio::sync::watch::Receiver;
 
 use crate::args::Args;

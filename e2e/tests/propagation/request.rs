@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::{Cluster, Steps};
+use hns_runtime::api::path_segment;
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -51,7 +52,7 @@ pub(crate) fn object(plural: &str, name: &str, mut fields: Value) -> Value {
 pub(crate) fn object_path(plural: &str, namespace: &str, name: &str) -> String {
     let (api, _) = kind(plural);
     let root = if api.contains('/') { "apis" } else { "api" };
-    let name = if name.is_empty() { String::new() } else { format!("/{name}") };
+    let name = if name.is_empty() { String::new() } else { format!("/{}", path_segment(name)) };
     format!("/{root}/{api}/namespaces/{namespace}/{plural}{name}")
 }
 

@@ -16,8 +16,10 @@ pub(crate) enum Outcome {
     Conflict,
     /// The object is going, but not gone: somebody else holds it up. What is to take its place comes when it is gone.
     Held(String),
-    /// The API server could not; it may be able to later, and said how long to wait if it did.
+    /// The API server answered that it could not; it may be able to later, and said how long to wait if it did.
     Transient(String, Option<Duration>),
+    /// The API server could not be reached, or its answer not be read. That says nothing about the object.
+    Unreachable(String),
     /// The API server would not.
     Refused(String),
 }
@@ -29,7 +31,7 @@ impl Outcome {
             Self::Vacant => "vacant",
             Self::Conflict => "conflict",
             Self::Held(_) => "held",
-            Self::Transient(..) => "transient",
+            Self::Transient(..) | Self::Unreachable(_) => "transient",
             Self::Refused(_) => "refused",
         }
     }
@@ -75,6 +77,7 @@ pub(super) struct Asked<'a> {
     pub(super) verb: &'static str,
     pub(super) kind: &'a Kind,
     pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
 }
 
 impl Asked<'_> {
@@ -84,18 +87,35 @@ impl Asked<'_> {
             kube::Error::Api(status) if is_missing_right(&status) => {
                 Outcome::Refused(self.no_right(&status.message))
             }
+            kube::Error::Api(status)
+                if status.code == 404
+                    && !is_not_found(&status, self.name)
+                    && !is_not_found(&status, self.namespace) =>
+            {
+                let message = &status.message;
+                Outcome::Transient(
+                    format!("the API server does not know what was asked for ({message})"),
+                    None,
+                )
+            }
             error => failure(error),
         }
     }
 
     fn no_right(&self, text: &str) -> String {
-        let Self { verb, kind, namespace } = self;
+        let Self { verb, kind, namespace, .. } = self;
         let resource = kind.group_resource();
         format!(
             "the controller has no right to {verb} {resource} in namespace {namespace:?}; grant it to its service account \
              ({text})"
         )
     }
+}
+
+/// Whether an API server says that there is no object of this name. Any other 404 is about the URL, or is somebody else's who stands
+/// before the API server, and says nothing about the object.
+pub(super) fn is_not_found(status: &Status, name: &str) -> bool {
+    status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
 /// Whether an authorizer said no, not an admission plugin: these are the words of every API server built on Kubernetes' own
@@ -108,7 +128,11 @@ fn is_missing_right(status: &Status) -> bool {
 pub(crate) fn failure(error: kube::Error) -> Outcome {
     let status = match error {
         kube::Error::Api(status) => status,
-        error => return Outcome::Transient(error.to_string(), None),
+        // The same request can never be made: trying again changes nothing.
+        kube::Error::BuildRequest(error) => {
+            return Outcome::Refused(format!("the request about it cannot be made: {error}"));
+        }
+        error => return Outcome::Unreachable(error.to_string()),
     };
     let details = status.details.as_ref();
     let terminating = details
@@ -178,7 +202,7 @@ mod tests {
             kind: "Widget".into(),
             resource: "widgets".into(),
         };
-        let asked = Asked { verb: "update", kind: &kind, namespace: "team-b" };
+        let asked = Asked { verb: "update", kind: &kind, namespace: "team-b", name: "w" };
         let denied = "widgets.apps.example.com \"w\" is forbidden: User \"hns\" cannot update resource \"widgets\" in API \
                       group \"apps.example.com\" in the namespace \"team-b\"";
         let Outcome::Refused(text) = asked.failure(error(403, denied, &json!({}))) else { unreachable!() };
@@ -187,5 +211,24 @@ mod tests {
 
         let quota = "widgets \"w\" is forbidden: exceeded quota: q";
         assert_eq!(asked.failure(error(403, quota, &json!({}))), Outcome::Refused(quota.into()));
+
+        for (details, is_gone) in [
+            (json!({ "name": "w", "kind": "widgets" }), true),
+            (json!({ "name": "team-b", "kind": "namespaces" }), true),
+            (json!({ "name": "other", "kind": "widgets" }), false),
+            (json!({}), false),
+        ] {
+            let outcome = asked.failure(error(404, "not found", &details));
+            let wanted = if is_gone { "vacant" } else { "transient" };
+            assert_eq!(outcome.label(), wanted, "{details}");
+        }
+    }
+
+    #[test]
+    fn what_can_never_be_asked_is_refused_and_an_api_server_out_of_reach_is_no_answer() {
+        let impossible = kube::Error::BuildRequest(kube::core::request::Error::Validation("too long".into()));
+        assert!(matches!(failure(impossible), Outcome::Refused(why) if why.contains("too long")));
+        let unreachable = kube::Error::Service("connection refused".into());
+        assert!(matches!(failure(unreachable), Outcome::Unreachable(_)));
     }
 }

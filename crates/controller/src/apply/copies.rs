@@ -8,13 +8,14 @@
 
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use hns_runtime::api::{Api, path_segment};
 use hns_runtime::api_object::ApiObject;
 use hns_runtime::{feed, ingest};
 use kube::core::{Request, Status, request};
-use kube::{Api, Client, Resource};
+use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Asked, Outcome};
+use super::answer::{Answer, Asked, Outcome, is_not_found};
 use super::{delete_params, post_params, protobuf};
 
 /// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
@@ -153,7 +154,7 @@ impl CopyWriter<'_> {
                 .into(),
                 None => Answer { outcome: Outcome::Conflict, facts: vec![self.fact(self.seen(object))] },
             },
-            Err(kube::Error::Api(status)) if status.code == 404 => Outcome::Conflict.into(),
+            Err(kube::Error::Api(status)) if is_not_found(&status, &self.key.name) => Outcome::Conflict.into(),
             Err(error) => self.asked("get").failure(error).into(),
         }
     }
@@ -175,7 +176,8 @@ impl CopyWriter<'_> {
             // Kubernetes' way to clear the list; an empty one would leave it as it is.
             manifest["metadata"]["managedFields"] = json!([{}]);
         }
-        self.send(|request, body| request.replace(name, &post_params(false), body), &manifest).await
+        self.send(|request, body| request.replace(&path_segment(name), &post_params(false), body), &manifest)
+            .await
     }
 
     /// Sends a manifest as it is: in protobuf, or as JSON if that is not possible.
@@ -207,7 +209,7 @@ impl CopyWriter<'_> {
             Ok(deleted) => {
                 Ok(deleted.left().and_then(|object| self.left_behind(object)).unwrap_or_else(gone))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
+            Err(kube::Error::Api(status)) if is_not_found(&status, &key.name) => Ok(gone()),
             Err(error) => Err(error),
         }
     }
@@ -240,7 +242,7 @@ impl CopyWriter<'_> {
     }
 
     fn asked(&self, verb: &'static str) -> Asked<'_> {
-        Asked { verb, kind: &self.kind, namespace: self.namespace }
+        Asked { verb, kind: &self.kind, namespace: self.namespace, name: &self.key.name }
     }
 
     fn objects(&self) -> Api<ApiObject> {

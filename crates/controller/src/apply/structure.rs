@@ -7,6 +7,7 @@ use forest::plan::{Edit, SubnamespaceSpec};
 use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{API_VERSION, HierarchyConfiguration, SubnamespaceAnchor, labels};
+use hns_runtime::api::Api;
 use hns_runtime::ingest;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -14,10 +15,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::Patch;
 use kube::core::{DynamicObject, PartialObjectMeta};
-use kube::{Api, Client, CustomResourceExt};
+use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, failure};
+use super::answer::{Answer, failure, is_not_found};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
@@ -171,7 +172,7 @@ impl Structure<'_> {
                 tracing::info!(parent = %self.namespace, %child, "subnamespace deleted with its anchor");
                 Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(gone()),
+            Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
             Err(error) => Err(error),
         }
         .into()

@@ -35,13 +35,14 @@ pub(super) enum News {
     Old,
 }
 
+/// So many failures in a row count as persistent. With the delays between them, this is after about eight seconds.
+const PERSISTENT: u32 = 6;
+
 /// What was said of an object's failures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Said {
-    /// Nothing yet: it has failed once, and may not fail again.
-    Nothing,
-    /// That it fails.
-    Failing,
+    /// It has failed so often, and may succeed the next time; whether that was said, which it is not of the first time.
+    Failing { times: u32, is_told: bool },
     /// This.
     Text(Box<str>),
 }
@@ -62,8 +63,11 @@ struct Place {
 /// What to say of a failure, given what was said before.
 fn judge(said: Option<&Said>, gravity: Gravity, why: &str) -> (Said, News) {
     match (said, gravity) {
-        (None, Gravity::Passing) => (Said::Nothing, News::Old),
-        (Some(Said::Nothing), Gravity::Passing) => (Said::Failing, News::New),
+        (None, Gravity::Passing) => (Said::Failing { times: 1, is_told: false }, News::Old),
+        (Some(Said::Failing { times, is_told }), Gravity::Passing) => {
+            let news = if *is_told { News::Old } else { News::New };
+            (Said::Failing { times: times.saturating_add(1), is_told: true }, news)
+        }
         (Some(said), Gravity::Passing) => (said.clone(), News::Old),
         (Some(Said::Text(text)), Gravity::Lasting) if **text == *why => (Said::Text(why.into()), News::Old),
         (_, Gravity::Lasting) => (Said::Text(why.into()), News::New),
@@ -71,12 +75,13 @@ fn judge(said: Option<&Said>, gravity: Gravity, why: &str) -> (Said, News) {
 }
 
 impl Memory {
-    /// Takes note of a failure.
-    pub(super) fn failure(&mut self, failure: &Failure<'_>) -> News {
+    /// Takes note of a failure. Gives what there is to say, and whether this is the failure with which it counts as persistent.
+    pub(super) fn failure(&mut self, failure: &Failure<'_>) -> (News, bool) {
         let failures = &mut self.of.entry(failure.namespace.clone()).or_default().failures;
         let (said, news) = judge(failures.get(failure.key), failure.gravity, failure.why);
+        let persists = matches!(said, Said::Failing { times: PERSISTENT, .. });
         failures.insert(failure.key.clone(), said);
-        news
+        (news, persists)
     }
 
     /// Takes note of all complaints about the objects that were looked at; gives those that are new.
@@ -116,8 +121,11 @@ impl Memory {
 
     /// There was no room to say it.
     pub(super) fn unsaid_failure(&mut self, failure: &Failure<'_>) {
-        if let Some(place) = self.of.get_mut(failure.namespace) {
-            place.failures.insert(failure.key.clone(), Said::Nothing);
+        let said = self.of.get_mut(failure.namespace).and_then(|place| place.failures.get_mut(failure.key));
+        match said {
+            Some(Said::Failing { is_told, .. }) => *is_told = false,
+            Some(said) => *said = Said::Failing { times: 1, is_told: false },
+            None => {}
         }
     }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use hns_api::events::{COMPONENT, TYPE_WARNING};
+use hns_runtime::api::Api;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::PostParams;
-use kube::{Api, Client};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -53,7 +54,7 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
     CoreEvent {
         metadata: ObjectMeta {
             // The API server shortens it as needed.
-            generate_name: Some(format!("{name}.")),
+            generate_name: Some(format!("{}.", if is_plain(&name) { &*name } else { "object" })),
             namespace: Some(namespace.to_string()),
             ..ObjectMeta::default()
         },
@@ -76,6 +77,12 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
         count: Some(1),
         ..CoreEvent::default()
     }
+}
+
+/// Whether an event can have such a name: not all that an object can be called.
+fn is_plain(name: &str) -> bool {
+    let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    name.split(['.', '-']).all(|part| !part.is_empty() && is_word(part))
 }
 
 fn shortened(mut message: String) -> String {

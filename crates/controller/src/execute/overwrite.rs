@@ -10,9 +10,10 @@ use forest::plan::{Action, plan};
 use forest::{Forest, KindSettings, Name, ObjectKey, ObjectScope, Scope};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION;
+use hns_runtime::api::Api;
 use hns_runtime::configuration::Configuration;
+use kube::CustomResourceExt;
 use kube::core::DynamicObject;
-use kube::{Api, CustomResourceExt};
 
 use super::Executor;
 use crate::apply::{Outcome, failure};

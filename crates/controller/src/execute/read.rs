@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use forest::{Forest, Name, ObjectKey};
+use forest::{Fact, Forest, Name, ObjectKey};
 use futures::future::join_all;
 use tokio::sync::Mutex;
 
@@ -17,8 +17,9 @@ pub(crate) struct Reader {
 }
 
 impl Executor {
-    /// Reads these sources into the forest. With that, the plan that asked for them has to be made again.
-    pub(super) async fn read(&self, sources: &[(Name, ObjectKey)]) -> Progress {
+    /// Reads these sources of copies for `namespace` into the forest. With that, the plan that asked for them has to be made
+    /// again.
+    pub(super) async fn read(&self, namespace: &Name, sources: &[(Name, ObjectKey)]) -> Progress {
         if sources.is_empty() {
             return Progress::Complete;
         }
@@ -26,11 +27,11 @@ impl Executor {
         let missing: Vec<&(Name, ObjectKey)> = self.forest.read(|forest| {
             sources.iter().filter(|(namespace, key)| forest.is_unread(namespace, key)).collect()
         });
-        let read = join_all(missing.into_iter().map(|(namespace, key)| self.read_one(namespace, key))).await;
+        let read = join_all(missing.into_iter().map(|(from, key)| self.read_one(namespace, from, key))).await;
         read.into_iter().fold(Progress::Conflict, Progress::max)
     }
 
-    async fn read_one(&self, namespace: &Name, key: &ObjectKey) -> Progress {
+    async fn read_one(&self, namespace: &Name, from: &Name, key: &ObjectKey) -> Progress {
         let Ok(_place) = self.places.acquire().await else { return Progress::Stopped };
         if !(self.may_write)() {
             return Progress::Stopped;
@@ -38,11 +39,17 @@ impl Executor {
         let kind = self.forest.read(|forest| forest.kind(key.kind).clone());
         let settings = self.forest.read(Forest::shared_settings);
         let answer =
-            Applier { client: &self.client, namespace, kind: &|_| kind.clone(), settings: &settings }
+            Applier { client: &self.client, namespace: from, kind: &|_| kind.clone(), settings: &settings }
                 .read(key)
                 .await;
-        if let Outcome::Transient(why, _) | Outcome::Refused(why) = &answer.outcome {
-            tracing::warn!(%namespace, name = %key.name, %kind, why, "a source cannot be read, and so not copied");
+        if let Outcome::Transient(why, _) | Outcome::Unreachable(why) | Outcome::Refused(why) =
+            &answer.outcome
+        {
+            tracing::warn!(namespace = %from, name = %key.name, %kind, why, "a source cannot be read, and so not copied");
+        }
+        if let Outcome::Refused(why) = &answer.outcome {
+            let why = format!("its source in namespace {from:?} cannot be read: {why}");
+            self.writer.tell([Fact::WriteFailed(namespace.clone(), key.clone(), why.into())]);
         }
         let progress = Progress::after(&answer.outcome);
         self.writer.tell(answer.facts);

@@ -81,6 +81,25 @@ async fn a_refusal_is_recorded_and_told_once_in_both_namespaces() {
     assert!(server.is_exhausted());
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_fails_again_and_again_becomes_a_condition() {
+    let conditions = |world: &World| {
+        world.forest.read(|forest| {
+            let plan = plan(forest, "leaf", &Scope::whole());
+            format!("{:?}", plan.report)
+        })
+    };
+    let world = World::of(&[secret("root", "1", "10", "new")]);
+    // Whatever comes after the first answer is unexpected, also of events.
+    let server = Server::answering([failure(500, "InternalError", "a webhook said no")]);
+    let executor = executor(&world, &server);
+    for attempt in 1..=6 {
+        assert!(!conditions(&world).contains("CannotPropagateObject"), "before attempt {attempt}");
+        assert_eq!(execute(&world, &executor).await, Progress::Transient);
+    }
+    assert!(conditions(&world).contains("CannotPropagateObject"), "{}", conditions(&world));
+}
+
 #[tokio::test]
 async fn nothing_is_written_or_told_when_it_is_not_allowed() {
     let world = World::of(&[secret("root", "1", "10", "new")]);
@@ -124,6 +143,9 @@ async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
     ] {
         let server = Server::answering([answer]);
         assert_eq!(execute(&world, &executor(&world, &server)).await, progress);
+        let shown = world.forest.read(|forest| format!("{:?}", plan(forest, "leaf", &Scope::whole()).report));
+        assert_eq!(shown.contains("cannot be read"), progress == Progress::Refused, "{shown}");
+        world.writer.tell([Fact::WriteSettled("leaf".into(), world.key.clone())]);
     }
 }
 

@@ -14,9 +14,10 @@ use std::collections::BTreeSet;
 use forest::preview::Intent;
 use forest::{Labels, Name};
 use hns_api::{KeyValue, annotations, labels, names};
+use hns_runtime::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::{Api, DynamicObject, ListParams};
+use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 use serde_json::Value;
 

@@ -11,13 +11,15 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 use kube::{
-    Api, Error, ResourceExt as _,
+    Error, ResourceExt as _,
     api::{ObjectMeta, PostParams},
 };
 use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout_at},
 };
+
+use crate::api::Api;
 
 use super::{
     LEASE_DURATION, Phase, Shared, Timing,

@@ -9,10 +9,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::api::Api;
 use hns_api::names::SETTINGS_CONFIG_MAP;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::watch::Receiver;
 use tokio::time::sleep;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::api::Api;
 use hns_api::names::SETTINGS_CONFIG_MAP;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
 use kube::runtime::watcher::{Config, watcher};
-use kube::{Api, Client};
 use prometheus::Registry;
 use tokio::sync::watch::{Receiver, channel};
 
@@ -35,7 +36,7 @@ pub fn follow(
     let (streams, own) = (streams.clone(), own.clone());
     tokio::spawn(async move {
         let only = Config::default().fields(&format!("metadata.name={SETTINGS_CONFIG_MAP}"));
-        let open = move || watcher(api.clone(), only.clone());
+        let open = move || watcher(api.clone().into(), only.clone());
         let data = |object: ConfigMap| object.data.unwrap_or_default();
         let tell = move |told: Told<BTreeMap<String, String>, ConfigMap>| {
             let data = match told {

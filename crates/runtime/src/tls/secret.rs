@@ -3,9 +3,9 @@
 
 use std::convert::Infallible;
 
+use crate::api::Api;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
 
 use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
 use crate::{objects, readiness::Condition};

@@ -1,0 +1,199 @@
+//! Requests about objects by name: each name is encoded before it becomes a part of a URL.
+//!
+//! kube writes names into URLs as they are. But the names of some kinds, those of RBAC among them, may hold every character
+//! except `/` and `%`: `?` and `#` would end the path, so that the request is about the whole collection, and a space makes
+//! no URL at all. All programs make such requests through this type; clippy refuses kube's own methods.
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::ops::Deref;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::response::Status;
+use kube::core::{DynamicResourceScope, PartialObjectMeta};
+use kube::{Client, Resource, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Every character that does not stand for itself everywhere in a URL.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A name as one segment of the path of a URL.
+///
+/// No object can be called `.` or `..`, or have a `/` in its name; after decoding these would be other paths. They are
+/// encoded twice, so that the API server looks for an object that cannot exist, and finds none.
+pub fn path_segment(name: &str) -> Cow<'_, str> {
+    match name {
+        "." | ".." => name.replace('.', "%252E").into(),
+        _ if name.contains('/') => encoded(&name.replace('/', "%2F")).into_owned().into(),
+        _ => encoded(name),
+    }
+}
+
+fn encoded(name: &str) -> Cow<'_, str> {
+    utf8_percent_encode(name, RESERVED).into()
+}
+
+/// kube's `Api`, with names encoded.
+#[derive(Clone)]
+pub struct Api<K>(kube::Api<K>);
+
+impl<K: Resource> Api<K> {
+    /// The objects of a kind, wherever they are.
+    pub fn all(client: Client) -> Self
+    where
+        K::DynamicType: Default,
+    {
+        Self(kube::Api::all(client))
+    }
+
+    /// The objects of this kind, wherever they are.
+    pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
+        Self(kube::Api::all_with(client, kind))
+    }
+
+    /// The objects of a kind in a namespace.
+    #[expect(clippy::disallowed_methods, reason = "the namespace is encoded")]
+    pub fn namespaced(client: Client, namespace: &str) -> Self
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Self(kube::Api::namespaced(client, &path_segment(namespace)))
+    }
+
+    /// The objects of this kind in a namespace.
+    #[expect(clippy::disallowed_methods, reason = "the namespace is encoded")]
+    pub fn namespaced_with(client: Client, namespace: &str, kind: &K::DynamicType) -> Self
+    where
+        K: Resource<Scope = DynamicResourceScope>,
+    {
+        Self(kube::Api::namespaced_with(client, &path_segment(namespace), kind))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the names are encoded")]
+impl<K: Clone + DeserializeOwned + Debug> Api<K> {
+    /// An object.
+    pub async fn get(&self, name: &str) -> Result<K> {
+        self.0.get(&path_segment(name)).await
+    }
+
+    /// An object, if it exists.
+    pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
+        self.0.get_opt(&path_segment(name)).await
+    }
+
+    /// The metadata of an object.
+    pub async fn get_metadata(&self, name: &str) -> Result<PartialObjectMeta<K>> {
+        self.0.get_metadata(&path_segment(name)).await
+    }
+
+    /// The metadata of an object, if it exists.
+    pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
+        self.0.get_metadata_opt(&path_segment(name)).await
+    }
+
+    /// Changes an object.
+    pub async fn patch<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        self.0.patch(&path_segment(name), params, patch).await
+    }
+
+    /// Changes an object and gives its metadata.
+    pub async fn patch_metadata<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<PartialObjectMeta<K>> {
+        self.0.patch_metadata(&path_segment(name), params, patch).await
+    }
+
+    /// Replaces an object.
+    pub async fn replace(&self, name: &str, params: &PostParams, object: &K) -> Result<K>
+    where
+        K: Serialize,
+    {
+        self.0.replace(&path_segment(name), params, object).await
+    }
+
+    /// Deletes an object; gives it if it is still there.
+    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<either::Either<K, Status>> {
+        self.0.delete(&path_segment(name), params).await
+    }
+}
+
+/// What is asked of a collection names no object.
+impl<K> Deref for Api<K> {
+    type Target = kube::Api<K>;
+
+    fn deref(&self) -> &kube::Api<K> {
+        &self.0
+    }
+}
+
+impl<K> From<Api<K>> for kube::Api<K> {
+    fn from(api: Api<K>) -> Self {
+        api.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::GetParams;
+    use kube::core::Request;
+    use percent_encoding::percent_decode_str;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What the API server makes of the path of a request: split where it is not encoded, then decoded; and whether the path is
+    /// all there is.
+    fn received(name: &str) -> (Vec<String>, bool) {
+        let uri = |request: http::Request<Vec<u8>>| request.uri().clone();
+        let request = Request::new("/api/v1/namespaces/a/secrets");
+        let segment = path_segment(name);
+        let uris = [
+            uri(request.get(&segment, &GetParams::default()).unwrap()),
+            uri(request.delete(&segment, &DeleteParams::default()).unwrap()),
+            uri(request.replace(&segment, &PostParams::default(), vec![]).unwrap()),
+        ];
+        let paths = uris.each_ref().map(http::Uri::path);
+        assert!(paths.iter().all(|path| *path == paths[0]), "{paths:?}");
+        // Go decodes the whole path, and Kubernetes splits what comes of it.
+        let decoded = percent_decode_str(paths[0]).decode_utf8().unwrap().into_owned();
+        let is_all = uris.iter().all(|uri| uri.query().unwrap_or_default().is_empty());
+        (decoded.split('/').skip(6).map(str::to_owned).collect(), is_all)
+    }
+
+    proptest! {
+        #[test]
+        fn any_legal_name_arrives_as_it_is(name in "\\PC{1,40}|[ -~]{1,20}|[\\x00-\\x1f?#:@ +&=]{1,9}") {
+            prop_assume!(name != "." && name != ".." && !name.contains(['/', '%']));
+            prop_assert_eq!(received(&name), (vec![name], true));
+        }
+
+        #[test]
+        fn no_name_is_another_path(name in "[./%2EF?#a]{1,9}") {
+            let (segments, is_all) = received(&name);
+            prop_assert!(is_all && segments.len() == 1, "{segments:?}");
+            prop_assert!(!matches!(&*segments[0], "." | ".." | ""), "{segments:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_names_stay_as_they_are() {
+        for name in ["reader", "kube-root-ca.crt", "a.b-c"] {
+            assert!(matches!(path_segment(name), Cow::Borrowed(same) if same == name));
+        }
+        assert_eq!(path_segment("on call"), "on%20call");
+        assert_eq!(path_segment("system:x?y#z"), "system%3Ax%3Fy%23z");
+    }
+}
