@@ -56,8 +56,9 @@ fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
 /// What the webhook does.
 fn of_webhook(kinds: &[(String, String)]) -> Vec<Right> {
     let mut all = rights(&READ, "", "namespaces");
-    for resource in ["hierarchyconfigurations", "subnamespaceanchors", "hncconfigurations"] {
-        all.extend(rights(&READ, hns_api::GROUP, resource));
+    all.extend(rights(&READ, hns_api::GROUP, "hierarchyconfigurations"));
+    for resource in ["subnamespaceanchors", "hncconfigurations"] {
+        all.extend(rights(&["list", "watch"], hns_api::GROUP, resource));
     }
     for resource in ["roles", "rolebindings"] {
         all.extend(rights(&["list", "watch"], RBAC, resource));
