@@ -18,7 +18,9 @@ use std::time::Duration;
 use cpu::Cpu;
 use criterion::{BatchSize, BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use forest::plan::plan;
-use forest::rules::{Answer, Answers, Operation, Pairs, User, Verdict, anchor, hierarchy, namespace, object};
+use forest::rules::{
+    Answer, Answers, Fields, Operation, Pairs, User, Verdict, anchor, hierarchy, namespace, object,
+};
 use forest::{Fact, Forest, Name, ObjectScope, Scope};
 use serde_json::json;
 use serde_json::value::to_raw_value;
@@ -236,7 +238,7 @@ fn state(verb: &str, from: Option<&Name>) -> object::State<'static> {
         finalizers: Vec::new(),
         owner_references: Vec::new(),
         terminating: false,
-        body: [(Cow::Borrowed("rules"), Cow::Owned(rules))].into_iter().collect(),
+        body: Fields::new(vec![(Cow::Borrowed("rules"), Cow::Owned(rules))]).expect("there is one"),
     }
 }
 

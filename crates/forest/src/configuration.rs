@@ -155,7 +155,7 @@ impl Resolution {
         }
         check_usable(found)?;
         let excluded_names = Patterns::new(&entry.excluded_names)
-            .map_err(|error| (Fault::Unusable, format!("excludedNames holds no glob: {error}")))?;
+            .map_err(|error| (Fault::Unusable, format!("excludedNames cannot be used: {error}")))?;
         // What is always propagated is so in the version that it has always been.
         let kind = known.as_ref().map_or_else(|| found.kind.clone(), |known| known.settings.kind.clone());
         let settings =

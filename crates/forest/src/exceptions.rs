@@ -3,7 +3,9 @@
 //!
 //! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that
 //! a destination should have. Full Kubernetes selector syntax is understood; HNC knows no `!=`, `>` and `<`. No text makes
-//! the parsers fail in any other way than by saying what is wrong with it. Never looks at modes or at the tree.
+//! the parsers fail in any other way than by saying what is wrong with it. The cost of a text grows with its length, and what a
+//! source asks of each namespace below has a limit ([`MOST`]): anybody who may edit an object writes these texts. Never looks at
+//! modes or at the tree.
 
 mod selector;
 #[cfg(test)]
@@ -13,6 +15,21 @@ use std::fmt;
 
 pub use self::selector::Selector;
 use crate::{Mode, keys};
+
+/// The most requirements of a selector, values of one requirement, and namespaces in `treeSelect`.
+pub const MOST: usize = 256;
+
+/// The most bytes of a text that a message repeats.
+const SHOWN: usize = 256;
+
+/// A text as a message shows it: quoted, and only its beginning if it is long.
+fn shortened(text: &str) -> String {
+    if text.len() <= SHOWN {
+        return format!("{text:?}");
+    }
+    let end = (0..=SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{:?}… ({} bytes)", &text[..end], text.len())
+}
 
 /// What a source's annotations ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -158,16 +175,29 @@ impl TreeSelector {
             return Ok(None);
         }
         let mut parts: Vec<(bool, Box<str>)> = Vec::new();
+        let mut has_wanted = false;
         for part in text.split(',').map(str::trim) {
+            if parts.len() == MOST {
+                return Err(format!(
+                    "at most {MOST} namespaces may be named, and there are more in {}",
+                    shortened(text)
+                ));
+            }
             let (wanted, name) = part.strip_prefix('!').map_or((true, part), |name| (false, name));
             if !is_dns_label(name) {
                 return Err(format!(
-                    "{part:?} is no name of a namespace, with or without a leading \"!\", in the list {text:?}"
+                    "{} is no name of a namespace, with or without a leading \"!\", in the list {}",
+                    shortened(part),
+                    shortened(text)
                 ));
             }
-            if wanted && parts.iter().any(|(wanted, _)| *wanted) {
-                return Err(format!("only one namespace may be named without a leading \"!\" in {text:?}"));
+            if wanted && has_wanted {
+                return Err(format!(
+                    "only one namespace may be named without a leading \"!\" in {}",
+                    shortened(text)
+                ));
             }
+            has_wanted |= wanted;
             parts.push((wanted, format!("{name}{}", keys::TREE_LABEL).into()));
         }
         Ok(Some(Self { parts: parts.into() }))
@@ -192,6 +222,6 @@ fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),
         "" | "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(false),
-        other => Err(format!("{other:?} is neither true nor false")),
+        other => Err(format!("{} is neither true nor false", shortened(other))),
     }
 }

@@ -54,7 +54,7 @@ pub use fact::{
 pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
 pub use labels::Labels;
 pub use object::Counts;
-pub use patterns::Patterns;
+pub use patterns::{PatternError, Patterns};
 pub use settings::{Identity, Settings, Unmanaged};
 pub use store::{Forest, Sizes};
 pub use stream::{Stream, StreamState};

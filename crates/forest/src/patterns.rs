@@ -1,6 +1,39 @@
 //! Names and keys by glob: `*` stands for any characters, also for `/`, and `?` for one.
 
+use std::fmt;
+
 use globset::{Glob, GlobSet};
+
+/// The most patterns in one list.
+const MOST: usize = 256;
+
+/// The most bytes of a pattern. No name and no key is longer; and nested braces are read by as many nested calls.
+const LONGEST: usize = 512;
+
+/// Why a list of patterns cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PatternError {
+    /// There are more than [`MOST`].
+    TooMany,
+    /// One has more than [`LONGEST`] bytes.
+    TooLong(usize),
+    /// One is no glob, or all are too large together.
+    Glob(globset::Error),
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooMany => write!(f, "a list has at most {MOST} patterns"),
+            Self::TooLong(length) => {
+                write!(f, "a pattern has at most {LONGEST} bytes, and one has {length}")
+            }
+            Self::Glob(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for PatternError {}
 
 /// Some patterns. A text matches when one of them matches all of it.
 #[derive(Debug, Clone, Default)]
@@ -13,15 +46,22 @@ impl Patterns {
     /// The patterns as written.
     ///
     /// # Errors
-    /// The first that is no glob, and why.
-    pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, globset::Error> {
+    /// There are too many, or the first that cannot be used, and why.
+    pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
         let mut patterns = Self::default();
         let mut set = GlobSet::builder();
         for text in texts {
-            set.add(Glob::new(text.as_ref())?);
-            patterns.texts.push(text.as_ref().into());
+            let text = text.as_ref();
+            if patterns.texts.len() == MOST {
+                return Err(PatternError::TooMany);
+            }
+            if text.len() > LONGEST {
+                return Err(PatternError::TooLong(text.len()));
+            }
+            set.add(Glob::new(text).map_err(PatternError::Glob)?);
+            patterns.texts.push(text.into());
         }
-        patterns.set = set.build()?;
+        patterns.set = set.build().map_err(PatternError::Glob)?;
         Ok(patterns)
     }
 

@@ -1,9 +1,13 @@
 //! Label selectors in the syntax of Kubernetes: what the API server accepts as one is accepted here, and nothing else.
 //!
-//! Two differences are wanted: of two equalities on one key the last counts, as in HNC, and a text with a NUL in it is
-//! refused, which the API server takes for the end of the text.
+//! Three differences are wanted: of two equalities on one key the last counts, as in HNC; a text with a NUL in it is
+//! refused, which the API server takes for the end of the text; and a selector has at most [`MOST`] requirements, each with at
+//! most as many values, because it is evaluated for every namespace below. A text is read once, and no further than the limit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::iter::Peekable;
+
+use super::{MOST, shortened};
 
 /// What the labels of a destination must be like: all of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,22 +38,26 @@ impl Selector {
         if text.chars().all(is_blank) {
             return Ok(None);
         }
-        let mut parser = Parser { tokens: tokens(text), at: 0, text };
+        let mut parser = Parser { tokens: Tokens(text).peekable(), text };
         let mut requirements: Vec<Requirement> = Vec::new();
-        loop {
+        let mut equalities: HashMap<Box<str>, usize> = HashMap::new();
+        for _ in 0..MOST {
             let requirement = parser.requirement()?;
-            if matches!(requirement.demand, Demand::Equals(_)) {
-                let replaced =
-                    |it: &Requirement| it.key == requirement.key && matches!(it.demand, Demand::Equals(_));
-                requirements.retain(|it| !replaced(it));
+            let at = match requirement.demand {
+                Demand::Equals(_) => *equalities.entry(requirement.key.clone()).or_insert(requirements.len()),
+                _ => requirements.len(),
+            };
+            match requirements.get_mut(at) {
+                Some(replaced) => *replaced = requirement,
+                None => requirements.push(requirement),
             }
-            requirements.push(requirement);
             match parser.next() {
                 None => return Ok(Some(Self(requirements.into()))),
                 Some(Token::Comma) => {}
                 Some(other) => return Err(parser.unexpected(&other, "a comma or the end")),
             }
         }
+        Err(format!("a selector has at most {MOST} requirements, and {} has more", shortened(text)))
     }
 
     /// Whether labels match; `label` looks one up.
@@ -73,7 +81,7 @@ impl Demand {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'a> {
     Word(&'a str),
     Comma,
@@ -88,19 +96,23 @@ fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
-    let is_sign = |c: char| matches!(c, '=' | '!' | '<' | '>');
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start_matches(is_blank);
-    while let Some(first) = rest.chars().next() {
+/// What is left of a text, token by token.
+struct Tokens<'a>(&'a str);
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let is_sign = |c: char| matches!(c, '=' | '!' | '<' | '>');
+        let rest = self.0.trim_start_matches(is_blank);
         let run = |ends: &dyn Fn(char) -> bool| rest.find(ends).unwrap_or(rest.len());
-        let (token, length) = match first {
+        let (token, length) = match rest.chars().next()? {
             ',' => (Token::Comma, 1),
             '(' => (Token::Open, 1),
             ')' => (Token::Close, 1),
             // A negation stands by itself, so that `!a` and `a!=b` are told apart from what makes no sense.
             '!' if !rest.starts_with("!=") => (Token::Sign("!"), 1),
-            _ if is_sign(first) => {
+            first if is_sign(first) => {
                 let length = run(&|c| !is_sign(c));
                 (Token::Sign(&rest[..length]), length)
             }
@@ -109,31 +121,27 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
                 (Token::Word(&rest[..length]), length)
             }
         };
-        tokens.push(token);
-        rest = rest[length..].trim_start_matches(is_blank);
+        self.0 = &rest[length..];
+        Some(token)
     }
-    tokens
 }
 
 struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
-    at: usize,
+    tokens: Peekable<Tokens<'a>>,
     text: &'a str,
 }
 
 impl<'a> Parser<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
-        let token = self.tokens.get(self.at).cloned();
-        self.at += 1;
-        token
+        self.tokens.next()
     }
 
-    fn peek(&self) -> Option<&Token<'a>> {
-        self.tokens.get(self.at)
+    fn peek(&mut self) -> Option<Token<'a>> {
+        self.tokens.peek().copied()
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
-        if self.peek() == Some(&Token::Sign("!")) {
+        if self.peek() == Some(Token::Sign("!")) {
             self.next();
             return Ok(Requirement { key: self.key()?, demand: Demand::DoesNotExist });
         }
@@ -142,44 +150,39 @@ impl<'a> Parser<'a> {
             None | Some(Token::Comma) => return Ok(Requirement { key, demand: Demand::Exists }),
             Some(Token::Sign(sign)) => self.comparison(sign)?,
             Some(Token::Word(word @ ("in" | "notin"))) => {
-                let is_in = *word == "in";
+                let is_in = word == "in";
                 self.next();
                 let values = self.list()?;
                 if is_in { Demand::In(values) } else { Demand::NotIn(values) }
             }
-            Some(other) => {
-                let other = other.clone();
-                return Err(self.unexpected(&other, "=, ==, !=, in, notin, >, < or a comma"));
-            }
+            Some(other) => return Err(self.unexpected(&other, "=, ==, !=, in, notin, >, < or a comma")),
         };
         Ok(Requirement { key, demand })
     }
 
     fn comparison(&mut self, sign: &str) -> Result<Demand, String> {
-        let sign = sign.to_owned();
         self.next();
         let value = match self.peek() {
-            Some(Token::Word(word)) => (*word).to_owned(),
-            None | Some(Token::Comma) => String::new(),
-            Some(other) => {
-                let other = other.clone();
-                return Err(self.unexpected(&other, "a value"));
-            }
+            Some(Token::Word(word)) => word,
+            None | Some(Token::Comma) => "",
+            Some(other) => return Err(self.unexpected(&other, "a value")),
         };
         if !value.is_empty() {
             self.next();
         }
         // A number is written as the value of a label, so it has no sign.
         let number = || {
-            let number = self.value(&value)?.parse();
-            number.map_err(|_| format!("{value:?} after {sign:?} is no whole number in {:?}", self.text))
+            let number = self.value(value)?.parse();
+            number.map_err(|_| {
+                format!("{value:?} after {sign:?} is no whole number in {}", shortened(self.text))
+            })
         };
-        match sign.as_str() {
-            "=" | "==" => Ok(Demand::Equals(self.value(&value)?)),
-            "!=" => Ok(Demand::NotIn(BTreeSet::from([self.value(&value)?]))),
+        match sign {
+            "=" | "==" => Ok(Demand::Equals(self.value(value)?)),
+            "!=" => Ok(Demand::NotIn(BTreeSet::from([self.value(value)?]))),
             ">" => Ok(Demand::GreaterThan(number()?)),
             "<" => Ok(Demand::LessThan(number()?)),
-            _ => Err(format!("{sign:?} is no operator in {:?}", self.text)),
+            _ => Err(format!("{} is no operator in {}", shortened(sign), shortened(self.text))),
         }
     }
 
@@ -188,34 +191,44 @@ impl<'a> Parser<'a> {
         match self.next() {
             Some(Token::Open) => {}
             Some(other) => return Err(self.unexpected(&other, "an opening parenthesis")),
-            None => return Err(format!("values in parentheses are missing at the end of {:?}", self.text)),
+            None => {
+                return Err(format!(
+                    "values in parentheses are missing at the end of {}",
+                    shortened(self.text)
+                ));
+            }
         }
         let mut values = BTreeSet::new();
-        loop {
+        for _ in 0..MOST {
             let value = match self.peek() {
                 Some(Token::Word(word)) => {
-                    let word = (*word).to_owned();
                     self.next();
                     word
                 }
-                _ => String::new(),
+                _ => "",
             };
-            values.insert(self.value(&value)?);
+            values.insert(self.value(value)?);
             match self.next() {
                 Some(Token::Comma) => {}
                 Some(Token::Close) => return Ok(values),
                 Some(other) => return Err(self.unexpected(&other, "a comma or a closing parenthesis")),
-                None => return Err(format!("a closing parenthesis is missing in {:?}", self.text)),
+                None => return Err(format!("a closing parenthesis is missing in {}", shortened(self.text))),
             }
         }
+        Err(format!(
+            "a list in parentheses has at most {MOST} values, and one in {} has more",
+            shortened(self.text)
+        ))
     }
 
     fn key(&mut self) -> Result<Box<str>, String> {
         match self.next() {
             Some(Token::Word(word)) if is_qualified_name(word) => Ok(word.into()),
-            Some(Token::Word(word)) => Err(format!("{word:?} is no key of a label in {:?}", self.text)),
+            Some(Token::Word(word)) => {
+                Err(format!("{} is no key of a label in {}", shortened(word), shortened(self.text)))
+            }
             Some(other) => Err(self.unexpected(&other, "the key of a label")),
-            None => Err(format!("the key of a label is missing at the end of {:?}", self.text)),
+            None => Err(format!("the key of a label is missing at the end of {}", shortened(self.text))),
         }
     }
 
@@ -223,7 +236,7 @@ impl<'a> Parser<'a> {
         if word.is_empty() || is_name(word) {
             Ok(word.into())
         } else {
-            Err(format!("{word:?} is no value of a label in {:?}", self.text))
+            Err(format!("{} is no value of a label in {}", shortened(word), shortened(self.text)))
         }
     }
 
@@ -234,7 +247,7 @@ impl<'a> Parser<'a> {
             Token::Open => "(",
             Token::Close => ")",
         };
-        format!("{found:?} stands where {expected} is expected in {:?}", self.text)
+        format!("{} stands where {expected} is expected in {}", shortened(found), shortened(self.text))
     }
 }
 

@@ -167,7 +167,7 @@ pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Op
         _ if !node.managed => None,
         INCLUDED => Some("true".to_owned()),
         HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
-        _ if key.ends_with(TREE_LABEL) => tree_labels(forest, path).remove(key),
+        _ if key.ends_with(TREE_LABEL) => tree_label(forest, path, key.strip_suffix(TREE_LABEL)?),
         _ if !node.is_external() && forest.settings().is_managed_label(key) => {
             managed(forest, path, Labelling::Labels).remove(key).map(|it| it.value)
         }
@@ -187,16 +187,29 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
         .enumerate()
         .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.tree.name(*above)), depth.to_string()))
         .collect();
-    let Some(top) = path.last().filter(|top| forest.tree.node(**top).is_external()) else { return labels };
-    for (ancestor, depth) in forest.tree.labels(*top).into_iter().flat_map(NamespaceLabels::tree) {
-        // What another tool wrote need not be a depth that anything can be added to.
-        if let Some(depth) = depth.parse::<usize>().ok().and_then(|depth| depth.checked_add(path.len() - 1))
-            && *ancestor != **forest.tree.name(*top)
-        {
-            labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
-        }
+    for (ancestor, depth) in above_an_external_root(forest, path) {
+        labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
     }
     labels
+}
+
+/// One of them: a selector may ask for many, and most are not there.
+fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
+    let depth = path.iter().position(|above| **forest.tree.name(*above) == *ancestor);
+    let outside = || above_an_external_root(forest, path).find(|(it, _)| *it == ancestor);
+    depth.or_else(|| outside().map(|(_, depth)| depth)).map(|depth| depth.to_string())
+}
+
+/// The ancestors that an external root at the end of `path` says it has, with the depth of the first of `path` below each.
+fn above_an_external_root<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
+    let top = path.last().copied().filter(|top| forest.tree.node(*top).is_external());
+    let between = path.len().saturating_sub(1);
+    let tree_labels = top.and_then(|top| forest.tree.labels(top)).into_iter().flat_map(NamespaceLabels::tree);
+    // What another tool wrote need not be a depth that anything can be added to.
+    tree_labels.filter_map(move |(ancestor, depth)| {
+        let depth = depth.parse::<usize>().ok()?.checked_add(between)?;
+        (top.is_none_or(|top| *ancestor != **forest.tree.name(top))).then_some((ancestor, depth))
+    })
 }
 
 /// Whether labels or annotations are meant.

@@ -48,9 +48,23 @@ impl<'a, K: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(K, V)> for 
     }
 }
 
-/// The top-level fields of an object, by name and JSON text. Metadata and status may be left out.
+/// The top-level fields of an object, by name and JSON text, sorted by name. Metadata and status may be left out.
 #[derive(Debug, Clone, Default)]
 pub struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl<'a> Fields<'a> {
+    /// Takes fields in any order.
+    ///
+    /// # Errors
+    /// The name of a field that is there twice.
+    pub fn new(mut fields: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>) -> Result<Self, String> {
+        fields.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        match fields.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            None => Ok(Self(fields)),
+            Some(pair) => Err(pair[0].0.clone().into_owned()),
+        }
+    }
+}
 
 impl Fields<'_> {
     /// What stands in the field `name`; `None` also for what is no JSON, of which there is none.
@@ -60,7 +74,8 @@ impl Fields<'_> {
 
     /// What stands in the field `name`, as it is written.
     pub fn text(&self, name: &str) -> Option<&RawValue> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, text)| &**text)
+        let at = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
+        Some(&self.0[at].1)
     }
 
     /// The names of all fields.
@@ -71,31 +86,36 @@ impl Fields<'_> {
     /// Whether the field `name` stands in both with the same value, however it is written.
     pub(super) fn has_the_same(&self, name: &str, other: &Self) -> bool {
         match (self.text(name), other.text(name)) {
-            (Some(one), Some(another)) => is_same(one, another, DEEPEST),
+            (Some(one), Some(another)) => is_same(one, another, LEVELS),
             _ => false,
         }
     }
 }
 
-/// No object has values within values to this depth. What has cannot be compared, and so differs.
-const DEEPEST: usize = 100;
+/// So many levels are looked at one by one, each of which reads the text once more; what is below is read as a whole.
+const LEVELS: usize = 4;
 
-/// Whether both texts say the same. Reads no further than where they are written differently.
-fn is_same(one: &RawValue, other: &RawValue, depth: usize) -> bool {
+/// Whether both texts say the same. Near the top, reads no further than where they are written differently. What has more values
+/// within values than can be read differs.
+fn is_same(one: &RawValue, other: &RawValue, levels: usize) -> bool {
     if one.get() == other.get() {
         return true;
     }
-    let Some(depth) = depth.checked_sub(1) else { return false };
-    match (one.get().as_bytes().first(), other.get().as_bytes().first()) {
+    let (first, levels_below) = match levels.checked_sub(1) {
+        Some(levels) => ((one.get().as_bytes().first(), other.get().as_bytes().first()), levels),
+        None => ((None, None), 0),
+    };
+    match first {
         (Some(b'['), Some(b'[')) => {
             let (Ok(one), Ok(other)) = (list(one), list(other)) else { return false };
-            one.len() == other.len() && one.iter().zip(&other).all(|(one, other)| is_same(one, other, depth))
+            one.len() == other.len()
+                && one.iter().zip(&other).all(|(one, other)| is_same(one, other, levels_below))
         }
         (Some(b'{'), Some(b'{')) => {
             let (Ok(one), Ok(other)) = (members(one), members(other)) else { return false };
             one.len() == other.len()
                 && one.iter().zip(&other).all(|((name, one), (other_name, other))| {
-                    name == other_name && is_same(one, other, depth)
+                    name == other_name && is_same(one, other, levels_below)
                 })
         }
         _ => {
@@ -111,12 +131,6 @@ fn list(text: &RawValue) -> serde_json::Result<Vec<&RawValue>> {
 
 fn members(text: &RawValue) -> serde_json::Result<BTreeMap<String, &RawValue>> {
     serde_json::from_str(text.get())
-}
-
-impl<'a> FromIterator<(Cow<'a, str>, Cow<'a, RawValue>)> for Fields<'a> {
-    fn from_iter<I: IntoIterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)>>(fields: I) -> Self {
-        Self(fields.into_iter().collect())
-    }
 }
 
 #[cfg(test)]
@@ -136,7 +150,7 @@ mod tests {
 
     fn fields(text: &str) -> Fields<'static> {
         let object: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text).unwrap();
-        object.into_iter().map(|(name, text)| (name.into(), Cow::Owned(text))).collect()
+        Fields::new(object.into_iter().map(|(name, text)| (name.into(), Cow::Owned(text))).collect()).unwrap()
     }
 
     #[test]

@@ -166,13 +166,12 @@ impl<'de> Visitor<'de> for ShownReader {
                 "status" if status.is_some() => return Err(M::Error::duplicate_field("status")),
                 "status" => status = Some(Cow::Borrowed(map.next_value()?)),
                 "apiVersion" | "kind" => drop(map.next_value::<IgnoredAny>()?),
-                name_of_other if fields.iter().any(|(known, _)| known == name_of_other) => {
-                    return Err(M::Error::custom(format_args!("duplicate field `{name}`")));
-                }
                 _ => fields.push((name, Cow::Borrowed(map.next_value()?))),
             }
         }
-        Ok(Shown { metadata: metadata.unwrap_or_default(), status, fields: fields.into_iter().collect() })
+        let fields =
+            Fields::new(fields).map_err(|name| M::Error::custom(format_args!("duplicate field `{name}`")))?;
+        Ok(Shown { metadata: metadata.unwrap_or_default(), status, fields })
     }
 }
 

@@ -1,6 +1,7 @@
 //! With `--refuse-label-conflicts`: what a change would override below.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::Asked;
 use crate::plan::{Labelling, asked_for, managed};
@@ -39,9 +40,12 @@ impl Asked<'_> {
         let parent = new.parent.as_ref().and_then(|parent| forest.tree.existing(parent));
         let from_above =
             parent.map(|id| managed(forest, &forest.tree.labelling(id), which)).unwrap_or_default();
+        // Of several values of a key, the last one counts.
+        let last: HashMap<&str, &str> =
+            own.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let deciding = |key: &str| {
             let above = from_above.get(key).map(|it| it.value.as_str());
-            above.or_else(|| own.iter().rev().find(|(it, _)| it == key).map(|(_, value)| value.as_str()))
+            above.or_else(|| last.get(key).copied())
         };
         let own = own.iter().map(|(key, value)| (id, Cow::from(key), value.as_str()));
         let below = forest.tree.descendants(id).into_iter();

@@ -2,6 +2,8 @@
 //!
 //! Anybody may do what changes nothing about that: write the status, and take away what another tool has left on a copy.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Asked, Request, State};
@@ -104,13 +106,15 @@ fn body_differs(old: &Fields<'_>, new: &Fields<'_>) -> bool {
 
 /// A finalizer, or an owner, that somebody else puts on a copy would decide when it goes.
 fn nobody_else_holds_it(old: &State<'_>, new: &State<'_>) -> Check {
-    if let Some(finalizer) = new.finalizers.iter().find(|it| !old.finalizers.contains(it)) {
+    let known: BTreeSet<&str> = old.finalizers.iter().map(|it| &**it).collect();
+    if let Some(finalizer) = new.finalizers.iter().find(|it| !known.contains(&***it)) {
         return Err(forbidden(format!(
             "this object is a copy, and the finalizer {finalizer:?} would keep it when its source goes; finalizers can only be \
              removed from it"
         )));
     }
-    let is_new = |owner: &&Value| !old.owner_references.iter().any(|known| is_no_more_than(owner, known));
+    let known: BTreeSet<String> = old.owner_references.iter().flat_map(no_more_than).collect();
+    let is_new = |owner: &&Value| !known.contains(&owner.to_string());
     match new.owner_references.iter().find(is_new) {
         None => Ok(()),
         Some(owner) => Err(forbidden(format!(
@@ -121,16 +125,19 @@ fn nobody_else_holds_it(old: &State<'_>, new: &State<'_>) -> Check {
     }
 }
 
-/// Whether an owner reference is one that was there, or less: the garbage collector takes the power to block a deletion out
-/// of references.
-fn is_no_more_than(owner: &Value, known: &Value) -> bool {
+/// The references that an owner reference may become, as texts: itself, and less, because the garbage collector takes the power
+/// to block a deletion out of references.
+fn no_more_than(known: &Value) -> Vec<String> {
     const BLOCKS: &str = "blockOwnerDeletion";
-    let without = |reference: &Value| {
-        let mut reference = reference.clone();
-        reference.as_object_mut().map(|fields| fields.remove(BLOCKS));
-        reference
-    };
-    owner == known || (owner.get(BLOCKS) != Some(&Value::Bool(true)) && without(owner) == without(known))
+    let mut reference = known.clone();
+    let mut texts = vec![reference.to_string()];
+    if let Some(fields) = reference.as_object_mut() {
+        fields.insert(BLOCKS.to_owned(), Value::Bool(false));
+        texts.push(Value::from(fields.clone()).to_string());
+        fields.remove(BLOCKS);
+        texts.push(reference.to_string());
+    }
+    texts
 }
 
 fn forbidden(message: String) -> Verdict {

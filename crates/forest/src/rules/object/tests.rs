@@ -84,7 +84,7 @@ impl Object {
             finalizers: self.finalizers.iter().map(|it| it.as_str().into()).collect(),
             owner_references: self.owners.clone(),
             terminating: self.terminating,
-            body: self.body.iter().map(field).collect(),
+            body: Fields::new(self.body.iter().map(field).collect()).unwrap(),
         }
     }
 }
