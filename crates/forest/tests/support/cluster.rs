@@ -41,18 +41,33 @@ pub(crate) fn forest_with(settings: Arc<Settings>) -> Forest {
     Forest::new(settings, vec![Kind::role(), Kind::role_binding()])
 }
 
-fn kind(at: usize) -> KindId {
-    static KINDS: LazyLock<Vec<KindId>> =
-        LazyLock::new(|| empty_forest().kinds().map(|(id, _)| id).collect());
-    KINDS[at]
+/// Every kind that there can be. A forest gives the same ids if it comes to know the kinds in this order.
+pub(crate) fn kinds() -> &'static [(KindId, Kind)] {
+    static KINDS: LazyLock<Vec<(KindId, Kind)>> = LazyLock::new(|| {
+        let core = |kind: &str, resource: &str| Kind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: kind.into(),
+            resource: resource.into(),
+        };
+        let all = [
+            Kind::role(),
+            Kind::role_binding(),
+            core("Secret", "secrets"),
+            core("LimitRange", "limitranges"),
+        ];
+        let forest = Forest::new(Arc::new(settings()), all.into());
+        forest.kinds().map(|(id, known)| (id, known.kind.clone())).collect()
+    });
+    &KINDS
 }
 
 pub(crate) fn roles() -> KindId {
-    kind(0)
+    kinds()[0].0
 }
 
 pub(crate) fn bindings() -> KindId {
-    kind(1)
+    kinds()[1].0
 }
 
 pub(crate) fn role_key(name: &str) -> ObjectKey {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use forest::plan::{Action, Content, Edit, SubnamespaceSpec};
 use forest::{Fact, HierarchyFact, HierarchyStatus, Labels, Name, ObjectKey, Version, keys};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Cluster, Object, empty_forest};
+use super::{Cluster, Object, binding_key, kinds};
 
 const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
 
@@ -60,13 +60,28 @@ impl Cluster {
                 assert!(!same, "{namespace}: the anchor {child} is as it should be already");
                 Ok(self.write_anchor(namespace, child, finalizers.clone(), state))
             }
-            Action::BindInitialAdmin { .. } => panic!("{namespace}: nobody asked for that here: {action:?}"),
-            Action::CreateSubnamespace { child, .. } => {
+            Action::BindInitialAdmin { user, cluster_role } => {
+                let key = binding_key(&format!("{}{namespace}", keys::INITIAL_ADMIN_BINDING));
+                let body = json!({
+                    "roleRef": { "kind": "ClusterRole", "name": cluster_role },
+                    "subjects": [{ "kind": "User", "name": user }],
+                });
+                let exists = self.objects.contains_key(&(namespace.clone(), key.clone()));
+                Ok(if exists {
+                    self.object_fact(namespace, &key)
+                } else {
+                    self.put(namespace, &key, None, body)
+                })
+            }
+            Action::CreateSubnamespace { child, initial_admin } => {
                 if self.namespaces.contains_key(child) {
                     return Err(Conflict);
                 }
                 self.namespace(child);
-                self.annotate(child, &[(keys::SUBNAMESPACE_OF, namespace)]).ok_or(Conflict)
+                let admin = initial_admin.as_deref().map(|user| (keys::INITIAL_ADMIN, user));
+                let annotations: Vec<(&str, &str)> =
+                    [(keys::SUBNAMESPACE_OF, &**namespace)].into_iter().chain(admin).collect();
+                self.annotate(child, &annotations).ok_or(Conflict)
             }
             Action::DeleteSubnamespace { child, version } => {
                 let seen = self.namespaces.get(child).filter(|seen| seen.version == *version);
@@ -209,8 +224,9 @@ impl Cluster {
         content: &Content,
         version: Option<&Version>,
     ) -> Fact {
-        let forest = empty_forest();
-        let manifest = content.0.manifest(forest.kind(key.kind), namespace, &key.name, source, version);
+        let kind = kinds().iter().find(|(id, _)| *id == key.kind).map(|(_, kind)| kind);
+        let kind = kind.expect("the kind is one of those that there can be");
+        let manifest = content.0.manifest(kind, namespace, &key.name, source, version);
         assert_eq!(manifest["metadata"]["uid"].as_str(), version.map(|version| &*version.uid));
         let mut labels: BTreeMap<String, String> =
             serde_json::from_value(manifest["metadata"]["labels"].clone()).unwrap();
