@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod plugin {
     mod connection;
+    mod deletion;
     mod doctor;
     mod explain;
     mod large;

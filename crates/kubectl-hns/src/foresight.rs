@@ -238,7 +238,7 @@ fn size(outcome: &Outcome) -> usize {
 }
 
 /// The whole cluster, or what is above and below those of these that are there; the first must be.
-async fn gather(session: &Session, concerned: &[&str]) -> Result<Evidence, Failure> {
+pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Evidence, Failure> {
     let mut starts: Vec<String> = Vec::new();
     for name in concerned {
         let api = session.all::<Namespace>();

@@ -93,12 +93,19 @@ impl Terminal {
         let _ = writeln!(std::io::stderr().lock(), "Note: {text}");
     }
 
+    /// Whether there is a terminal to ask at.
+    #[expect(clippy::unused_self, reason = "the caller was given the place to ask at")]
+    pub(crate) fn can_ask(&self) -> bool {
+        std::io::stdin().is_terminal()
+    }
+
     /// Asks a question whose answer is no unless somebody says yes.
-    #[expect(clippy::unused_self, reason = "whoever asks was given the place to ask at")]
     pub(crate) fn asks(&self, question: &str) -> Result<bool, Failure> {
-        if !std::io::stdin().is_terminal() {
-            return Err(Failure::new("Error: nobody is there to ask; nothing was changed")
-                .or_else("--yes goes on without asking."));
+        if !self.can_ask() {
+            return Err(Failure::new(
+                "Error: this needs your consent, and stdin is not a terminal; nothing was changed",
+            )
+            .or_else("Use --yes to go on without a question."));
         }
         let mut stream = std::io::stderr().lock();
         let _ = write!(stream, "{question} [y/N] ").and_then(|()| stream.flush());

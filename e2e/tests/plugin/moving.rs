@@ -127,7 +127,7 @@ Moving ms-sub, a subnamespace of ms-from, below ms-to:
     ] {
         assert!(asked.stdout.contains(&line), "{line:?}: {asked:?}");
     }
-    assert!(asked.stderr.contains("nobody is there to ask; nothing was changed"), "{asked:?}");
+    assert!(asked.stderr.contains("stdin is not a terminal; nothing was changed"), "{asked:?}");
     assert_eq!(scene.annotation().await.as_deref(), Some("ms-from"));
     let moved = live.hns("move ms-sub --to ms-to --yes").await;
     assert_eq!((moved.code, &*moved.stderr), (Some(0), ""), "{moved:?}");

@@ -1,11 +1,14 @@
 //! The plugin as a process, and the two clusters it is tried on: one with hns at work, one with the definitions alone, where
 //! what is shown is what a test has written.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use hns_e2e::{Cluster, Options, Product, Replica, Steps};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
@@ -40,11 +43,26 @@ impl Output {
 
 /// Runs the plugin with words separated by blanks, in an environment without a kubeconfig.
 pub(crate) async fn plugin(words: &str, variables: &[(&str, &str)]) -> Result<Output> {
+    run(words, variables, Stdio::null()).await
+}
+
+/// The same by somebody who types `answer` at a terminal.
+async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
+    let mut typist = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?);
+    grantpt(&typist)?;
+    unlockpt(&typist)?;
+    let path = ptsname(&typist, Vec::new())?;
+    let terminal = File::options().read(true).write(true).open(path.to_str()?)?;
+    typist.write_all(format!("{answer}\n").as_bytes())?;
+    run(words, &[], terminal.into()).await
+}
+
+async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Output> {
     // Tests are beside the binaries, one directory down.
     let program = std::env::current_exe()?.with_file_name("../kubectl-hns");
     let words = words.split_whitespace();
     let mut command = Command::new(&program);
-    command.args(words).env_clear().envs(variables.iter().copied()).stdin(Stdio::null()).kill_on_drop(true);
+    command.args(words).env_clear().envs(variables.iter().copied()).stdin(stdin).kill_on_drop(true);
     let output = command.output().await;
     let output = output.with_context(|| format!("{}: build it first", program.display()))?;
     Ok(Output {
@@ -67,6 +85,12 @@ impl World {
     pub(crate) async fn hns(&self, words: &str) -> Output {
         let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
         plugin(&words, &[]).await.unwrap()
+    }
+
+    /// The same, with `answer` typed at a terminal.
+    pub(crate) async fn asked(&self, words: &str, answer: &str) -> Output {
+        let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
+        at_terminal(&words, answer).await.unwrap()
     }
 
     pub(crate) fn steps(&self) -> Steps {

@@ -1,14 +1,18 @@
 //! `delete`: a subnamespace, by its anchor.
 
+mod consequences;
+
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hns_api::SubnamespaceAnchor;
+use hns_runtime::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
 
+use self::consequences::Consequences;
 use super::{hierarchy, set};
 use crate::failure::{Done, Problem};
 use crate::flags::Switch;
@@ -16,11 +20,14 @@ use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
-/// How long a webhook may take to hear that cascading deletion is allowed now.
+/// How long a webhook may take to see that cascading deletion is allowed now.
 const HEARSAY: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
+///
+/// Lists the namespaces that are deleted, and asks. If stdin is not a terminal, it goes on without a question as long as no
+/// namespace is deleted that the command does not name, or -a is given; otherwise it needs --yes.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The subnamespace.
@@ -32,58 +39,176 @@ pub(crate) struct Arguments {
           default_missing_value = "true", value_name = "BOOL")]
     allow: Option<Switch>,
 
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+
+    /// Change nothing: with `client` only list what is deleted; with `server` let the API server check the requests as well.
+    #[arg(long, value_name = "WHERE", default_value = "none", hide_default_value = true)]
+    dry_run: DryRun,
+
     #[command(flatten)]
     wait: WaitArgs,
 }
 
-pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
-    let (child, parent) = (&*arguments.child, session.parent()?);
-    let allowing = Switch::is_on(arguments.allow);
-    if allowing {
-        allow(child, session, terminal).await?;
-    }
-    let anchors = session.within::<SubnamespaceAnchor>(parent);
-    let deadline = Instant::now() + HEARSAY;
-    loop {
-        match session.call(anchors.delete(child, &DeleteParams::default())).await {
-            Ok(_) => break,
-            Err(problem) if allowing && is_about_children(&problem) && Instant::now() < deadline => {}
-            Err(problem) => return Err(could_not(parent, &problem)),
-        }
-        sleep(POLL).await;
-    }
-    terminal.line(&format!("Successfully deleted {child:?} subnamespace anchor in {parent:?} namespace"));
-    if !arguments.wait.is_wanted(false) {
-        return Ok(());
-    }
-    let what = format!("the namespace {child} is gone");
-    let namespaces = session.all::<Namespace>();
-    until(terminal, &what, arguments.wait.deadline(), async || {
-        let anchor = session.call(anchors.get_metadata_opt(child)).await;
-        let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
-        let namespace = match session.call(namespaces.get_metadata_opt(child)).await {
-            Err(problem) if problem.is_forbidden() => None,
-            other => other.map_err(|problem| Failure::because("the namespace cannot be read", &problem))?,
-        };
-        Ok(match (anchor, namespace) {
-            (None, None) => Progress::Done,
-            (_, Some(_)) => Progress::Part(0, 2, "the namespace is still there".into()),
-            (Some(_), None) => Progress::Part(1, 2, "the anchor is still there".into()),
-        })
-    })
-    .await
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    None,
+    Server,
+    Client,
 }
 
-async fn allow(child: &str, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
-    let object = hierarchy::read(session, child).await?;
-    let wish = set::Wish { allow: true, ..set::Wish::default() };
-    let outcome = set::outcome(child, &hierarchy::spec(&object), &wish);
-    for line in &outcome.lines {
-        terminal.line(line);
+impl DryRun {
+    /// What kubectl adds to a line about something that it did not do.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Server => " (server dry run)",
+            Self::Client => " (dry run)",
+        }
     }
-    hierarchy::write(session, child, object, &outcome.edit)
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let deletion = Deletion {
+        session,
+        terminal,
+        child: &arguments.child,
+        parent: session.parent()?,
+        anchors: session.within(session.parent()?),
+        dry_run: arguments.dry_run,
+    };
+    let allows = Switch::is_on(arguments.allow);
+    if arguments.dry_run != DryRun::None {
+        return deletion.tried(allows).await;
+    }
+    if !arguments.yes {
+        deletion.agree(allows).await?;
+    }
+    if allows {
+        deletion.allow().await?;
+    }
+    deletion.delete(allows).await?;
+    deletion.done();
+    if arguments.wait.is_wanted(false) { deletion.finished(&arguments.wait).await } else { Ok(()) }
+}
+
+/// One deletion of an anchor.
+struct Deletion<'a> {
+    session: &'a Session,
+    terminal: &'a Terminal,
+    child: &'a str,
+    parent: &'a str,
+    anchors: Api<SubnamespaceAnchor>,
+    dry_run: DryRun,
+}
+
+impl Deletion<'_> {
+    /// Says what would be deleted, and whether the API server would accept it.
+    async fn tried(&self, allows: bool) -> Done {
+        self.terminal.print(&self.consequences(allows).await?.text());
+        if self.dry_run == DryRun::Server {
+            let changes = if allows { self.allow().await? } else { false };
+            match self.request().await {
+                // The permission was not stored, so the deletion cannot pass either.
+                Err(problem) if changes && is_about_children(&problem) => self.terminal.note(
+                    "the API server can check the deletion itself only after cascading deletion is allowed",
+                ),
+                other => other.map_err(|problem| could_not(self.parent, &problem))?,
+            }
+        }
+        self.done();
+        Ok(())
+    }
+
+    /// Asks whether the namespaces may be deleted. Without a terminal, HNC's scripts go on where nothing is deleted but what they
+    /// name.
+    async fn agree(&self, allows: bool) -> Result<(), Failure> {
+        let is_terminal = self.terminal.can_ask();
+        if !is_terminal && allows {
+            return Ok(());
+        }
+        let consequences = self.consequences(allows).await?;
+        if !is_terminal && consequences.is_only(self.child) {
+            return Ok(());
+        }
+        self.terminal.print(&consequences.text());
+        if self.terminal.asks("Delete?")? {
+            return Ok(());
+        }
+        Err(Failure::new("Nothing was changed"))
+    }
+
+    /// What the deletion comes to, if there is such an anchor.
+    async fn consequences(&self, allows: bool) -> Result<Consequences, Failure> {
+        let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
+        anchor.map_err(|problem| could_not(self.parent, &problem))?;
+        let found = consequences::look(self.session, (self.parent, self.child), allows).await?;
+        for note in &found.notes {
+            self.terminal.note(note);
+        }
+        Ok(found)
+    }
+
+    /// Allows cascading deletion; tells whether that was a change.
+    async fn allow(&self) -> Result<bool, Failure> {
+        let object = hierarchy::read(self.session, self.child).await?;
+        let wish = set::Wish { allow: true, ..set::Wish::default() };
+        let outcome = set::outcome(self.child, &hierarchy::spec(&object), &wish);
+        for line in &outcome.lines {
+            self.terminal.line(&format!("{line}{}", self.dry_run.suffix()));
+        }
+        let is_tried = self.dry_run == DryRun::Server;
+        let written = hierarchy::write(self.session, self.child, object, &outcome.edit, is_tried).await;
+        written.map_err(|problem| set::could_not(self.child, &problem))?;
+        Ok(outcome.changes > 0)
+    }
+
+    async fn request(&self) -> Result<(), Problem> {
+        let params = DeleteParams { dry_run: self.dry_run == DryRun::Server, ..DeleteParams::default() };
+        self.session.call(self.anchors.delete(self.child, &params)).await.map(drop)
+    }
+
+    /// Deletes the anchor, as soon as the webhook knows that cascading deletion is allowed.
+    async fn delete(&self, allows: bool) -> Done {
+        let deadline = Instant::now() + HEARSAY;
+        loop {
+            match self.request().await {
+                Err(problem) if allows && is_about_children(&problem) && Instant::now() < deadline => {}
+                other => return other.map_err(|problem| could_not(self.parent, &problem)),
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    fn done(&self) {
+        let Self { child, parent, .. } = self;
+        let suffix = self.dry_run.suffix();
+        self.terminal.line(&format!(
+            "Successfully deleted {child:?} subnamespace anchor in {parent:?} namespace{suffix}"
+        ));
+    }
+
+    async fn finished(&self, wait: &WaitArgs) -> Done {
+        let what = format!("the namespace {} is gone", self.child);
+        let namespaces = self.session.all::<Namespace>();
+        until(self.terminal, &what, wait.deadline(), async || {
+            let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
+            let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;
+            let namespace = match self.session.call(namespaces.get_metadata_opt(self.child)).await {
+                Err(problem) if problem.is_forbidden() => None,
+                other => {
+                    other.map_err(|problem| Failure::because("the namespace cannot be read", &problem))?
+                }
+            };
+            Ok(match (anchor, namespace) {
+                (None, None) => Progress::Done,
+                (_, Some(_)) => Progress::Part(0, 2, "the namespace is still there".into()),
+                (Some(_), None) => Progress::Part(1, 2, "the anchor is still there".into()),
+            })
+        })
         .await
-        .map_err(|problem| set::could_not(child, &problem))
+    }
 }
 
 /// Whether the anchor may not go because of what is below the namespace.

@@ -99,18 +99,19 @@ pub(super) fn spec(object: &DynamicObject) -> Spec {
 }
 
 /// Creates or replaces the object with `edit` made to it. If somebody else has written it meanwhile and `edit` is not what
-/// they did, the edit is made to theirs.
+/// they did, the edit is made to theirs. With `dry_run` the API server does all but store it.
 pub(super) async fn write(
     session: &Session,
     namespace: &str,
     mut object: DynamicObject,
     edit: &Edit,
+    dry_run: bool,
 ) -> Result<(), Problem> {
     if edit.is_empty() {
         return Ok(());
     }
     let api = api(session, namespace);
-    let params = PostParams::default();
+    let params = PostParams { dry_run, ..PostParams::default() };
     let seen = spec(&object);
     for _ in 1..ATTEMPTS {
         edit.apply(&mut object);

@@ -78,7 +78,7 @@ pub(crate) async fn run(
         terminal.line("No changes made");
         return Ok(());
     }
-    hierarchy::write(session, name, object, &outcome.edit)
+    hierarchy::write(session, name, object, &outcome.edit, false)
         .await
         .map_err(|problem| could_not(name, &problem))?;
     terminal.line(&updated(name, outcome.changes));

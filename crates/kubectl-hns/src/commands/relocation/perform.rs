@@ -44,7 +44,7 @@ pub(in crate::commands) async fn perform(
 async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<(), Problem>, Failure> {
     let object = hierarchy::read(session, name).await?;
     let edit = Edit { parent: Some(NewParent::This(to.to_owned())), ..Edit::default() };
-    Ok(hierarchy::write(session, name, object, &edit).await)
+    Ok(hierarchy::write(session, name, object, &edit, false).await)
 }
 
 /// Writes the namespace as it was read but for the annotation, unless somebody else has changed that one.

@@ -1,0 +1,150 @@
+//! Which namespaces are deleted with an anchor, and which lose their parent: the forest's own preview, of namespaces alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use forest::preview::{Intent, NamespaceState, Preview};
+use forest::rules::User;
+use forest::{Forest, Name};
+use hns_api::names;
+
+use crate::commands::hierarchy;
+use crate::foresight;
+use crate::session::Session;
+use crate::{Failure, published};
+
+/// What a deletion comes to.
+#[derive(Debug, Default)]
+pub(super) struct Consequences {
+    /// The anchor's parent and its name.
+    anchor: (String, String),
+    /// The namespaces that are deleted.
+    deleted: BTreeSet<Name>,
+    /// Those that stay below one that is deleted.
+    orphaned: BTreeSet<Name>,
+    /// What is uncertain, for people.
+    pub(super) notes: Vec<String>,
+}
+
+/// Looks at what is above and below the child; `allows` says that cascading deletion is allowed first.
+pub(super) async fn look(
+    session: &Session,
+    (parent, child): (&str, &str),
+    allows: bool,
+) -> Result<Consequences, Failure> {
+    let concerned = [parent, child];
+    let (evidence, (settings, note)) = futures::join!(
+        Box::pin(foresight::gather(session, &concerned)),
+        Box::pin(published::settings(session, names::DEFAULT_NAMESPACE)),
+    );
+    let evidence = evidence?;
+    let notes = evidence.notes.iter().cloned().chain(note).collect();
+    let mut intents = Vec::new();
+    if allows {
+        let present = hierarchy::spec(&hierarchy::read(session, child).await?);
+        intents.push(Intent::SetHierarchy {
+            namespace: child.into(),
+            parent: present.parent.as_deref().map(Name::from),
+            allow_cascading_deletion: true,
+        });
+    }
+    intents.push(Intent::DeleteAnchor { parent: parent.into(), child: child.into() });
+    let forest = evidence.forest_under(Arc::new(settings));
+    Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
+}
+
+/// The namespaces that are deleted because of these changes. Whether the changes are allowed is for the API server to say.
+fn deleted(mut preview: Preview, intents: &[Intent]) -> BTreeSet<Name> {
+    preview.settle();
+    preview.mark();
+    for intent in intents {
+        preview.change(intent, &User::default());
+        preview.settle();
+    }
+    let is_going = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
+    let outcome = preview.outcome();
+    let gone =
+        outcome.namespaces.iter().filter(|it| !is_going(it.before.as_ref()) && is_going(it.after.as_ref()));
+    gone.map(|it| it.name.clone()).collect()
+}
+
+impl Consequences {
+    fn new((parent, child): (&str, &str), forest: Forest, intents: &[Intent]) -> Self {
+        let children: BTreeMap<Name, Vec<Name>> =
+            forest.names().map(|name| (name.clone(), forest.children(name))).collect();
+        let deleted = deleted(Preview::new(forest), intents);
+        let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
+        let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
+        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, notes: Vec::new() }
+    }
+
+    /// Whether no other namespace is touched.
+    pub(super) fn is_only(&self, child: &str) -> bool {
+        self.orphaned.is_empty() && self.deleted.iter().all(|name| **name == *child)
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let (parent, child) = &self.anchor;
+        let what = format!("Deleting the subnamespace anchor {child} in {parent}");
+        if self.deleted.is_empty() {
+            return format!("{what}; no namespace is deleted with it.\n");
+        }
+        let mut text = format!("{what} deletes these namespaces, with everything in them:\n");
+        for name in &self.deleted {
+            let _ = writeln!(text, "  {name}");
+        }
+        if !self.orphaned.is_empty() {
+            text.push_str("These namespaces stay, and lose their parent:\n");
+        }
+        for name in &self.orphaned {
+            let _ = writeln!(text, "  {name}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::AnchorFact;
+
+    use super::*;
+    use crate::evidence::tests::sketch;
+
+    fn deleting(allows: bool) -> Consequences {
+        let mut evidence = sketch(&["a", "[s] b < a", "[s] c < b", "full < b", "below < full", "other < a"]);
+        for (parent, child) in [("a", "b"), ("b", "c")] {
+            let name = child.into();
+            evidence.anchors.push((parent.into(), AnchorFact { name, ..AnchorFact::default() }));
+        }
+        let allow = Intent::SetHierarchy {
+            namespace: "b".into(),
+            parent: Some("a".into()),
+            allow_cascading_deletion: true,
+        };
+        let delete = Intent::DeleteAnchor { parent: "a".into(), child: "b".into() };
+        let intents: Vec<Intent> = allows.then_some(allow).into_iter().chain([delete]).collect();
+        Consequences::new(("a", "b"), evidence.forest(), &intents)
+    }
+
+    #[test]
+    fn everything_that_is_deleted_or_orphaned_is_named() {
+        let wanted = "\
+Deleting the subnamespace anchor b in a deletes these namespaces, with everything in them:
+  b
+  c
+These namespaces stay, and lose their parent:
+  full
+";
+        let all = deleting(true);
+        assert_eq!(all.text(), wanted);
+        assert!(!all.is_only("b"));
+        let none = deleting(false);
+        assert_eq!(
+            none.text(),
+            "Deleting the subnamespace anchor b in a; no namespace is deleted with it.\n"
+        );
+        assert!(none.is_only("b"));
+    }
+}

@@ -1,0 +1,160 @@
+//! `delete`: what is asked before, what goes through without a question, and dry runs.
+
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+
+use super::world::{Output, live};
+
+/// The subnamespaces `sub`, `one` and `two` below each other, and the full namespace `full` below `one`.
+struct Scene {
+    org: String,
+    names: [String; 4],
+}
+
+impl Scene {
+    async fn plant(prefix: &str) -> Self {
+        let steps = live().await.steps();
+        let name = |suffix: &str| format!("{prefix}-{suffix}");
+        let (org, names) = (name("org"), ["sub", "one", "two", "full"].map(name));
+        let [sub, one, two, full] = names.each_ref().map(String::as_str);
+        steps.create_namespace(&org).await.unwrap();
+        for path in [&[sub, &*org][..], &[one, sub, &*org], &[two, one, sub, &*org]] {
+            let (child, parent) = (path[0], path[1]);
+            eventually("the anchor is accepted", PATIENCE, async || {
+                steps.create_anchor(parent, child).await.map_err(|error| error.to_string())
+            })
+            .await
+            .unwrap();
+            eventually("the subnamespace is there", PATIENCE, async || {
+                let found = steps.namespaces().get_opt(child).await.map_err(|error| error.to_string())?;
+                found.map(drop).ok_or_else(|| child.to_owned())
+            })
+            .await
+            .unwrap();
+            steps.labelled(path).await.unwrap();
+        }
+        steps.plant(&[(full, one)]).await.unwrap();
+        steps.labelled(&[full, one, sub, &org]).await.unwrap();
+        Self { org, names }
+    }
+
+    /// Those of the four namespaces that are there and not being deleted.
+    async fn left(&self) -> Vec<&str> {
+        let steps = live().await.steps();
+        let mut left = Vec::new();
+        for name in &self.names {
+            let found = steps.namespaces().get_opt(name).await.unwrap();
+            if found.is_some_and(|it| it.metadata.deletion_timestamp.is_none()) {
+                left.push(&**name);
+            }
+        }
+        left
+    }
+
+    fn all(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    fn deletes(&self, deleted: &[&str], orphaned: &[&str]) -> String {
+        let list = |names: &[&str]| names.iter().flat_map(|name| ["  ", name, "\n"]).collect::<String>();
+        let (sub, org) = (&self.names[0], &self.org);
+        let orphans = if orphaned.is_empty() {
+            String::new()
+        } else {
+            format!("These namespaces stay, and lose their parent:\n{}", list(orphaned))
+        };
+        format!(
+            "Deleting the subnamespace anchor {sub} in {org} deletes these namespaces, with everything in them:\n{}{orphans}",
+            list(deleted),
+        )
+    }
+}
+
+fn done(output: &Output, wanted: &str) {
+    assert_eq!((output.code, &*output.stdout), (Some(0), wanted), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_deletion_is_asked_about_with_every_namespace_that_goes() {
+    let (live, scene) = (live().await, Scene::plant("da").await);
+    let [sub, one, two, full] = scene.all()[..] else { unreachable!() };
+    let delete = format!("delete {sub} -n {}", scene.org);
+    let plan = scene.deletes(&[one, sub, two], &[full]);
+    for answer in ["n", "", "no"] {
+        let refused = live.asked(&format!("{delete} -a"), answer).await;
+        assert_eq!((refused.code, &*refused.stdout), (Some(1), &*plan), "{refused:?}");
+        assert_eq!(refused.stderr, "Delete? [y/N] Nothing was changed\n");
+    }
+    assert_eq!(scene.left().await, scene.all());
+    let hierarchy = live.hns(&format!("describe {sub}")).await;
+    assert!(hierarchy.stdout.contains("Allows Cascading Deletion: false"), "{hierarchy:?}");
+    let deleted = live.asked(&format!("{delete} -a --wait"), "y").await;
+    let end = format!(
+        "Allowing cascading deletion on '{sub}'\nSuccessfully deleted {sub:?} subnamespace anchor in {:?} namespace\n",
+        scene.org
+    );
+    done(&deleted, &format!("{plan}{end}"));
+    assert_eq!(scene.left().await, [full]);
+}
+
+/// What HNC's scripts do goes through; what they would not expect does not.
+#[tokio::test]
+async fn without_a_terminal_only_what_is_named_is_deleted() {
+    let (live, scene) = (live().await, Scene::plant("dn").await);
+    let [sub, one, two, full] = scene.all()[..] else { unreachable!() };
+    let org = &scene.org;
+    let delete = format!("delete {sub} -n {org}");
+    live.hns(&delete).await.fails("Could not delete subnamespace anchor.\nReason: admission webhook");
+    live.hns(&format!("set {sub} -a")).await;
+    let refused = live.hns(&delete).await;
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(refused.stdout, scene.deletes(&[one, sub, two], &[full]));
+    assert_eq!(
+        refused.stderr,
+        "Error: this needs your consent, and stdin is not a terminal; nothing was changed\n\
+         Use --yes to go on without a question.\n"
+    );
+    assert_eq!(scene.left().await, scene.all());
+    live.hns(&format!("delete {two} -n {one} --wait"))
+        .await
+        .says(&format!("Successfully deleted {two:?} subnamespace anchor in {one:?} namespace\n"));
+    assert_eq!(scene.left().await, [sub, one, full]);
+    live.hns(&format!("{delete} --yes --wait"))
+        .await
+        .says(&format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace\n"));
+    assert_eq!(scene.left().await, [full]);
+    live.hns(&delete).await.fails("Could not delete subnamespace anchor.\nReason: subnamespaceanchors");
+}
+
+#[tokio::test]
+async fn a_dry_run_of_a_deletion_changes_nothing() {
+    let (live, scene) = (live().await, Scene::plant("dd").await);
+    let [sub, one, two, full] = scene.all()[..] else { unreachable!() };
+    let org = &scene.org;
+    let plan = scene.deletes(&[one, sub, two], &[full]);
+    let end = |suffix: &str| {
+        format!("Successfully deleted {sub:?} subnamespace anchor in {org:?} namespace{suffix}\n")
+    };
+    let delete = format!("delete {sub} -n {org}");
+    let client = live.hns(&format!("{delete} -a --dry-run=client")).await;
+    client.says(&format!("{plan}{}", end(" (dry run)")));
+    let server = live.hns(&format!("{delete} -a --dry-run=server")).await;
+    let allowing = format!("Allowing cascading deletion on '{sub}' (server dry run)\n");
+    done(&server, &format!("{plan}{allowing}{}", end(" (server dry run)")));
+    assert!(
+        server.stderr.starts_with("Note: the API server can check the deletion itself only"),
+        "{server:?}"
+    );
+    let refused = live.hns(&format!("{delete} --dry-run=server")).await;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.starts_with("Could not delete subnamespace anchor.\nReason: admission webhook"));
+    live.hns(&format!("delete {two} -n {one} --dry-run=server")).await.says(&format!(
+        "Deleting the subnamespace anchor {two} in {one} deletes these namespaces, with everything in them:\n  {two}\n\
+         Successfully deleted {two:?} subnamespace anchor in {one:?} namespace (server dry run)\n"
+    ));
+    let stranger = live.hns(&format!("{delete} --dry-run=server --as nobody")).await;
+    assert_eq!(stranger.code, Some(1), "{stranger:?}");
+    assert_eq!(scene.left().await, scene.all());
+    let hierarchy = live.hns(&format!("describe {sub}")).await;
+    assert!(hierarchy.stdout.contains("Allows Cascading Deletion: false"), "{hierarchy:?}");
+}
