@@ -25,8 +25,8 @@ pub const WEBHOOK_SERVICE_PORT: i32 = 443;
 /// The Secret with the serving certificate: `tls.crt`, `tls.key` and `ca.crt`.
 pub const WEBHOOK_CERTIFICATE_SECRET: &str = "hnc-webhook-server-cert";
 
-/// The Secret with the key of the authority that signs that certificate, where hns makes it itself.
-pub const CERTIFICATE_AUTHORITY_SECRET: &str = "hns-webhook-ca";
+/// The Secret with the key of the authority that signed that certificate in earlier versions. The controller deletes it.
+pub const FORMER_AUTHORITY_SECRET: &str = "hns-webhook-ca";
 
 /// The Deployment of the controller, by HNC's name, so that an upgrade replaces HNC.
 pub const CONTROLLER_DEPLOYMENT: &str = "hnc-controller-manager";

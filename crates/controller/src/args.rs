@@ -3,7 +3,7 @@
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use forest::Identity;
-use hns_runtime::args::{AuthorityArgs, CommonArgs, LeaderElectionArgs};
+use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs};
 
 use crate::registrations::RegistrationSettings;
 
@@ -20,7 +20,7 @@ pub struct Args {
     pub election: LeaderElectionArgs,
     /// Flags about certificates that are made here.
     #[command(flatten)]
-    pub authority: AuthorityArgs,
+    pub issuer: IssuerArgs,
 
     /// Keep webhook registrations and admission policies in the cluster as the flags say; with `false` they are left alone,
     /// for example to change them by hand
@@ -56,7 +56,7 @@ impl Args {
         let managers = settings.external_managers.into_iter();
         Ok(RegistrationSettings {
             namespace: self.common.namespace.clone(),
-            service: self.authority.webhook_service_name.clone(),
+            service: self.issuer.webhook_service_name.clone(),
             excluded: self.common.excluded_namespaces().into_iter().collect(),
             included_pattern: self.common.included_namespace_regex.as_str().to_owned(),
             restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),

@@ -1,8 +1,8 @@
-//! The webhook's certificate and its authority, made and kept in two Secrets for as long as this replica leads.
+//! The webhook's certificate, made and kept in a Secret for as long as this replica leads.
 //!
-//! What is damaged, deleted or about to expire is made anew; see [`decide`] for the order in which. Writes carry what they
-//! were planned from (uid and resourceVersion), so that a former leader's late write fails. It puts nothing into
-//! registrations: [`crate::keep`] does, and is told here which authorities they are to name.
+//! What is damaged is restored, what was deleted or is about to expire is replaced; see [`decide`] for the order. Writes carry
+//! what they were planned from (uid and resourceVersion), so that a former leader's late write fails. It puts nothing into
+//! registrations: [`crate::keep`] does, and learns here which certificates they should trust.
 
 mod decide;
 mod issue;
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::stream::BoxStream;
+use hns_api::names::FORMER_AUTHORITY_SECRET;
 use hns_runtime::api::Api;
-use hns_runtime::args::{AuthorityArgs, CommonArgs};
+use hns_runtime::args::{CommonArgs, IssuerArgs};
 use hns_runtime::objects;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
@@ -23,14 +23,13 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 use kube::runtime::watcher::Error as WatchError;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use self::decide::Registered;
-use self::decide::{CERTIFICATE, Data, Decision, Found, KEY, TRUSTED, Terms, Write, bundle, decide};
-use self::issue::Issued;
+use self::decide::{CERTIFICATE, Data, Decision, Found, KEY, Step, TRUSTED, Terms, bundle, decide};
 pub(crate) use self::metrics::CertificateMetrics;
 use self::x509::Certificate;
 
@@ -38,37 +37,29 @@ const FIELD_MANAGER: &str = "hns-controller";
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// The authorities that registrations are to name, as PEM text; `None` until it is known.
+/// The certificates that registrations should trust, as PEM text; `None` until it is known.
 pub(crate) type Bundle = Option<Vec<u8>>;
 
-/// Where the certificates are kept, and what they are to be like.
+/// Where the certificate is kept, and what it should be like.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateSettings {
     namespace: String,
-    authority: String,
-    serving: String,
+    secret: String,
     terms: Terms,
 }
 
 impl CertificateSettings {
     /// # Errors
-    /// The flags contradict each other.
-    pub(crate) fn new(common: &CommonArgs, authority: &AuthorityArgs) -> anyhow::Result<Self> {
-        authority.check()?;
-        let serving = common.certificates.cert_secret_name.clone();
-        anyhow::ensure!(
-            serving != authority.cert_authority_secret_name,
-            "--cert-secret-name and --cert-authority-secret-name must be two Secrets"
-        );
+    /// A flag says what cannot be.
+    pub(crate) fn new(common: &CommonArgs, issuer: &IssuerArgs) -> anyhow::Result<Self> {
+        issuer.check()?;
         Ok(Self {
             namespace: common.namespace.clone(),
-            authority: authority.cert_authority_secret_name.clone(),
-            serving,
+            secret: common.certificates.cert_secret_name.clone(),
             terms: Terms {
-                names: host_names(&authority.webhook_service_name, &common.namespace),
-                validity: seconds(authority.cert_validity),
-                authority_validity: seconds(authority.cert_authority_validity),
-                overlap: seconds(authority.cert_authority_overlap),
+                names: host_names(&issuer.webhook_service_name, &common.namespace),
+                validity: seconds(issuer.cert_validity),
+                overlap: seconds(issuer.cert_overlap),
             },
         })
     }
@@ -88,10 +79,10 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Keeps both Secrets until `may_write` says no, or the shutdown begins. A write under way is ended first: when this
-/// returns, nothing more comes.
+/// Keeps the Secret until `may_write` says no, or the shutdown begins. A write under way is ended first: when this returns,
+/// nothing more comes.
 ///
-/// `trusted` is told which authorities registrations are to name; `registered` tells which they do.
+/// `trusted` is told which certificates registrations should trust; `registered` tells which they do.
 pub(crate) async fn keep(
     client: Client,
     settings: CertificateSettings,
@@ -101,14 +92,15 @@ pub(crate) async fn keep(
     shutdown: Shutdown,
 ) {
     let secrets: Api<Secret> = Api::namespaced(client, &settings.namespace);
-    let mut authorities = objects::watch(secrets.clone(), &settings.authority);
-    let mut servings = objects::watch(secrets.clone(), &settings.serving);
+    let mut states = objects::watch(secrets.clone(), &settings.secret);
     let mut keeper = Keeper {
         secrets,
         settings,
-        authority: Seen::Unknown,
-        serving: Seen::Unknown,
+        seen: Seen::Unknown,
+        next: None,
+        held: None,
         remembered: Vec::new(),
+        has_former_authority: true,
         trusted,
         registered: (Registered::Unclear, Instant::now()),
         metrics,
@@ -126,8 +118,7 @@ pub(crate) async fn keep(
         };
         tokio::select! {
             () = shutdown.begun() => return,
-            state = next(&mut authorities) => keeper.authority.see(state, &keeper.settings.authority),
-            state = next(&mut servings) => keeper.serving.see(state, &keeper.settings.serving),
+            Some(state) = states.next() => keeper.seen.see(state, &keeper.settings.secret),
             Ok(()) = registered.changed() => {
                 keeper.registered = (registered.borrow_and_update().clone(), Instant::now());
             }
@@ -137,14 +128,6 @@ pub(crate) async fn keep(
 }
 
 type State = Result<Option<Secret>, WatchError>;
-
-async fn next(states: &mut BoxStream<'static, State>) -> State {
-    match states.next().await {
-        Some(state) => state,
-        // A watch has no end.
-        None => std::future::pending().await,
-    }
-}
 
 /// A write did not succeed.
 struct Failed;
@@ -172,10 +155,6 @@ impl Seen {
         }
     }
 
-    fn is_known(&self) -> bool {
-        !matches!(self, Self::Unknown)
-    }
-
     /// What it holds, if there is one.
     fn data(&self) -> Option<&Data> {
         static EMPTY: Data = BTreeMap::new();
@@ -186,13 +165,24 @@ impl Seen {
     }
 }
 
+/// A certificate with its key, as in the Secret.
+struct Pair {
+    certificate: Certificate,
+    files: Data,
+}
+
 struct Keeper {
     secrets: Api<Secret>,
     settings: CertificateSettings,
-    authority: Seen,
-    serving: Seen,
-    /// The authorities that were trusted last.
+    seen: Seen,
+    /// Made, and not in the Secret yet.
+    next: Option<Pair>,
+    /// The last one of our own making in the Secret.
+    held: Option<Pair>,
+    /// The certificates that were trusted last.
     remembered: Vec<Certificate>,
+    /// Whether there may be a Secret with the key of an authority, from an earlier version.
+    has_former_authority: bool,
     trusted: watch::Sender<Bundle>,
     registered: (Registered, Instant),
     metrics: CertificateMetrics,
@@ -215,46 +205,58 @@ impl Keeper {
                     differs
                 });
             }
-            let Some(write) = decision.write else {
-                return Ok(Duration::from_secs(u64::try_from(decision.again_at - now).unwrap_or_default()));
-            };
             if !may_write() {
                 return Ok(FIRST_RETRY);
             }
-            self.write(&write, now).await?;
+            let Some(step) = decision.step else {
+                self.forget_authority().await?;
+                return Ok(Duration::from_secs(u64::try_from(decision.again_at - now).unwrap_or_default()));
+            };
+            self.take(&step, now).await?;
         }
     }
 
-    /// `None` until both Secrets are known.
-    fn decide(&self, now: i64) -> Option<Decision> {
-        if !self.authority.is_known() || !self.serving.is_known() {
+    /// `None` until the Secret is known.
+    fn decide(&mut self, now: i64) -> Option<Decision> {
+        if matches!(self.seen, Seen::Unknown) {
             return None;
         }
-        let (authority, serving) = (self.authority.data(), self.serving.data());
-        self.metrics.show(authority, serving);
+        let (serving, terms) = (self.seen.data(), &self.settings.terms);
+        self.metrics.show(serving);
+        if let (Some(certificate), Some(data)) = (decide::own(serving, terms, now), serving) {
+            self.held = Some(Pair { certificate, files: pair(data) });
+        }
         let found = Found {
-            authority,
             serving,
+            next: self.next.as_ref().map(|it| &it.certificate),
+            held: self.held.as_ref().map(|it| &it.certificate),
             remembered: &self.remembered,
             registered: &self.registered.0,
             registered_for: self.registered.1.elapsed(),
         };
-        Some(decide(&found, now, &self.settings.terms))
+        Some(decide(&found, now, terms))
     }
 
-    async fn write(&mut self, write: &Write, now: i64) -> Result<(), Failed> {
-        let data = self.content(write, now);
-        let data = data.map_err(|error| self.complain(&format!("no certificate could be made: {error}")))?;
-        let settings = &self.settings;
-        let (seen, name) = match write {
-            Write::Authority(..) | Write::Trusted(_) => (&mut self.authority, &settings.authority),
-            Write::Serving(_) | Write::Beside => (&mut self.serving, &settings.serving),
+    async fn take(&mut self, step: &Step, now: i64) -> Result<(), Failed> {
+        let data = match step {
+            Step::Make => {
+                let made = make(&self.settings.terms, now);
+                let made =
+                    made.map_err(|error| self.complain(&format!("no certificate could be made: {error}")))?;
+                self.next = Some(made);
+                return Ok(());
+            }
+            Step::Serve(_, trusted) => files(self.next.as_ref().map(|it| &it.files), trusted),
+            Step::Restore(_, trusted) => files(self.held.as_ref().map(|it| &it.files), trusted),
+            Step::Beside(trusted) => files(self.seen.data().map(pair).as_ref(), trusted),
         };
-        match put(&self.secrets, name, seen, data).await {
+        let name = &self.settings.secret;
+        match put(&self.secrets, name, &self.seen, data).await {
             Ok(secret) => {
-                *seen = Seen::Present(Box::new(secret));
+                self.seen = Seen::Present(Box::new(secret));
+                self.next = None;
                 self.said.clear();
-                log(write, name);
+                log(step, name);
                 Ok(())
             }
             // Somebody was faster; the watch shows what they wrote.
@@ -266,39 +268,27 @@ impl Keeper {
         }
     }
 
-    /// What the Secret is to hold after this write.
-    fn content(&self, write: &Write, now: i64) -> anyhow::Result<Data> {
-        let terms = &self.settings.terms;
-        let present = |seen: &Seen, name| {
-            let data = seen.data();
-            data.and_then(|data| data.get(name)).cloned().unwrap_or_default()
+    /// Deletes the key of the authority that earlier versions signed with, once the webhook has a certificate that needs none.
+    async fn forget_authority(&mut self) -> Result<(), Failed> {
+        if !self.has_former_authority || self.held.is_none() {
+            return Ok(());
+        }
+        let name = FORMER_AUTHORITY_SECRET;
+        let deleted = match self.secrets.get_opt(name).await {
+            Ok(None) => Ok(false),
+            Ok(Some(_)) => self.secrets.delete(name, &DeleteParams::default()).await.map(|_| true),
+            Err(error) => Err(error),
         };
-        let authority = || {
-            let authority = decide::authority(self.authority.data(), now);
-            authority.map_err(|why| anyhow::anyhow!("there is no authority: {}", why.text()))
-        };
-        Ok(match write {
-            Write::Authority(_, kept) => {
-                let issued = issue::authority(now, terms.authority_validity)?;
-                let trusted = format!("{}{}", canonical(&issued.certificate), bundle(kept));
-                files(issued, trusted)
+        match deleted {
+            Ok(deleted) => {
+                self.has_former_authority = false;
+                if deleted {
+                    tracing::info!("the Secret {name}, with the key of a former authority, was deleted");
+                }
+                Ok(())
             }
-            Write::Trusted(former) => {
-                let trusted = [vec![authority()?.certificate], former.clone()].concat();
-                let mut data = self.authority.data().cloned().unwrap_or_default();
-                data.insert(TRUSTED.to_owned(), ByteString(bundle(&trusted).into_bytes()));
-                data
-            }
-            Write::Serving(_) => {
-                let issued = issue::serving(&authority()?, &terms.names, now, terms.validity)?;
-                files(issued, bundle(&self.remembered))
-            }
-            Write::Beside => {
-                let kept = [CERTIFICATE, KEY].map(|name| (name.to_owned(), present(&self.serving, name)));
-                let trusted = ByteString(bundle(&self.remembered).into_bytes());
-                kept.into_iter().chain([(TRUSTED.to_owned(), trusted)]).collect()
-            }
-        })
+            Err(error) => Err(self.complain(&format!("the Secret {name} could not be deleted: {error}"))),
+        }
     }
 
     /// Once for each reason.
@@ -311,14 +301,27 @@ impl Keeper {
     }
 }
 
-/// As this program writes it.
-fn canonical(certificate: &str) -> String {
-    bundle(&Certificate::all(certificate.as_bytes()))
+fn make(terms: &Terms, now: i64) -> anyhow::Result<Pair> {
+    let issued = issue::serving(&terms.names, now, terms.validity)?;
+    let certificate = Certificate::all(issued.certificate.as_bytes()).into_iter().next();
+    let certificate = certificate.ok_or_else(|| anyhow::anyhow!("it cannot be read"))?;
+    // As this program writes it everywhere.
+    let texts = [(CERTIFICATE, certificate.pem()), (KEY, issued.key)];
+    let files =
+        texts.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).collect();
+    Ok(Pair { certificate, files })
 }
 
-fn files(issued: Issued, trusted: String) -> Data {
-    let texts = [(CERTIFICATE, issued.certificate), (KEY, issued.key), (TRUSTED, trusted)];
-    texts.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).collect()
+/// The certificate and the key alone.
+fn pair(data: &Data) -> Data {
+    let ours = data.iter().filter(|(name, _)| [CERTIFICATE, KEY].contains(&name.as_str()));
+    ours.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
+}
+
+fn files(pair: Option<&Data>, trusted: &[Certificate]) -> Data {
+    let mut files = pair.cloned().unwrap_or_default();
+    files.insert(TRUSTED.to_owned(), ByteString(bundle(trusted).into_bytes()));
+    files
 }
 
 /// Replaces exactly the Secret that was seen, or creates it where there was none.
@@ -337,22 +340,20 @@ async fn put(secrets: &Api<Secret>, name: &str, seen: &Seen, data: Data) -> Resu
     }
 }
 
-fn log(write: &Write, name: &str) {
-    match write {
-        Write::Authority(why, _) => {
-            tracing::info!(
-                "the authority of the webhook's certificate, in the Secret {name}, is new: {}",
-                why.text()
-            );
-        }
-        Write::Serving(why) => {
+fn log(step: &Step, name: &str) {
+    match step {
+        Step::Make => {}
+        Step::Serve(why, _) => {
             tracing::info!("the webhook's certificate, in the Secret {name}, is new: {}", why.text());
         }
-        Write::Trusted(former) => {
-            tracing::info!(former = former.len(), "the Secret {name} lists the authorities that are trusted");
+        Step::Restore(why, _) => {
+            tracing::info!("the webhook's certificate, in the Secret {name}, was restored: {}", why.text());
         }
-        Write::Beside => {
-            tracing::info!("the Secret {name} holds the authorities that are trusted, and nothing else");
+        Step::Beside(trusted) => {
+            tracing::info!(
+                trusted = trusted.len(),
+                "the Secret {name} lists the certificates that are trusted"
+            );
         }
     }
 }

@@ -48,7 +48,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         };
     }
     // Not only once it leads: what the flags say is wrong from the start.
-    let certificates = CertificateSettings::new(&args.common, &args.authority)?;
+    let certificates = CertificateSettings::new(&args.common, &args.issuer)?;
     let client = client::connect(&args.common, process.program).await?;
     let queue = Queue::default();
     let (writer, forest, seen) = watch(&args, &process, &client, &queue)?;

@@ -26,7 +26,7 @@ use regex::Regex;
 
 pub(crate) use self::shared::{Common, common as common_flags};
 pub use self::{
-    certificates::{AuthorityArgs, CertificateArgs},
+    certificates::{CertificateArgs, IssuerArgs},
     go::IgnoredFlags,
     hierarchy::HierarchyArgs,
     propagation::PropagationArgs,

@@ -1,5 +1,4 @@
-//! What is done to Secrets and registrations, and how soon it is put right. Certificates for that are made here, with the key
-//! of the present authority where they have to look right.
+//! What is done to Secrets and registrations, and how soon it is restored. Certificates for that are made here.
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, date_time_ymd};
 use serde_json::{Value, json};
 
-use super::scene::{AUTHORITY, SERVING, Scene, Settled, certificates, registered};
+use super::scene::{Scene, Settled, registered};
 
 /// What a deleted or damaged thing may take to be put right.
 const PUT_RIGHT: Duration = Duration::from_secs(2);
@@ -51,46 +50,24 @@ impl Foreign {
 
     /// A certificate for the webhook's Service.
     pub(crate) fn sign(&self) -> Result<Signed> {
-        sign(&self.0, &names::webhook_host(NAMESPACE), 2100)
+        let mut params = CertificateParams::new(vec![names::webhook_host(NAMESPACE)])?;
+        params.not_after = date_time_ymd(2100, 1, 1);
+        let key = KeyPair::generate()?;
+        Ok(Signed { certificate: params.signed_by(&key, &self.0)?.pem(), key: key.serialize_pem() })
     }
 }
 
-fn sign(issuer: &Issuer<'_, KeyPair>, name: &str, last_year: i32) -> Result<Signed> {
-    let mut params = CertificateParams::new(vec![name.to_owned()])?;
-    params.not_after = date_time_ymd(last_year, 1, 1);
-    let key = KeyPair::generate()?;
-    Ok(Signed { certificate: params.signed_by(&key, issuer)?.pem(), key: key.serialize_pem() })
-}
-
-/// Everything that can be wrong with the webhook's certificate, and whether it has to be made anew.
-pub(crate) async fn of_serving(scene: &Scene<'_>) -> Result<Vec<(&'static str, Texts, bool)>> {
-    let authority = scene.secrets().get(AUTHORITY).await?.data.unwrap_or_default();
-    let text = |name| String::from_utf8(authority.get(name).cloned().unwrap_or_default().0);
-    let issuer = Issuer::from_ca_cert_pem(&text("tls.crt")?, KeyPair::from_pem(&text("tls.key")?)?)?;
-    let pair = |it: Signed| vec![("tls.crt", it.certificate), ("tls.key", it.key)];
-    let host = names::webhook_host(NAMESPACE);
+/// What can be wrong with the Secret; the unit tests of the decisions know more.
+pub(crate) fn of_serving() -> Result<Vec<(&'static str, Texts)>> {
     let foreign = Foreign::new()?;
+    let signed = foreign.sign()?;
     Ok(vec![
-        ("no PEM", vec![("tls.crt", "nonsense".into())], true),
-        ("an empty certificate", vec![("tls.crt", String::new())], true),
-        ("an empty key", vec![("tls.key", String::new())], true),
-        ("another's key", vec![("tls.key", foreign.key())], true),
-        ("other names", pair(sign(&issuer, "example.org", 2100)?), true),
-        ("an expired one", pair(sign(&issuer, &host, 2001)?), true),
-        ("one that another authority has signed", pair(foreign.sign()?), true),
-        ("an authority's key beside it", vec![("ca.key", foreign.key())], false),
-        ("other authorities beside it", vec![("ca.crt", foreign.pem())], false),
-    ])
-}
-
-/// What can be wrong with the authority.
-pub(crate) fn of_authority() -> Result<Vec<(&'static str, Texts)>> {
-    let foreign = Foreign::new()?;
-    let server = foreign.sign()?;
-    Ok(vec![
+        ("no PEM", vec![("tls.crt", "nonsense".into())]),
+        ("an empty key", vec![("tls.key", String::new())]),
         ("another's key", vec![("tls.key", foreign.key())]),
-        ("no PEM", vec![("tls.crt", "nonsense".into()), ("tls.key", "nonsense".into())]),
-        ("a server's certificate", vec![("tls.crt", server.certificate), ("tls.key", server.key)]),
+        ("another's certificate", vec![("tls.crt", signed.certificate), ("tls.key", signed.key)]),
+        ("an authority's key beside it", vec![("ca.key", foreign.key())]),
+        ("other certificates beside it", vec![("ca.crt", foreign.pem())]),
     ])
 }
 
@@ -101,28 +78,21 @@ pub(crate) async fn patch(scene: &Scene<'_>, secret: &str, texts: &Texts) -> Res
     Ok(())
 }
 
-/// Creates the Secret of the webhook's certificate as HNC's manifests do, with this in it.
-pub(crate) async fn create(scene: &Scene<'_>, texts: Texts) -> Result<()> {
+/// Creates a Secret with this in it, as the manifests of HNC and of earlier versions do.
+pub(crate) async fn create(scene: &Scene<'_>, name: &str, texts: Texts) -> Result<()> {
     let data = texts.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
-    let metadata = ObjectMeta { name: Some(SERVING.to_owned()), ..ObjectMeta::default() };
+    let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     let secret = Secret { metadata, data: Some(data.collect()), ..Secret::default() };
     scene.secrets().create(&PostParams::default(), &secret).await?;
     Ok(())
 }
 
-/// Waits until everything agrees again, with another certificate if `anew`.
-pub(crate) async fn put_right(
-    scene: &Scene<'_>,
-    before: &Settled,
-    anew: bool,
-    what: &str,
-) -> Result<Settled> {
+/// Waits until everything is as it was before.
+pub(crate) async fn restored(scene: &Scene<'_>, before: &Settled, what: &str) -> Result<()> {
     let began = Instant::now();
-    let now = scene.settled(anew.then_some(before)).await?;
-    ensure!(now.authority == before.authority, "{what}: the authority was changed");
-    ensure!(anew || now.serving == before.serving, "{what}: the certificate was made anew");
-    in_time(began, what)?;
-    Ok(now)
+    let now = scene.settled(None).await?;
+    ensure!(now == *before, "{what}: there is another certificate");
+    in_time(began, what)
 }
 
 fn in_time(began: Instant, what: &str) -> Result<()> {
@@ -130,30 +100,6 @@ fn in_time(began: Instant, what: &str) -> Result<()> {
     println!("  {what}: put right after {} ms", took.as_millis());
     ensure!(took < PUT_RIGHT, "{what}: it took {took:?}");
     Ok(())
-}
-
-/// Waits until there is another authority, beside which the one before is still trusted; returns it.
-pub(crate) async fn replaced(scene: &Scene<'_>, before: &[u8], what: &str) -> Result<Vec<u8>> {
-    let began = Instant::now();
-    let now = eventually(&format!("{what}: there is another authority"), PATIENCE, async || {
-        let secret = scene.secrets().get_opt(AUTHORITY).await.map_err(|error| error.to_string())?;
-        let data = secret.and_then(|it| it.data).unwrap_or_default();
-        let listed = certificates(&data.get("ca.crt").cloned().unwrap_or_default().0);
-        let own = certificates(&data.get("tls.crt").cloned().unwrap_or_default().0);
-        match (own.first(), listed.first()) {
-            (Some(own), Some(first)) if own == first && own.as_ref() != before => {
-                if listed.iter().any(|it| it.as_ref() == before) {
-                    Ok(own.to_vec())
-                } else {
-                    Err("the former one is not trusted any more".to_owned())
-                }
-            }
-            _ => Err("not yet".to_owned()),
-        }
-    })
-    .await?;
-    in_time(began, what)?;
-    Ok(now)
 }
 
 /// A registration, as it can be changed.

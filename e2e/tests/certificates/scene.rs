@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, names};
-use hns_e2e::product::NAMESPACE;
+use hns_e2e::product::{NAMESPACE, WEBHOOK_USER};
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, Client};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -28,12 +28,12 @@ use super::balancer::Balancer;
 
 /// The Secret of the webhook's certificate.
 pub(crate) const SERVING: &str = names::WEBHOOK_CERTIFICATE_SECRET;
-/// The Secret of its authority.
-pub(crate) const AUTHORITY: &str = names::CERTIFICATE_AUTHORITY_SECRET;
+/// The Secret with the key of the authority that earlier versions had.
+pub(crate) const FORMER_AUTHORITY: &str = names::FORMER_AUTHORITY_SECRET;
 /// The namespace that reviews are about.
 pub(crate) const REVIEWED: &str = "reviewed";
 
-/// A change of authority takes ten seconds for API servers to notice, and what the test's own flags say.
+/// A change of certificate takes ten seconds for API servers to notice, and what the test's own flags say.
 const CHANGED_OVER: Duration = Duration::from_secs(60);
 
 /// Replicas of the webhook behind a Service.
@@ -43,14 +43,8 @@ pub(crate) struct Scene<'c> {
     _balancer: Balancer,
 }
 
-/// Certificates that stand and agree with each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settled {
-    /// The authority's own, DER.
-    pub(crate) authority: Vec<u8>,
-    /// The webhook's, DER.
-    pub(crate) serving: Vec<u8>,
-}
+/// The webhook's certificate, DER, where everything agrees on it.
+pub(crate) type Settled = Vec<u8>;
 
 impl<'c> Scene<'c> {
     /// Installs everything and starts the replicas, which have no certificate yet.
@@ -101,34 +95,35 @@ impl<'c> Scene<'c> {
         .await
     }
 
-    /// Waits until everything agrees: one authority in its Secret and in every registration, and a certificate that it has
-    /// signed in the other Secret and on every replica. With `former`, that certificate must be another one.
+    /// Waits until everything agrees: one certificate in the Secret, trusted by every registration, and served by every replica.
+    /// With `former`, it must be another one.
     pub(crate) async fn settled(&self, former: Option<&Settled>) -> Result<Settled> {
         eventually("certificates agree everywhere", CHANGED_OVER, async || {
             let settled = self.look().await.map_err(|error| format!("{error:#}"))?;
-            match former {
-                Some(former) if former.serving == settled.serving => Err("the same as before".to_owned()),
-                _ => Ok(settled),
-            }
+            if former == Some(&settled) { Err("the same as before".to_owned()) } else { Ok(settled) }
         })
         .await
     }
 
     async fn look(&self) -> Result<Settled> {
-        let (authority, serving) = (self.secret(AUTHORITY).await?, self.secret(SERVING).await?);
-        let trusted = &authority.2;
-        anyhow::ensure!(*trusted == serving.2, "the Secrets trust different authorities");
+        let (certificate, _, trusted) = self.secret(SERVING).await?;
         let registered = registered(&self.product.cluster().admin()).await?;
         anyhow::ensure!(registered == BTreeSet::from([trusted.clone()]), "registrations trust others");
-        let all = certificates(trusted);
-        anyhow::ensure!(all == certificates(&authority.0) && all.len() == 1, "{} are trusted", all.len());
-        let leaf = certificates(&serving.0).first().cloned().context("no certificate")?;
+        let all = certificates(&trusted);
+        let leaf = certificates(&certificate).first().cloned().context("no certificate")?;
+        anyhow::ensure!(all == [leaf.clone()], "{} are trusted", all.len());
         for webhook in &self.webhooks {
-            let served = handshake(webhook.webhook_port(), trusted).await?;
+            let served = handshake(webhook.webhook_port(), &trusted).await?;
             let shown = served.get_ref().1.peer_certificates().and_then(|chain| chain.first()).cloned();
             anyhow::ensure!(shown.as_ref() == Some(&leaf), "{} serves another", webhook.pod_name());
         }
-        Ok(Settled { authority: all[0].to_vec(), serving: leaf.to_vec() })
+        Ok(leaf.to_vec())
+    }
+
+    /// Everything that the webhook's account can read of Secrets in the namespace of the installation.
+    pub(crate) async fn readable_by_the_webhook(&self) -> Result<Vec<Secret>> {
+        let client = self.product.cluster().client_as(WEBHOOK_USER, &[]);
+        Ok(Api::<Secret>::namespaced(client, NAMESPACE).list(&ListParams::default()).await?.items)
     }
 
     /// `tls.crt`, `tls.key` and `ca.crt`, and nothing else.

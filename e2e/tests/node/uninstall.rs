@@ -60,7 +60,7 @@ pub(crate) async fn another_installation(world: &World<'_>) -> Result<String> {
     let mounted = world.kubectl(mounted).ok().await?;
     ensure!(mounted.contains(BROUGHT), "the webhook mounts {mounted}");
     let secrets = world.kubectl(["get", "secrets", "--namespace", NAMESPACE, "--output=name"]).ok().await?;
-    ensure!(!secrets.contains("hns-webhook-ca"), "an authority of hns' own is there: {secrets}");
+    ensure!(!secrets.contains("hnc-webhook-server-cert"), "a certificate of hns' own is there: {secrets}");
     // A verdict, by way of that certificate.
     load::refused(&steps.client, "default").await?;
     held(&steps, true).await?;

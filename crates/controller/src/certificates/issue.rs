@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, date_time_ymd,
+    CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose, date_time_ymd,
 };
 
-use super::decide::{Authority, BACKDATED};
+use super::decide::BACKDATED;
 
-const AUTHORITY_NAME: &str = "hns-webhook-authority";
 const SERVER_NAME: &str = "hns-webhook";
 
 /// A certificate with its key, both PEM.
@@ -18,43 +17,20 @@ pub(super) struct Issued {
     pub(super) key: String,
 }
 
-/// A new authority, which may sign servers and no further authorities.
-pub(super) fn authority(now: i64, validity: i64) -> Result<Issued, Error> {
-    let mut params = params(AUTHORITY_NAME, now, now.saturating_add(validity));
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign];
-    let key = KeyPair::generate()?;
-    let certificate = params.self_signed(&key)?;
-    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
-}
-
-/// A certificate for a server of these names. It ends with its authority at the latest.
-pub(super) fn serving(
-    authority: &Authority,
-    names: &[String],
-    now: i64,
-    validity: i64,
-) -> Result<Issued, Error> {
-    let not_after = now.saturating_add(validity).min(authority.certificate.not_after);
-    let mut params = params(SERVER_NAME, now, not_after);
-    params.subject_alt_names = CertificateParams::new(names)?.subject_alt_names;
-    params.use_authority_key_identifier_extension = true;
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    let issuer = Issuer::from_ca_cert_pem(&authority.certificate.pem(), KeyPair::from_pem(&authority.key)?)?;
-    let key = KeyPair::generate()?;
-    let certificate = params.signed_by(&key, &issuer)?;
-    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
-}
-
-fn params(name: &str, now: i64, not_after: i64) -> CertificateParams {
+/// A self-signed certificate for a server of these names. It cannot sign others.
+pub(super) fn serving(names: &[String], now: i64, validity: i64) -> Result<Issued, Error> {
     let since_1970 = |seconds: i64| {
         date_time_ymd(1970, 1, 1) + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     };
-    let mut params = CertificateParams::default();
+    let mut params = CertificateParams::new(names)?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, name);
+    params.distinguished_name.push(DnType::CommonName, SERVER_NAME);
+    params.is_ca = IsCa::ExplicitNoCa;
     params.not_before = since_1970(now - BACKDATED);
-    params.not_after = since_1970(not_after);
-    params
+    params.not_after = since_1970(now.saturating_add(validity));
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let key = KeyPair::generate()?;
+    let certificate = params.self_signed(&key)?;
+    Ok(Issued { certificate: certificate.pem(), key: key.serialize_pem() })
 }

@@ -51,11 +51,11 @@ impl Certificate {
         pem::encode_config(&pem::Pem::new("CERTIFICATE", self.der.clone()), config)
     }
 
-    /// Whether that authority has signed this certificate.
-    pub(super) fn is_signed_by(&self, authority: &Self) -> bool {
-        let parsed = (parse_x509_certificate(&self.der), parse_x509_certificate(&authority.der));
+    /// Whether that certificate is this one, self-signed, or an authority that has signed it.
+    pub(super) fn is_signed_by(&self, other: &Self) -> bool {
+        let parsed = (parse_x509_certificate(&self.der), parse_x509_certificate(&other.der));
         let (Ok((_, own)), Ok((_, theirs))) = parsed else { return false };
-        authority.is_authority
+        (other.is_authority || other == self)
             && own.issuer().as_raw() == theirs.subject().as_raw()
             && own.verify_signature(Some(theirs.public_key())).is_ok()
     }

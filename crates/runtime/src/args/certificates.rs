@@ -23,13 +23,7 @@ pub struct CertificateArgs {
 
 /// Flags of the binary that makes certificates.
 #[derive(Clone, Debug, Args)]
-pub struct AuthorityArgs {
-    /// Secret, in the program's own namespace, with the key of the authority that signs the webhook's certificate; nobody
-    /// else needs to read it
-    #[arg(long, value_name = "NAME", default_value = names::CERTIFICATE_AUTHORITY_SECRET,
-          value_parser = values::object_name)]
-    pub cert_authority_secret_name: String,
-
+pub struct IssuerArgs {
     /// Service in front of the webhook, in the program's own namespace, that the certificate is made for
     #[arg(long, value_name = "NAME", default_value = names::WEBHOOK_SERVICE, value_parser = values::object_name)]
     pub webhook_service_name: String,
@@ -38,25 +32,17 @@ pub struct AuthorityArgs {
     #[arg(long, value_name = "DURATION", default_value = "8760h", value_parser = values::long_duration)]
     pub cert_validity: Duration,
 
-    /// How long the authority's own certificate is valid, at least twice --cert-validity; a new one is made when a third of
-    /// that is left
-    #[arg(long, value_name = "DURATION", default_value = "87600h", value_parser = values::long_duration)]
-    pub cert_authority_validity: Duration,
-
-    /// How long a former authority stays in the registrations after the webhook was given a certificate of the new one: longer
-    /// than any replica of the webhook may be cut off from the API server
+    /// How long a former certificate stays in the registrations beside the new one: longer than any replica of the webhook may be
+    /// cut off from the API server. With `0s`, as after a leak of the key, it is removed at once
     #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = values::long_duration)]
-    pub cert_authority_overlap: Duration,
+    pub cert_overlap: Duration,
 }
 
-impl AuthorityArgs {
+impl IssuerArgs {
     /// # Errors
-    /// An authority would have to be replaced as soon as it is made.
+    /// A certificate would have to be replaced as soon as it is made.
     pub fn check(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            self.cert_authority_validity >= self.cert_validity * 2 && !self.cert_validity.is_zero(),
-            "--cert-authority-validity must be at least twice --cert-validity, which must not be 0"
-        );
+        anyhow::ensure!(!self.cert_validity.is_zero(), "--cert-validity must not be 0");
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, Parser};
 
 use super::go::is_boolean;
 use super::{
-    AuthorityArgs, CertificateArgs, CommonArgs, HierarchyArgs, LeaderElectionArgs, PropagationArgs,
+    CertificateArgs, CommonArgs, HierarchyArgs, IssuerArgs, LeaderElectionArgs, PropagationArgs,
     WebhookServerArgs, values,
 };
 use crate::settings::{Effective, Setting};
@@ -37,7 +37,7 @@ pub(crate) fn common() -> BTreeSet<String> {
 pub(super) fn effective(command: &Command, matches: &ArgMatches) -> (Effective, Effective) {
     let common = common();
     let served = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("served")));
-    let served = AuthorityArgs::augment_args(served);
+    let served = IssuerArgs::augment_args(served);
     let elsewhere: BTreeSet<String> =
         names(&CommonArgs::augment_args(Command::new("common"))).chain(names(&served)).collect();
     let mut own = Effective::default();

@@ -166,7 +166,7 @@ fn neither_chart_nor_manifests_say_what_the_controller_owns() {
 }
 
 /// Flags that the chart sets for other reasons than a value, or not at all.
-const NO_VALUE: [&str; 10] = [
+const NO_VALUE: [&str; 9] = [
     // That is for the Job at the end.
     "release-finalizers",
     // A pod has its service account.
@@ -174,7 +174,6 @@ const NO_VALUE: [&str; 10] = [
     // Names that are fixed.
     "controller-service-account",
     "cert-secret-name",
-    "cert-authority-secret-name",
     "webhook-service-name",
     "webhook-server-bind-address",
     // Of a mounted Secret.
