@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use forest::configuration::Entry;
-use forest::rules::{Answer, Answers, Operation, Pairs, Question, User, Verdict};
+use forest::rules::{Answer, Answers, Fields, Operation, Pairs, Question, User, Verdict};
 use forest::rules::{anchor, configuration, hierarchy, namespace, object};
 use forest::{HierarchyFact, Labels, Name, keys};
 use serde_json::Value;
@@ -230,6 +230,6 @@ fn state(
         finalizers: vec![],
         owner_references: vec![],
         terminating: false,
-        body: fields.collect(),
+        body: Fields::new(fields.collect()).expect("each name once"),
     }
 }
