@@ -3,6 +3,7 @@
 //! Says what is wrong with a namespace; never when it began, which the shell that writes it down knows.
 
 use crate::Name;
+use crate::text::{MESSAGE, limited};
 
 /// A condition to show or as shown. Its status is always `True`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +19,12 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A new condition.
-    pub fn new(reason: Reason, message: impl Into<Box<str>>) -> Self {
+    /// A new condition. Of a message that the API server would refuse for its length, the middle is left out.
+    pub fn new(reason: Reason, message: impl AsRef<str>) -> Self {
         Self {
             type_: reason.condition_type().into(),
             reason: reason.as_str().into(),
-            message: message.into(),
+            message: limited(message.as_ref(), MESSAGE).into(),
             since: None,
         }
     }
@@ -133,5 +134,18 @@ impl Halt {
                 format!("The HierarchyConfiguration cannot be understood: {why}"),
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cycle_makes_a_message_that_the_api_server_refuses() {
+        let members = (0..2_000).map(|number| format!("{number:063}").into()).collect();
+        let condition = Halt::InCycle(members).condition();
+        assert_eq!(condition.message.len(), MESSAGE);
+        assert!(condition.message.ends_with(&format!("{:063}", 1_999)));
     }
 }

@@ -32,8 +32,23 @@ pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
 pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
     [("ConfigMap", "istio-ca-root-cert"), ("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")];
 
+/// The most bytes of a name that is copied. Encoded, it takes three times as many in a URL, and what stands before an API server may
+/// refuse URLs of more than 4,096 bytes: a copy of a longer name could be created, where the name is in the body, and never deleted.
+pub const LONGEST_NAME: usize = 1_024;
+
+/// Why an object with a longer name is excluded.
+pub const NAME_TOO_LONG: &str = "objects with a name of more than 1024 bytes cannot be propagated, because a copy of that name might not be deletable";
+
+/// Whether copies are made of objects of this name.
+pub fn is_name_too_long(name: &str) -> bool {
+    name.len() > LONGEST_NAME
+}
+
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
+    if is_name_too_long(object.name) {
+        return Some(NAME_TOO_LONG.to_owned());
+    }
     let core = object.kind.group.is_empty();
     if let Some(secret_type) = object.secret_type.filter(|it| SECRET_TYPES.contains(it))
         && core
@@ -115,6 +130,7 @@ mod tests {
             vec![("creator".into(), "norman".into()), ("mark".into(), String::new())];
         let (secret, other) = (kind("", "Secret"), kind("x.io", "Secret"));
         let (config, account) = (kind("", "ConfigMap"), kind("", "ServiceAccount"));
+        let (longest, too_long) = ("n".repeat(LONGEST_NAME), "n".repeat(LONGEST_NAME + 1));
         let cases = [
             Case::new(&secret, "a").of_type("Opaque"),
             Case::new(&secret, "a").of_type("helm.sh/release.v1").says("helm.sh/release.v1"),
@@ -131,6 +147,8 @@ mod tests {
             Case::new(&config, "a").annotation(keys::OPENSHIFT_DESCRIPTION).says("openshift.io"),
             Case::new(&config, "a").annotation("other"),
             Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
+            Case::new(&config, &longest),
+            Case::new(&config, &too_long).says("1024 bytes"),
         ];
         for Case { kind, name, secret_type, label, annotation, has_finalizers, says } in cases {
             let get = |pair: Option<Pair>| move |key: &str| pair.filter(|it| it.0 == key).map(|it| it.1);

@@ -34,6 +34,7 @@ mod settings;
 mod store;
 mod stream;
 mod survey;
+pub mod text;
 mod tracking;
 mod tree;
 mod version;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hashbrown::{HashMap, HashSet};
 
 use crate::exceptions::{Exceptions, Unparsable, Withheld};
+use crate::text::shown;
 use crate::tree::Id;
 use crate::version::CompactVersion;
 use crate::{Content, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
@@ -90,7 +91,7 @@ pub(crate) fn goes_somewhere(
 fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(), Withheld> {
     if kind.excluded_names.matches(name) {
         return Err(Withheld::Excluded(
-            format!("the name {name:?} is excluded in the HNCConfiguration").into(),
+            format!("the name {:?} is excluded in the HNCConfiguration", shown(name)).into(),
         ));
     }
     excluded.map_or(Ok(()), |why| Err(Withheld::Excluded(why.into())))

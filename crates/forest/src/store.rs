@@ -14,6 +14,7 @@ use std::sync::Arc;
 use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
+use crate::exclusion::is_name_too_long;
 use crate::object::{Counts, Held, Object, Objects};
 use crate::tree::{Id, Node, Tree};
 use crate::version::CompactVersion;
@@ -485,6 +486,10 @@ impl Forest {
         }
         let new = self.objects.get(id, key);
         change.object(self.tree.name(id).clone(), key.clone());
+        // The namespace shows this.
+        if is_name_too_long(&key.name) {
+            change.structure(self.tree.name(id).clone());
+        }
         let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());
         let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));
         if (is_source(old) || is_source(new)) && !unchanged {

@@ -14,6 +14,7 @@ use crate::configuration::{Entry, Resolution, Served};
 use crate::exceptions::{Exceptions, Withheld};
 use crate::object::{Copy, Object, Source};
 use crate::plan::{Decision, Place, Reach, is_forsaken, reach};
+use crate::text::shown;
 use crate::tree::Id;
 use crate::{Condition, Forest, Kind, KindId, Mode, Name, ObjectKey, Reason, Unmanaged};
 
@@ -353,7 +354,7 @@ fn refused(
     if is_right {
         return None;
     }
-    let named = format!("{} {:?}: ", forest.kind(key.kind).group_resource(), &*key.name);
+    let named = format!("{} {:?}: ", forest.kind(key.kind).group_resource(), shown(&key.name));
     let reason = Reason::CannotPropagateObject.as_str();
     let shown: Vec<&Condition> =
         forest.conditions_shown(namespace).iter().filter(|it| *it.reason == *reason).collect();

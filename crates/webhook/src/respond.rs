@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use forest::rules::{Denial, DenialKind, FieldFault};
+use forest::text::shown;
 use hns_api::GROUP;
 use json_patch::Patch;
 use kube::core::admission::{META_API_VERSION_V1, META_KIND, PatchType};
@@ -101,18 +102,18 @@ impl Subject {
     }
 
     fn message(&self, denial: &Denial) -> String {
-        let text = &denial.message;
+        let (text, name) = (&denial.message, shown(&self.name));
         match denial.kind {
             DenialKind::Forbidden => {
-                format!("{} {:?} is forbidden: {text}", self.qualified(&self.resource), self.name)
+                format!("{} {:?} is forbidden: {text}", self.qualified(&self.resource), name)
             }
             DenialKind::Conflict => format!(
                 "Operation cannot be fulfilled on {} {:?}: {text}",
                 self.qualified(&self.resource),
-                self.name
+                name
             ),
             DenialKind::Invalid => {
-                format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), self.name)
+                format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), name)
             }
             DenialKind::BadRequest
             | DenialKind::Unauthorized

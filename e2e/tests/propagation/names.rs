@@ -1,4 +1,6 @@
-//! Names that need encoding in URLs: the API server accepts them for RBAC kinds.
+//! Names that need encoding in URLs, and names that are very long: the API server accepts both for RBAC kinds.
+
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
@@ -116,6 +118,82 @@ async fn whatever_name_the_api_server_accepts_is_copied_updated_and_removed() ->
         let refused =
             scene.create("admin", ("roles", "names-top", impossible), fields("roles", "get")).await?;
         ensure!(refused.code == 422, "{impossible:?}: {refused}");
+    }
+    Ok(())
+}
+
+/// A name of so many bytes, one of which has to be encoded.
+fn long(length: usize) -> String {
+    format!("#{}", "a".repeat(length - 1))
+}
+
+/// The lengths of the names of the roles in a namespace.
+async fn lengths<H>(scene: &Scene<'_, H>, namespace: &str) -> Result<BTreeSet<usize>> {
+    let path = object_path("roles", namespace, "");
+    let list = scene.users.send("admin", Method::GET, &path, &Value::Null).await?.allowed("list")?.body;
+    let names =
+        list["items"].as_array().into_iter().flatten().filter_map(|it| it["metadata"]["name"].as_str());
+    Ok(names.map(str::len).collect())
+}
+
+/// Longer than any object can be called whose copies are made, but for these of RBAC; the last can stand in no URL that a client
+/// in Rust sends.
+#[tokio::test]
+async fn very_long_names_are_not_copied_and_long_ones_are_short_in_messages() -> Result<()> {
+    let scene = scene().await?;
+    scene.plant(&[planted("long-top", None), planted("long-mid", Some("long-top"))]).await?;
+    let all = [1_024, 1_025, 40_000, 70_000];
+    for length in all {
+        let role = ("roles", "long-top", &*long(length));
+        scene.create("admin", role, fields("roles", "get")).await?.allowed("create")?;
+    }
+    eventually("the longest name that is copied arrives", PATIENCE, async || {
+        match lengths(&scene, "long-mid").await.map_err(|error| error.to_string())? {
+            there if there.contains(&1_024) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    let said = scene.steps.reasons("long-top", &["CannotPropagateObject"]).await?;
+    ensure!(said[0].contains("1024 bytes") && said[0].len() < 2_000, "{} bytes: {said:?}", said[0].len());
+    ensure!(lengths(&scene, "long-mid").await? == BTreeSet::from([1_024]), "a longer name was copied");
+
+    // What is below is full, and a name of that length has to be said.
+    let quota = json!({ "spec": { "hard": { "count/roles.rbac.authorization.k8s.io": "0" } } });
+    scene.create("admin", ("resourcequotas", "long-mid", "none"), quota).await?.allowed("quota")?;
+    eventually("the quota is in force", PATIENCE, async || {
+        match scene.get("resourcequotas", "long-mid", "none").await.map_err(|error| error.to_string())? {
+            Some(quota) if quota["status"]["hard"] == quota["spec"]["hard"] => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    let refused = long(1_000);
+    scene
+        .create("admin", ("roles", "long-top", &refused), fields("roles", "get"))
+        .await?
+        .allowed("create")?;
+    let said = scene.steps.reasons("long-mid", &["CannotPropagateObject"]).await?;
+    ensure!(said[0].contains("exceeded quota") && said[0].len() < 2_000, "{} bytes: {said:?}", said[0].len());
+
+    delete(&scene, ("roles", "long-top", &refused)).await?;
+    scene.steps.reasons("long-mid", &[]).await?;
+    for length in all {
+        // kubectl sends URLs of any length.
+        let name = long(length);
+        scene.cluster().kubectl().args(["delete", "roles", &name, "-n", "long-top"]).ok().await?;
+    }
+    scene.steps.reasons("long-top", &[]).await?;
+    eventually("the copy goes", PATIENCE, async || {
+        match lengths(&scene, "long-mid").await.map_err(|error| error.to_string())? {
+            there if there.is_empty() => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    for replica in [&scene.world.controller, &scene.world.webhook] {
+        let longest = replica.log().lines().map(str::len).max().unwrap_or_default();
+        ensure!(longest < 16_000, "a line of {longest} bytes was logged");
     }
     Ok(())
 }

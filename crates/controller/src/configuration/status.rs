@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::configuration::rights::Lack;
 use forest::configuration::{Finding, Resolution, Resolved};
+use forest::text::{MESSAGE, limited};
 use forest::{Forest, KindId, Mode, Name, Stream, StreamState};
 use hns_api::conditions::{
     BAD_CONFIGURATION, NAMESPACE_CONDITION, OUT_OF_SYNC, STATUS_TRUE, bad_configuration,
@@ -63,8 +64,8 @@ pub(super) fn wanted(forest: &Forest, resolution: &Resolution, troubles: &Troubl
     Wanted { resources: resources(forest, resolution), conditions: conditions.collect() }
 }
 
-fn draft(type_: &'static str, reason: impl Into<String>, message: String) -> Draft {
-    Draft { type_, reason: reason.into(), message }
+fn draft(type_: &'static str, reason: impl Into<String>, message: impl AsRef<str>) -> Draft {
+    Draft { type_, reason: reason.into(), message: limited(message.as_ref(), MESSAGE).into() }
 }
 
 fn finding(finding: &Finding) -> Draft {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forest::text::limited;
 use hns_api::events::{COMPONENT, TYPE_WARNING};
 use hns_runtime::api::Api;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
@@ -69,7 +70,7 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
         },
         type_: Some(TYPE_WARNING.into()),
         reason: Some(reason.into()),
-        message: Some(shortened(message)),
+        message: Some(limited(&message, LONGEST_MESSAGE).into()),
         source: Some(EventSource { component: Some(COMPONENT.into()), host: None }),
         reporting_component: Some(COMPONENT.into()),
         first_timestamp: Some(Time(now)),
@@ -83,17 +84,6 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
 fn is_plain(name: &str) -> bool {
     let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     name.split(['.', '-']).all(|part| !part.is_empty() && is_word(part))
-}
-
-fn shortened(mut message: String) -> String {
-    const MORE: &str = "...";
-    if message.len() > LONGEST_MESSAGE {
-        let longest = LONGEST_MESSAGE - MORE.len();
-        let cut = (0..=longest).rev().find(|at| message.is_char_boundary(*at));
-        message.truncate(cut.unwrap_or_default());
-        message.push_str(MORE);
-    }
-    message
 }
 
 #[cfg(test)]
@@ -139,11 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_are_cut_between_characters() {
-        for (length, cut) in [(1_024, 1_024), (1_025, 1_024), (5_000, 1_024)] {
-            assert_eq!(shortened("x".repeat(length)).len(), cut);
-        }
-        let long = shortened("é".repeat(1_000));
-        assert!(long.len() <= LONGEST_MESSAGE && long.ends_with("é..."), "{long}");
+    fn long_messages_and_names_that_no_event_can_have_are_taken() {
+        let mut long = event(&"é".repeat(1_000));
+        long.about.name = "on call?".into();
+        let written = core(long, Timestamp::now());
+        assert!(written.message.is_some_and(|it| it.len() <= LONGEST_MESSAGE));
+        assert_eq!(written.metadata.generate_name.as_deref(), Some("object."));
+        assert_eq!(written.involved_object.name.as_deref(), Some("on call?"));
     }
 }

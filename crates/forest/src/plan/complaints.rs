@@ -1,8 +1,9 @@
 //! What is to be said of sources to those who keep them: events, in the end. Never about copies.
 
 use super::{Complaint, ComplaintReason};
-use crate::exclusion::FINALIZERS;
+use crate::exclusion::{FINALIZERS, NAME_TOO_LONG};
 use crate::object::Source;
+use crate::text::{MESSAGE, limited};
 use crate::tree::Id;
 use crate::{Forest, ObjectKey, ObjectScope};
 
@@ -23,10 +24,11 @@ pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Co
 fn complaint(key: &ObjectKey, source: &Source) -> Option<Complaint> {
     let (reason, message) = if let Some(Err(unparsable)) = source.exceptions.as_deref() {
         (ComplaintReason::CannotParseSelector, format!("Not propagated: {unparsable}."))
-    } else if source.excluded.as_deref() == Some(FINALIZERS) {
-        (ComplaintReason::CannotPropagateObject, format!("Not propagated: {FINALIZERS}."))
+    } else if let Some(why @ (FINALIZERS | NAME_TOO_LONG)) = source.excluded.as_deref() {
+        (ComplaintReason::CannotPropagateObject, format!("Not propagated: {why}."))
     } else {
         return None;
     };
-    Some(Complaint { key: key.clone(), version: source.version.get(), reason, message: message.into() })
+    let message = limited(&message, MESSAGE).into();
+    Some(Complaint { key: key.clone(), version: source.version.get(), reason, message })
 }

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::marks::{Labelling, asked_for, managed};
+use crate::exclusion::{NAME_TOO_LONG, is_name_too_long};
+use crate::object::Object;
+use crate::text::shown;
 use crate::tree::{Id, Node};
 use crate::{Condition, Forest, Name, ObjectKey, Reason};
 
@@ -20,6 +23,7 @@ pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
         .chain(anchor_missing(forest, id, node))
         .chain(illegal_keys(forest, node))
         .chain(overridden(forest, id))
+        .chain(names_too_long(forest, id))
         .chain(failed_writes(forest, forest.tree.name(id)))
         .chain(conflicts(forest, id))
         .collect()
@@ -90,6 +94,21 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
     })
 }
 
+/// The objects here that go nowhere because of their names.
+fn names_too_long(forest: &Forest, id: Id) -> Option<Condition> {
+    if forest.tree.children(id).is_empty() {
+        return None;
+    }
+    let is_meant = |(key, object): &(&ObjectKey, &Object)| {
+        is_name_too_long(&key.name)
+            && object.source().is_some_and(|source| !source.terminating)
+            && forest.kind_settings(key.kind).is_some_and(|kind| kind.mode.propagates())
+    };
+    let sources = forest.objects.within(id).filter(is_meant);
+    let lines = sources.map(|(key, _)| line(forest, key, NAME_TOO_LONG));
+    named("These objects are not propagated: ", lines)
+}
+
 fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
     let failed = forest.failures.get(namespace)?.iter().filter(|(_, failure)| !failure.is_conflict);
     let lines = failed.map(|(key, failure)| line(forest, key, &failure.why));
@@ -126,7 +145,7 @@ fn concerned(forest: &Forest, id: Id) -> BTreeSet<&Name> {
 }
 
 fn line(forest: &Forest, key: &ObjectKey, why: &str) -> String {
-    format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), &*key.name)
+    format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), shown(&key.name))
 }
 
 /// A condition that names some of what it is about, and counts the rest.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::{MESSAGE, QUOTE, limited};
+
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
@@ -40,7 +42,11 @@ impl Cause {
             FieldFault::Invalid => "Invalid",
             FieldFault::Duplicate => "Duplicate",
         };
-        Self { field: field.into(), message: format!("{word} value: {value:?}: {why}"), fault }
+        Self {
+            field: field.into(),
+            message: format!("{word} value: {:?}: {why}", limited(value, QUOTE)),
+            fault,
+        }
     }
 
     pub(crate) fn invalid(field: impl Into<String>, value: &str, why: &str) -> Self {
@@ -84,33 +90,33 @@ impl DenialKind {
 
 impl Denial {
     /// A denial without causes.
-    pub fn new(kind: DenialKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), causes: Vec::new() }
+    pub fn new(kind: DenialKind, message: impl AsRef<str>) -> Self {
+        Self { kind, message: limited(message.as_ref(), MESSAGE).into_owned(), causes: Vec::new() }
     }
 
     /// 422 with the fields at fault.
     pub fn invalid(causes: Vec<Cause>) -> Self {
         let message = causes.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ");
-        Self { kind: DenialKind::Invalid, message, causes }
+        Self { causes, ..Self::new(DenialKind::Invalid, message) }
     }
 
-    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+    pub(crate) fn unauthorized(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Unauthorized, message)
     }
 
-    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Forbidden, message)
     }
 
-    pub(crate) fn conflict(message: impl Into<String>) -> Self {
+    pub(crate) fn conflict(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Conflict, message)
     }
 
-    pub(crate) fn internal(message: impl Into<String>) -> Self {
+    pub(crate) fn internal(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Internal, message)
     }
 
-    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Unavailable, message)
     }
 }

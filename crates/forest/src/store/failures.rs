@@ -1,5 +1,6 @@
 //! What could not be written, or is left alone, until it is settled. Never decides what is tried again.
 
+use crate::text::{QUOTE, limited};
 use crate::{Change, Forest, Name, ObjectKey};
 
 /// Why an object is not as it should be.
@@ -12,10 +13,17 @@ pub(crate) struct Failure {
 
 impl Forest {
     /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
-    pub(super) fn failed(&mut self, namespace: Name, key: ObjectKey, failure: Failure, change: &mut Change) {
+    pub(super) fn failed(
+        &mut self,
+        namespace: Name,
+        key: ObjectKey,
+        mut failure: Failure,
+        change: &mut Change,
+    ) {
         if !self.exists(&namespace) {
             return;
         }
+        failure.why = limited(&failure.why, QUOTE).into();
         let failed = self.failures.entry(namespace.clone()).or_default();
         if failed.insert(key, failure.clone()) != Some(failure) {
             self.note_conflicts(&namespace, change);

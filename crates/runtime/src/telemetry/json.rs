@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use forest::text::{QUOTE, limited};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tracing::{
@@ -73,6 +74,9 @@ fn now() -> Result<String, fmt::Error> {
     SystemTime.format_time(&mut Writer::new(&mut text))?;
     Ok(text)
 }
+
+/// The most bytes of a field's text: names and what an API server says of them have no limit of their own.
+const LONGEST: usize = 4 * QUOTE;
 
 /// How tracing calls the sentence of an event.
 const MESSAGE: &str = "message";
@@ -148,11 +152,11 @@ impl Fields {
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.insert(field, &format_args!("{value:?}"));
+        self.insert(field, &*limited(&format!("{value:?}"), LONGEST));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.insert(field, value);
+        self.insert(field, &*limited(value, LONGEST));
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
@@ -180,7 +184,7 @@ impl Visit for Fields {
             said.push_str(&error.to_string());
             cause = error.source();
         }
-        self.insert(field, &said);
+        self.insert(field, &*limited(&said, LONGEST));
     }
 }
 
@@ -251,6 +255,17 @@ mod tests {
         assert_ne!(lines[0]["ts"], "forged");
         let lines = logged(|| tracing::info!(message = "another", "hello"));
         assert_eq!((&lines[0]["msg"], &lines[0]["detail"]), (&"hello".into(), &"another".into()));
+    }
+
+    #[test]
+    fn no_text_makes_a_line_of_any_length() {
+        let long = "x".repeat(100_000);
+        let error = io::Error::other(long.clone());
+        let error: &(dyn std::error::Error + 'static) = &error;
+        for line in logged(|| tracing::warn!(name = long, shown = %long, error, "{long}")) {
+            let longest = line.as_object().unwrap().values().filter_map(Value::as_str).map(str::len).max();
+            assert_eq!(longest, Some(LONGEST), "{:?}", line.as_object().unwrap().keys());
+        }
     }
 
     #[test]

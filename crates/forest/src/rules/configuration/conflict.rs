@@ -1,6 +1,7 @@
 //! Row 2: which objects a kind that comes to be propagated would overwrite. Never judges an object that nobody would touch.
 
 use crate::rules::{Denial, Verdict};
+use crate::text::shown;
 use crate::tree::Id;
 use crate::{Forest, KindId, KindSettings, Name, ObjectKey};
 
@@ -54,6 +55,7 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
 /// 409 with what is in the way.
 pub(super) fn denial(found: &[Conflict]) -> Verdict {
     let line = |Conflict { below, name, above, resource }: &Conflict| {
+        let name = shown(name);
         format!("Object {name:?} in namespace {above:?} would overwrite the one in {below:?} ({resource})")
     };
     let mut lines: Vec<String> = found.iter().take(NAMED).map(line).collect();

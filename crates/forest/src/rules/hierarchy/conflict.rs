@@ -7,6 +7,7 @@ use crate::object::Source;
 use crate::plan::label_below;
 use crate::rules::question::Awaited;
 use crate::rules::{Check, Denial};
+use crate::text::shown;
 use crate::tree::Id;
 use crate::{Forest, Name, ObjectKey, OnConflict, Stream, StreamState};
 
@@ -62,7 +63,7 @@ impl Asked<'_> {
         let named = found.into_iter().take(NAMED);
         let mut lines: Vec<String> = named
             .map(|(namespace, key)| {
-                format!("Namespace {namespace:?}: {} ({})", key.name, self.forest.kind(key.kind))
+                format!("Namespace {namespace:?}: {} ({})", shown(&key.name), self.forest.kind(key.kind))
             })
             .collect();
         if more > 0 {

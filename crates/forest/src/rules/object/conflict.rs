@@ -10,6 +10,7 @@ use crate::object::{goes_somewhere, goes_to};
 use crate::plan::wanted_label;
 use crate::rules::hierarchy::structure_is_known;
 use crate::rules::{Check, Denial, Operation};
+use crate::text::shown;
 use crate::tree::Id;
 use crate::{Forest, KindId, KindSettings, Name, ObjectKey, OnConflict, Stream};
 
@@ -88,7 +89,7 @@ impl Asked<'_> {
             return Ok(Vec::new());
         }
         let Request { kind: what, name, .. } = self.request;
-        let places = listed(found);
+        let (name, places) = (shown(name), listed(found));
         if kind.on_conflict == OnConflict::Report {
             return Ok(vec![format!(
                 "namespaces below have a {what} {name:?} of their own, which stays as it is: {places}"
