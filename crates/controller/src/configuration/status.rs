@@ -400,8 +400,8 @@ mod tests {
     #[test]
     fn nothing_is_written_twice_and_times_move_only_with_their_condition() {
         let at = |second| Time(Timestamp::from_second(second).unwrap());
-        let condition = |reason: &str, message: &str| draft(BAD_CONFIGURATION, reason, message.to_owned());
-        let affected = |message: &str| draft(NAMESPACE_CONDITION, "ActivitiesHalted", message.to_owned());
+        let condition = |reason: &str, message: &str| draft(BAD_CONFIGURATION, reason, message);
+        let affected = |message: &str| draft(NAMESPACE_CONDITION, "ActivitiesHalted", message);
         let wanted = |conditions: &[Draft]| Wanted { resources: vec![], conditions: conditions.to_vec() };
         let times = |status: &HNCConfigurationStatus| -> Vec<i64> {
             status.conditions.iter().map(|it| it.last_transition_time.0.as_second()).collect()
