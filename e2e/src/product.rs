@@ -26,7 +26,7 @@ use crate::cluster::{Cluster, kubeconfig};
 use crate::process::ProcessSpec;
 use crate::{guard, ports};
 
-/// The namespace that hns lives in.
+/// The namespace that hns lives in unless [`Options::namespace`] names another.
 pub const NAMESPACE: &str = "hnc-system";
 /// The webhook as RBAC and the audit log know it.
 pub const WEBHOOK_USER: &str = "system:serviceaccount:hnc-system:hns-webhook";
@@ -64,6 +64,8 @@ pub struct Options {
     /// The file with the definitions, the namespace, the service accounts and their rights; the checkout's
     /// `config/default.yaml` by default.
     pub manifests: PathBuf,
+    /// The namespace to install it in, in place of [`NAMESPACE`], which the manifests name.
+    pub namespace: String,
     /// Further arguments for every webhook.
     pub webhook_args: Vec<String>,
     /// Further arguments for every controller.
@@ -78,6 +80,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             manifests: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/default.yaml"),
+            namespace: NAMESPACE.to_owned(),
             webhook_args: Vec::new(),
             controller_args: Vec::new(),
             policies: true,
@@ -119,12 +122,13 @@ impl<'c> Product<'c> {
     /// [`Product::start_webhook`].
     pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let product = Self::prepare(cluster, options)?;
-        let manifests = manifests::read(&product.options.manifests)?;
+        let namespace = &product.options.namespace;
+        let manifests = manifests::moved(manifests::read(&product.options.manifests)?, namespace)?;
         manifests::apply_crds(cluster, &manifests).await?;
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
         // Policies first: the registrations leave to them what they refuse.
         if product.options.policies {
-            manifests::apply(cluster, &manifests::policies()?).await?;
+            manifests::apply(cluster, &manifests::moved(manifests::policies()?, namespace)?).await?;
         }
         product.install_registrations().await?;
         Ok(product)
@@ -177,12 +181,12 @@ impl<'c> Product<'c> {
 
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
-        let mut documents = manifests::registrations()?;
+        let mut documents = manifests::moved(manifests::registrations()?, &self.options.namespace)?;
         if self.options.internal_certificates {
             for document in &mut documents {
                 manifests::through_service(document, port);
             }
-            documents.push(manifests::service());
+            documents.push(manifests::service(&self.options.namespace));
         } else {
             for document in &mut documents {
                 manifests::redirect(document, port, &self.ca_pem)?;
@@ -219,7 +223,7 @@ impl<'c> Product<'c> {
         let pod_name = launch.pod_name.clone();
         let pod_name = pod_name.unwrap_or_else(|| format!("{}-{number}", component.name()));
         let kubeconfig = self.directory.join(format!("{pod_name}.{number}.kubeconfig"));
-        let token = token(self.cluster, NAMESPACE, component).await?;
+        let token = token(self.cluster, &self.options.namespace, component).await?;
         self.write_kubeconfig(&kubeconfig, &token, launch.server.as_deref())?;
 
         let [metrics_port, health_port, own_port] = ports::free()?;
@@ -230,7 +234,7 @@ impl<'c> Product<'c> {
         };
         let mut args = vec![
             format!("--kubeconfig={}", kubeconfig.display()),
-            format!("--namespace={NAMESPACE}"),
+            format!("--namespace={}", self.options.namespace),
             format!("--webhook-server-port={webhook_port}"),
             format!("--metrics-addr=127.0.0.1:{metrics_port}"),
             format!("--health-probe-bind-address=127.0.0.1:{health_port}"),

@@ -6,6 +6,7 @@ mod plugin {
     mod connection;
     mod deletion;
     mod doctor;
+    mod elsewhere;
     mod explain;
     mod large;
     mod live;

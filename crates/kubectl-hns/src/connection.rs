@@ -57,6 +57,11 @@ pub(crate) struct ConnectionArgs {
           value_name = "BOOL")]
     pub(crate) disable_compression: Option<Switch>,
 
+    /// The namespace that hns is installed in. Without it the one in the variable `HNS_INSTALLATION`, else the one that the
+    /// registration of hns' webhooks names.
+    #[arg(long, global = true, value_name = "NAMESPACE", env = "HNS_INSTALLATION", hide_env = true)]
+    pub(crate) installation: Option<String>,
+
     /// Do not check the API server's certificate. This makes the connection insecure.
     #[arg(long, global = true, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]

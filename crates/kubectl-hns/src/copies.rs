@@ -30,16 +30,12 @@ pub(crate) struct Wrong {
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind, as the installation in this namespace sees them.
+    /// Reads the objects of every propagated kind, as the installation sees them.
     ///
     /// # Errors
     /// A list failed for another reason than rights.
-    pub(crate) async fn read(
-        session: &Session,
-        evidence: Evidence,
-        installation: &str,
-    ) -> Result<Self, Failure> {
-        let (settings, note) = published::settings(session, installation).await;
+    pub(crate) async fn read(session: &Session, evidence: Evidence) -> Result<Self, Failure> {
+        let (settings, note) = published::settings(session).await;
         let mut loaded = load_all(session, evidence, Arc::new(settings)).await?;
         loaded.notes.extend(note);
         Ok(Self(loaded))

@@ -63,10 +63,9 @@ pub(crate) struct Foretold {
 
 impl<'a> Foresight<'a> {
     /// Reads what there is: everything or, for a user who may not list everything, what their rights show around `concerned`. Of
-    /// `also`, ignored kinds are looked at too. The installation is the one in that namespace.
+    /// `also`, ignored kinds are looked at too.
     pub(crate) async fn open(
         session: &'a Session,
-        installation: &str,
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
@@ -76,7 +75,7 @@ impl<'a> Foresight<'a> {
         let (evidence, configured, (settings, note)) = futures::join!(
             Box::pin(gather(session, concerned)),
             Box::pin(configured::read(session, &mut notes)),
-            Box::pin(published::settings(session, installation)),
+            Box::pin(published::settings(session)),
         );
         let (evidence, configured) = (evidence?, configured?);
         notes.extend(note);

@@ -15,6 +15,7 @@ mod failure;
 mod flags;
 mod foresight;
 mod format;
+mod installation;
 mod lines;
 mod loader;
 mod picture;

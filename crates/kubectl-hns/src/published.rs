@@ -12,18 +12,15 @@ use crate::evidence;
 use crate::failure::Problem;
 use crate::session::Session;
 
-/// What rules and plans depend on in the installation in `namespace`, and what is uncertain about it, for people. The
-/// controller's word counts before the webhook's.
-pub(crate) async fn settings(session: &Session, namespace: &str) -> (Settings, Option<String>) {
-    conclude(&read(session, namespace).await, namespace)
+/// What rules and plans depend on in the installation, and what is uncertain about it, for people. The controller's word counts
+/// before the webhook's.
+pub(crate) async fn settings(session: &Session) -> (Settings, Option<String>) {
+    conclude(&read(session).await, session.installation().await)
 }
 
 /// The entries of the `ConfigMap`; `None` where there is none.
-pub(crate) async fn read(
-    session: &Session,
-    namespace: &str,
-) -> Result<Option<BTreeMap<String, String>>, Problem> {
-    let api = session.within::<ConfigMap>(namespace);
+pub(crate) async fn read(session: &Session) -> Result<Option<BTreeMap<String, String>>, Problem> {
+    let api = session.within::<ConfigMap>(session.installation().await);
     let found = session.call(api.get_opt(SETTINGS_CONFIG_MAP)).await?;
     Ok(found.map(|it| it.data.unwrap_or_default()))
 }
@@ -34,7 +31,8 @@ fn conclude(
 ) -> (Settings, Option<String>) {
     let assumed = |why: String| {
         let note = format!(
-            "the settings of the installation are not known ({why}); flags are taken to be the default ones"
+            "the settings of the installation are not known ({why}); flags are taken to be the default ones. If hns is \
+             installed in another namespace than {namespace}, name it with --installation"
         );
         (evidence::settings(), Some(note))
     };

@@ -11,13 +11,14 @@ use kube::client::ClientBuilder;
 use kube::core::PartialObjectMeta;
 use kube::{Client, Config, Resource};
 use serde::de::DeserializeOwned;
+use tokio::sync::OnceCell;
 use tower::util::MapResponseLayer;
 
-use crate::Failure;
 use crate::connection::{self, ConnectionArgs};
 use crate::failure::Problem;
 use crate::terminal::Paint;
 use crate::warnings::Warnings;
+use crate::{Failure, installation};
 
 /// HNC's limit of a request.
 const CALL: Duration = Duration::from_secs(5);
@@ -30,6 +31,8 @@ const PAGE_SIZE: u32 = 1000;
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// The namespace of the installation, once it is known.
+    installation: OnceCell<String>,
     call: Option<Duration>,
     page: Option<Duration>,
 }
@@ -45,7 +48,14 @@ impl Session {
         let client = client(config, warnings)
             .map_err(|error| Failure::because("the kubeconfig cannot be used", &error.into()))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
-        Ok(Self { client, namespace, call: limit(CALL), page: limit(PAGE) })
+        let named = args.installation.clone().filter(|it| !it.is_empty());
+        let installation = OnceCell::new_with(named);
+        Ok(Self { client, namespace, installation, call: limit(CALL), page: limit(PAGE) })
+    }
+
+    /// The namespace that hns is installed in.
+    pub(crate) async fn installation(&self) -> &str {
+        self.installation.get_or_init(|| installation::find(self)).await
     }
 
     /// The namespace as a parent, which must be named: that of an empty `-n` is none.
@@ -178,7 +188,16 @@ mod tests {
         });
         let limit = Some(Duration::from_millis(50));
         let client = Client::new(service, "default");
-        (Session { client, namespace: "default".into(), call: limit, page: limit }, asked)
+        (
+            Session {
+                client,
+                namespace: "default".into(),
+                installation: OnceCell::new(),
+                call: limit,
+                page: limit,
+            },
+            asked,
+        )
     }
 
     fn page(names: &[&str], next: &str) -> (u16, Value) {

@@ -36,13 +36,13 @@ impl Whereabouts {
     /// There is no such kind, or a request failed for another reason than rights.
     pub(crate) async fn look(
         session: &Session,
-        (subject, installation): (&Subject, &str),
+        subject: &Subject,
         evidence: Evidence,
         starts: &[Name],
     ) -> Result<Self, Failure> {
         let mut notes = Vec::new();
         let (configured, (settings, doubt)) =
-            futures::join!(configured::read(session, &mut notes), published::settings(session, installation));
+            futures::join!(configured::read(session, &mut notes), published::settings(session));
         let configured = configured?;
         notes.extend(doubt);
         let kind = subject.kind(&configured.served)?;

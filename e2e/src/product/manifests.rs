@@ -26,6 +26,16 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
+/// The objects for an installation in another namespace than the usual one.
+pub(super) fn moved(documents: Vec<Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
+    if namespace == super::NAMESPACE {
+        return Ok(documents);
+    }
+    // Rules and expressions name it as well, as in a service account's user name.
+    let text = serde_json::to_string(&documents)?.replace(super::NAMESPACE, namespace);
+    Ok(serde_json::from_str(&text)?)
+}
+
 /// The objects of these kinds, namespaces first.
 ///
 /// An error when there are none: an installation without, say, its CRDs would fail much later.
@@ -103,11 +113,11 @@ pub(super) fn through_service(document: &mut Value, port: u16) {
 }
 
 /// The Service in front of the webhook, as a name for loopback: there is nobody who would forward to endpoints.
-pub(super) fn service() -> Value {
+pub(super) fn service(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": { "name": names::WEBHOOK_SERVICE, "namespace": super::NAMESPACE },
+        "metadata": { "name": names::WEBHOOK_SERVICE, "namespace": namespace },
         "spec": { "type": "ExternalName", "externalName": "localhost" },
     })
 }

@@ -8,7 +8,6 @@ mod settings;
 mod trees;
 
 use clap::Args;
-use hns_api::names;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -24,10 +23,6 @@ use crate::{Failure, Terminal};
 /// Ends with exit code 1 if something is wrong. What you may not read is named and not held against anybody.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The namespace that hns is installed in.
-    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE)]
-    installation: String,
-
     /// Print the findings in this form.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
@@ -82,10 +77,10 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let mut findings = installation::check(session, &arguments.installation, Timestamp::now()).await;
-    findings.push(settings::check(session, &arguments.installation).await);
-    findings.extend(rights::check(session, &arguments.installation).await);
-    findings.extend(trees::check(session, &arguments.installation).await);
+    let mut findings = installation::check(session, Timestamp::now()).await;
+    findings.push(settings::check(session).await);
+    findings.extend(rights::check(session).await);
+    findings.extend(trees::check(session).await);
     let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
     match arguments.output {
         None => terminal.print(&text(&findings, terminal.paint)),

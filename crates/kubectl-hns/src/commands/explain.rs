@@ -5,7 +5,6 @@ mod text;
 use clap::Args;
 use forest::Name;
 use forest::why::{Answer, There};
-use hns_api::names;
 use serde::Serialize;
 
 use crate::evidence;
@@ -26,10 +25,6 @@ pub(crate) struct Arguments {
     /// The object, as in secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not be there.
     #[arg(value_name = "KIND/NAME")]
     subject: Subject,
-
-    /// The namespace that hns is installed in.
-    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE)]
-    installation: String,
 
     /// Print it in this form; names are those of the namespaces that have the object, of this one and those below.
     #[arg(short, long, value_name = "FORMAT")]
@@ -82,11 +77,10 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let Arguments { subject, installation, output } = arguments;
+    let Arguments { subject, output } = arguments;
     let namespace = Name::from(&*session.namespace);
     let evidence = evidence::surroundings(session, std::slice::from_ref(&session.namespace)).await?;
-    let asked = (subject, &**installation);
-    let whereabouts = Whereabouts::look(session, asked, evidence, std::slice::from_ref(&namespace)).await?;
+    let whereabouts = Whereabouts::look(session, subject, evidence, std::slice::from_ref(&namespace)).await?;
     let explanation = explanation(&whereabouts, &namespace);
     match (output, explanation) {
         (_, None) => {}

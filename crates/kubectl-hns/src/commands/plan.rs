@@ -4,7 +4,6 @@ use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
-use hns_api::names;
 use hns_runtime::configuration::entries;
 use serde_json::Value;
 
@@ -30,10 +29,6 @@ pub(crate) struct Arguments {
     /// Print the plan in this form.
     #[arg(short, long, value_name = "FORMAT", global = true)]
     output: Option<Form>,
-
-    /// The namespace that hns is installed in.
-    #[arg(long, value_name = "NAMESPACE", global = true, default_value = names::DEFAULT_NAMESPACE)]
-    installation: String,
 }
 
 /// A plan has no names alone.
@@ -104,30 +99,26 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
 
 /// The plan as data.
 pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result<Document, Failure> {
-    let on = (session, &*arguments.installation);
     let (change, foretold) = match &arguments.command {
-        Command::Set(properties) => set(properties, on).await?,
-        Command::Delete(arguments) => delete(arguments, on).await?,
-        Command::Create(child) => create(child, on).await?,
+        Command::Set(properties) => set(properties, session).await?,
+        Command::Delete(arguments) => delete(arguments, session).await?,
+        Command::Create(child) => create(child, session).await?,
         Command::Config(Config { command: ConfigCommand::SetResource(arguments) }) => {
             let about = (&*arguments.group, &*arguments.resource);
             // Whether it takes force is for whoever makes the change; what it would overwrite is shown here.
-            configure(on, about, |present| config::with_resource(arguments, present, true)).await?
+            configure(session, about, |present| config::with_resource(arguments, present, true)).await?
         }
         Command::Config(Config { command: ConfigCommand::DeleteType(arguments) }) => {
             let about = (&*arguments.group, &*arguments.resource);
-            configure(on, about, |present| Ok(config::without_type(arguments, present))).await?
+            configure(session, about, |present| Ok(config::without_type(arguments, present))).await?
         }
     };
     Ok(Document::new(change, &foretold))
 }
 
-/// The connection, and the namespace that hns is installed in.
-type On<'a> = (&'a Session, &'a str);
-
 type Told = (Vec<String>, Foretold);
 
-async fn set(properties: &set::Properties, (session, installation): On<'_>) -> Result<Told, Failure> {
+async fn set(properties: &set::Properties, session: &Session) -> Result<Told, Failure> {
     let (name, wish) = (&*properties.namespace, properties.wish()?);
     let object = hierarchy::read(session, name).await?;
     let present = hierarchy::spec(&object);
@@ -138,7 +129,7 @@ async fn set(properties: &set::Properties, (session, installation): On<'_>) -> R
     };
     let concerned: Vec<&str> =
         [Some(name), parent.as_deref(), present.parent.as_deref()].into_iter().flatten().collect();
-    let foresight = Foresight::open(session, installation, &concerned, &[]).await?;
+    let foresight = Foresight::open(session, &concerned, &[]).await?;
     let allow = outcome.edit.allow_cascading_deletion.unwrap_or(present.allows_cascading_deletion);
     let intent = Intent::SetHierarchy {
         namespace: name.into(),
@@ -149,9 +140,9 @@ async fn set(properties: &set::Properties, (session, installation): On<'_>) -> R
     Ok((outcome.lines, foresight.try_all(&intents).await?))
 }
 
-async fn delete(arguments: &Delete, (session, installation): On<'_>) -> Result<Told, Failure> {
+async fn delete(arguments: &Delete, session: &Session) -> Result<Told, Failure> {
     let name = &*arguments.namespace;
-    let foresight = Foresight::open(session, installation, &[name], &[]).await?;
+    let foresight = Foresight::open(session, &[name], &[]).await?;
     let forest = foresight.forest();
     let mut intents = Vec::new();
     let mut change = Vec::new();
@@ -178,9 +169,9 @@ async fn delete(arguments: &Delete, (session, installation): On<'_>) -> Result<T
     Ok((change, foresight.try_all(&intents).await?))
 }
 
-async fn create(child: &create::Child, (session, installation): On<'_>) -> Result<Told, Failure> {
+async fn create(child: &create::Child, session: &Session) -> Result<Told, Failure> {
     let (child, parent) = (&*child.name, session.parent()?);
-    let foresight = Foresight::open(session, installation, &[parent], &[]).await?;
+    let foresight = Foresight::open(session, &[parent], &[]).await?;
     let change = vec![format!("Creating the subnamespace anchor {child} in {parent}")];
     let intent = Intent::CreateAnchor {
         parent: parent.into(),
@@ -192,12 +183,12 @@ async fn create(child: &create::Child, (session, installation): On<'_>) -> Resul
 }
 
 async fn configure(
-    (session, installation): On<'_>,
+    session: &Session,
     about: (&str, &str),
     edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
 ) -> Result<Told, Failure> {
     let mut object = config::read(session).await?;
-    let foresight = Foresight::open(session, installation, &[], &[about]).await?;
+    let foresight = Foresight::open(session, &[], &[about]).await?;
     let present = config::entries(&object);
     let wanted = edit(present.clone())?;
     let name = config::full_name(about.0, about.1);

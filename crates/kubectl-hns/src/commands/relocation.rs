@@ -327,7 +327,7 @@ async fn foretell(session: &Session, situation: &Situation, steps: &[Step]) -> R
     let targets = steps.iter().filter_map(Step::target);
     let own = [Some(&situation.name), situation.subnamespace_of.as_ref(), situation.parent.as_ref()];
     let concerned: Vec<&str> = own.into_iter().flatten().map(String::as_str).chain(targets).collect();
-    let foresight = Foresight::open(session, names::DEFAULT_NAMESPACE, &concerned, &[]).await?;
+    let foresight = Foresight::open(session, &concerned, &[]).await?;
     Ok(Document::new(Vec::new(), &foresight.try_all(&intents).await?))
 }
 
@@ -420,7 +420,7 @@ async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Resul
         return Ok(Progress::Done);
     }
     let tree = BTreeSet::from_iter(below(&evidence.forest(), name));
-    let objects = Objects::read(session, evidence, names::DEFAULT_NAMESPACE).await?;
+    let objects = Objects::read(session, evidence).await?;
     *notes = objects.notes().to_vec();
     let wrong = objects.wrong(&tree);
     let Some(first) = wrong.first() else { return Ok(Progress::Done) };

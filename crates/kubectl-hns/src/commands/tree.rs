@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use forest::Name;
-use hns_api::names;
 
 use crate::evidence;
 use crate::flags::Switch;
@@ -31,10 +30,6 @@ pub(crate) struct Arguments {
     /// Mark where this object is the source, where it has arrived, and where it was stopped, and why; as in secret/registry.
     #[arg(long, value_name = "KIND/NAME")]
     show_copies: Option<Subject>,
-
-    /// The namespace that hns is installed in, whose settings say what is propagated.
-    #[arg(long, value_name = "NAMESPACE", default_value = names::DEFAULT_NAMESPACE, requires = "show_copies")]
-    installation: String,
 
     /// Draw it in this form.
     #[arg(short, long, value_name = "FORMAT")]
@@ -88,8 +83,7 @@ pub(crate) async fn run(
     let (trees, notes) = match &arguments.show_copies {
         None => (picture::grow(&evidence, &roots), evidence.notes),
         Some(subject) => {
-            let asked = (subject, &*arguments.installation);
-            let whereabouts = Whereabouts::look(session, asked, evidence, &roots).await?;
+            let whereabouts = Whereabouts::look(session, subject, evidence, &roots).await?;
             (picture::marked(&whereabouts, &roots), whereabouts.loaded.notes)
         }
     };

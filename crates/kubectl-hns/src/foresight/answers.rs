@@ -132,7 +132,7 @@ async fn presence(session: &Session, name: &str) -> Answer {
 
 /// Only administrators may ask what others may do; for everybody else that stays open.
 async fn account(session: &Session, right: &AccountRight) -> Answer {
-    let user = format!("system:serviceaccount:{}:{}", names::DEFAULT_NAMESPACE, right.account.cluster_role());
+    let user = names::service_account_user(session.installation().await, right.account.cluster_role());
     let Some(review) = review(&user, right) else {
         return Answer::Failed(format!("{user:?} is no service account"));
     };

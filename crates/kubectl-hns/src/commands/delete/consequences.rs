@@ -7,7 +7,6 @@ use std::sync::Arc;
 use forest::preview::{Intent, NamespaceState, Preview};
 use forest::rules::User;
 use forest::{Forest, Name};
-use hns_api::names;
 
 use crate::commands::hierarchy;
 use crate::foresight;
@@ -36,7 +35,7 @@ pub(super) async fn look(
     let concerned = [parent, child];
     let (evidence, (settings, note)) = futures::join!(
         Box::pin(foresight::gather(session, &concerned)),
-        Box::pin(published::settings(session, names::DEFAULT_NAMESPACE)),
+        Box::pin(published::settings(session)),
     );
     let evidence = evidence?;
     let notes = evidence.notes.iter().cloned().chain(note).collect();

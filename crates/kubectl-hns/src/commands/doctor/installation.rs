@@ -27,7 +27,8 @@ const NEEDED: [&str; 3] = [
 ];
 
 /// All these checks.
-pub(super) async fn check(session: &Session, namespace: &str, now: Timestamp) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
+    let namespace = session.installation().await;
     let mut findings = definitions(session).await;
     let (registrations, bundle) = registrations(session).await;
     findings.extend(registrations);

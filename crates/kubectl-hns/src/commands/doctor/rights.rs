@@ -68,7 +68,8 @@ fn of_webhook(kinds: &[(String, String)]) -> Vec<Right> {
     all
 }
 
-pub(super) async fn check(session: &Session, namespace: &str) -> Vec<Finding> {
+pub(super) async fn check(session: &Session) -> Vec<Finding> {
+    let namespace = session.installation().await;
     let kinds = kinds(session).await;
     let accounts = [
         (names::CONTROLLER_SERVICE_ACCOUNT, of_controller(&kinds)),

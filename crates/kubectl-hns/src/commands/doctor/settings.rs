@@ -11,8 +11,9 @@ use crate::session::Session;
 
 const SUBJECT: &str = "settings";
 
-pub(super) async fn check(session: &Session, namespace: &str) -> Finding {
-    match published::read(session, namespace).await {
+pub(super) async fn check(session: &Session) -> Finding {
+    let namespace = session.installation().await;
+    match published::read(session).await {
         Ok(data) => finding(&data.unwrap_or_default(), namespace),
         Err(problem) => Finding::unread(SUBJECT, &problem),
     }

@@ -11,7 +11,7 @@ use crate::evidence::{self, Evidence};
 use crate::session::Session;
 
 /// All these checks; of a user who may not list, none, which is said.
-pub(super) async fn check(session: &Session, installation: &str) -> Vec<Finding> {
+pub(super) async fn check(session: &Session) -> Vec<Finding> {
     let mut evidence = match evidence::read(session, &[]).await {
         Ok(evidence) if evidence.notes.is_empty() => evidence,
         Ok(_) => {
@@ -36,7 +36,7 @@ pub(super) async fn check(session: &Session, installation: &str) -> Vec<Finding>
         findings.push(Finding::ok("trees", text));
     }
     let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
-    findings.extend(match Objects::read(session, evidence, installation).await {
+    findings.extend(match Objects::read(session, evidence).await {
         Ok(objects) => {
             let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
             findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));

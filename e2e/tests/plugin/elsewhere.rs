@@ -1,0 +1,89 @@
+//! An installation in another namespace than the usual one: each command finds it, for administrators and for tenants.
+
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Options, Product, Steps, eventually};
+use tokio::sync::OnceCell;
+
+use super::world::{Output, plugin};
+
+const HOME: &str = "platform-hns";
+const UNKNOWN: &str = "the settings of the installation are not known";
+
+/// Every command that depends on what the installation runs with. The namespace `apart` is excluded by a flag.
+const COMMANDS: [&str; 9] = [
+    "plan set e-child --root",
+    "plan create e-new -n e-org",
+    "plan delete e-sub",
+    "explain rolebinding/one -n e-org",
+    "tree e-org --show-copies rolebinding/one",
+    "delete e-sub -n e-org --dry-run=client",
+    "convert e-child --to sub --yes --wait",
+    "convert e-child --to full --yes --wait",
+    "move e-child --to e-other --yes",
+];
+
+#[tokio::test]
+async fn an_installation_in_another_namespace_is_found() {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
+    let cluster = CLUSTER.get_or_try_init(Cluster::start).await.unwrap();
+    let flags = || vec!["--excluded-namespace=apart".to_owned()];
+    let options = Options {
+        namespace: HOME.to_owned(),
+        // Only then does the registration name a Service, as outside of tests.
+        internal_certificates: true,
+        webhook_args: flags(),
+        controller_args: flags(),
+        ..Options::default()
+    };
+    let product = Product::install(cluster, options).await.unwrap();
+    let replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
+    let steps = Steps::of(cluster.admin());
+    for (name, user) in [("e-org", "erin"), ("e-other", "erin"), ("apart", "")] {
+        eventually("hns admits namespaces", PATIENCE, async || {
+            steps.create_namespace(name).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap();
+        if !user.is_empty() {
+            steps.make_admin(name, user).await.unwrap();
+        }
+    }
+    steps.plant(&[("e-child", "e-org")]).await.unwrap();
+    steps.labelled(&["e-child", "e-org"]).await.unwrap();
+    steps.create_anchor("e-org", "e-sub").await.unwrap();
+    eventually("e-sub is there", PATIENCE, async || {
+        let found = steps.namespaces().get_opt("e-sub").await.map_err(|error| error.to_string())?;
+        found.map(drop).ok_or_else(|| "not yet".to_owned())
+    })
+    .await
+    .unwrap();
+    steps.create_binding("e-org", "one", ("ClusterRole", "view"), "vera").await.unwrap();
+    let kubeconfig = cluster.kubeconfig();
+    let hns = async |words: &str, variables: &[(&str, &str)]| -> Output {
+        plugin(&format!("--kubeconfig {} {words}", kubeconfig.display()), variables).await.unwrap()
+    };
+    for words in COMMANDS {
+        let done = hns(words, &[]).await;
+        assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{words}: {done:?}");
+    }
+    for words in &COMMANDS[..6] {
+        let done = hns(&format!("{words} --as erin"), &[]).await;
+        assert!(!done.stderr.contains(UNKNOWN), "{words}: {done:?}");
+        assert!(done.stderr.contains("you may not list"), "erin sees a part: {words}: {done:?}");
+    }
+    let doctor = hns("doctor", &[]).await;
+    assert!(doctor.stdout.contains("ok     lease: "), "{doctor:?}");
+    assert!(!doctor.stdout.contains("hnc-system"), "{doctor:?}");
+    let excluded = hns("plan create apart -n e-org --as erin", &[]).await;
+    assert!(excluded.stdout.contains("\"apart\""), "what a flag excludes is known: {excluded:?}");
+    // Who names it is believed, by a flag before the variable.
+    let wrong = hns("explain rolebinding/one -n e-org --installation nowhere", &[]).await;
+    assert!(wrong.stderr.contains("no ConfigMap hnc-settings in namespace nowhere"), "{wrong:?}");
+    for words in ["", "--installation platform-hns"] {
+        let variable = if words.is_empty() { HOME } else { "nowhere" };
+        let words = format!("explain rolebinding/one -n e-org {words}");
+        let named = hns(&words, &[("HNS_INSTALLATION", variable)]).await;
+        assert_eq!((named.code, &*named.stderr), (Some(0), ""), "{words}: {named:?}");
+    }
+    tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
+}
