@@ -8,6 +8,7 @@ mod propagation {
     mod elsewhere;
     mod kinds;
     mod names;
+    mod references;
     mod request;
     mod scene;
     mod speed;

@@ -14,7 +14,7 @@ mod tests;
 use std::fmt;
 
 pub use self::selector::Selector;
-use crate::{Mode, keys};
+use crate::{Mode, Name, keys};
 
 /// The most requirements of a selector, values of one requirement, and namespaces in `treeSelect`.
 pub const MOST: usize = 256;
@@ -72,6 +72,17 @@ pub enum Withheld {
     OptedOut,
     /// Its kind needs it to opt in, and it does not.
     NotOptedIn,
+    /// It refers to a Role, and a copy of it would refer to another one, or to none.
+    OtherRole {
+        /// The name of the Role.
+        role: Name,
+        /// The namespace of the Role that it refers to in its own namespace; `None` if there is no such Role.
+        there: Option<Name>,
+        /// The namespace of the Role that a copy would refer to in the destination; `None` if there is no such Role.
+        here: Option<Name>,
+    },
+    /// It refers to a Role of this name, and in the destination an older Role of that name is being deleted.
+    RoleTerminating(Name),
 }
 
 impl fmt::Display for Withheld {
@@ -92,6 +103,23 @@ impl fmt::Display for Withheld {
                 keys::TREE_SELECT,
                 keys::ALL
             ),
+            Self::OtherRole { role, there: None, .. } => {
+                write!(f, "it refers to the Role {role:?}, which its own namespace does not have")
+            }
+            Self::OtherRole { role, there: Some(there), here: None } => {
+                write!(f, "it refers to the Role {role:?} of namespace {there:?}, which is not copied here")
+            }
+            Self::OtherRole { role, there: Some(there), here: Some(here) } => write!(
+                f,
+                "it refers to the Role {role:?} of namespace {there:?}, and the Role of that name here is the one of namespace \
+                 {here:?}"
+            ),
+            Self::RoleTerminating(role) => {
+                write!(
+                    f,
+                    "it refers to the Role {role:?}, and an older one of that name is being deleted here"
+                )
+            }
         }
     }
 }

@@ -150,6 +150,9 @@ pub struct ObjectFact {
     pub exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What is copied and compared; `None` from streams that carry metadata only.
     pub content: Option<Content>,
+    /// The Role of its own namespace that a `RoleBinding` refers to; `None` where it refers to a `ClusterRole`, for other kinds,
+    /// and from streams that carry metadata only.
+    pub role: Option<Name>,
 }
 
 /// What is known of an object's content.

@@ -23,6 +23,8 @@ pub(crate) struct Source {
     pub(crate) exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What its copies look like; `None` from metadata-only streams.
     pub(crate) content: Option<Content>,
+    /// The Role of its own namespace that it refers to.
+    pub(crate) role: Option<Name>,
     pub(crate) terminating: bool,
 }
 
@@ -150,13 +152,14 @@ pub(crate) enum Object {
 
 impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
-        let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, .. } = fact;
+        let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, role, .. } =
+            fact;
         if let Some(inherited_from) = inherited_from {
             let digests = content.map(|content| (content.digest, content.body));
             Self::Copy(Copy { version: version.into(), inherited_from, digests, accepted: None, terminating })
         } else {
             let version = version.into();
-            Self::Source(Box::new(Source { version, excluded, exceptions, content, terminating }))
+            Self::Source(Box::new(Source { version, excluded, exceptions, content, role, terminating }))
         }
     }
 
@@ -232,6 +235,7 @@ impl Object {
             (Self::Source(one), Self::Source(other)) => {
                 one.excluded == other.excluded
                     && one.exceptions == other.exceptions
+                    && one.role == other.role
                     && one.content.as_ref().map(|it| it.digest) == other.content.as_ref().map(|it| it.digest)
             }
             _ => false,
@@ -246,6 +250,8 @@ pub(crate) struct Objects {
     sources: HashMap<ObjectKey, BTreeSet<Id>>,
     /// Which of them depend on labels, and how many of each name.
     selective: BTreeMap<ObjectKey, usize>,
+    /// By the name of a Role, the sources that refer to a Role of that name.
+    bindings: HashMap<Name, HashMap<Id, BTreeSet<ObjectKey>>>,
     /// Where sources are kept whole.
     whole: HashSet<Id>,
     /// How many objects of each kind there are.
@@ -320,6 +326,21 @@ impl Objects {
         self.selective.keys()
     }
 
+    /// Whether some of these sources depend on labels.
+    pub(crate) fn is_selective(&self, key: &ObjectKey) -> bool {
+        self.selective.contains_key(key)
+    }
+
+    /// The sources that refer to a Role of this name, by namespace.
+    pub(crate) fn bindings_to(&self, role: &Name) -> Option<&HashMap<Id, BTreeSet<ObjectKey>>> {
+        self.bindings.get(role)
+    }
+
+    /// The names of the Roles that sources refer to, in no order.
+    pub(crate) fn bound_roles(&self) -> impl Iterator<Item = &Name> {
+        self.bindings.keys()
+    }
+
     /// The same name, in the memory that the sources of it have it in.
     pub(crate) fn shared_key(&self, key: ObjectKey) -> ObjectKey {
         self.sources.get_key_value(&key).map_or(key, |(shared, _)| shared.clone())
@@ -344,6 +365,10 @@ impl Objects {
             }
             if source.content.as_ref().is_some_and(|content| content.canonical.is_some()) {
                 self.whole.insert(namespace);
+            }
+            if let Some(role) = &source.role {
+                let bindings = self.bindings.entry(role.clone()).or_default();
+                bindings.entry(namespace).or_default().insert(key.clone());
             }
         }
         if let Some(old) = self.get(namespace, &key) {
@@ -406,6 +431,9 @@ impl Objects {
                 self.origins.remove(&copy.inherited_from);
             }
         }
+        if let Some(role) = old.source().and_then(|source| source.role.clone()) {
+            self.unindex_binding(&role, namespace, key);
+        }
         let selects = self.get(namespace, key).is_some_and(Object::looks_at_labels);
         if selects && let Some(count) = self.selective.get_mut(key) {
             *count -= 1;
@@ -418,6 +446,19 @@ impl Objects {
             if holders.is_empty() {
                 self.sources.remove(key);
             }
+        }
+    }
+
+    fn unindex_binding(&mut self, role: &Name, namespace: Id, key: &ObjectKey) {
+        let Some(bindings) = self.bindings.get_mut(role) else { return };
+        if let Some(keys) = bindings.get_mut(&namespace) {
+            keys.remove(key);
+            if keys.is_empty() {
+                bindings.remove(&namespace);
+            }
+        }
+        if bindings.is_empty() {
+            self.bindings.remove(role);
         }
     }
 }

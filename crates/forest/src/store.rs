@@ -20,7 +20,7 @@ use crate::tree::{Id, Node, Tree};
 use crate::version::CompactVersion;
 use crate::{
     AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
-    NamespaceFact, ObjectFact, ObjectKey, Settings, Stream, StreamState, Version,
+    NamespaceFact, ObjectFact, ObjectKey, ObjectScope, Settings, Stream, StreamState, Version,
 };
 
 /// All that is known of the hierarchy.
@@ -218,6 +218,7 @@ impl Forest {
         }
         self.touch_holders(&mut change);
         self.touch_selective(&mut change);
+        self.touch_bindings(&mut change);
         self.trim(&change);
         change
     }
@@ -241,6 +242,33 @@ impl Forest {
         }
         for scope in change.namespaces.values_mut().filter(|scope| scope.structure) {
             self.objects.selective().for_each(|key| scope.object(key.clone()));
+        }
+    }
+
+    /// Which Role a name means in a namespace decides whether bindings that refer to it are copied there. Where labels decide
+    /// about the Role, they also decide about the copies of the bindings of that namespace.
+    fn touch_bindings(&self, change: &mut Change) {
+        let Some(kind) = self.role_kind().filter(|_| !change.everything) else { return };
+        let mut touched: Vec<(Id, &ObjectKey)> = Vec::new();
+        for (name, scope) in &change.namespaces {
+            let (ObjectScope::Some(keys), Some(id)) = (&scope.objects, self.tree.id(name)) else { continue };
+            for role in keys.iter().filter(|key| key.kind == kind) {
+                let Some(bindings) = self.objects.bindings_to(&role.name) else { continue };
+                let above = self.tree.ancestry(id).path.into_iter().skip(1);
+                let from_above = above.filter_map(|above| bindings.get(&above)).flatten();
+                touched.extend(from_above.map(|binding| (id, binding)));
+                if let Some(own) = bindings.get(&id)
+                    && scope.structure
+                    && self.objects.is_selective(role)
+                {
+                    let below = self.tree.descendants(id);
+                    touched
+                        .extend(below.into_iter().flat_map(|below| own.iter().map(move |key| (below, key))));
+                }
+            }
+        }
+        for (id, key) in touched {
+            change.object(self.tree.name(id).clone(), key.clone());
         }
     }
 

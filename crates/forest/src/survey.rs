@@ -12,6 +12,11 @@ impl Forest {
         id.into_iter().flat_map(|id| self.objects.within(id)).map(|(key, _)| key)
     }
 
+    /// The names of the Roles that known bindings refer to, in no order; those of copies are left out.
+    pub fn bound_roles(&self) -> impl Iterator<Item = &Name> {
+        self.objects.bound_roles()
+    }
+
     /// The conditions that the managed namespaces show at present, as last written.
     pub fn shown_conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions_by_namespace().flat_map(|(_, conditions)| conditions)

@@ -27,6 +27,8 @@ pub struct Question<'a> {
     pub listing: Listing,
     /// Namespaces of which it is not known whether they have such an object.
     pub unseen: &'a BTreeSet<Name>,
+    /// Namespaces of which it is not known which Roles they have, as far as bindings that are asked about refer to Roles.
+    pub unseen_roles: &'a BTreeSet<Name>,
 }
 
 /// What the configuration says of a kind.
@@ -75,6 +77,8 @@ pub struct Answer {
     pub stays: Option<Withheld>,
     /// The namespaces above of which it is not known whether they have a source that would decide instead.
     pub unseen: Vec<Name>,
+    /// The namespaces, itself or above, whose Roles are not known although they decide.
+    pub unseen_roles: Vec<Name>,
     /// What the namespace shows of writes that were refused, if that may be about this object.
     pub refused: Option<Condition>,
 }
@@ -198,7 +202,7 @@ impl fmt::Display for Untouched {
 
 /// Why the object is in `namespace`, or why it is not.
 pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
-    let Question { key, unseen, .. } = question;
+    let Question { key, unseen, unseen_roles, .. } = question;
     let Some(id) = forest.tree.id(namespace) else { return nowhere(forest, question, namespace) };
     let object = forest.objects.get(id, key);
     let place = Place::of(forest, id);
@@ -208,6 +212,9 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Ans
     let ancestry = forest.ancestry(namespace);
     let deciding = ancestry.iter().skip(1).rev().take_while(|name| Some(*name) != winner);
     let unseen_above: Vec<Name> = deciding.filter(|name| unseen.contains(*name)).cloned().collect();
+    let rests_on_roles = !unseen_roles.is_empty() && rests_on_roles(&place, key);
+    let roles = ancestry.iter().filter(|name| rests_on_roles && unseen_roles.contains(*name));
+    let unseen_roles: Vec<Name> = roles.cloned().collect();
     let there = match object {
         None if unseen.contains(namespace) => There::Unknown,
         None => There::Nothing,
@@ -216,10 +223,13 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Ans
             There::Copy { from: copy.inherited_from.clone(), terminating: copy.terminating }
         }
     };
-    let verdict = verdict(forest, question, (id, object), (winner, &unseen_above));
+    let verdict = match verdict(forest, question, (id, object), (winner, &unseen_above)) {
+        Verdict::Copy(_) | Verdict::Nothing if !unseen_roles.is_empty() => Verdict::Unknown,
+        verdict => verdict,
+    };
     let stays = object.and_then(Object::source).and_then(|source| stays(forest, key, source));
     let refused = refused(forest, key, (namespace, &there, &verdict));
-    Answer { there, verdict, above, stays, unseen: unseen_above, refused }
+    Answer { there, verdict, above, stays, unseen: unseen_above, unseen_roles, refused }
 }
 
 /// The same for everything below `namespace`, in the order in which trees are drawn.
@@ -247,6 +257,7 @@ fn nowhere(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer 
         above: Vec::new(),
         stays: None,
         unseen: Vec::new(),
+        unseen_roles: Vec::new(),
         refused: None,
     }
 }
@@ -259,6 +270,16 @@ fn candidate(
     let mode = forest.kind_settings(key.kind).map(|it| it.mode).unwrap_or_default();
     let by = || source.asks().into_iter().flat_map(Exceptions::asking).collect();
     Above { namespace: namespace.clone(), comes: goes.map(|()| Admitted { mode, by: by() }) }
+}
+
+/// Whether the source that decides, or one that would if it came, refers to a Role.
+fn rests_on_roles(place: &Place<'_>, key: &ObjectKey) -> bool {
+    let by_role = |withheld| matches!(withheld, Withheld::OtherRole { .. } | Withheld::RoleTerminating(_));
+    let mut decided = place.candidates(key).filter_map(|(_, source, goes)| match goes {
+        Ok(()) => Some(source.role.is_some()),
+        Err(withheld) => by_role(withheld).then_some(true),
+    });
+    decided.next().unwrap_or_default()
 }
 
 fn stays(forest: &Forest, key: &ObjectKey, source: &Source) -> Option<Withheld> {

@@ -17,10 +17,10 @@ mod op;
 use std::collections::BTreeSet;
 
 use forest::plan::{Action, Plan, plan};
-use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, Scope, keys};
+use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, bindings};
+use crate::cluster::{Cluster, bindings, role_key};
 use crate::naive::writes::{Writes, check_report, is_copy};
 use crate::op::{NAMES, Op, any_op, config, object_op, subnamespace_op};
 
@@ -157,6 +157,7 @@ impl Run {
             assert_eq!(Writes::of(&plan), Writes::wanted(&planned_on, &name), "the writes in {name}");
             check_deletions(&planned_on, &name, &plan);
             check_access(&planned_on, &name, &plan, fate);
+            self.check_alone(&planned_on, &name, &plan, fate);
             let settled = plan.settled.iter().map(|key| Fact::WriteSettled(name.clone(), key.clone()));
             done.facts.extend(settled);
             self.write(&name, &plan, fate, &mut done);
@@ -202,6 +203,15 @@ impl Run {
                     held_back |= guards;
                 }
             }
+        }
+    }
+
+    /// A binding that is planned alone is not written without the Role that it refers to either.
+    fn check_alone(&self, cluster: &Cluster, name: &Name, whole: &Plan, fate: &Fate) {
+        for key in whole.actions().filter_map(Action::key).filter(|key| key.kind == bindings()) {
+            let objects = ObjectScope::Some(BTreeSet::from([key.clone()]));
+            let alone = plan(&self.forest, name, &Scope { structure: false, objects });
+            check_access(cluster, name, &alone, fate);
         }
     }
 
@@ -319,7 +329,35 @@ fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, fate: &Fate) {
                 let access = state.access(name);
                 let excess: Vec<_> = access.difference(&allowed).collect();
                 assert!(excess.is_empty(), "{name}: {excess:?} may happen after {done:#?}, without {fail:?}");
+                if let Action::Create { key, .. } | Action::Replace { key, .. } = write {
+                    check_reference(cluster, &state, name, key);
+                }
             }
+        }
+    }
+}
+
+/// A copy that refers to a Role is written when the Role is as it is to be.
+fn check_reference(planned_on: &Cluster, state: &Cluster, name: &Name, key: &ObjectKey) {
+    let binding = state.objects.get(&(name.clone(), key.clone())).filter(|_| key.kind == bindings());
+    let Some(role) = binding.and_then(|binding| binding.role()).map(role_key) else { return };
+    let wanted = planned_on.wanted_copy(name, &role);
+    let there = state.objects.get(&(name.clone(), role.clone()));
+    let is_right = there.zip(wanted).is_some_and(|(there, wanted)| is_copy(there, &wanted));
+    assert!(is_right, "{name}: {key:?} is written although {role:?} is {there:?}");
+}
+
+/// A copy of a binding grants what the binding grants in its own namespace.
+fn check_grants(cluster: &Cluster) {
+    let rules = |namespace: &Name, role: &str| {
+        let role = cluster.objects.get(&(namespace.clone(), role_key(role)))?;
+        (!role.terminating).then_some(&role.body)
+    };
+    for ((name, key), copy) in cluster.objects.iter().filter(|((_, key), _)| key.kind == bindings()) {
+        let (Some(from), Some(role)) = (&copy.inherited_from, copy.role()) else { continue };
+        let is_at_rest = cluster.mode(key) != Mode::Ignore && !copy.terminating;
+        if is_at_rest && !cluster.is_frozen(name) && !cluster.is_frozen(from) {
+            assert_eq!(rules(name, role), rules(from, role), "{key:?} of {from} in {name}");
         }
     }
 }
@@ -330,6 +368,7 @@ fn check_end(before: &Cluster, after: &Cluster) {
         assert_eq!(Writes::wanted(after, &name), Writes::default(), "{name} is not right");
         check_report(after, &name, None);
     }
+    check_grants(after);
     check_namespaces(before, after);
     check_specs(before, after);
     if before.structure() == after.structure() {

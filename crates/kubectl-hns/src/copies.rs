@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forest::plan::{Action, plan};
-use forest::{Name, ObjectScope, Scope};
+use forest::why::{Listing, Question, explain};
+use forest::{Name, ObjectKey, ObjectScope, Scope};
 
 use crate::Failure;
 use crate::evidence::Evidence;
@@ -27,6 +28,8 @@ pub(crate) struct Wrong {
     pub(crate) name: Name,
     /// Where it should come from; none if it should not be there.
     pub(crate) source: Option<Name>,
+    /// Why it should not be there, if there is a source of that name above.
+    pub(crate) why: Option<String>,
 }
 
 impl Objects {
@@ -71,6 +74,7 @@ impl Objects {
 
     fn judge(&self, namespace: &Name, action: &Action) -> Option<Wrong> {
         let (key, forest) = (action.key()?, &self.0.forest);
+        let why = matches!(action, Action::Delete { .. }).then(|| self.withheld(namespace, key)).flatten();
         let source = match action {
             Action::Delete { .. } => None,
             // It is where it should be from; what else differs may be what flags say.
@@ -81,7 +85,16 @@ impl Objects {
             _ => return None,
         };
         let resource = forest.kind(key.kind).group_resource();
-        Some(Wrong { namespace: namespace.clone(), resource, name: key.name.clone(), source })
+        Some(Wrong { namespace: namespace.clone(), resource, name: key.name.clone(), source, why })
+    }
+
+    /// Why the top-most source of that name does not go to the namespace.
+    fn withheld(&self, namespace: &Name, key: &ObjectKey) -> Option<String> {
+        let all_is_seen = BTreeSet::new();
+        let (listing, unseen) = (Listing::Configured, &all_is_seen);
+        let question = Question { key: key.clone(), listing, unseen, unseen_roles: unseen };
+        let answer = explain(&self.0.forest, &question, namespace);
+        answer.above.into_iter().find_map(|above| above.comes.err()).map(|why| why.to_string())
     }
 }
 
@@ -154,5 +167,6 @@ mod tests {
             &[("a", "r", None), ("b", "r", Some("a")), ("c", "r", Some("b"))],
         );
         assert_eq!(wrong(&objects, &["c"]), [("c/r".to_owned(), Some("a".to_owned()))]);
+        assert_eq!(objects.wrong(&BTreeSet::from(["c".into()]))[0].why, None);
     }
 }

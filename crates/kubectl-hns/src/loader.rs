@@ -1,5 +1,6 @@
 //! A [`Forest`] of the cluster as it is now: structure, configuration and objects, built from lists by the parser that the
-//! controller and the webhook use. Only metadata is read: nobody needs to see a Secret's content to know where it goes.
+//! controller and the webhook use. Only metadata is read: nobody needs to see a Secret's content to know where it goes. Of a
+//! `RoleBinding` the role that it refers to is read as well, because that decides where it goes.
 //!
 //! What the user may not read is named in a note; the rest is there. Decides nothing.
 
@@ -14,7 +15,7 @@ use hns_runtime::api::Api;
 use hns_runtime::feed::api_resource;
 use hns_runtime::ingest;
 use kube::api::{DynamicObject, ListParams};
-use kube::core::PartialObjectMeta;
+use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 
 use crate::Failure;
@@ -31,7 +32,7 @@ const AT_ONCE: usize = 8;
 pub(crate) enum Wanted<'a> {
     /// Those of all configured kinds that something is done with, and of these kinds, which are ignored unless configured.
     All(&'a [Kind]),
-    /// Those of this kind and name, whether or not the kind is configured.
+    /// Those of this kind and name, whether or not the kind is configured, and the Roles that they refer to.
     Named(&'a Kind, &'a str),
 }
 
@@ -82,6 +83,9 @@ pub(crate) async fn load(
             loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
             loaded.unseen.insert(id, within.clone());
         }
+    }
+    if matches!(wanted, Wanted::Named(..)) {
+        loaded.add_bound_roles(session, within).await?;
     }
     Ok(loaded)
 }
@@ -141,6 +145,16 @@ impl Loaded {
         Ok(())
     }
 
+    /// The Roles that the bindings read so far refer to: one is read by its name.
+    async fn add_bound_roles(&mut self, session: &Session, within: &BTreeSet<Name>) -> Result<(), Failure> {
+        let names: Vec<Name> = self.forest.bound_roles().cloned().collect();
+        match &names[..] {
+            [] => Ok(()),
+            [name] => self.add(session, &Kind::role(), Some(name), within).await,
+            _ => self.add(session, &Kind::role(), None, within).await,
+        }
+    }
+
     fn note(&mut self, id: KindId, kind: &Kind, within: &BTreeSet<Name>) {
         let resource = kind.group_resource();
         let unseen: Vec<&str> = self.unseen.get(&id).into_iter().flatten().map(|it| &**it).collect();
@@ -174,8 +188,13 @@ impl Reader<'_> {
     }
 
     async fn get(&self, api: &Api<DynamicObject>, name: &str) -> Result<Vec<ObjectFact>, Problem> {
-        match self.session.call(api.get_metadata(name)).await {
-            Ok(object) => Ok(vec![self.fact(object, None)]),
+        let found = if self.kind.binds_subjects() {
+            self.session.call(api.get(name)).await.map(|binding| self.binding(binding))
+        } else {
+            self.session.call(api.get_metadata(name)).await.map(|object| self.fact(object.metadata, None))
+        };
+        match found {
+            Ok(fact) => Ok(vec![fact]),
             Err(problem) if problem.is_not_found() => Ok(Vec::new()),
             Err(problem) => Err(problem),
         }
@@ -205,14 +224,24 @@ impl Reader<'_> {
     ) -> Result<Vec<ObjectFact>, Problem> {
         let params = ListParams::default();
         let params = if fields.is_empty() { params } else { params.fields(&fields.join(",")) };
+        if self.kind.binds_subjects() {
+            let listed = self.session.list(api, &params).await?;
+            return Ok(listed.into_iter().map(|binding| self.binding(binding)).collect());
+        }
         let listed = self.session.list_metadata(api, &params).await?;
-        Ok(listed.into_iter().map(|object| self.fact(object, secret_type)).collect())
+        let type_ = secret_type.map(|it| ("type", Value::from(it)));
+        Ok(listed.into_iter().map(|object| self.fact(object.metadata, type_.clone())).collect())
     }
 
-    fn fact(&self, object: PartialObjectMeta<DynamicObject>, secret_type: Option<&str>) -> ObjectFact {
-        let content = secret_type.map(|it| ("type".to_owned(), Value::from(it)));
-        let content: Map<String, Value> = content.into_iter().collect();
-        ingest::object(self.kind, &self.settings, object.metadata, Some(content))
+    fn binding(&self, mut binding: DynamicObject) -> ObjectFact {
+        let role = binding.data["roleRef"].take();
+        self.fact(binding.metadata, Some(("roleRef", role)))
+    }
+
+    /// What is known of an object: its metadata, and one field if that decides where it goes.
+    fn fact(&self, metadata: ObjectMeta, field: Option<(&str, Value)>) -> ObjectFact {
+        let content: Map<String, Value> = field.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
+        ingest::object(self.kind, &self.settings, metadata, Some(content))
     }
 }
 

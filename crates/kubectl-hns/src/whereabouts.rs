@@ -27,6 +27,7 @@ pub(crate) struct Whereabouts {
     pub(crate) loaded: Loaded,
     listing: Listing,
     unseen: BTreeSet<Name>,
+    unseen_roles: BTreeSet<Name>,
 }
 
 impl Whereabouts {
@@ -59,9 +60,12 @@ impl Whereabouts {
             Listing::Absent if !is_known => Listing::Unknown,
             listing => listing,
         };
-        let id = loaded.forest.kind_named(&kind.group, &kind.kind);
-        let unseen = id.and_then(|id| loaded.unseen.get(&id)).cloned().unwrap_or_default();
-        Self { kind, name, loaded, listing, unseen }
+        let unseen = |kind: &Kind| {
+            let id = loaded.forest.kind_named(&kind.group, &kind.kind);
+            id.and_then(|id| loaded.unseen.get(&id)).cloned().unwrap_or_default()
+        };
+        let (unseen, unseen_roles) = (unseen(&kind), unseen(&Kind::role()));
+        Self { kind, name, loaded, listing, unseen, unseen_roles }
     }
 
     /// The answer for a namespace.
@@ -78,7 +82,8 @@ impl Whereabouts {
     fn question(&self) -> Option<Question<'_>> {
         let kind = self.loaded.forest.kind_named(&self.kind.group, &self.kind.kind)?;
         let key = ObjectKey { kind, name: self.name.as_str().into() };
-        Some(Question { key, listing: self.listing.clone(), unseen: &self.unseen })
+        let Self { unseen, unseen_roles, .. } = self;
+        Some(Question { key, listing: self.listing.clone(), unseen, unseen_roles })
     }
 }
 
@@ -180,18 +185,20 @@ impl From<&Answer> for Mark {
         let from = from.map(ToString::to_string);
         let refused = answer.refused.as_ref().map(|it| format!("the API server refused it: {}", it.message));
         let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let is_plain = answer.unseen.is_empty() && matches!(answer.verdict, Verdict::Copy(_));
+        let is_plain = answer.unseen.is_empty()
+            && answer.unseen_roles.is_empty()
+            && matches!(answer.verdict, Verdict::Copy(_));
         Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain }
     }
 }
 
 fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
-    let doubt = || {
-        let names: Vec<&str> = answer.unseen.iter().map(|it| &**it).collect();
-        match &names[..] {
-            [] => "it is not known how its kind is treated".to_owned(),
-            names => format!("it is not known whether there is one in {}", names.join(", ")),
+    let doubt = || match (&answer.unseen[..], &answer.unseen_roles[..]) {
+        ([], []) => "it is not known how its kind is treated".to_owned(),
+        ([], names) => {
+            format!("it refers to a Role, and it is not known which Roles there are in {}", names.join(", "))
         }
+        (names, _) => format!("it is not known whether there is one in {}", names.join(", ")),
     };
     match (&answer.there, &answer.verdict) {
         (There::Unknown, Verdict::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),

@@ -168,11 +168,18 @@ pub fn object(
         excluded: exclusion(settings, &traits).map(Into::into),
         exceptions: asks.then(|| Box::new(Exceptions::parse(annotation))),
         inherited_from: label(labels::INHERITED_FROM).map(Name::from),
+        role: content.as_ref().filter(|_| kind.binds_subjects()).and_then(role_bound),
         content: None,
     };
     let is_copy = fact.inherited_from.is_some();
     fact.content = content.map(|body| Content::whole(canonical(settings, metadata, body, is_copy)));
     fact
+}
+
+/// The name of the Role that a `RoleBinding` refers to, unless it refers to a `ClusterRole`.
+fn role_bound(content: &Map<String, Value>) -> Option<Name> {
+    let role = content.get("roleRef").filter(|role| role["kind"] != "ClusterRole")?;
+    role["name"].as_str().map(Name::from)
 }
 
 /// What of an object is copied and compared. What copies do not take over is left out of sources, so that a copy that has
@@ -264,6 +271,22 @@ mod tests {
             assert_eq!(fact.status, read(&json!({}), &status).status, "{spec}");
             assert_eq!(fact.status.conditions.len(), 1, "{spec}");
         }
+    }
+
+    #[test]
+    fn the_role_of_a_binding_is_known_where_its_content_is() {
+        let role = |kind: &Kind, content: Option<Value>| {
+            let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+            let content = content.map(|content| content.as_object().cloned().unwrap());
+            object(kind, &settings, ObjectMeta::default(), content).role
+        };
+        let binds = |kind: &str| json!({ "roleRef": { "kind": kind, "name": "r" }, "subjects": [] });
+        let (bindings, roles) = (Kind::role_binding(), Kind::role());
+        assert_eq!(role(&bindings, Some(binds("Role"))).as_deref(), Some("r"));
+        assert_eq!(role(&bindings, Some(binds("ClusterRole"))), None);
+        assert_eq!(role(&bindings, Some(json!({}))), None);
+        assert_eq!(role(&bindings, None), None);
+        assert_eq!(role(&roles, Some(binds("Role"))), None);
     }
 
     #[test]

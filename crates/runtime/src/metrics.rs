@@ -170,6 +170,7 @@ mod tests {
             excluded: None,
             exceptions: None,
             content: None,
+            role: None,
         }
     }
 

@@ -2,9 +2,9 @@
 
 use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::world::{Output, live, still};
+use super::world::{Output, hierarchy, live, namespace, still};
 
 /// The levels of all findings about a subject.
 fn levels(output: &Output, subject: &str) -> Vec<String> {
@@ -57,4 +57,38 @@ async fn a_cluster_without_controllers_is_told_so() {
         assert_eq!(levels(&output, subject), ["wrong"], "{subject}: {output:?}");
     }
     assert_eq!(levels(&output, "policies"), ["note"], "they can be switched off");
+}
+
+/// What a controller that knows this rule will remove is named before it is installed.
+#[tokio::test]
+async fn a_copied_binding_that_finds_another_role_is_named() {
+    let still = still().await;
+    let (top, mid) = ("a-bound-top", "a-bound-mid");
+    still.apply(&[namespace(top, ""), namespace(mid, ""), hierarchy(mid, top, &[], &[])]).await;
+    let object = |kind: &str, namespace: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": { "namespace": namespace, "name": "reader" },
+        })
+    };
+    let mut role = object("Role", top);
+    role["metadata"]["annotations"] = json!({ "propagate.hnc.x-k8s.io/none": "true" });
+    let binding = |namespace: &str| {
+        let mut binding = object("RoleBinding", namespace);
+        binding["roleRef"] =
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader" });
+        binding
+    };
+    let mut copy = binding(mid);
+    copy["metadata"]["labels"] = json!({ "hnc.x-k8s.io/inherited-from": top });
+    still.apply(&[role, object("Role", mid), binding(top), copy]).await;
+    let why = format!(
+        "it refers to the Role \"reader\" of namespace {top:?}, and the Role of that name here is the one of namespace {mid:?}"
+    );
+    let found = still.hns("doctor").await;
+    let line = format!("rolebindings.rbac.authorization.k8s.io reader should not be in {mid}: {why}");
+    assert!(found.stdout.contains(&line), "{found:?}");
+    let said = still.hns(&format!("explain rolebinding/reader -n {mid}")).await;
+    let line = format!("to be removed\n  Why: the one in {top} does not come here, for {why}");
+    assert!(said.stdout.contains(&line), "{said:?}");
 }

@@ -275,6 +275,7 @@ mod tests {
             excluded: None,
             exceptions: None,
             content: None,
+            role: None,
         }
     }
 

@@ -165,6 +165,7 @@ impl World {
             excluded: None,
             exceptions: None,
             content: Some(Content::whole(content)),
+            role: None,
         }
     }
 

@@ -71,6 +71,7 @@ fn word(result: Result<(), Withheld>) -> String {
         Err(Withheld::NotInTree) => "not in tree",
         Err(Withheld::OptedOut) => "opted out",
         Err(Withheld::NotOptedIn) => "not opted in",
+        Err(Withheld::OtherRole { .. } | Withheld::RoleTerminating(_)) => "other role",
         Err(Withheld::Unparsable(it)) => {
             return format!("error {}", it.annotation.split_once('/').unwrap().1);
         }

@@ -1,5 +1,7 @@
 //! Which copies a namespace should hold, and what must be written for it (section 6.4 of HNC's contract).
 
+mod roles;
+
 use std::collections::BTreeSet;
 
 use super::{Action, Content, wanted_label};
@@ -48,7 +50,9 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
         }
         Reach::Full(place) => place,
     };
-    for key in place.keys(scope).into_iter().filter(is_known) {
+    let awaits_roles = forest.awaits_roles();
+    let waits = |key: &ObjectKey| awaits_roles && place.roles_of(key).next().is_some();
+    for key in place.keys(scope).into_iter().filter(|key| is_known(key) && !waits(key)) {
         changes.add(&place, key);
     }
     if !changes.unread.is_empty() {
@@ -110,11 +114,15 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Every object that is here, could come from above, or could not be written or removed.
+    /// Every object that is here, could come from above, or could not be written or removed; with each binding the Roles that
+    /// must precede it.
     fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
         match scope {
             ObjectScope::None => BTreeSet::new(),
-            ObjectScope::Some(keys) => keys.clone(),
+            ObjectScope::Some(keys) => {
+                let roles = keys.iter().flat_map(|key| self.roles_of(key));
+                roles.chain(keys.iter().cloned()).collect()
+            }
             ObjectScope::All => {
                 let here = self.forest.objects.within(self.id).map(|(key, _)| key);
                 let above = self.above.iter().flat_map(|id| self.forest.objects.within(*id));
@@ -142,7 +150,8 @@ impl<'a> Place<'a> {
         self.above.iter().filter_map(move |id| {
             let source = forest.objects.source(*id, key)?;
             let label = |label: &str| wanted_label(forest, here, label);
-            Some((forest.tree.name(*id), source, source.goes_to(settings?, &key.name, &label)))
+            let goes = source.goes_to(settings?, &key.name, &label);
+            Some((forest.tree.name(*id), source, goes.and_then(|()| self.grants_the_same(*id, source))))
         })
     }
 
@@ -267,7 +276,7 @@ impl Changes {
         }
     }
 
-    /// A binding that changes while a role appears or changes would, wherever it comes in the order, for a moment give
+    /// A binding that changes while a role appears, changes or goes would, wherever it comes in the order, for a moment give
     /// its old subjects the new rules or its new subjects the old ones. Such a binding goes first and comes again last.
     /// What only looks different, by its labels or by whence it is inherited, changes no access and is replaced in place.
     fn separate_changed_bindings(&mut self, place: &Place<'_>) {
@@ -279,7 +288,9 @@ impl Changes {
             }
             _ => false,
         };
-        if !self.gained_roles.iter().any(changes_access) {
+        let is_role =
+            |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
+        if !self.gained_roles.iter().any(changes_access) && !self.lost.iter().any(is_role) {
             return;
         }
         for action in &mut self.gained_bindings {

@@ -11,7 +11,7 @@ mod status;
 
 use self::lines::{line, lines};
 use super::{Action, plan};
-use crate::cluster::{Cluster, binding_key, bindings, binds, role_key, roles, rules};
+use crate::cluster::{Cluster, binding_key, bindings, binds, binds_everywhere, role_key, roles, rules};
 use crate::{Fact, Forest, Labels, ObjectKey, ObjectScope, Scope, Stream};
 
 fn planned(forest: &Forest, name: &str) -> Vec<String> {
@@ -92,7 +92,11 @@ fn copies_follow_their_sources() {
         ("nothing", |_| {}, &[]),
         ("a role changes", |it| drop(it.role("root", "r", "xy")), &["both replace r from root"]),
         ("a binding changes", |it| drop(it.binding("root", "b", "r", "v")), &["on replace b from root"]),
-        ("a source goes", |it| drop(it.remove_object("root", &key("r"))), &["off delete r"]),
+        (
+            "a role goes: the binding to it first",
+            |it| drop(it.remove_object("root", &key("r"))),
+            &["off delete b", "off delete r"],
+        ),
         (
             "both go: the binding first",
             |it| {
@@ -119,7 +123,7 @@ fn copies_follow_their_sources() {
             |it| drop(it.put("child", &key("r3"), Some("root"), rules("x"))),
             &["off delete r3"],
         ),
-        ("a source is excluded", |it| exclude(it, "root", "r"), &["off delete r"]),
+        ("a source is excluded", |it| exclude(it, "root", "r"), &["off delete b", "off delete r"]),
         ("a copy is going", |it| terminate(it, "child", "r"), &[]),
         (
             "a copy is going and its source gone",
@@ -127,7 +131,7 @@ fn copies_follow_their_sources() {
                 terminate(it, "child", "r");
                 it.remove_object("root", &key("r"));
             },
-            &[],
+            &["off delete b"],
         ),
     ];
     let mut rest = Cluster::draw("root, child:root");
@@ -247,9 +251,16 @@ fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
             "both differ, the binding in its role",
             |it| {
                 it.role("new", "r", "y");
+                it.role("new", "r2", "x");
                 it.binding("new", "b", "r2", "u");
             },
-            apart,
+            &[
+                "off label -old",
+                "off delete b",
+                "on label +new=1",
+                "both replace r from new, create r2 from new",
+                "on create b from new",
+            ],
         ),
         (
             "the binding differs, the role in a label only",
@@ -330,7 +341,7 @@ fn what_is_halted_keeps_its_objects() {
     ];
     for (text, name, expected) in cases {
         let mut cluster = Cluster::draw(&format!("{text}, elsewhere"));
-        cluster.binding("a", "b", "r", "u");
+        cluster.put("a", &key("b"), None, binds_everywhere("u"));
         cluster.put("b", &key("r"), Some("elsewhere"), rules("x"));
         assert_eq!(planned(&cluster.forest(), name), expected, "{name} in {text}");
     }
@@ -400,7 +411,7 @@ fn a_kind_that_is_not_known_whole_waits_alone() {
         ["off delete b-stale", "off delete r-stale", "both create r from root", "on create b from root"];
     let cases: [(Stream, &[&str]); 5] = [
         (Stream::Kind(bindings()), &["off delete r-stale", "both create r from root"]),
-        (Stream::Kind(roles()), &["off delete b-stale", "on create b from root"]),
+        (Stream::Kind(roles()), &["off delete b-stale"]),
         (Stream::Namespaces, &[]),
         (Stream::Hierarchies, &[]),
         (Stream::Anchors, &[]),
@@ -470,12 +481,14 @@ fn a_plan_looks_no_further_than_its_scope() {
     cluster.binding("root", "b1", "r1", "u");
     let forest = cluster.forest();
     let some = |keys: &[&str]| ObjectScope::Some(keys.iter().map(|name| key(name)).collect());
-    let cases: [(Scope, &[&str]); 5] = [
+    let cases: [(Scope, &[&str]); 6] = [
         (Scope::default(), &[]),
         (Scope { structure: true, objects: ObjectScope::None }, &["on label +included-namespace=true"]),
+        (Scope { structure: false, objects: some(&["r2"]) }, &["both create r2 from root"]),
+        // With a binding comes its Role.
         (
-            Scope { structure: false, objects: some(&["r2", "b1"]) },
-            &["both create r2 from root", "on create b1 from root"],
+            Scope { structure: false, objects: some(&["b1"]) },
+            &["both create r1 from root", "on create b1 from root"],
         ),
         (Scope { structure: false, objects: some(&["r3"]) }, &[]),
         (

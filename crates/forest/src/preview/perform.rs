@@ -261,6 +261,7 @@ fn object(namespace: &Name, key: &ObjectKey, version: Version) -> ObjectFact {
         excluded: None,
         exceptions: None,
         content: None,
+        role: None,
     }
 }
 

@@ -169,6 +169,7 @@ fn map(namespace: &str, value: &str) -> ObjectFact {
         excluded: None,
         exceptions: None,
         content: Some(Content::whole(content.as_copy())),
+        role: None,
     }
 }
 

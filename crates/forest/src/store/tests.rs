@@ -31,6 +31,7 @@ fn object(uid: &str) -> ObjectFact {
         excluded: None,
         exceptions: None,
         content: None,
+        role: None,
     }
 }
 

@@ -2,14 +2,14 @@
 //! server.
 
 use super::*;
-use crate::cluster::{Cluster, EXCLUDED, role_key, rules};
+use crate::cluster::{Cluster, EXCLUDED, binding_key, binds, binds_everywhere, role_key, rules};
 use crate::configuration::{ServedKind, resolve};
 use crate::{Fact, HierarchyFact, KindSettings, OnConflict, Patterns};
 
-const NOBODY: BTreeSet<Name> = BTreeSet::new();
+static NOBODY: BTreeSet<Name> = BTreeSet::new();
 
 fn asked(listing: Listing, unseen: &BTreeSet<Name>) -> Question<'_> {
-    Question { key: role_key("r"), listing, unseen }
+    Question { key: role_key("r"), listing, unseen, unseen_roles: &NOBODY }
 }
 
 fn line(answer: &Answer) -> String {
@@ -34,8 +34,9 @@ fn line(answer: &Answer) -> String {
     });
     let stays = answer.stays.iter().map(|why| format!("; goes nowhere: {why}"));
     let unseen = answer.unseen.iter().map(|name| format!("; unseen {name}"));
+    let roles = answer.unseen_roles.iter().map(|name| format!("; unseen Roles of {name}"));
     let refused = answer.refused.iter().map(|it| format!("; refused: {}", it.message));
-    let rest: String = above.chain(stays).chain(unseen).chain(refused).collect();
+    let rest: String = above.chain(stays).chain(unseen).chain(roles).chain(refused).collect();
     format!("{there} -> {verdict}{rest}")
 }
 
@@ -334,6 +335,84 @@ fn what_is_not_known_is_not_guessed() {
     let forest = settled().forest();
     let answer = explain(&forest, &asked(Listing::Configured, &unseen), "leaf");
     assert_eq!(answer.unseen, [] as [Name; 0], "what is below the one that decides does not matter");
+}
+
+/// `settled`, and the binding `b` of `root` to its Role with a copy in `mid`.
+fn bound() -> Cluster {
+    let mut cluster = settled();
+    cluster.binding("root", "b", "r", "u");
+    cluster.put("mid", &binding_key("b"), Some("root"), binds("r", "u"));
+    cluster
+}
+
+fn why_bound(forest: &Forest, unseen_roles: &BTreeSet<Name>, namespace: &str) -> String {
+    let question = Question { key: binding_key("b"), unseen_roles, ..asked(Listing::Configured, &NOBODY) };
+    line(&explain(forest, &question, namespace))
+}
+
+#[test]
+fn a_binding_comes_where_its_role_is_the_same() {
+    let other = "root not: it refers to the Role \"r\"";
+    let cases: [(&str, Happens, &str, String); 6] = [
+        ("the same Role", |_| {}, "leaf", format!("nothing -> copy of root; {COMES}")),
+        (
+            "no Role",
+            |it| drop(it.remove_object("root", &role_key("r"))),
+            "mid",
+            format!("copy of root -> nothing; {other}, which its own namespace does not have"),
+        ),
+        (
+            "a Role that stays where it is",
+            |it| drop(it.change_object("root", &role_key("r"), |it| it.asks = 7)),
+            "mid",
+            format!("copy of root -> nothing; {other} of namespace \"root\", which is not copied here"),
+        ),
+        (
+            "another Role of that name",
+            |it| {
+                it.change_object("root", &role_key("r"), |it| it.asks = 7);
+                it.role("mid", "r", "y");
+            },
+            "leaf",
+            format!(
+                "nothing -> nothing; {other} of namespace \"root\", and the Role of that name here is the one of namespace \
+                 \"mid\""
+            ),
+        ),
+        (
+            "an older Role that is being deleted",
+            |it| {
+                it.role("leaf", "r", "y");
+                it.change_object("leaf", &role_key("r"), |it| it.terminating = true);
+            },
+            "leaf",
+            format!("nothing -> nothing; {other}, and an older one of that name is being deleted here"),
+        ),
+        (
+            "a copy of the Role that is as it should be and is being deleted",
+            |it| drop(it.change_object("mid", &role_key("r"), |it| it.terminating = true)),
+            "mid",
+            format!("copy of root -> copy of root; {COMES}"),
+        ),
+    ];
+    for (what, happens, namespace, expected) in cases {
+        let mut cluster = bound();
+        happens(&mut cluster);
+        assert_eq!(why_bound(&cluster.forest(), &NOBODY, namespace), expected, "{what}");
+    }
+}
+
+#[test]
+fn roles_that_are_not_known_are_not_guessed() {
+    let mut cluster = bound();
+    let unseen = BTreeSet::from([Name::from("root"), "lone".into()]);
+    let comes = format!("{COMES}; unseen Roles of root");
+    assert_eq!(why_bound(&cluster.forest(), &unseen, "mid"), format!("copy of root -> ?; {comes}"));
+    assert_eq!(why_bound(&cluster.forest(), &unseen, "leaf"), format!("nothing -> ?; {comes}"));
+    assert_eq!(why_bound(&cluster.forest(), &unseen, "root"), "own -> own");
+    // A ClusterRole is the same everywhere.
+    cluster.put("root", &binding_key("b"), None, binds_everywhere("u"));
+    assert_eq!(why_bound(&cluster.forest(), &unseen, "leaf"), format!("nothing -> copy of root; {COMES}"));
 }
 
 #[test]

@@ -83,6 +83,13 @@ pub(crate) fn rules(verbs: &str) -> Value {
     json!({ "rules": [{ "verbs": letters(verbs) }] })
 }
 
+/// The body of a `RoleBinding` to a `ClusterRole`; every letter is a user.
+pub(crate) fn binds_everywhere(users: &str) -> Value {
+    let mut body = binds("view", users);
+    body["roleRef"]["kind"] = "ClusterRole".into();
+    body
+}
+
 /// The body of a `RoleBinding`; every letter is a user.
 pub(crate) fn binds(role: &str, users: &str) -> Value {
     let subjects: Vec<Value> =
@@ -124,7 +131,14 @@ impl Object {
                 Box::new(Exceptions::parse(find))
             }),
             content: Some(Content::whole(content)),
+            role: self.role().filter(|_| key.kind == bindings()).map(Name::from),
         }
+    }
+
+    /// The Role that a binding refers to, unless it is a `ClusterRole`.
+    pub(crate) fn role(&self) -> Option<&str> {
+        let role = self.body.get("roleRef").filter(|role| role["kind"] == "Role")?;
+        role["name"].as_str()
     }
 
     fn strings<'a>(&'a self, list: &str, item: impl Fn(&'a Value) -> &'a Value) -> Vec<&'a str> {
@@ -422,8 +436,12 @@ impl Cluster {
     pub(crate) fn access(&self, namespace: &str) -> BTreeSet<(String, String)> {
         let mut access = BTreeSet::new();
         for ((place, key), binding) in &self.objects {
-            let name = binding.body.get("roleRef").and_then(|role| role["name"].as_str());
-            let (true, Some(name)) = (key.kind == bindings() && **place == *namespace, name) else {
+            if key.kind != bindings() || **place != *namespace {
+                continue;
+            }
+            let Some(name) = binding.role() else {
+                let users = binding.strings("subjects", |subject| &subject["name"]);
+                access.extend(users.into_iter().map(|user| (user.to_owned(), "everything".to_owned())));
                 continue;
             };
             let Some(role) = self.objects.get(&(place.clone(), role_key(name))) else { continue };

@@ -8,7 +8,7 @@ use forest::{AnchorFact, AnchorState, HierarchyStatus, Labels, Mode, Name, Objec
 use serde_json::{Map, Value};
 
 use crate::cluster::asks::ASKS;
-use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object, bindings};
+use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object, bindings, role_key};
 
 pub(crate) mod writes;
 
@@ -402,8 +402,28 @@ impl Cluster {
         above.into_iter().rev().find_map(|from| {
             let object = self.objects.get(&(from.clone(), key.clone()))?;
             let goes = object.inherited_from.is_none() && !object.excluded && self.goes(key, object, name);
-            goes.then_some((from, object))
+            (goes && self.finds_its_role(key, object, &from, name)).then_some((from, object))
         })
+    }
+
+    /// The namespace of the Role that everybody means by this name in `name`, when nothing is left to be written.
+    pub(crate) fn role_meant(&self, name: &str, role: &ObjectKey) -> Option<Name> {
+        if let Some((from, _)) = self.source(name, role) {
+            return Some(from);
+        }
+        let own = self.objects.get(&(name.into(), role.clone()))?;
+        own.inherited_from.is_none().then(|| name.into())
+    }
+
+    /// Whether a binding from `from` that refers to a Role would mean the same one in `to`.
+    fn finds_its_role(&self, key: &ObjectKey, binding: &Object, from: &str, to: &str) -> bool {
+        let Some(role) = binding.role().filter(|_| key.kind == bindings()).map(role_key) else { return true };
+        let meant = self.role_meant(from, &role);
+        let stuck = self.objects.get(&(to.into(), role.clone())).is_some_and(|there| {
+            let right = self.wanted_copy(to, &role).is_some_and(|wanted| writes::is_copy(there, &wanted));
+            there.terminating && !right
+        });
+        meant.is_some() && meant == self.role_meant(to, &role) && !stuck
     }
 
     pub(crate) fn mode(&self, key: &ObjectKey) -> Mode {

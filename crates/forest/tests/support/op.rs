@@ -6,7 +6,9 @@ use forest::{Condition, Fact, KindId, Labels, Mode, Name, ObjectKey, Reason, Str
 use proptest::prelude::*;
 
 use crate::cluster::asks::ASKS;
-use crate::cluster::{Cluster, EXCLUDED, binding_key, bindings, binds, role_key, roles, rules};
+use crate::cluster::{
+    Cluster, EXCLUDED, binding_key, bindings, binds, binds_everywhere, role_key, roles, rules,
+};
 
 /// All namespaces that there ever are; the last is not managed.
 pub(crate) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", EXCLUDED];
@@ -125,7 +127,12 @@ fn key(at: u8) -> ObjectKey {
 
 fn body(key: &ObjectKey, at: u8) -> serde_json::Value {
     let pick = |bits: u8| ["", "x", "y", "xy"][usize::from(bits % 4)];
-    if key.kind == roles() { rules(pick(at)) } else { binds(if at & 4 == 0 { "r0" } else { "r1" }, pick(at)) }
+    match at / 4 % 4 {
+        _ if key.kind == roles() => rules(pick(at)),
+        0 => binds_everywhere(pick(at)),
+        1 => binds("r1", pick(at)),
+        _ => binds("r0", pick(at)),
+    }
 }
 
 impl Op {

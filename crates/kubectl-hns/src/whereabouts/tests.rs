@@ -64,7 +64,7 @@ fn above(namespace: &str, comes: bool) -> Above {
 }
 
 fn answer(there: There, verdict: Verdict, above: Vec<Above>) -> Answer {
-    Answer { there, verdict, above, stays: None, unseen: Vec::new(), refused: None }
+    Answer { there, verdict, above, stays: None, unseen: Vec::new(), unseen_roles: Vec::new(), refused: None }
 }
 
 #[test]
@@ -134,6 +134,10 @@ fn reasons_add_up() {
     let unseen = vec!["top".into()];
     let hidden = Answer { unseen, ..answer(copy("top"), Verdict::Copy("top".into()), Vec::new()) };
     assert_eq!(said(&hidden), "it is not known whether there is one in top");
+
+    let unseen_roles = vec!["top".into()];
+    let hidden = Answer { unseen_roles, ..answer(copy("top"), Verdict::Unknown, vec![above("top", true)]) };
+    assert_eq!(said(&hidden), "it refers to a Role, and it is not known which Roles there are in top");
 }
 
 #[test]

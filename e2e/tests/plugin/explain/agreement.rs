@@ -26,6 +26,9 @@ const NAMESPACES: usize = 12;
 const KINDS: [(&str, &str); 3] =
     [("configmaps", "ConfigMap"), ("secrets", "Secret"), ("limitranges", "LimitRange")];
 const NAMES: [&str; 2] = ["one", "two"];
+/// Always propagated. Each binding refers to a Role of one of the names.
+const BINDINGS: (&str, &str) = ("rolebindings", "RoleBinding");
+const ROLE: &str = "Role";
 /// Of the first kind, beside these.
 const CLASHING: &str = "clash";
 const AT_ONCE: usize = 3;
@@ -81,6 +84,29 @@ impl Random {
                     object["type"] = json!("helm.sh/release.v1");
                 }
                 objects.push(object);
+            }
+        }
+        objects.extend(self.bindings());
+        objects
+    }
+
+    /// Roles in many namespaces, and bindings in some.
+    fn bindings(&mut self) -> Vec<Value> {
+        let mut objects = Vec::new();
+        for at in 0..NAMESPACES {
+            for name in NAMES {
+                let kinds =
+                    [(ROLE, if at < 4 { 50 } else { 15 }), (BINDINGS.1, if at < 4 { 60 } else { 10 })];
+                for (kind, percent) in kinds {
+                    if self.dice.percent(percent) {
+                        let mut object = object(kind, &self.tree[at].0, name);
+                        object["metadata"]["annotations"] = self.annotations();
+                        if kind == BINDINGS.1 {
+                            object["roleRef"]["name"] = json!(self.dice.pick(&NAMES));
+                        }
+                        objects.push(object);
+                    }
+                }
             }
         }
         objects
@@ -159,11 +185,18 @@ fn object(kind: &str, namespace: &str, name: &str) -> Value {
     if kind == "LimitRange" {
         object["spec"] = json!({ "limits": [{ "type": "Container", "max": { "cpu": "1" } }] });
     }
+    if [ROLE, BINDINGS.1].contains(&kind) {
+        object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
+    }
+    if kind == BINDINGS.1 {
+        object["roleRef"] = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": ROLE });
+    }
     object
 }
 
 fn api(steps: &Steps, kind: &str, resource: &str) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk("", "v1", kind);
+    let group = if kind == BINDINGS.1 { "rbac.authorization.k8s.io" } else { "" };
+    let gvk = GroupVersionKind::gvk(group, "v1", kind);
     Api::all_with(steps.client.clone(), &ApiResource::from_gvk_with_plural(&gvk, resource))
 }
 
@@ -224,6 +257,7 @@ fn collect(nodes: &Value, said: &mut Said) {
 struct Tally {
     states: BTreeMap<String, usize>,
     halted: usize,
+    other_roles: usize,
     cases: usize,
 }
 
@@ -294,7 +328,7 @@ impl Scene<'_> {
     /// Has the controller take this configuration over.
     async fn configure(&mut self, entries: Vec<ResourceSpec>) {
         let treated = entries.iter().filter(|it| it.mode() != SynchronizationMode::Ignore);
-        self.treated = treated.map(|it| it.resource.clone()).collect();
+        self.treated = treated.map(|it| it.resource.clone()).chain([BINDINGS.0.to_owned()]).collect();
         configure(&self.world.steps(), entries).await;
     }
 
@@ -302,6 +336,7 @@ impl Scene<'_> {
     async fn settles(&mut self, tally: &mut Tally) -> anyhow::Result<()> {
         let mut asked: Vec<_> = KINDS.iter().flat_map(|kind| NAMES.map(|name| (*kind, name))).collect();
         asked.push((KINDS[0], CLASHING));
+        asked.extend(NAMES.map(|name| (BINDINGS, name)));
         let ask = |(kind, name): &((&'static str, &'static str), &'static str)| {
             let (kind, name) = (*kind, *name);
             let scene = &*self;
@@ -319,6 +354,7 @@ impl Scene<'_> {
             for (state, _, why) in said.values() {
                 *tally.states.entry(state.clone()).or_default() += 1;
                 tally.halted += usize::from(state == "stopped" && why.contains("is halted"));
+                tally.other_roles += usize::from(why.contains("it refers to the Role"));
                 tally.cases += 1;
             }
         }
@@ -412,13 +448,15 @@ async fn what_is_said_is_so_in_random_worlds() {
     }
     cannot_be_listed(&world).await;
     println!(
-        "{} questions in {WORLDS} worlds, {} of them stopped by a halted namespace: {:?}; the cluster took {started:.1?}, all {:.1?}",
+        "{} questions in {WORLDS} worlds, {} of them stopped by a halted namespace, {} by a Role: {:?}; the cluster took \
+         {started:.1?}, all {:.1?}",
         tally.cases,
         tally.halted,
+        tally.other_roles,
         tally.states,
         began.elapsed()
     );
-    assert!(tally.cases >= 100 && tally.halted > 0);
+    assert!(tally.cases >= 100 && tally.halted > 0 && tally.other_roles > 0);
     for state in ["source", "copy", "stopped", "absent", "conflict"] {
         assert!(tally.states.contains_key(state), "{state} was never seen: {:?}", tally.states);
     }

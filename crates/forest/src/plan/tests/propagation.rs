@@ -70,7 +70,7 @@ fn a_kind_that_is_dropped_is_forgotten_and_known_again_only_when_it_is_listed_ag
     forest.apply(Fact::WriteFailed("child".into(), key("r"), "no".into()));
 
     forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role_binding(), Mode::Propagate)]));
-    assert_eq!(objects(&forest, "child"), ["on create b from root"]);
+    assert_eq!(objects(&forest, "child"), [""; 0], "no binding to a Role without Roles");
     assert_eq!((forest.kinds().count(), forest.kind_named("rbac.authorization.k8s.io", "Role")), (1, None));
     assert!(forest.failures.is_empty());
     // A watch that has not heard of it yet tells on.
@@ -78,7 +78,7 @@ fn a_kind_that_is_dropped_is_forgotten_and_known_again_only_when_it_is_listed_ag
     assert_eq!(forest.sizes().copies + forest.sizes().sources, 1);
 
     forest.apply(cluster.configuration());
-    assert_eq!(objects(&forest, "child"), ["on create b from root"], "it is not listed yet");
+    assert_eq!(objects(&forest, "child"), [""; 0], "it is not listed yet");
     forest.apply(cluster.list_objects(roles()));
     assert_eq!(objects(&forest, "child"), before);
 }
@@ -276,4 +276,114 @@ fn while_something_is_to_be_read_new_labels_wait_too() {
             "on create b from new"
         ]
     );
+}
+
+/// `root, child, leaf` below each other; `root` has the Role `r` and the binding `b` to it.
+fn bound() -> Cluster {
+    let mut cluster = Cluster::draw("root, child:root, leaf:child");
+    cluster.role("root", "r", "x");
+    cluster.binding("root", "b", "r", "u");
+    cluster
+}
+
+fn only_b(forest: &Forest, name: &str) -> Vec<String> {
+    let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into_iter().collect()) };
+    lines(&plan(forest, name, &scope)).split_off(2)
+}
+
+#[test]
+fn a_binding_is_copied_where_its_role_is_the_same_one() {
+    let mut cluster = bound();
+    let mut forest = cluster.forest();
+    let both = ["both create r from root", "on create b from root"];
+    assert_eq!(objects(&forest, "child"), both);
+    assert_eq!(only_b(&forest, "child"), both, "the Role precedes it, whatever is asked for");
+
+    // In the namespace below, the name means another Role.
+    forest.apply(cluster.change_object("root", &key("r"), |it| it.asks = 7).unwrap());
+    let change = forest.apply(cluster.role("child", "r", "xy"));
+    assert!(["child", "leaf"].iter().all(|name| touched(&change, name, &key("b"))), "{change:?}");
+    assert_eq!(
+        [objects(&forest, "child"), objects(&forest, "leaf")],
+        [vec![], vec!["both create r from child".to_owned()]]
+    );
+}
+
+#[test]
+fn a_binding_goes_before_its_role() {
+    let mut cluster = bound();
+    settle(&mut cluster);
+    let mut forest = cluster.forest();
+    let gone = ["off delete b", "off delete r"];
+    let change = forest.apply(cluster.change_object("root", &key("r"), |it| it.asks = 7).unwrap());
+    assert!(["child", "leaf"].iter().all(|name| touched(&change, name, &key("b"))), "{change:?}");
+    assert_eq!(objects(&forest, "leaf"), gone);
+    forest.apply(cluster.remove_object("root", &key("r")).unwrap());
+    assert_eq!(objects(&forest, "leaf"), gone);
+    // It waits for the Role.
+    settle(&mut cluster);
+    let mut forest = cluster.forest();
+    let change = forest.apply(cluster.role("root", "r", "y"));
+    assert!(touched(&change, "leaf", &key("b")), "{change:?}");
+    assert_eq!(objects(&forest, "leaf"), ["both create r from root", "on create b from root"]);
+}
+
+#[test]
+fn a_label_that_changes_what_a_binding_refers_to_touches_its_copies() {
+    let mut cluster = bound();
+    cluster.change_object("root", &key("r"), |it| it.asks = SELECTS_BLUE);
+    cluster.binding("child", "b2", "r", "u");
+    cluster.label("leaf", &[("team", "blue")]);
+    let mut forest = cluster.forest();
+    assert_eq!(objects(&forest, "leaf"), ["both create r from root", "on create b from root"]);
+    let change = forest.apply(cluster.label("child", &[("team", "blue")]).unwrap());
+    assert!(touched(&change, "leaf", &key("b2")), "{change:?}");
+    assert_eq!(
+        objects(&forest, "leaf"),
+        ["both create r from root", "on create b from root, create b2 from child"]
+    );
+}
+
+#[test]
+fn bindings_wait_until_roles_are_listed() {
+    let mut cluster = bound();
+    settle(&mut cluster);
+    cluster.put("root", &key("b1"), None, binds_everywhere("u"));
+    let mut forest = cluster.forest();
+    forest.apply(Fact::StreamLost(Stream::Kind(roles()), "no rights".into()));
+    cluster.remove_object("root", &key("r"));
+    forest.apply(Fact::ObjectGone(roles(), "root".into(), "r".into(), "uid".into()));
+    assert_eq!(objects(&forest, "child"), ["on create b1 from root"], "a ClusterRole is the same everywhere");
+
+    let mut forest = crate::cluster::empty_forest();
+    let of_roles = |fact: &Fact| matches!(fact, Fact::Objects(kind, _) if *kind == roles());
+    for fact in cluster.lists().into_iter().chain([cluster.configuration()]).filter(|fact| !of_roles(fact)) {
+        forest.apply(fact);
+    }
+    assert_eq!(objects(&forest, "child"), ["on create b1 from root"]);
+    forest.apply(cluster.list_objects(roles()));
+    assert_eq!(objects(&forest, "child"), ["off delete b", "off delete r", "on create b1 from root"]);
+}
+
+#[test]
+fn a_role_that_is_left_alone_is_not_the_one_from_above() {
+    let mut cluster = bound();
+    cluster.role("child", "r", "y");
+    cluster.binding("child", "b2", "r", "u");
+    let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
+    roles.on_conflict = OnConflict::Report;
+    let (forest, _) = configured(&cluster, roles);
+    assert_eq!(objects(&forest, "child"), [""; 0]);
+    // There the Role is that of the root, to which only the root's binding refers.
+    assert_eq!(objects(&forest, "leaf"), ["both create r from root", "on create b from root"]);
+}
+
+#[test]
+fn names_of_roles_that_are_excluded_keep_bindings_where_they_are() {
+    let cluster = bound();
+    let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
+    roles.excluded_names = crate::Patterns::new(["r"]).unwrap();
+    assert_eq!(objects(&configured(&cluster, roles).0, "child"), [""; 0]);
+    let removed = KindSettings::new(Kind::role(), Mode::Remove);
+    assert_eq!(objects(&configured(&cluster, removed).0, "child"), [""; 0]);
 }

@@ -76,6 +76,7 @@ fn list(forest: &mut Forest, kind: &str, objects: &[Listed]) {
         exceptions: annotation
             .map(|(key, value)| Box::new(Exceptions::parse(|asked| (asked == key).then_some(value)))),
         content: None,
+        role: None,
     };
     forest.apply(Fact::Objects(id, objects.iter().enumerate().map(fact).collect()));
 }

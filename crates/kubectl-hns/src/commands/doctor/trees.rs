@@ -144,9 +144,10 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
     if wrong.is_empty() {
         return Finding::ok("copies", format!("{all} copies, each where it should be"));
     }
-    let line = |it: &Wrong| match &it.source {
-        Some(source) => format!("{} {} of {source} is not in {}", it.resource, it.name, it.namespace),
-        None => format!("{} {} should not be in {}", it.resource, it.name, it.namespace),
+    let line = |it: &Wrong| match (&it.source, &it.why) {
+        (Some(source), _) => format!("{} {} of {source} is not in {}", it.resource, it.name, it.namespace),
+        (None, None) => format!("{} {} should not be in {}", it.resource, it.name, it.namespace),
+        (None, Some(why)) => format!("{} {} should not be in {}: {why}", it.resource, it.name, it.namespace),
     };
     let lines: Vec<String> = wrong.iter().map(line).collect();
     Finding::wrong(
@@ -211,10 +212,16 @@ mod tests {
             resource: "roles.rbac.authorization.k8s.io".into(),
             name: "r".into(),
             source: Some("a".into()),
+            why: None,
         };
-        let finding = copies(&[wrong], 3);
+        let surplus = Wrong { source: None, why: Some("no reason".into()), ..wrong.clone() };
+        let finding = copies(&[wrong, surplus], 3);
         assert_eq!(finding.level, Level::Wrong);
-        assert_eq!(finding.text, "1 are not right: roles.rbac.authorization.k8s.io r of a is not in b");
+        assert_eq!(
+            finding.text,
+            "2 are not right: roles.rbac.authorization.k8s.io r of a is not in b, roles.rbac.authorization.k8s.io r should \
+             not be in b: no reason"
+        );
         assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, each where it should be"));
     }
 }

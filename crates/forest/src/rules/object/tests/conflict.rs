@@ -54,6 +54,7 @@ fn row_7_the_kind_goes_by_group_and_name_whatever_the_version() {
         excluded: None,
         exceptions: None,
         content: None,
+        role: None,
     };
     forest.apply(Fact::Objects(id, vec![fact]));
     Try::create(Object::role()).expect("another version", &mut forest, &in_the_way(&["\"kid\""]));
@@ -157,6 +158,7 @@ fn row_7_what_is_excluded_overwrites_nothing() {
             excluded: None,
             exceptions: None,
             content: None,
+            role: None,
         };
         forest.apply(Fact::Objects(id, names.iter().map(fact).collect()));
     }
