@@ -29,7 +29,7 @@ fn reads(resource: &str) -> Value {
 }
 
 /// Waits until this object is in `MID`, or is not.
-async fn in_mid(scene: &Scene<'_, ()>, (plural, name): (&str, &str), wanted: bool) -> Result<()> {
+async fn in_mid(scene: &Scene<'static>, (plural, name): (&str, &str), wanted: bool) -> Result<()> {
     eventually(&format!("{plural}/{name} in {MID}: {wanted}"), PATIENCE, async || {
         let found = scene.get(plural, MID, name).await.map_err(|error| format!("{error:#}"))?;
         if found.is_some() == wanted { Ok(()) } else { Err(format!("{found:?}")) }
@@ -39,7 +39,7 @@ async fn in_mid(scene: &Scene<'_, ()>, (plural, name): (&str, &str), wanted: boo
 
 /// Whether limo may list these in `MID`. The API server's authorizer follows RBAC objects with a delay, so a right that is to
 /// appear or to go is waited for.
-async fn may_list(scene: &Scene<'_, ()>, resource: &str, wanted: bool) -> Result<()> {
+async fn may_list(scene: &Scene<'static>, resource: &str, wanted: bool) -> Result<()> {
     let path = format!("/api/v1/namespaces/{MID}/{resource}");
     eventually(&format!("limo lists {resource} in {MID}: {wanted}"), PATIENCE, async || {
         let answer = scene.users.send("limo", Method::GET, &path, &Value::Null).await;
@@ -51,7 +51,7 @@ async fn may_list(scene: &Scene<'_, ()>, resource: &str, wanted: bool) -> Result
 
 /// limo manages Roles and bindings in `TOP`, may read pods there, and nothing in `MID`, whose own Role of a well-known name
 /// reads Secrets.
-async fn people(scene: &Scene<'_, ()>) -> Result<()> {
+async fn people(scene: &Scene<'static>) -> Result<()> {
     scene.plant(&[planted(TOP, None), planted(MID, Some(TOP))]).await?;
     let here = json!({ "metadata": { "annotations": { "propagate.hnc.x-k8s.io/none": "true" } }, "rules": [
         { "apiGroups": [RBAC], "resources": ["roles", "rolebindings"], "verbs": ["*"] },
