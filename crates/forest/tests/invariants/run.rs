@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::access::USERS;
-use super::ask::{Ask, What};
 use super::check::Broken;
 use super::draw::Dice;
 use super::story::{Outcome, Story, is_same_sort, step};
@@ -48,22 +47,13 @@ fn asked_for(variable: &str, otherwise: usize) -> usize {
     std::env::var(variable).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 
-/// What is not asked yet, because a copy of a binding binds to another Role of the name.
-fn awaits_mend(ask: &Ask) -> bool {
-    matches!(ask, Ask::Object(_, What::Role, ..))
-}
-
 /// One world, and what is asked of it until something breaks.
 fn world(seed: u64, tally: &mut Tally) {
     let mut dice = Dice::new(seed);
     let mut story = dice.story();
-    story.setup.retain(|ask| !awaits_mend(ask));
     let mut world = story.begin();
     for _ in 0..REQUESTS_PER_WORLD {
         let ask = dice.ask(&world);
-        if awaits_mend(&ask) {
-            continue;
-        }
         let user = dice.user(&world, &ask);
         story.asked.push((user, ask.clone()));
         let outcome = step(&mut world, user, &ask);
