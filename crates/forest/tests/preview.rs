@@ -339,7 +339,7 @@ fn check(parents: &[Option<usize>], ops: &[Op], deed: &Deed, seen: &Seen) {
 #[test]
 fn what_is_foretold_is_what_happens() {
     let seen = Seen::default();
-    let run = TestRunner::new(config(128)).run(&story(), |(parents, ops, deed)| {
+    let run = TestRunner::new(config(256)).run(&story(), |(parents, ops, deed)| {
         check(&parents, &ops, &deed, &seen);
         Ok(())
     });
