@@ -59,7 +59,7 @@ fn story() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Op>, Deed)> {
     let parents: Vec<_> = (0..NAMES.len() - 1)
         .map(|at| prop::option::weighted(0.7, 0..at.max(1)).prop_map(move |it| it.filter(|it| *it < at)))
         .collect();
-    let ops = prop::collection::vec(prop_oneof![4 => object_op(), 2 => subnamespace_op()], 8..32);
+    let ops = prop::collection::vec(prop_oneof![4 => object_op(), 2 => subnamespace_op()], 16..48);
     (parents, ops, deed())
 }
 
