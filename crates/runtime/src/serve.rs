@@ -6,30 +6,37 @@
 mod activity;
 mod connection;
 mod gathered;
+mod places;
 mod streams;
 
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use futures::FutureExt as _;
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{Semaphore, watch},
+    sync::{OwnedSemaphorePermit, watch},
     task::{JoinError, JoinSet},
     time::Instant,
 };
 
-use self::connection::Connection;
+use self::{connection::Connection, places::Places};
 use crate::telemetry::panic_message;
 
 /// How long and how much a server bears with its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time; more of them wait in the kernel's queue.
+    /// Connections at a time; when one more comes, one that is idle is closed.
     pub connections: usize,
     /// From the TCP connection to the end of the TLS handshake.
     pub handshake: Duration,
@@ -56,6 +63,10 @@ impl Limits {
     /// For probes and metrics.
     pub const ADMIN: Self = Self { connections: 64, ..Self::WEBHOOK };
 }
+
+/// Where a request comes from; every request has this among its extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub IpAddr);
 
 /// How a server ends once it is told to.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +120,8 @@ impl Server {
             Connection { router, tls: self.tls.map(Into::into), limits: self.limits, stage: watching };
         let mut connections = Connections {
             listener: self.listener,
-            places: Arc::new(Semaphore::new(self.limits.connections)),
+            places: Places::new(self.limits),
+            accepted: None,
             connection,
             tasks: JoinSet::new(),
         };
@@ -144,7 +156,9 @@ enum Stage {
 
 struct Connections {
     listener: TcpListener,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
+    /// A client that has no place yet.
+    accepted: Option<(TcpStream, SocketAddr)>,
     connection: Connection,
     tasks: JoinSet<()>,
 }
@@ -154,15 +168,17 @@ impl Connections {
         let mut stop = pin!(stop);
         loop {
             let next = async {
-                // First a place, then a client: without a place the kernel lets it wait.
-                let place = self.places.clone().acquire_owned().await;
-                (place, self.listener.accept().await)
+                if self.accepted.is_none() {
+                    self.accepted = Some(self.listener.accept().await?);
+                }
+                // Meanwhile the kernel lets others wait.
+                Ok(self.places.room().await)
             };
             tokio::select! {
                 stopped = &mut stop => return stopped,
                 Some(ended) = self.tasks.join_next() => report(ended),
-                (place, accepted) = next => match accepted {
-                    Ok((stream, peer)) => self.spawn(stream, peer, place.ok()),
+                room = next => match room {
+                    Ok(room) => self.spawn(room),
                     Err(error) => pause_after(&error).await,
                 },
             }
@@ -172,17 +188,25 @@ impl Connections {
     /// Clients that the kernel has already let in believe that they are connected: dropping the
     /// listener would reset them.
     fn accept_waiting(&mut self) {
-        while let Ok(place) = self.places.clone().try_acquire_owned()
-            && let Some(Ok((stream, peer))) = self.listener.accept().now_or_never()
-        {
-            self.spawn(stream, peer, Some(place));
+        while let Some(room) = self.places.try_room() {
+            if self.accepted.is_none() {
+                self.accepted = self.listener.accept().now_or_never().and_then(Result::ok);
+            }
+            if self.accepted.is_none() {
+                return;
+            }
+            self.spawn(room);
         }
     }
 
-    fn spawn(&mut self, stream: TcpStream, peer: SocketAddr, place: Option<impl Send + 'static>) {
+    /// Serves the client that has no place yet.
+    fn spawn(&mut self, room: OwnedSemaphorePermit) {
+        let Some((stream, peer)) = self.accepted.take() else { return };
         let connection = self.connection.clone();
+        // The same client, by whichever protocol it has come.
+        let (place, activity) = self.places.take(room, peer.ip().to_canonical());
         self.tasks.spawn(async move {
-            connection.run(stream, peer).await;
+            connection.run(stream, peer, activity).await;
             drop(place);
         });
     }

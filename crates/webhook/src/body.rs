@@ -1,11 +1,20 @@
 //! Reading a request's body without being filled up by it.
 //!
-//! Knows nothing of what is in it, and no time: whoever reads sets the limit to that.
+//! Knows nothing of what is in it, and no time: whoever reads sets the limit to that. How much all bodies hold together is
+//! limited by `budget`.
 
-use axum::body::{Body, Bytes};
+mod budget;
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::http::StatusCode;
 use futures::StreamExt as _;
 
+pub use self::budget::Bodies;
+use self::budget::{Full, Held};
 use crate::decode::Unreadable;
 
 /// The largest body that is kept. An object is at most about 3 MiB large, and a review holds two states of it.
@@ -15,13 +24,40 @@ const LARGEST: usize = 8 * 1024 * 1024;
 /// the answer lost with it.
 const LARGEST_READ: usize = 8 * LARGEST;
 
-/// The whole body.
-pub(crate) async fn read(body: Body) -> Result<Bytes, Unreadable> {
+/// A body that has arrived. It counts as held until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    bytes: Bytes,
+    _held: Held,
+}
+
+impl Deref for Whole {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The whole body of a request from this address.
+pub(crate) async fn read(body: Body, address: IpAddr, bodies: &Arc<Bodies>) -> Result<Whole, Unreadable> {
+    let held = bodies.begin(address);
+    let bytes = tokio::select! {
+        bytes = read_into(body, &held) => bytes?,
+        () = held.given_up() => return Err(too_many()),
+    };
+    held.has_arrived();
+    Ok(Whole { bytes, _held: held })
+}
+
+async fn read_into(body: Body, held: &Held) -> Result<Bytes, Unreadable> {
+    let said = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     let mut chunks = body.into_data_stream();
     // Most bodies are one chunk, which is kept as it is.
     let mut whole = Bytes::new();
     let mut kept = Vec::new();
     let mut length = 0;
+    let mut refusal = None;
     while length <= LARGEST_READ
         && let Some(chunk) = chunks.next().await
     {
@@ -29,19 +65,43 @@ pub(crate) async fn read(body: Body) -> Result<Bytes, Unreadable> {
         let chunk = chunk.map_err(|error| Unreadable::new(StatusCode::BAD_REQUEST, unreadable(error)))?;
         length += chunk.len();
         if length > LARGEST {
+            refusal = Some(too_large());
+        } else if refusal.is_none() && held.grow(counted(length, said)).await == Err(Full) {
+            refusal = Some(too_many());
+        }
+        if refusal.is_some() {
             (whole, kept) = (Bytes::new(), Vec::new());
+            held.shrink_to_nothing();
         } else if length == chunk.len() {
             whole = chunk;
         } else {
-            kept.extend_from_slice(&std::mem::take(&mut whole));
+            if kept.is_empty() {
+                // What is not written to takes no memory.
+                kept.reserve_exact(said.unwrap_or_default().min(LARGEST));
+                kept.extend_from_slice(&std::mem::take(&mut whole));
+            }
             kept.extend_from_slice(&chunk);
         }
     }
-    if length > LARGEST {
-        let message = format!("the body is too large: no AdmissionReview has over {LARGEST} bytes");
-        return Err(Unreadable::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(if kept.is_empty() { whole } else { kept.into() }),
     }
-    Ok(if kept.is_empty() { whole } else { kept.into() })
+}
+
+/// A body of unknown length is moved to a place of twice the size whenever it has outgrown the last one.
+fn counted(length: usize, said: Option<usize>) -> usize {
+    if said.is_some() { length } else { 2 * length }
+}
+
+fn too_large() -> Unreadable {
+    let message = format!("the body is too large: no AdmissionReview has over {LARGEST} bytes");
+    Unreadable::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+}
+
+fn too_many() -> Unreadable {
+    let message = "too much is being received at the same time; try again";
+    Unreadable::new(StatusCode::SERVICE_UNAVAILABLE, message)
 }
 
 #[cfg(test)]
@@ -62,7 +122,8 @@ mod tests {
             counted.fetch_add(1, Ordering::Relaxed);
             Ok::<_, Infallible>(vec![b'x'; CHUNK])
         });
-        let outcome = read(Body::from_stream(chunks)).await;
+        let bodies = Arc::<Bodies>::default();
+        let outcome = read(Body::from_stream(chunks), IpAddr::from([10, 0, 0, 1]), &bodies).await;
         let outcome = outcome.map(|body| body.len()).map_err(|refusal| refusal.status.as_u16());
         (outcome, taken.load(Ordering::Relaxed))
     }

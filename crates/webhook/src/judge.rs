@@ -4,6 +4,7 @@
 //! looked at once more: the links that the judgement rests on are read past every cache, and no other change that touches
 //! them may be on its way. A rule that is not done at the deadline is answered for with "try again", never with "yes".
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use forest::rules::adoption::{Adoption, Link};
@@ -37,6 +38,8 @@ pub(crate) struct Envelope {
     /// The state that the request changes, as the API server sent it: it may be older than the one that the forest has, and
     /// is then refused and sent again.
     pub(crate) over: Option<Version>,
+    /// Where it comes from.
+    pub(crate) source: IpAddr,
 }
 
 /// What decides on a request.
@@ -122,7 +125,7 @@ fn admit(
             (Verdict::Allow { .. }, Some(adoption)) if adoption.links == looked_at => Ok(Some(adoption)),
             _ => Err(()),
         };
-        pending.admit(forest, judge, envelope.dry_run).ok()
+        pending.admit(forest, judge, envelope.dry_run, envelope.source).ok()
     })
 }
 

@@ -17,6 +17,7 @@ mod respond;
 mod together;
 mod webhooks;
 
+pub use body::Bodies;
 pub use metrics::AdmissionMetrics;
 pub use pending::Pending;
 pub use router::{App, router};

@@ -3,11 +3,11 @@
 //! Every request gets an answer in words: a review an `AdmissionReview`, anything else a 4xx. A log line is written for
 //! each refusal.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
@@ -18,12 +18,13 @@ use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_runtime::configuration::{Configuration, discover};
 use hns_runtime::handle::ForestHandle;
+use hns_runtime::serve::Peer;
 use json_patch::Patch;
 use kube::Client;
 use tokio::sync::watch::Receiver;
 use tracing::Instrument as _;
 
-use crate::body;
+use crate::body::{self, Bodies, Whole};
 use crate::decode::{self, Request, Unreadable};
 use crate::judge::{Decision, Envelope, Rule, judge};
 use crate::metrics::AdmissionMetrics;
@@ -49,6 +50,8 @@ pub struct App {
     pub configuration: Receiver<Configuration>,
     /// What this replica has let through and not seen yet.
     pub pending: Arc<Pending>,
+    /// The bodies of all requests under way.
+    pub bodies: Arc<Bodies>,
     /// What is being asked.
     pub(crate) looks: Looks,
     /// What is counted.
@@ -152,7 +155,9 @@ const NO_WEBHOOK: &str = "none";
 /// An HTTP request that has arrived as a whole.
 struct Arrived {
     headers: HeaderMap,
-    body: Bytes,
+    body: Whole,
+    /// Where it comes from.
+    source: IpAddr,
     /// Until when it must be answered.
     deadline: tokio::time::Instant,
 }
@@ -161,13 +166,18 @@ struct Arrived {
 struct Asked<'a> {
     webhook: &'static str,
     request: Request<'a>,
+    source: IpAddr,
     deadline: tokio::time::Instant,
 }
 
 impl Asked<'_> {
     fn envelope(&self) -> Envelope {
         let old = self.request.old_object.as_ref();
-        Envelope { dry_run: self.request.dry_run, over: old.map(|old| old.metadata.version()) }
+        Envelope {
+            dry_run: self.request.dry_run,
+            over: old.map(|old| old.metadata.version()),
+            source: self.source,
+        }
     }
 }
 
@@ -236,9 +246,9 @@ impl App {
     ) -> Response {
         let started = Instant::now();
         let answered = async {
-            let Arrived { headers, body, deadline } = arrived(http).await?;
+            let Arrived { headers, body, source, deadline } = arrived(http, &self.bodies).await?;
             let request = decode::review(&headers, &body)?;
-            Ok(answer(Asked { webhook, request, deadline }, started).await)
+            Ok(answer(Asked { webhook, request, source, deadline }, started).await)
         };
         answered.await.unwrap_or_else(|unreadable| self.refuse(webhook, unreadable))
     }
@@ -310,13 +320,17 @@ fn log_denial(asked: &Asked<'_>, subject: &Subject, verdict: &str, denial: &Deni
     );
 }
 
+/// The longest that a body may take to arrive.
+const ARRIVAL: Duration = Duration::from_secs(10);
+
 /// Reads a body within the time that the API server gives, a tenth of it kept for the way back.
-async fn arrived(http: HttpRequest) -> Result<Arrived, Unreadable> {
+async fn arrived(http: HttpRequest, bodies: &Arc<Bodies>) -> Result<Arrived, Unreadable> {
     let (head, body) = http.into_parts();
-    let timeout = decode::timeout(&head.uri);
-    let deadline = tokio::time::Instant::now() + timeout.mul_f32(0.9);
-    let body = tokio::time::timeout_at(deadline, body::read(body))
+    let source = head.extensions.get().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |Peer(address)| *address);
+    let now = tokio::time::Instant::now();
+    let deadline = now + decode::timeout(&head.uri).mul_f32(0.9);
+    let body = tokio::time::timeout_at(deadline.min(now + ARRIVAL), body::read(body, source, bodies))
         .await
         .map_err(|_| Unreadable::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))??;
-    Ok(Arrived { headers: head.headers, body, deadline })
+    Ok(Arrived { headers: head.headers, body, source, deadline })
 }

@@ -2,10 +2,13 @@
 //!
 //! Counts requests and looks at the clock; it closes nothing itself.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 
 use super::Limits;
 
@@ -14,6 +17,10 @@ use super::Limits;
 pub(super) struct Activity {
     state: Mutex<State>,
     limits: Limits,
+    /// Told when all requests have been answered.
+    idle: Arc<Notify>,
+    has_to_go: AtomicBool,
+    leave: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +44,47 @@ pub(super) enum Phase {
 pub(super) struct Request(Arc<Activity>);
 
 impl Activity {
-    pub(super) fn new(limits: Limits) -> Arc<Self> {
+    /// Of a connection that has just been made; `idle` is told whenever it has become idle.
+    pub(super) fn new(limits: Limits, idle: Arc<Notify>) -> Arc<Self> {
         let state = State { phase: Phase::Silent, since: Instant::now() };
-        Arc::new(Self { state: Mutex::new(state), limits })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            limits,
+            idle,
+            has_to_go: AtomicBool::new(false),
+            leave: Notify::new(),
+        })
+    }
+
+    /// The handshake is over: requests may come.
+    pub(super) fn is_open(&self) {
+        self.change(|phase| phase);
+    }
+
+    /// Since when it has been in its phase.
+    pub(super) fn since(&self) -> Instant {
+        self.state.lock().since
+    }
+
+    /// Whether no request is under way.
+    pub(super) fn is_idle(&self) -> bool {
+        !matches!(self.state.lock().phase, Phase::Busy(_))
+    }
+
+    /// Asks the connection to end, because another one needs its place.
+    pub(super) fn leave(&self) {
+        self.has_to_go.store(true, Ordering::Relaxed);
+        self.leave.notify_one();
+    }
+
+    /// Whether it was asked to end.
+    pub(super) fn has_to_go(&self) -> bool {
+        self.has_to_go.load(Ordering::Relaxed)
+    }
+
+    /// Waits until it is asked to end.
+    pub(super) async fn asked_to_leave(&self) {
+        self.leave.notified().await;
     }
 
     /// Counts a request until the result is dropped.
@@ -55,6 +100,9 @@ impl Activity {
         let mut state = self.state.lock();
         state.phase = change(state.phase);
         state.since = Instant::now();
+        if state.phase == Phase::Idle {
+            self.idle.notify_one();
+        }
     }
 
     /// Waits until the connection has been in one phase for as long as its limits allow.
@@ -101,7 +149,7 @@ mod tests {
     async fn each_phase_has_its_limit() {
         let limits = Limits::WEBHOOK;
         let about = |limit: Duration| limit..limit + Duration::from_millis(5);
-        let activity = Activity::new(limits);
+        let activity = Activity::new(limits, Arc::default());
         let (phase, after) = expires_after(&activity).await;
         assert_eq!(phase, Phase::Silent);
         assert!(about(limits.first_request).contains(&after), "{after:?}");
@@ -121,7 +169,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_shorter_phase_that_begins_later_is_seen() {
-        let activity = Activity::new(Limits::WEBHOOK);
+        let activity = Activity::new(Limits::WEBHOOK, Arc::default());
         drop(activity.begin());
         let waiting = tokio::spawn({
             let activity = activity.clone();

@@ -22,18 +22,19 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::conn::auto,
 };
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     net::TcpStream,
     sync::watch,
-    time::timeout,
+    time::{Instant, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::AbortOnDropHandle;
 use tower::ServiceExt as _;
 
 use super::{
-    Limits, Stage,
+    Limits, Peer, Stage,
     activity::{Activity, Phase},
     gathered::Gathered,
     streams::{Begun, WithStreams},
@@ -46,6 +47,12 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an idle client may take to agree that the connection ends.
 const GOODBYE: Duration = Duration::from_secs(5);
+
+/// The same of one whose place another client needs; a request that has just arrived is answered in that time.
+const HURRIED_GOODBYE: Duration = Duration::from_millis(100);
+
+/// The most of a request's head, and of a body at a time, that HTTP/1.1 keeps for a connection.
+const HTTP1_BUFFER: usize = 64 * 1024;
 
 /// Requests at a time on one HTTP/2 connection; Go's client opens another one beyond that.
 const STREAMS: u32 = 250;
@@ -74,36 +81,43 @@ enum Protocol {
 impl Connection {
     /// Serves one client. Its failures are its own: they are logged at debug level, since anyone who
     /// can reach the port can cause them.
-    pub(super) async fn run(self, stream: TcpStream, peer: SocketAddr) {
-        let ended = self.serve(stream, peer).await;
+    pub(super) async fn run(self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) {
+        let ended = self.serve(stream, peer, activity).await;
         if let Err(reason) = ended {
+            if is_about_client_certificates(&reason) && say_again() {
+                tracing::warn!(%peer, %reason, "a client without an accepted certificate was refused (told once a minute)");
+            }
             tracing::debug!(%peer, %reason, "connection failed");
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+    async fn serve(self, stream: TcpStream, peer: SocketAddr, activity: Arc<Activity>) -> io::Result<()> {
         stream.set_nodelay(true)?;
         let Some(tls) = &self.tls else {
-            return self.serve_http(stream, peer, Protocol::Http1).await;
+            return self.serve_http(stream, peer, activity, Protocol::Http1).await;
         };
         // TLS asks for 4 KiB at a time, which would be two calls of the kernel for many a review.
         let stream = BufReader::with_capacity(READ_AT_ONCE, stream);
-        let stream = timeout(self.limits.handshake, tls.accept(stream)).await??;
+        let stream = tokio::select! {
+            accepted = timeout(self.limits.handshake, tls.accept(stream)) => accepted??,
+            () = activity.asked_to_leave() => return Err(displaced()),
+        };
+        activity.is_open();
         // By ALPN alone: to wait and see how a client begins would be one more state to hang in.
         let protocol = match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        self.serve_http(Gathered(stream), peer, protocol).await
+        self.serve_http(Gathered(stream), peer, activity, protocol).await
     }
 
     async fn serve_http(
         mut self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: SocketAddr,
+        activity: Arc<Activity>,
         protocol: Protocol,
     ) -> io::Result<()> {
-        let activity = Activity::new(self.limits);
         let service = {
             let (router, activity, stage) = (self.router, activity.clone(), self.stage.clone());
             service_fn(move |request| {
@@ -134,6 +148,13 @@ impl Connection {
                     }
                     return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{phase:?} for too long")));
                 }
+                () = activity.asked_to_leave() => {
+                    if !activity.is_idle() {
+                        return Err(displaced());
+                    }
+                    http.connection().graceful_shutdown();
+                    return timeout(HURRIED_GOODBYE, http).await?.map_err(io::Error::other);
+                }
                 () = closes(&mut self.stage), if !closing => {
                     http.connection().graceful_shutdown();
                     closing = true;
@@ -141,6 +162,28 @@ impl Connection {
             }
         }
     }
+}
+
+/// An API server that is not configured to present a certificate looks like anybody else; its administrator has to see why.
+fn is_about_client_certificates(error: &io::Error) -> bool {
+    use rustls::Error::{InvalidCertificate, NoCertificatesPresented};
+    let error = error.get_ref().and_then(|error| error.downcast_ref());
+    matches!(error, Some(NoCertificatesPresented | InvalidCertificate(_)))
+}
+
+/// Whether a minute has passed since the last time: anyone who can reach the port can cause it.
+fn say_again() -> bool {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let mut last = LAST.lock();
+    let is_due = last.is_none_or(|last| last.elapsed() >= Duration::from_secs(60));
+    if is_due {
+        *last = Some(Instant::now());
+    }
+    is_due
+}
+
+fn displaced() -> io::Error {
+    io::Error::new(io::ErrorKind::ConnectionAborted, "its place was needed for another connection")
 }
 
 async fn closes(stage: &mut watch::Receiver<Stage>) {
@@ -153,6 +196,7 @@ fn builder(protocol: Protocol, begun: Begun) -> auto::Builder<Begun> {
     builder
         .http1()
         .timer(TokioTimer::new())
+        .max_buf_size(HTTP1_BUFFER)
         // hyper's own timer runs while a connection is idle too; ours tells the two apart.
         .header_read_timeout(None);
     builder
@@ -177,9 +221,10 @@ async fn answer(
     router: Router,
     activity: Arc<Activity>,
     peer: SocketAddr,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
 ) -> Result<Response, Infallible> {
     let _under_way = activity.begin();
+    request.extensions_mut().insert(Peer(peer.ip().to_canonical()));
     let is_short = request.body().size_hint().upper().is_some_and(|bytes| bytes <= SHORT);
     let answer = router.oneshot(request.map(Body::new));
     let answered = if is_short {

@@ -15,7 +15,7 @@ use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    sync::Notify,
+    sync::{Notify, Semaphore},
     task::JoinHandle,
 };
 
@@ -77,7 +77,7 @@ impl Running {
             let following = certificate.clone();
             tokio::spawn(async move { following.follow_directory(&path, condition).await });
             certificate.loaded().await;
-            let tls = certificate.server_config().unwrap();
+            let tls = certificate.server_config(None).unwrap();
             (Server::https(listener, tls, limits), Some(pair))
         } else {
             (Server::plain(listener, limits), None)
@@ -378,20 +378,61 @@ async fn during_the_delay_clients_of_http1_are_asked_to_leave_before_they_are_cl
 }
 
 #[tokio::test]
-async fn more_clients_than_places_wait() {
+async fn with_more_clients_than_places_the_longest_idle_is_closed() {
+    let limits = Limits { connections: 2, ..Limits::WEBHOOK };
+    for alpn in [HTTP1, H2] {
+        let server = Running::https(limits, GRACE).await;
+        let mut clients = Vec::new();
+        for _ in 0..2 {
+            let mut client = server.client(alpn).await;
+            assert_eq!(client.get("/").await.unwrap(), quick());
+            clients.push(client);
+        }
+        assert_eq!(clients[0].get("/").await.unwrap(), quick(), "it is not the longest idle any more");
+        let start = Instant::now();
+        let mut third = server.client(alpn).await;
+        assert_eq!(third.get("/").await.unwrap(), quick());
+        assert!(start.elapsed() < Duration::from_secs(2), "it had to wait for {:?}", start.elapsed());
+        let closed = tokio::time::timeout(Duration::from_secs(5), clients.remove(1).connection);
+        closed.await.expect("the longest idle is closed").unwrap();
+        assert_eq!(clients[0].get("/").await.unwrap(), quick());
+    }
+}
+
+#[tokio::test]
+async fn clients_that_never_say_anything_take_nobodys_place() {
+    let limits = Limits { connections: 8, ..Limits::WEBHOOK };
+    let server = Running::https(limits, GRACE).await;
+    let mut silent = Vec::new();
+    for number in 0..20 {
+        silent.push(server.tcp().await.unwrap());
+        if number % 5 == 0 {
+            assert_eq!(server.client(HTTP1).await.get("/").await.unwrap(), quick());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_client_waits_while_all_others_are_busy() {
     let limits = Limits { connections: 2, ..Limits::WEBHOOK };
     let server = Running::https(limits, GRACE).await;
-    let mut first = server.client(HTTP1).await;
-    let mut second = server.client(H2).await;
+    let mut busy = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.client(HTTP1).await;
+        busy.push(tokio::spawn(async move { client.get("/slow").await }));
+        server.slow_begun().await;
+    }
     let connecting = server.connect(HTTP1);
     let mut connecting = pin!(connecting);
     let early = tokio::time::timeout(Duration::from_millis(300), &mut connecting).await;
-    assert!(early.is_err(), "a third connection was served");
-    assert_eq!(first.get("/").await.unwrap(), quick());
-    assert_eq!(second.get("/").await.unwrap(), quick());
-    drop(first);
+    assert!(early.is_err(), "it was served before there was a place");
+    server.finish.notify_one();
     let mut third = Client::new(connecting.await.unwrap(), false).await;
     assert_eq!(third.get("/").await.unwrap(), quick());
+    server.finish.notify_waiters();
+    for busy in busy {
+        assert_eq!(busy.await.unwrap().unwrap(), (StatusCode::OK, "slow".to_owned()));
+    }
 }
 
 /// A handler that never gives its processor back is the worst that a large request can be.
