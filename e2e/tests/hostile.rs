@@ -9,6 +9,7 @@ mod hostile {
     mod flags;
     mod forged;
     mod pending;
+    mod port;
     mod random;
     mod requests;
     mod review;

@@ -13,5 +13,10 @@
 {{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}{{ fail "metrics.serviceMonitor and metrics.podMonitor are alternatives: with both everything is counted twice" }}{{ end -}}
+{{- with .Values.webhook.clientCertificates -}}
+{{- if and .configMap (not .allowedNames) }}{{ fail "webhook.clientCertificates.configMap needs webhook.clientCertificates.allowedNames: without names, everyone with a certificate of that authority could send reviews" }}{{ end -}}
+{{- if and .allowedNames (not .configMap) }}{{ fail "webhook.clientCertificates.allowedNames needs webhook.clientCertificates.configMap: the authority that signs these certificates" }}{{ end -}}
+{{- end -}}
+{{- if and .Values.webhook.hostNetwork .Values.networkPolicy.apiServerCIDRs }}{{ fail "networkPolicy.apiServerCIDRs has no effect with webhook.hostNetwork: no NetworkPolicy applies to pods in the network of their node; use webhook.clientCertificates" }}{{ end -}}
 {{- if and .Values.rbac.escalate .Values.rbac.bindableClusterRoles }}{{ fail "rbac.bindableClusterRoles is for rbac.escalate=false: with rbac.escalate the controller may bind every role" }}{{ end -}}
 {{- end }}

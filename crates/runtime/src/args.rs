@@ -134,6 +134,16 @@ pub struct WebhookServerArgs {
     #[arg(long, value_name = "DIRECTORY", default_value = "/tmp/k8s-webhook-server/serving-certs")]
     pub cert_dir: PathBuf,
 
+    /// File with the authorities (PEM) that sign client certificates of API servers: only who presents such a certificate may
+    /// send reviews. Needs --client-allowed-name. The file is read again when it changes
+    #[arg(long, value_name = "FILE", requires = "client_allowed_names")]
+    pub client_ca_file: Option<PathBuf>,
+
+    /// Common name or DNS name of a client certificate that reviews are accepted with; may be given several times. Needs
+    /// --client-ca-file
+    #[arg(long = "client-allowed-name", value_name = "NAME", requires = "client_ca_file")]
+    pub client_allowed_names: Vec<String>,
+
     /// After SIGTERM: how long to go on accepting connections while already unready, so that load
     /// balancers notice first
     #[arg(long, value_name = "DURATION", default_value = "3s", value_parser = values::duration)]

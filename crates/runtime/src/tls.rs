@@ -1,8 +1,9 @@
 //! The serving certificate: read from a directory or a Secret, followed there, given to new connections.
 //!
 //! It makes no certificate, judges none beyond "does the key belong to it", and never disturbs a
-//! connection that exists.
+//! connection that exists. Whose certificates are accepted from clients is another matter (`clients`).
 
+mod clients;
 mod directory;
 mod expiry;
 mod secret;
@@ -18,11 +19,12 @@ use rustls::{
     ServerConfig,
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::{ClientHello, ResolvesServerCert},
+    server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier},
     sign::CertifiedKey,
 };
 use tokio::sync::watch;
 
+pub use self::clients::ClientAuthority;
 use crate::readiness::Condition;
 
 /// A certificate as `tls.crt` (a chain, the server's own first) and `tls.key`.
@@ -81,17 +83,29 @@ impl ServingCertificate {
     }
 
     /// A server's TLS settings, with whatever certificate is current at each handshake, for HTTP/2
-    /// and HTTP/1.1.
+    /// and HTTP/1.1. With an authority of `clients`, a client needs a certificate of it.
     ///
     /// # Errors
     /// The TLS library offers none of its own protocol versions.
-    pub fn server_config(self: &Arc<Self>) -> Result<Arc<ServerConfig>, rustls::Error> {
+    pub fn server_config(
+        self: &Arc<Self>,
+        clients: Option<&Arc<ClientAuthority>>,
+    ) -> Result<Arc<ServerConfig>, rustls::Error> {
         let resolver: Arc<dyn ResolvesServerCert> = self.clone();
         let provider = Arc::new(ring::default_provider());
+        let verifier = match clients {
+            Some(clients) => clients.clone(),
+            None => WebPkiClientVerifier::no_client_auth(),
+        };
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()?
-            .with_no_client_auth()
+            .with_client_cert_verifier(verifier)
             .with_cert_resolver(resolver);
+        if clients.is_some() {
+            // A session that is resumed is not verified again.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }

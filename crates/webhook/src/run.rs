@@ -12,7 +12,7 @@ use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::serve::{Grace, Limits, Server};
 use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
-use hns_runtime::tls::ServingCertificate;
+use hns_runtime::tls::{ClientAuthority, ServingCertificate};
 use kube::Client;
 use tokio::sync::watch::Receiver;
 
@@ -29,6 +29,7 @@ use crate::router::{App, router};
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;
+    let clients = clients(&args, &process);
     let pending = Arc::<Pending>::default();
     let (forest, configuration) = watch(&args, &process, &client, &pending)?;
     let app = App {
@@ -38,11 +39,12 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         webhook: args.webhook(),
         configuration,
         pending,
+        bodies: Arc::default(),
         looks: Looks::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
     process.serve_admin(&args.common).await?;
-    serve(&args, &process, &certificate, app).await
+    serve(&args, &process, (&certificate, clients.as_ref()), app).await
 }
 
 fn certificate(args: &Args, process: &Process, client: &Client) -> anyhow::Result<Arc<ServingCertificate>> {
@@ -58,6 +60,16 @@ fn certificate(args: &Args, process: &Process, client: &Client) -> anyhow::Resul
         tokio::spawn(async move { following.follow_directory(&directory, condition).await });
     }
     Ok(certificate)
+}
+
+/// Whose reviews are accepted, if that is restricted.
+fn clients(args: &Args, process: &Process) -> Option<Arc<ClientAuthority>> {
+    let file = args.server.client_ca_file.clone()?;
+    let clients = ClientAuthority::new(args.server.client_allowed_names.iter().cloned());
+    let condition = process.readiness.condition("client-authority", "not loaded yet");
+    let following = clients.clone();
+    tokio::spawn(async move { following.follow_file(&file, condition).await });
+    Some(clients)
 }
 
 fn watch(
@@ -111,11 +123,17 @@ fn say_settings(
 async fn serve(
     args: &Args,
     process: &Process,
-    certificate: &Arc<ServingCertificate>,
+    (certificate, clients): (&Arc<ServingCertificate>, Option<&Arc<ClientAuthority>>),
     app: App,
 ) -> anyhow::Result<()> {
+    let loaded = async {
+        certificate.loaded().await;
+        if let Some(clients) = clients {
+            clients.loaded().await;
+        }
+    };
     tokio::select! {
-        () = certificate.loaded() => {}
+        () = loaded => {}
         () = process.shutdown.begun() => return Ok(()),
     }
     let address = args.server.listen_address();
@@ -123,7 +141,7 @@ async fn serve(
         address.listen().await.with_context(|| format!("the webhook server cannot listen on {address}"))?;
     let listener = listener.context("the webhook server needs a port")?;
     tracing::info!(%address, "serving webhooks");
-    let server = Server::https(listener, certificate.server_config()?, Limits::WEBHOOK);
+    let server = Server::https(listener, certificate.server_config(clients)?, Limits::WEBHOOK);
     let grace = Grace { delay: args.server.shutdown_delay, timeout: args.server.shutdown_timeout };
     let cut_off = server.serve(router(app), process.shutdown.begun(), grace).await;
     if cut_off > 0 {

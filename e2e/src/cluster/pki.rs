@@ -78,7 +78,8 @@ const KUBERNETES_SERVICE: &str = "10.0.0.1";
 
 /// Writes everything the control plane and a node need into `directory` and returns the CA's certificate:
 /// `ca.crt`, `server` (for `address`, too), `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`,
-/// `service-accounts`; `kubelet-client` (the API server before the kubelet), `kubelet`, `kube-proxy`, `kube-scheduler`.
+/// `service-accounts`; `kubelet-client` and `webhooks` (the API server before the kubelet and before webhooks), `kubelet`,
+/// `kube-proxy`, `kube-scheduler`.
 pub(crate) fn write_all(directory: &Path, address: Ipv4Addr) -> anyhow::Result<String> {
     let ca = Authority::new("hns-e2e")?;
     write(directory, "ca.crt", &ca.pem())?;
@@ -90,6 +91,7 @@ pub(crate) fn write_all(directory: &Path, address: Ipv4Addr) -> anyhow::Result<S
         ("admin", "admin", Some("system:masters")),
         ("controller-manager", "system:kube-controller-manager", None),
         ("kubelet-client", "kube-apiserver", Some("system:masters")),
+        ("webhooks", "kube-apiserver-webhooks", None),
         ("kubelet", "system:node:node", Some("system:nodes")),
         ("kube-proxy", "system:kube-proxy", None),
         ("kube-scheduler", "system:kube-scheduler", None),

@@ -2,6 +2,7 @@
 //! repeats or corrects anything.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
@@ -12,9 +13,9 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -66,7 +67,10 @@ impl Sent {
 /// Where the webhook is and how it is trusted. Clones share nothing that could break.
 #[derive(Clone)]
 pub(super) struct Client {
+    /// Where it connects from.
+    address: Ipv4Addr,
     port: u16,
+    roots: RootCertStore,
     config: ClientConfig,
 }
 
@@ -76,12 +80,32 @@ impl Client {
         for certificate in CertificateDer::pem_slice_iter(product.ca_pem().as_bytes()) {
             roots.add(certificate?)?;
         }
-        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        Ok(Self { port: product.webhook_port(), config })
+        let config = ClientConfig::builder().with_root_certificates(roots.clone()).with_no_client_auth();
+        Ok(Self { address: Ipv4Addr::LOCALHOST, port: product.webhook_port(), roots, config })
+    }
+
+    /// The same from another address of loopback.
+    pub(super) fn from(self, address: Ipv4Addr) -> Self {
+        Self { address, ..self }
+    }
+
+    /// The same for another webhook.
+    pub(super) fn at(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
+    /// The same with the certificate and the key in these files.
+    pub(super) fn with_certificate(self, [certificate, key]: &[PathBuf; 2]) -> Result<Self> {
+        let chain = vec![CertificateDer::from_pem_file(certificate)?];
+        let key = PrivateKeyDer::from_pem_file(key)?;
+        let config = ClientConfig::builder().with_root_certificates(self.roots.clone());
+        Ok(Self { config: config.with_client_auth_cert(chain, key)?, ..self })
     }
 
     pub(super) async fn tcp(&self) -> Result<TcpStream> {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).await.context("connecting")
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.address, 0).into())?;
+        socket.connect((Ipv4Addr::LOCALHOST, self.port).into()).await.context("connecting")
     }
 
     /// A connection on which nothing has been said but the handshake.

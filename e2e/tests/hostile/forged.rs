@@ -152,14 +152,14 @@ async fn send(
     let (who, path, review) = match number % 4 {
         0 => (NOBODY, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
         1 => (SOMEBODY, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
-        2 => (SOMEBODY, paths::NAMESPACES, namespace(&format!("forged-{number}"), parent)),
+        2 => (SOMEBODY, paths::NAMESPACES, creation_below(&format!("forged-{number}"), parent)),
         _ => (CONTROLLER, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
     };
     let mut review = review;
     let user = &mut review["request"]["userInfo"];
     *user = match who {
         NOBODY => json!({ "username": "mallory", "groups": ["system:authenticated"] }),
-        SOMEBODY => json!({ "username": "root", "groups": ["system:masters", "system:authenticated"] }),
+        SOMEBODY => somebody(),
         _ => json!({ "username": CONTROLLER_USER, "groups": ["system:serviceaccounts"] }),
     };
     review["request"]["uid"] = json!(format!("forged-{number}"));
@@ -169,6 +169,11 @@ async fn send(
     let response = &serde_json::from_str::<Value>(&body)?["response"];
     let code = if response["allowed"] == true { Some(200) } else { response["status"]["code"].as_u64() };
     Ok((who, code.unwrap_or_default()))
+}
+
+/// A user with all rights.
+pub(super) fn somebody() -> Value {
+    json!({ "username": "root", "groups": ["system:masters", "system:authenticated"] })
 }
 
 /// A parent for a namespace that is there, over the state that its object is or was in.
@@ -192,7 +197,7 @@ fn hierarchy(child: &str, parent: &str, versions: &BTreeMap<String, Value>) -> V
 }
 
 /// A subnamespace that is just being created: each is a change about an object of its own.
-fn namespace(name: &str, parent: &str) -> Value {
+pub(super) fn creation_below(name: &str, parent: &str) -> Value {
     json!({
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",

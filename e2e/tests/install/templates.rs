@@ -58,6 +58,9 @@ async fn what_cannot_be_is_refused_in_words() {
         ("certificates.secretName=other", "leave certificates.secretName as it is"),
         ("rbac.bindableClusterRoles={view}", "rbac.escalate=false"),
         ("webhook.podLabels.control-plane=other", "/webhook/podLabels"),
+        ("webhook.clientCertificates.configMap=x", "needs webhook.clientCertificates.allowedNames"),
+        ("webhook.clientCertificates.allowedNames={x}", "needs webhook.clientCertificates.configMap"),
+        ("networkPolicy.apiServerCIDRs={10.0.0.1}", "/networkPolicy/apiServerCIDRs/0"),
     ];
     for (value, words) in refusals {
         let said = helm.run(&["template", "x", "charts/hns", "--set", value]).await.unwrap();
@@ -239,4 +242,55 @@ async fn what_watches_an_installation_is_made_when_it_is_asked_for() {
     };
     let services: Vec<&Value> = objects.iter().filter(|it| it["kind"] == "Service").filter(selects).collect();
     assert_eq!(services.len(), 2, "both Services of metrics, and not the webhook's");
+}
+
+/// Without addresses nobody is kept from the webhook's port; with them, and with client certificates, all but API servers are.
+#[tokio::test]
+async fn the_port_of_the_webhook_is_closed_to_all_but_api_servers_where_these_are_known() {
+    let helm = Helm::alone().await;
+    let by_default = helm.template(&[]).await.unwrap();
+    assert!(by_default.iter().all(|object| object["kind"] != "NetworkPolicy"));
+    assert!(!args(&by_default, "hnc-webhook").iter().any(|it| it.starts_with("--client-")));
+
+    let addresses = "networkPolicy.apiServerCIDRs={10.0.0.1/32,fd00::/64}";
+    for enabled in [false, true] {
+        let enabled = format!("networkPolicy.enabled={enabled}");
+        let objects = helm.template(&set(&[addresses, &enabled])).await.unwrap();
+        let policy = &find(&objects, "NetworkPolicy", "hnc-webhook").unwrap()["spec"];
+        let rules = policy["ingress"].as_array().unwrap();
+        let of_port = |port: u16| rules.iter().find(|rule| rule["ports"][0]["port"] == port).unwrap();
+        let from = json!([{ "ipBlock": { "cidr": "10.0.0.1/32" } }, { "ipBlock": { "cidr": "fd00::/64" } }]);
+        assert_eq!(of_port(9443)["from"], from);
+        assert!(of_port(8081)["from"].is_null() && of_port(8080)["from"].is_null() && rules.len() == 3);
+        let restricts_egress = policy["policyTypes"].as_array().unwrap().contains(&json!("Egress"));
+        assert_eq!(restricts_egress, enabled.ends_with("true"), "{policy}");
+        let other = find(&objects, "NetworkPolicy", "hnc-controller-manager");
+        assert_eq!(other.is_some(), enabled.ends_with("true"));
+    }
+    let said = ["template", "x", "charts/hns", "--set", addresses, "--set", "webhook.hostNetwork=true"];
+    let said = helm.run(&said).await.unwrap();
+    assert!(!said.success && said.stderr.contains("use webhook.clientCertificates"), "{}", said.stderr);
+
+    for mode in ["internal", "cert-manager"] {
+        let mode = format!("certificates.mode={mode}");
+        let clients = ["clientCertificates.configMap=clients", "clientCertificates.allowedNames={a,b c}"];
+        let clients = clients.map(|value| format!("webhook.{value}"));
+        let objects = helm.template(&set(&[&mode, &clients[0], &clients[1]])).await.unwrap();
+        let args = args(&objects, "hnc-webhook");
+        for arg in [
+            "--client-ca-file=/etc/hns/clients/ca.crt",
+            "--client-allowed-name=a",
+            "--client-allowed-name=b c",
+        ] {
+            assert!(args.contains(&arg.to_owned()), "{arg}: {args:?}");
+        }
+        let pod = &find(&objects, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["spec"];
+        let volumes = pod["volumes"].as_array().unwrap();
+        let volume = volumes.iter().find(|it| it["name"] == "clients").unwrap();
+        let expected = json!({ "name": "clients", "items": [{ "key": "ca.crt", "path": "ca.crt" }] });
+        assert_eq!(volume["configMap"], expected);
+        let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+        assert!(mounts.iter().any(|it| it["name"] == "clients" && it["mountPath"] == "/etc/hns/clients"));
+        assert_eq!(mounts.len(), volumes.len());
+    }
 }

@@ -1,4 +1,4 @@
-//! Following a certificate in a directory: a mounted Secret, or files that somebody keeps.
+//! Following files: a certificate in a directory that is a mounted Secret, or files that somebody keeps.
 
 use std::{convert::Infallible, path::Path, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::readiness::Condition;
 
 /// How often the directory is looked at. The files are compared by content: the kubelet replaces
 /// them by switching a symbolic link, which file notifications follow only once.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl ServingCertificate {
     /// Loads the certificate from a directory, and loads it again whenever the files change.
@@ -25,22 +25,29 @@ impl ServingCertificate {
         condition: Condition,
     ) -> Infallible {
         let origin = directory.display().to_string();
-        let mut ticks = tokio::time::interval(period);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen: Option<Result<Files, String>> = None;
-        loop {
-            ticks.tick().await;
-            let directory = directory.to_owned();
-            // A network file system may keep this waiting.
-            let read = tokio::task::spawn_blocking(move || read(&directory)).await;
-            let found = match read {
-                Ok(files) => files.map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            if seen.as_ref() != Some(&found) {
-                self.take(found.as_ref().map_err(String::as_str), &origin, &condition);
-                seen = Some(found);
-            }
+        let directory = directory.to_owned();
+        let read = move || read(&directory).map_err(|error| error.to_string());
+        follow(period, read, |found| self.take(found, &origin, &condition)).await
+    }
+}
+
+/// Reads again and again, and passes on what was read whenever that has changed.
+pub(super) async fn follow<T: PartialEq + Send + 'static>(
+    period: Duration,
+    read: impl Fn() -> Result<T, String> + Clone + Send + 'static,
+    mut take: impl FnMut(Result<&T, &str>),
+) -> Infallible {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen: Option<Result<T, String>> = None;
+    loop {
+        ticks.tick().await;
+        // A network file system may keep this waiting.
+        let read = tokio::task::spawn_blocking(read.clone()).await;
+        let found = read.unwrap_or_else(|error| Err(error.to_string()));
+        if seen.as_ref() != Some(&found) {
+            take(found.as_ref().map_err(String::as_str));
+            seen = Some(found);
         }
     }
 }

@@ -122,7 +122,7 @@ impl Echo {
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let acceptor = TlsAcceptor::from(certificate.server_config().unwrap());
+        let acceptor = TlsAcceptor::from(certificate.server_config(None).unwrap());
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();

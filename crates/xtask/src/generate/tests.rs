@@ -199,6 +199,7 @@ fn every_flag_is_a_value() {
         ("apiserverQpsThrottle", "50"),
         ("propagation.unpropagatedLabels", r#"["a*"]"#),
         ("propagation.unpropagatedAnnotations", r#"["a*"]"#),
+        ("webhook.clientCertificates", r#"{"configMap": "clients", "allowedNames": ["a"]}"#),
     ];
     values.extend(more.map(|(path, value)| (path.to_owned(), value.to_owned())));
     let values: Vec<_> = values.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
