@@ -104,21 +104,20 @@ impl fmt::Display for Withheld {
                 keys::ALL
             ),
             Self::OtherRole { role, there: None, .. } => {
-                write!(f, "it refers to the Role {role:?}, which its own namespace does not have")
+                write!(f, "it refers to the Role {}, which its own namespace does not have", shortened(role))
             }
             Self::OtherRole { role, there: Some(there), here: None } => {
-                write!(f, "it refers to the Role {role:?} of namespace {there:?}, which is not copied here")
+                let role = shortened(role);
+                write!(f, "it refers to the Role {role} of namespace {there:?}, which is not copied here")
             }
             Self::OtherRole { role, there: Some(there), here: Some(here) } => write!(
                 f,
-                "it refers to the Role {role:?} of namespace {there:?}, and the Role of that name here is the one of namespace \
-                 {here:?}"
+                "it refers to the Role {} of namespace {there:?}, and the Role of that name here is the one of namespace {here:?}",
+                shortened(role)
             ),
             Self::RoleTerminating(role) => {
-                write!(
-                    f,
-                    "it refers to the Role {role:?}, and an older one of that name is being deleted here"
-                )
+                let role = shortened(role);
+                write!(f, "it refers to the Role {role}, and an older one of that name is being deleted here")
             }
         }
     }

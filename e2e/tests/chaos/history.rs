@@ -19,7 +19,8 @@
 //!
 //! The tree, what the namespaces are labelled with, and the objects of each kind come by watches of their own as well, and a controller
 //! that has just started has lists of each that are not of one moment. So what is written may be what the objects of one state since
-//! the last calm make in the tree of another, with the labels of a third; that it goes again the next calm shows.
+//! the last calm make in the tree of another, with the labels of a third, and for bindings with the Roles of a fourth; that it goes
+//! again the next calm shows.
 //!
 //! Nothing else excuses a deletion; not that the object came again, not that the controller had just been killed.
 
@@ -219,16 +220,26 @@ fn written(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict
     ))
 }
 
-/// What should be here by the objects of one state, the tree of another, and the namespaces' labels of a third.
+/// What should be here by the objects of one state, the tree of another, and the namespaces' labels of a third; of a binding, by
+/// the Roles of a fourth.
 fn mixed(states: &[&State], key: &Key) -> impl Iterator<Item = Wanted> {
     let worlds = || states.iter().map(|state| &state.world);
     let trees = worlds().flat_map(move |tree| worlds().map(move |labels| (&tree.parents, &labels.teams)));
     let structures: BTreeSet<_> = trees.collect();
     structures.into_iter().flat_map(move |(parents, teams)| {
         let world = World { parents: parents.clone(), teams: teams.clone(), ..World::default() };
-        worlds().filter_map(move |objects| {
+        worlds().flat_map(move |objects| {
             let world = World { modes: objects.modes.clone(), own: objects.own.clone(), ..world.clone() };
-            world.wanted_at(key)
+            let count = if key.kind == Kind::RoleBinding { states.len() } else { 1 };
+            worlds().take(count).filter_map(move |roles| {
+                let mut world = world.clone();
+                if key.kind == Kind::RoleBinding {
+                    let of_roles = roles.own.iter().filter(|(key, _)| key.kind == Kind::Role);
+                    world.own.retain(|key, _| key.kind != Kind::Role);
+                    world.own.extend(of_roles.map(|(key, own)| (key.clone(), own.clone())));
+                }
+                world.wanted_at(key)
+            })
         })
     })
 }
@@ -318,7 +329,7 @@ mod tests {
             (vec![changed(RoleBinding)], wrong()),
             (vec![changed(Role)], wrong()),
             (vec![changed(Role), changed(RoleBinding)], Verdict::Replaced),
-            (vec![changed(RoleBinding), deleted(Role)], Verdict::Replaced),
+            (vec![changed(RoleBinding), deleted(Role)], Verdict::Removed),
         ] {
             assert_eq!(deletion_after(&rbac, RoleBinding, &operations), verdict, "{operations:?}");
         }
@@ -327,7 +338,7 @@ mod tests {
 
     #[test]
     fn what_is_written_may_be_of_an_older_tree_or_of_older_labels_until_it_is_calm() {
-        let first = world(&[Kind::RoleBinding]);
+        let first = world(&[Kind::Role, Kind::RoleBinding]);
         let root = key(Kind::RoleBinding, "root");
         let left = Operation::Move("leaf".into(), None);
         let (without, other) = (Operation::Delete(root.clone()), Operation::Create(root.clone(), own(2)));
@@ -365,6 +376,30 @@ mod tests {
         history.push(Instant::now(), created.done(&none.done(&was_red)));
         let seen = event(&created.done(&was_red), Kind::RoleBinding, false);
         assert_eq!(judged(&history, &seen), Verdict::Written, "it was red once");
+    }
+
+    #[test]
+    fn a_binding_may_be_written_by_what_its_role_was() {
+        let first = world(&[Kind::Role, Kind::RoleBinding]);
+        let binding = key(Kind::RoleBinding, "root");
+        let stays = Own { exception: Exception::None(true), ..own(1) };
+        let operations = [
+            Operation::Change(Sort::Update, key(Kind::Role, "root"), stays),
+            Operation::Create(binding.clone(), own(1)),
+        ];
+        let mut history = History::default();
+        let mut now = Operation::Delete(binding).done(&first);
+        history.push(Instant::now(), now.clone());
+        for operation in operations {
+            now = operation.done(&now);
+            history.push(Instant::now(), now.clone());
+        }
+        assert!(now.wanted().is_empty(), "the Role stays, and the binding with it");
+        let seen = event(&first, Kind::RoleBinding, false);
+        assert_eq!(judged(&history, &seen), Verdict::Written);
+        std::thread::sleep(Duration::from_millis(2));
+        history.calm(Instant::now(), BTreeMap::new());
+        assert_eq!(judged(&history, &event(&first, Kind::RoleBinding, false)), Verdict::Wrong(String::new()));
     }
 
     #[test]

@@ -132,8 +132,20 @@ impl World {
     pub(crate) fn source(&self, key: &Key) -> Option<(&str, &Own)> {
         self.above(&key.namespace).into_iter().find_map(|above| {
             let own = self.own.get(&Key { namespace: above.to_owned(), ..key.clone() })?;
-            self.goes_to(key.kind, own, &key.namespace).then_some((above, own))
+            let goes = self.goes_to(key.kind, own, &key.namespace) && self.finds_its_role(key, own, above);
+            goes.then_some((above, own))
         })
+    }
+
+    /// Whether the Role that a binding of this namespace refers to is the same one where this object is, or would be.
+    fn finds_its_role(&self, key: &Key, binding: &Own, namespace: &str) -> bool {
+        let meant = |namespace: &str| {
+            let role = Key { kind: Kind::Role, namespace: namespace.to_owned(), name: binding.content.role };
+            let source = self.source(&role).map(|(source, _)| source.to_owned());
+            source.or_else(|| self.own.contains_key(&role).then_some(role.namespace))
+        };
+        key.kind != Kind::RoleBinding
+            || meant(namespace).is_some_and(|role| Some(role) == meant(&key.namespace))
     }
 
     /// Every copy that should be. Of a frozen kind it says nothing.

@@ -49,6 +49,7 @@ async fn a_kind_that_may_no_longer_be_listed_suffers_alone_and_catches_up() -> R
     rights.give_back().await?;
     let back = Instant::now();
     role_is(steps, "q-leaf", &["get", "list"]).await?;
+    steps.binding_arrives(&["q-leaf"], "waiting", "q-root", "bob").await?;
     role_leaves(steps, "q-stray").await?;
     joins(steps, "q").await?;
     let took = back.elapsed();
@@ -88,6 +89,7 @@ async fn a_kind_that_may_not_be_listed_from_the_start_holds_nothing_up() -> Resu
     rights.give_back().await?;
     let back = Instant::now();
     role_is(steps, "s-leaf", &["get"]).await?;
+    steps.binding_arrives(&["s-leaf"], "waiting", "s-root", "bob").await?;
     joins(steps, "s").await?;
     let took = back.elapsed();
     ensure!(took < SECONDS, "it took {took:?} to catch up");
@@ -107,11 +109,16 @@ async fn plant(steps: &Steps, prefix: &str) -> Result<()> {
     steps.binding_arrives(&[&leaf, &stray], "viewers", &root, "alice").await
 }
 
-/// Bindings are propagated and labels written.
+/// Bindings to a `ClusterRole` are propagated and labels written. Which Role a binding refers to cannot be known without Roles.
 async fn everything_else_goes_on(steps: &Steps, prefix: &str) -> Result<()> {
     let [root, leaf, new] = ["root", "leaf", "new"].map(|name| format!("{prefix}-{name}"));
-    steps.create_binding(&root, "meanwhile", ("Role", "reader"), "bob").await?;
+    steps.create_binding(&root, "waiting", ("Role", "reader"), "bob").await?;
+    steps.create_binding(&root, "meanwhile", ("ClusterRole", "view"), "bob").await?;
     steps.binding_arrives(&[&leaf], "meanwhile", &root, "bob").await?;
+    ensure!(
+        steps.bindings(&leaf).get_opt("waiting").await?.is_none(),
+        "a binding to an unknown Role was copied"
+    );
     steps.create_namespace(&new).await?;
     steps.labelled(&[&new]).await?;
     steps.labelled(&[&leaf, &root]).await
