@@ -14,5 +14,6 @@ mod authority {
     mod table;
     mod theft;
     mod verdict;
+    mod walk;
     mod world;
 }
