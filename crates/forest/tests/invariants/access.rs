@@ -9,7 +9,7 @@ use forest::Name;
 
 use super::ask::{Ask, ObjectWrite, Says, What};
 use super::world::World;
-use crate::cluster::{Cluster, bindings, role_key};
+use crate::cluster::{Cluster, Object, bindings, role_key};
 
 /// The users, named by a letter each, as subjects of bindings are.
 pub(crate) const USERS: [&str; 8] = ["u", "v", "w", "x", "p", "q", "k", "z"];
@@ -105,13 +105,24 @@ pub(crate) fn by_bindings(cluster: &Cluster, counts: impl Fn(&Name, &forest::Obj
         let (kind, name) = (text(&binding.body["roleRef"]["kind"]), text(&binding.body["roleRef"]["name"]));
         let Some(worth) = role(cluster, namespace, kind == "ClusterRole", name) else { continue };
         let here = access.entry(namespace.clone()).or_default();
-        for subject in binding.body["subjects"].as_array().into_iter().flatten() {
-            if let Some(at) = USERS.iter().position(|user| *user == text(&subject["name"])) {
+        for (at, user) in USERS.into_iter().enumerate() {
+            if binds(binding, user) {
                 here[at] = here[at].with(worth);
             }
         }
     }
     access
+}
+
+/// Whether a binding names this user.
+pub(crate) fn binds(binding: &Object, user: &str) -> bool {
+    binding.body["subjects"].as_array().into_iter().flatten().any(|subject| subject["name"] == user)
+}
+
+/// What a Role allows.
+pub(crate) fn allowed_by(role: &Object) -> Rights {
+    let verbs = role.body["rules"][0]["verbs"].as_array().into_iter().flatten();
+    verbs.fold(Rights::default(), |rights, verb| rights.with(Rights::of(text(verb))))
 }
 
 fn text(value: &serde_json::Value) -> &str {
@@ -123,9 +134,7 @@ fn role(cluster: &Cluster, namespace: &Name, is_cluster_role: bool, name: &str) 
     if is_cluster_role {
         return CLUSTER_ROLES.iter().find(|(known, _)| *known == name).map(|(_, rules)| Rights::of(rules));
     }
-    let role = cluster.objects.get(&(namespace.clone(), role_key(name)))?;
-    let verbs = role.body["rules"][0]["verbs"].as_array().into_iter().flatten();
-    Some(verbs.fold(Rights::default(), |rights, verb| rights.with(Rights::of(text(verb)))))
+    cluster.objects.get(&(namespace.clone(), role_key(name))).map(allowed_by)
 }
 
 impl World {

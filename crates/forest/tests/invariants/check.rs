@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use forest::{KindId, Name, keys};
+use forest::{KindId, Name, ObjectKey, keys};
 
-use super::access::{Access, CONFIGURE, CREATE_NAMESPACE, HIERARCHY, Rights, USERS, by_bindings, may_grant};
+use super::access::{
+    Access, CONFIGURE, CREATE_NAMESPACE, HIERARCHY, Rights, USERS, allowed_by, binds, by_bindings, may_grant,
+};
 use super::ask::{Ask, What};
 use super::world::World;
-use crate::cluster::{Cluster, Object};
+use crate::cluster::{Cluster, Object, bindings, role_key};
 
 /// Objects of somebody's own are still overwritten by changes that nobody judges.
 const OVERWRITING_IS_MENDED: bool = false;
@@ -76,7 +78,7 @@ impl Before {
                 .iter()
                 .fold(Rights::default(), |all, above| all.with(may_grant(self.rights(user, above))));
             let now = access.get(name).copied().unwrap_or_default();
-            for (at, who) in USERS.iter().enumerate() {
+            for (at, who) in USERS.into_iter().enumerate() {
                 let gained = now[at].without(self.rights(at, name)).without(grantable);
                 if gained.is_empty() {
                     continue;
@@ -84,7 +86,7 @@ impl Before {
                 let own = own.get_or_init(|| self.unchanged_sources(after));
                 let held_above = above.iter().skip(1).filter_map(|above| own.get(above));
                 let held_above = held_above.fold(Rights::default(), |all, users| all.with(users[at]));
-                let gained = gained.without(held_above);
+                let gained = gained.without(held_above).without(self.named_before(after, name, who));
                 if !gained.is_empty() {
                     let how = format!("{who} gains {gained:?} in {name}");
                     return Some(Broken { invariant: "gives nobody a right", how });
@@ -108,6 +110,30 @@ impl Before {
                 .zip(now)
                 .is_some_and(|(old, new)| old.body == new.body)
         })
+    }
+
+    /// What Roles above that are as they were give a user by bindings of this namespace that name them and are as they were. As in
+    /// plain RBAC, a binding may name a Role that has yet to come.
+    fn named_before(&self, after: &World, name: &Name, who: &str) -> Rights {
+        let is_unchanged = |place: &(Name, ObjectKey), old: &Object| {
+            let now = after.cluster.objects.get(place);
+            old.inherited_from.is_none()
+                && now.is_some_and(|now| now.inherited_from.is_none() && now.body == old.body)
+        };
+        let unchanged = |key: &ObjectKey, at: &Name| {
+            let place = (at.clone(), key.clone());
+            self.cluster.objects.get(&place).filter(|old| is_unchanged(&place, old))
+        };
+        let own = self.cluster.objects.iter().filter(|((at, key), old)| {
+            at == name && key.kind == bindings() && unchanged(key, at).is_some() && binds(old, who)
+        });
+        let roles = own.filter_map(|(_, binding)| {
+            let role = binding.body["roleRef"]["name"].as_str()?;
+            (binding.body["roleRef"]["kind"] == "Role").then(|| role_key(role))
+        });
+        let above =
+            |role: ObjectKey| self.above[name].iter().skip(1).filter_map(move |at| unchanged(&role, at));
+        roles.flat_map(above).fold(Rights::default(), |all, role| all.with(allowed_by(role)))
     }
 
     /// No existing namespace is deleted or frozen, unless by whoever may.

@@ -185,9 +185,12 @@ pub(crate) async fn create_roles(admin: &Client) -> Result<()> {
             ..PolicyRule::default()
         };
         let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
-        let rules = Some(resources.iter().map(rule).collect());
+        let allowed = Some(resources.iter().map(rule).collect());
         roles
-            .create(&PostParams::default(), &ClusterRole { metadata, rules, ..ClusterRole::default() })
+            .create(
+                &PostParams::default(),
+                &ClusterRole { metadata, rules: allowed, ..ClusterRole::default() },
+            )
             .await?;
     }
     for (user, role) in [(3, "walk-patcher"), (4, "walk-creator"), (5, "walk-configurer")] {

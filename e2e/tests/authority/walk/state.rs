@@ -89,6 +89,11 @@ fn secrets() -> Kind {
     Kind { group: String::new(), version: "v1".into(), kind: "Secret".into(), resource: "secrets".into() }
 }
 
+fn place(object: &DynamicObject) -> (String, String) {
+    let metadata = &object.metadata;
+    (metadata.namespace.clone().unwrap_or_default(), metadata.name.clone().unwrap_or_default())
+}
+
 fn is_ours(name: Option<&String>) -> bool {
     name.is_some_and(|name| NAMES.contains(&name.as_str()))
 }
@@ -103,53 +108,53 @@ async fn list<K: Resource<DynamicType = ()>>(client: &Client) -> Result<Vec<Dyna
 impl State {
     /// Reads it all; who may do what is not asked.
     pub(crate) async fn look(client: &Client, secrets_are: Mode) -> Result<Self> {
-        let namespaces = async {
-            let all = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await?;
-            anyhow::Ok(all.items)
-        };
-        let (namespaces, hierarchies, anchors, roles, bindings, other) = tokio::try_join!(
-            namespaces,
+        let (mut namespaces, hierarchies, anchors, roles, bindings, other) = tokio::try_join!(
+            async {
+                let all = Api::<Namespace>::all(client.clone()).list(&ListParams::default()).await?;
+                anyhow::Ok(all.items)
+            },
             list::<HierarchyConfiguration>(client),
             list::<SubnamespaceAnchor>(client),
             list::<Role>(client),
             list::<RoleBinding>(client),
             list::<Secret>(client),
         )?;
-        let namespaces: Vec<Namespace> =
-            namespaces.into_iter().filter(|it| is_ours(it.metadata.name.as_ref())).collect();
+        namespaces.retain(|it| is_ours(it.metadata.name.as_ref()));
         let kinds = [Kind::role(), Kind::role_binding(), secrets()];
         let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*")?);
-        let mut forest = Forest::new(settings.clone(), kinds.to_vec());
-        let place = |it: &DynamicObject| {
-            (it.metadata.namespace.clone().unwrap_or_default(), it.metadata.name.clone().unwrap_or_default())
-        };
         let mut state = Self {
+            forest: Forest::new(settings, kinds.to_vec()),
             namespaces: namespaces.iter().map(seen).collect(),
             objects: BTreeMap::new(),
             anchors: anchors.iter().map(place).collect(),
             access: Access::default(),
-            forest: Forest::new(settings.clone(), vec![]),
         };
-        forest.apply(Fact::Namespaces(namespaces.iter().map(|it| ingest::namespace(&it.metadata)).collect()));
-        forest.apply(Fact::Hierarchies(hierarchies.into_iter().map(ingest::hierarchy).collect()));
-        forest.apply(Fact::Anchors(anchors.into_iter().map(ingest::anchor).collect()));
+        let namespaces = namespaces.iter().map(|it| ingest::namespace(&it.metadata)).collect();
+        state.forest.apply(Fact::Namespaces(namespaces));
+        state.forest.apply(Fact::Hierarchies(hierarchies.into_iter().map(ingest::hierarchy).collect()));
+        state.forest.apply(Fact::Anchors(anchors.into_iter().map(ingest::anchor).collect()));
         let modes = [Mode::Propagate, Mode::Propagate, secrets_are];
         let configured = kinds.iter().cloned().zip(modes).map(|(kind, mode)| KindSettings::new(kind, mode));
-        forest.apply(Fact::Kinds(configured.collect()));
+        state.forest.apply(Fact::Kinds(configured.collect()));
         for (kind, objects) in kinds.iter().zip([roles, bindings, other]) {
-            let id = forest.kind_named(&kind.group, &kind.kind).context("the kind is configured")?;
-            let mut facts = Vec::new();
-            for object in objects {
-                let (namespace, name) = place(&object);
-                let Value::Object(content) = object.data else { continue };
-                let fact = ingest::object(kind, &settings, object.metadata, Some(content));
-                let key = [kind.resource.clone(), namespace, name];
-                state.objects.insert(key, fact.inherited_from.is_some());
-                facts.push(fact);
-            }
-            forest.apply(Fact::Objects(id, facts));
+            state.hear(kind, objects)?;
         }
-        Ok(Self { forest, ..state })
+        Ok(state)
+    }
+
+    fn hear(&mut self, kind: &Kind, objects: Vec<DynamicObject>) -> Result<()> {
+        let id = self.forest.kind_named(&kind.group, &kind.kind).context("the kind is configured")?;
+        let settings = self.forest.shared_settings();
+        let mut facts = Vec::new();
+        for object in objects {
+            let (namespace, name) = place(&object);
+            let Value::Object(content) = object.data else { continue };
+            let fact = ingest::object(kind, &settings, object.metadata, Some(content));
+            self.objects.insert([kind.resource.clone(), namespace, name], fact.inherited_from.is_some());
+            facts.push(fact);
+        }
+        self.forest.apply(Fact::Objects(id, facts));
+        Ok(())
     }
 
     /// What is still to be done, by anybody.
@@ -209,12 +214,12 @@ impl Fence {
     pub(crate) async fn pass(&mut self) -> Result<()> {
         self.passed += 1;
         let mark = format!("{FENCE}-{}", self.passed);
-        let rules = json!({ "rules": [{ "verbs": ["use"], "apiGroups": ["walk"], "resources": [mark] }] });
+        let allowed = json!({ "rules": [{ "verbs": ["use"], "apiGroups": ["walk"], "resources": [mark] }] });
         let subjects = json!({ "subjects": binding(FENCE, ("Role", FENCE), &mark).subjects });
         let (roles, bindings) = (self.steps.roles(FENCE), self.steps.bindings(FENCE));
         let params = PatchParams::default();
         tokio::try_join!(
-            async { roles.patch(FENCE, &params, &Patch::Merge(rules)).await.map(drop) },
+            async { roles.patch(FENCE, &params, &Patch::Merge(allowed)).await.map(drop) },
             async { bindings.patch(FENCE, &params, &Patch::Merge(subjects)).await.map(drop) },
         )?;
         let mut review = SubjectAccessReview::default();
