@@ -6,6 +6,7 @@ mod propagation {
     mod copies;
     mod denials;
     mod elsewhere;
+    mod guard;
     mod kinds;
     mod names;
     mod references;

@@ -34,3 +34,6 @@ pub const PROPAGATE: [&str; 4] = [PROPAGATE_SELECT, PROPAGATE_TREE_SELECT, PROPA
 
 /// Not ours: an object that has it, with any value, is never propagated.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
+
+/// On a dry run with which the controller asks whether copies are guarded: it must be refused although the controller sends it.
+pub const GUARD_PROBE: &str = "hnc.x-k8s.io/guard-probe";

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::answer::{Answer, Outcome, failure};
 use self::copies::CopyWriter;
+pub(crate) use self::copies::Probed;
 use self::structure::Structure;
 
 /// Makes writes in one namespace.
@@ -74,6 +75,16 @@ impl Applier<'_> {
                 self.copy(key).replace(version, source, content).await
             }
             Action::Delete { key, version } => self.copy(key).delete(version).await,
+        }
+    }
+
+    /// Asks whether users would be refused who did what this action does. Changes nothing.
+    pub(crate) async fn probe(&self, action: &Action) -> Probed {
+        match action {
+            Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
+                self.copy(key).probe(source, content).await
+            }
+            _ => Probed::Refused,
         }
     }
 

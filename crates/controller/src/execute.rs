@@ -2,6 +2,7 @@
 //!
 //! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
 
+mod guarded;
 mod looked;
 mod overwrite;
 mod read;
@@ -20,11 +21,13 @@ use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
+use self::guarded::includes;
 pub(crate) use self::looked::{Looked, is_listed};
 pub(crate) use self::read::Reader;
 use crate::apply::{Answer, Applier, Outcome, action_label};
 use crate::early::{CREATION, Early};
 use crate::events::{Announcer, Failure, Gravity};
+use crate::guard::Guard;
 use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
 
 /// How many writes may be in flight at a time. The API server governs itself beyond that.
@@ -52,7 +55,7 @@ impl Progress {
     /// How far one write has got. What is held by others comes again when it is gone.
     fn after(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Done | Outcome::Vacant | Outcome::Held(_) => Self::Complete,
+            Outcome::Done | Outcome::Vacant | Outcome::Held(_) | Outcome::Waits => Self::Complete,
             Outcome::Conflict => Self::Conflict,
             Outcome::Transient(..) | Outcome::Unreachable(_) => Self::Transient,
             Outcome::Refused(_) => Self::Refused,
@@ -94,6 +97,7 @@ pub(crate) struct Executor {
     writes: WriteMetrics,
     reconcilers: Reconcilers,
     announcer: Announcer,
+    guard: Guard,
     /// How many requests may be in flight.
     places: Arc<Semaphore>,
     /// What is put off.
@@ -110,7 +114,7 @@ impl Executor {
         (writer, forest): (ForestWriter, ForestHandle),
         configuration: Receiver<Configuration>,
         metrics: Metrics,
-        may_write: Permission,
+        (guard, may_write): (Guard, Permission),
     ) -> Self {
         let Metrics { writes, reconcilers, events } = metrics;
         let announcer = Announcer::start(client.clone(), forest.clone(), events, may_write.clone());
@@ -125,6 +129,7 @@ impl Executor {
             writes,
             reconcilers,
             announcer,
+            guard,
             places,
             early,
             looked,
@@ -183,12 +188,16 @@ impl Executor {
     async fn steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {
         let mut worst = Progress::Complete;
         let mut guarded = true;
-        let mut marked = None;
+        let (mut marked, mut is_new) = (None, false);
         for Step { guards, gives, actions } in steps {
             if gives && !guarded {
                 tracing::warn!(%namespace, "a guarding write failed, so nothing that gives access is written here");
                 continue;
             }
+            if is_new {
+                self.included(namespace, &actions).await;
+            }
+            is_new |= actions.iter().any(includes);
             let actions = actions.into_iter().map(|action| after_mark(action, marked.as_ref()));
             // Of many that wait for their answers only the one whose answer has come is looked at.
             let writes: FuturesUnordered<_> =
@@ -212,6 +221,9 @@ impl Executor {
             return Progress::Stopped.into();
         }
         if let Some(outcome) = self.held_back(namespace, action).await {
+            return self.conclude(namespace, action, outcome.into());
+        }
+        if let Some(outcome) = self.unguarded(namespace, action).await {
             return self.conclude(namespace, action, outcome.into());
         }
         // That may have taken its time.
@@ -253,7 +265,7 @@ impl Executor {
                 self.announcer.succeeded(namespace, key);
                 return false;
             }
-            Outcome::Conflict => return false,
+            Outcome::Conflict | Outcome::Waits => return false,
             Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, Gravity::Passing),
             Outcome::Held(why) | Outcome::Refused(why) => (why, Gravity::Lasting),
         };
@@ -277,6 +289,7 @@ fn fate(namespace: &Name, action: &Action, outcome: Outcome, persists: bool) -> 
         Outcome::Vacant
         | Outcome::Conflict
         | Outcome::Held(_)
+        | Outcome::Waits
         | Outcome::Transient(..)
         | Outcome::Unreachable(_) => None,
     }
@@ -290,6 +303,9 @@ fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
         Outcome::Vacant => {}
         Outcome::Conflict => {
             tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
+        }
+        Outcome::Waits => {
+            tracing::debug!(%namespace, name, what, "waits until copies of the kind are guarded");
         }
         Outcome::Held(why) => tracing::warn!(%namespace, name, what, why, "waits until the old one is gone"),
         Outcome::Transient(why, _) | Outcome::Unreachable(why) => {

@@ -33,8 +33,9 @@ use tokio::time::Instant;
 
 pub use self::kinds::{Kinds, follow};
 use self::objects::{Kind, Target, Wanted, targets};
-use self::plan::{Plan, Seen, State, Write, authorities, plan};
+use self::plan::{Plan, Seen, State, Write, in_a_pause, plan};
 use crate::certificates::{Bundle, Registered};
+use crate::guard::Guard;
 use crate::registrations::RegistrationSettings;
 
 const FIELD_MANAGER: &str = "hns-controller";
@@ -58,6 +59,8 @@ pub(crate) struct Charge {
     pub(crate) authority: Receiver<Bundle>,
     /// Told which authorities are registered.
     pub(crate) registered: Sender<Registered>,
+    /// Told which kinds are guarded.
+    pub(crate) guard: Guard,
 }
 
 /// Keeps everything as the `charge` says until `may_write` says no, or the shutdown begins. A write under way is ended first:
@@ -65,7 +68,7 @@ pub(crate) struct Charge {
 ///
 /// What cannot be done is logged once and tried again when something changes, or after a while.
 pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() -> bool, shutdown: Shutdown) {
-    let Charge { settings, only_authority, mut kinds, mut authority, registered } = charge;
+    let Charge { settings, only_authority, mut kinds, mut authority, registered, guard } = charge;
     let wanted = match Wanted::new(&settings) {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -82,6 +85,7 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
         wanted,
         state: State { only_authority, ..State::default() },
         registered,
+        guard,
         said: BTreeSet::new(),
         paused_until: None,
     };
@@ -120,9 +124,10 @@ struct Keeper {
     wanted: Wanted,
     state: State,
     registered: Sender<Registered>,
+    guard: Guard,
     /// What has been complained of already.
     said: BTreeSet<String>,
-    /// Until then the API server is given time to enforce what was written, and nothing but authorities is.
+    /// Until then the API server is given time to enforce what was written, and nothing but authorities and policies is.
     paused_until: Option<Instant>,
 }
 
@@ -147,6 +152,7 @@ impl Keeper {
         if propagated == self.settings.propagated {
             return;
         }
+        self.guard.keep_only(&propagated);
         let settings = RegistrationSettings { propagated, ..self.settings.clone() };
         match Wanted::new(&settings) {
             Ok(wanted) => (self.settings, self.wanted) = (settings, wanted),
@@ -182,10 +188,10 @@ impl Keeper {
     }
 
     fn next_plan(&mut self) -> Plan {
-        if self.paused_until.is_some() {
-            return authorities(&self.wanted, &self.state);
-        }
         self.follow_kinds();
+        if self.paused_until.is_some() {
+            return in_a_pause(&self.wanted, &self.state);
+        }
         let plan = plan(&self.wanted, &self.state);
         let new = plan.impossible.iter().filter(|it| !self.said.contains(*it));
         new.for_each(|it| tracing::warn!("{it}"));

@@ -18,5 +18,6 @@ mod execute;
 #[cfg(test)]
 mod fake;
 mod farewell;
+mod guard;
 mod metrics;
 mod queue;

@@ -24,6 +24,7 @@ use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::farewell;
+use crate::guard::Guard;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
 use crate::queue::Queue;
@@ -64,9 +65,11 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     tracing::info!("leading: everything is planned from now on");
     queue.open();
     let may_write = may_write(&leadership, &process);
-    let executor = Executor::new(client, (writer, forest), seen.configuration.clone(), metrics, may_write);
+    let guard = if args.manage_registrations { Guard::kept(queue.clone()) } else { Guard::not_kept() };
+    let (configuration, both) = (seen.configuration.clone(), (guard.clone(), may_write));
+    let executor = Executor::new(client, (writer, forest), configuration, metrics, both);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
-    start_keepers(&mut workers, (&args, certificates), &process, &executor, seen)?;
+    start_keepers(&mut workers, (&args, certificates, guard), &process, &executor, seen)?;
     tokio::select! {
         () = leadership.lost() => anyhow::bail!("the lease is lost; another replica leads"),
         () = process.shutdown.begun() => {}
@@ -129,7 +132,7 @@ fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> Joi
 /// workers too: the lease must not be given back while one of them writes.
 fn start_keepers(
     workers: &mut JoinSet<()>,
-    (args, certificates): (&Args, CertificateSettings),
+    (args, certificates, guard): (&Args, CertificateSettings, Guard),
     process: &Process,
     executor: &Executor,
     Followed { configuration, settings }: Followed,
@@ -149,7 +152,7 @@ fn start_keepers(
     if args.manage_registrations || internal {
         let (settings, kinds) = (args.registrations()?, follow(forest.clone()));
         let only_authority = !args.manage_registrations;
-        let charge = Charge { settings, only_authority, kinds, authority, registered };
+        let charge = Charge { settings, only_authority, kinds, authority, registered, guard };
         let (client, may_write, shutdown) =
             (client.clone(), executor.may_write.clone(), process.shutdown.clone());
         workers.spawn(async move { keep(client, charge, || may_write(), shutdown).await });

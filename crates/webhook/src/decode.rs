@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
+use hns_api::annotations::GUARD_PROBE;
 use hns_runtime::ingest::shown::{ByName, Shown};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::admission::{META_API_VERSION_V1, META_KIND, Operation};
@@ -63,6 +64,14 @@ pub(crate) struct Request<'a> {
     pub(crate) old_object: Option<Shown<'a>>,
     #[serde(default)]
     pub(crate) dry_run: bool,
+}
+
+impl Request<'_> {
+    /// Whether the controller only asks whether a copy is guarded: it wants to be refused.
+    pub(crate) fn is_probe(&self) -> bool {
+        let annotations = self.object.as_ref().and_then(|object| object.metadata.annotations.as_ref());
+        self.dry_run && annotations.is_some_and(|all| all.contains_key(GUARD_PROBE))
+    }
 }
 
 #[derive(Debug, Deserialize)]

@@ -191,7 +191,7 @@ impl App {
         judge: impl AsyncFnOnce(&Self, &Asked<'_>) -> Decision,
     ) -> Response {
         self.read(webhook, http, async |asked, started| {
-            if self.is_controller(&asked.request) {
+            if self.is_controller(&asked.request) && !asked.request.is_probe() {
                 self.metrics.reviewed(webhook, "exempt", started.elapsed());
                 return Json(respond::allow(&asked.request, vec![])).into_response();
             }

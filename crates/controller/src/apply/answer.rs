@@ -16,6 +16,8 @@ pub(crate) enum Outcome {
     Conflict,
     /// The object is going, but not gone: somebody else holds it up. What is to take its place comes when it is gone.
     Held(String),
+    /// It was not tried, because copies of the kind are not guarded yet. The namespace is marked when they are.
+    Waits,
     /// The API server answered that it could not; it may be able to later, and said how long to wait if it did.
     Transient(String, Option<Duration>),
     /// The API server could not be reached, or its answer not be read. That says nothing about the object.
@@ -31,6 +33,7 @@ impl Outcome {
             Self::Vacant => "vacant",
             Self::Conflict => "conflict",
             Self::Held(_) => "held",
+            Self::Waits => "waits",
             Self::Transient(..) | Self::Unreachable(_) => "transient",
             Self::Refused(_) => "refused",
         }

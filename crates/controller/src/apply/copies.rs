@@ -8,6 +8,7 @@
 
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use hns_api::{annotations, names};
 use hns_runtime::api::{Api, path_segment};
 use hns_runtime::api_object::ApiObject;
 use hns_runtime::{feed, ingest};
@@ -43,6 +44,16 @@ pub(super) struct CopyWriter<'a> {
     pub(super) key: &'a ObjectKey,
 }
 
+/// What came of a dry run that the guard of copies must refuse.
+pub(crate) enum Probed {
+    /// The guard has refused it.
+    Refused,
+    /// Nothing has.
+    Accepted,
+    /// It failed, as the write itself would.
+    Failed(Outcome),
+}
+
 /// What has become of an object that was deleted.
 enum Deleted {
     Gone(Fact),
@@ -56,6 +67,18 @@ impl CopyWriter<'_> {
             Ok(object) => Answer::done(self.written(object, content)),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.taken().await,
             Err(error) => self.asked("create").failure(error).into(),
+        }
+    }
+
+    /// Admission comes before the API server looks whether there is an object of the name.
+    pub(super) async fn probe(&self, source: &Name, content: &Content) -> Probed {
+        let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
+        manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
+        match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
+            Ok(_) => Probed::Accepted,
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Probed::Accepted,
+            Err(kube::Error::Api(status)) if is_by_a_guard(&status.message) => Probed::Refused,
+            Err(error) => Probed::Failed(self.asked("create").failure(error)),
         }
     }
 
@@ -248,6 +271,15 @@ impl CopyWriter<'_> {
     fn objects(&self) -> Api<ApiObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(&self.kind))
     }
+}
+
+/// Whether a request was refused by what guards copies: the policy, or an entry of the webhook, which also refuses while the
+/// webhook does not answer.
+fn is_by_a_guard(message: &str) -> bool {
+    let policy = format!("ValidatingAdmissionPolicy '{}'", names::policies::COPIES);
+    let entries =
+        [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS].map(|name| format!("webhook \"{name}\""));
+    message.contains(&policy) || entries.iter().any(|entry| message.contains(entry))
 }
 
 /// The type of a Secret that watches leave out, for which reason the forest does not know it.

@@ -41,7 +41,8 @@ impl Executor {
     }
 }
 
-fn is_own(forest: &Forest, namespace: &Name, key: &ObjectKey) -> bool {
+/// Whether there is an object that is no copy.
+pub(super) fn is_own(forest: &Forest, namespace: &Name, key: &ObjectKey) -> bool {
     forest.object_version(namespace, key).is_some() && forest.inherited_from(namespace, key).is_none()
 }
 

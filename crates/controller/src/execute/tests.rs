@@ -17,7 +17,8 @@ fn executor(world: &World, server: &Server) -> Executor {
         served: Some(Arc::new(Served { kinds: vec![served_secrets()], ..Served::default() })),
         ..Configuration::default()
     });
-    Executor::new(server.client(), (writer, forest), configuration, metrics, Arc::new(|| true))
+    let permission: Permission = Arc::new(|| true);
+    Executor::new(server.client(), (writer, forest), configuration, metrics, (Guard::not_kept(), permission))
 }
 
 fn served_secrets() -> ServedKind {

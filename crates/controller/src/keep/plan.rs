@@ -144,6 +144,16 @@ pub(super) fn authorities(wanted: &Wanted, state: &State) -> Plan {
     plan
 }
 
+/// The writes that need not wait until the API server enforces earlier ones: new kinds must be guarded at once.
+pub(super) fn in_a_pause(wanted: &Wanted, state: &State) -> Plan {
+    let authorities = authorities(wanted, state);
+    if state.only_authority || state.policies_failed || !authorities.writes.is_empty() {
+        return authorities;
+    }
+    let policies = policies(wanted, state);
+    if policies.writes.is_empty() { authorities } else { policies }
+}
+
 /// Policies first, then bindings, as [`Target`]s are ordered.
 fn policies(wanted: &Wanted, state: &State) -> Plan {
     let mut plan = Plan { settle: true, ..Plan::default() };

@@ -39,6 +39,18 @@ pub(super) fn not_the_controller(settings: &RegistrationSettings) -> MatchCondit
     condition("not-the-controller", expression)
 }
 
+/// The same, but for the dry runs with which the controller asks whether copies are guarded.
+pub(super) fn not_the_controller_in_earnest(settings: &RegistrationSettings) -> MatchCondition {
+    let exempt = not_the_controller(settings);
+    MatchCondition { expression: format!("{} ||\n{}", exempt.expression, is_probe()), ..exempt }
+}
+
+/// Whether the request only asks whether copies are guarded. No write is one, whatever annotations its object has.
+pub(super) fn is_probe() -> String {
+    let marked = format!("object.?metadata.?annotations[?{}].hasValue()", literal(annotations::GUARD_PROBE));
+    format!("(request.?dryRun.orValue(false) && {marked})")
+}
+
 /// The namespace controller empties a terminating namespace and holds no right that a rule could ask of it.
 /// The garbage collector must never stand beside it here: anyone who may set an owner reference could
 /// delete by its hand.

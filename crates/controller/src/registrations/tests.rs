@@ -150,8 +150,21 @@ fn settings_reach_every_entry_and_every_policy() {
     for policy in admission(&settings).policies {
         let first = &policy.spec.unwrap().match_conditions.unwrap()[0];
         let name = policy.metadata.name.unwrap();
-        assert_eq!(first.expression == exemption, name != names::policies::HIERARCHY, "{name}");
+        let probed = format!("{exemption} ||\n{}", conditions::is_probe());
+        let expected = if name == names::policies::COPIES { probed.as_str() } else { exemption };
+        assert_eq!(first.expression == expected, name != names::policies::HIERARCHY, "{name}");
     }
+}
+
+/// A write in earnest is the controller's, whatever annotations its object has.
+#[test]
+fn without_policies_only_dry_runs_of_the_controller_are_sent_to_the_webhook() {
+    let alone = RegistrationSettings { policies: false, ..RegistrationSettings::default() };
+    let probed = |entry: &Entry| entry.conditions[0].expression.contains(&conditions::is_probe());
+    let entries = entries(&alone);
+    let names: Vec<_> = entries.iter().filter(|it| probed(it)).map(|it| it.name.clone()).collect();
+    assert_eq!(names, [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS]);
+    assert!(conditions::is_probe().starts_with("(request.?dryRun.orValue(false) && "));
 }
 
 #[test]
@@ -280,6 +293,7 @@ fn every_step_that_may_find_nothing_is_optional() {
             .replace("request.userInfo.username", "")
             .replace("request.userInfo.?groups", "")
             .replace("request.operation", "")
+            .replace("request.?dryRun", "")
             .replace("request.resource.resource", "")
             .replace("request.resource.group", "")
             // Inside `has`, or where a condition has seen that it is there.

@@ -12,8 +12,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    becomes_a_source, condition, copy_differs, is_copy, not_the_controller, not_the_namespace_controller,
-    our_annotations_differ, will_be_a_copy,
+    becomes_a_source, condition, copy_differs, is_copy, not_the_controller, not_the_controller_in_earnest,
+    not_the_namespace_controller, our_annotations_differ, will_be_a_copy,
 };
 use super::{Entry, OBJECT_TIMEOUT};
 
@@ -74,7 +74,7 @@ fn closed(settings: &RegistrationSettings, of_sources: Option<String>) -> Vec<Ma
         format!("(({}) &&\n(request.operation != 'UPDATE' ||\n{}))", is_copy(), copy_differs(settings));
     let of_sources = format!("(request.operation != 'DELETE' && ({of_sources}))");
     vec![
-        not_the_controller(settings),
+        not_the_controller_in_earnest(settings),
         not_the_namespace_controller(),
         condition("can-be-refused", any_of(&[of_copies, of_sources])),
     ]

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelecto
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, literal};
 use super::super::conditions::{
-    copied_metadata, not_the_controller, nothing_added, requested_by, same_content,
+    copied_metadata, is_probe, not_the_controller_in_earnest, nothing_added, requested_by, same_content,
 };
 use super::super::entries::{Below, managed_namespaces, object_rules, rule};
 use super::{Policy, about, must, must_saying, variable};
@@ -28,7 +28,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     let mut policy = Policy {
         name: names::policies::COPIES,
         rules: vec![of_every_kind(&["*"], &OPERATIONS), of_every_kind(&["*/status"], &["UPDATE"])],
-        conditions: vec![not_the_controller(settings)],
+        conditions: vec![not_the_controller_in_earnest(settings)],
         variables: vec![source()],
         validations: vec![
             creation(settings),
@@ -80,7 +80,11 @@ fn source() -> Variable {
 /// Whoever restores a backup brings copies back, too; what is wrong about them the controller puts right.
 fn creation(settings: &RegistrationSettings) -> Validation {
     must(
-        format!("request.operation != 'CREATE' || {}", requested_by(&settings.restore_identities)),
+        format!(
+            "request.operation != 'CREATE' || ({} && !{})",
+            requested_by(&settings.restore_identities),
+            is_probe()
+        ),
         "an object with the label hnc.x-k8s.io/inherited-from is a copy, which nobody can create by hand; create its source",
     )
 }
