@@ -69,6 +69,14 @@ impl<'c> Deployed<'c> {
         Ok(())
     }
 
+    /// Stops the process of a Deployment, as when its node is lost; [`Deployed::follow`] starts it again.
+    pub async fn stop(&mut self, component: Component) -> anyhow::Result<()> {
+        match self.running.remove(component.name()) {
+            Some(running) => running.replica.terminate().await.map(drop),
+            None => Ok(()),
+        }
+    }
+
     /// Waits until everything that runs is ready.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         for running in self.running.values() {
@@ -94,7 +102,8 @@ impl<'c> Deployed<'c> {
         Ok(())
     }
 
-    /// The arguments of the Deployment's container; none if there is no such Deployment, or another program's.
+    /// The arguments of the Deployment's container; none if there is no such Deployment, it wants no replica, or it is another
+    /// program's.
     async fn args(&self, component: Component) -> anyhow::Result<Option<Vec<String>>> {
         let name = match component {
             Component::Controller => names::CONTROLLER_DEPLOYMENT,
@@ -102,7 +111,8 @@ impl<'c> Deployed<'c> {
         };
         let deployments: Api<Deployment> = Api::namespaced(self.cluster.admin(), &self.namespace);
         let found = deployments.get_opt(name).await?;
-        let pod = found.and_then(|deployment| deployment.spec?.template.spec);
+        let spec = found.and_then(|deployment| deployment.spec).filter(|spec| spec.replicas != Some(0));
+        let pod = spec.and_then(|spec| spec.template.spec);
         let ours = pod.filter(|pod| pod.service_account_name.as_deref() == Some(component.name()));
         Ok(ours.and_then(|pod| pod.containers.into_iter().next()?.args))
     }

@@ -9,6 +9,7 @@ mod install {
     mod lifecycle;
     mod narrow;
     mod owned;
+    mod repair;
     mod rights;
     mod takeover;
     mod templates;

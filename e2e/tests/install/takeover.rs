@@ -58,7 +58,7 @@ async fn hnc_is_taken_over_without_one_write_to_a_copy_and_can_come_back() {
 }
 
 /// The plain manifests as they are shipped, but for the port, which others may have taken.
-fn manifest(port: u16) -> String {
+pub(crate) fn manifest(port: u16) -> String {
     let text = std::fs::read_to_string(checkout().join("config/default.yaml")).unwrap();
     let there = text.matches("port: 443\n").count();
     assert!(there > 8, "the Service and every entry name the port: {there}");
@@ -290,7 +290,7 @@ fn commands(block: &str) -> Vec<String> {
 }
 
 /// Leaves nothing to whoever is next.
-async fn clear(cluster: &Cluster, deployed: &mut Deployed<'_>, manifest: &str) {
+pub(crate) async fn clear(cluster: &Cluster, deployed: &mut Deployed<'_>, manifest: &str) {
     let crds = checkout().join("config/crds.yaml");
     let delete = ["delete", "--wait", "--timeout=90s", "-f", crds.to_str().unwrap()];
     if let Err(error) = cluster.kubectl().args(delete).ok().await {
