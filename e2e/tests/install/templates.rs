@@ -124,6 +124,11 @@ async fn rights_are_those_that_are_asked_for() {
     let without = helm.template(&set(&["uninstall.releaseFinalizers=false"])).await.unwrap();
     assert!(!without.iter().any(|it| it["metadata"]["name"] == "hns-uninstall"));
 
+    assert_eq!(verbs_on(&by_default, "hnc-edit", "subnamespaceanchors"), ["*"], "as with HNC");
+    let keeping = helm.template(&set(&["rbac.editDeletesAnchors=false"])).await.unwrap();
+    let without_deletion = ["get", "list", "watch", "create", "update", "patch"];
+    assert_eq!(verbs_on(&keeping, "hnc-edit", "subnamespaceanchors"), without_deletion);
+
     let any = helm.template(&set(&["propagation.resources={*}"])).await.unwrap();
     assert!(has(&verbs_on(&any, "hns-controller-propagation", "*"), "create"));
 

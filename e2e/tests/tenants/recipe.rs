@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Kubectl, Options, Product, Steps, eventually};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
@@ -20,7 +20,7 @@ const PIPELINE: &str = "system:serviceaccount:acme:pipeline";
 /// allowed.
 type Right = (&'static str, &'static str, [&'static str; 3], &'static [&'static str], bool);
 
-const RIGHTS: [Right; 20] = [
+const RIGHTS: [Right; 24] = [
     ("alice", "acme-admins", ["create", "deployments", "apps"], &TEAM, true),
     ("alice", "acme-admins", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, true),
     ("alice", "acme-admins", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
@@ -30,6 +30,10 @@ const RIGHTS: [Right; 20] = [
     ("alice", "acme-admins", ["update", "limitranges", ""], &TEAM, false),
     ("bob", "acme-developers", ["create", "deployments", "apps"], &TEAM, true),
     ("bob", "acme-developers", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("bob", "acme-developers", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("ina", "acme-interns", ["create", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, true),
+    ("ina", "acme-interns", ["delete", "subnamespaceanchors", "hnc.x-k8s.io"], &TEAM, false),
+    ("ina", "acme-interns", ["create", "deployments", "apps"], &TEAM, false),
     ("bob", "acme-developers", ["create", "rolebindings", "rbac.authorization.k8s.io"], &TEAM, false),
     ("bob", "acme-developers", ["update", "hierarchyconfigurations", "hnc.x-k8s.io"], &TEAM, false),
     (PIPELINE, "system:serviceaccounts", ["create", "deployments", "apps"], &TEAM, true),
@@ -55,17 +59,30 @@ const EVERYWHERE: [&str; 8] = [
     "serviceaccount/default",
 ];
 
+/// The flag that the text names.
+const FLAG: &str = "--managed-namespace-label=";
+
 /// A pod that says nothing of limits. It is only tried.
-const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "plain"},
-  "spec": {"containers": [{"name": "a", "image": "a"}]}}"#;
+fn pod() -> Value {
+    let context = json!({
+        "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] }, "runAsNonRoot": true,
+        "seccompProfile": { "type": "RuntimeDefault" },
+    });
+    let container = json!({ "name": "a", "image": "a", "securityContext": context });
+    json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "plain" }, "spec": { "containers": [container] } })
+}
 
 #[tokio::test]
 async fn the_recipe_works_as_it_is_written() -> Result<()> {
     let began = Instant::now();
     let cluster = Cluster::shared().await;
-    let product = Product::install(cluster, Options::default()).await?;
+    let text = std::fs::read_to_string(DOCUMENT)?;
+    let flag = text.split('`').find(|code| code.starts_with(FLAG)).context("the text names no flag")?;
+    let flags = || vec![flag.to_owned()];
+    let options = Options { webhook_args: flags(), controller_args: flags(), ..Options::default() };
+    let product = Product::install(cluster, options).await?;
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller())?;
-    let blocks = blocks(&std::fs::read_to_string(DOCUMENT)?)?;
+    let blocks = blocks(&text)?;
     let told = |what: &str| println!("{:5.1} s: {what}", began.elapsed().as_secs_f32());
     told("hns runs");
     for block in &blocks {
@@ -74,7 +91,7 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     told(&format!("{} blocks are applied", blocks.len()));
     let steps = Steps::of(cluster.admin());
     for namespace in &TEAM[1..] {
-        steps.labelled(&[namespace, "acme"]).await?;
+        steps.labelled(&[namespace, "acme", "tenants"]).await?;
     }
     arrived(cluster).await?;
     told("everything is in every namespace");
@@ -83,6 +100,8 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     copies_are_read_only(cluster).await?;
     pods_get_limits(cluster).await?;
     told("copies are read-only, pods get limits, quotas count");
+    pods_are_restricted(cluster).await?;
+    told("no pod is privileged, whatever the team configures");
     network(cluster).await?;
     nobody_leaves(cluster, &steps).await?;
     told("the tree label finds the team, and nobody leaves it");
@@ -174,7 +193,7 @@ async fn pods_get_limits(cluster: &Cluster) -> Result<()> {
         let made = eventually(&format!("a pod is accepted in {namespace}"), PATIENCE, async || {
             let create = ["create", "--dry-run=server", "--output=json", "-f", "-", "--namespace", namespace];
             let bob = cluster.kubectl().as_user("bob", &["acme-developers"]);
-            bob.args(create).stdin(POD).ok().await.map_err(|error| format!("{error:#}"))
+            bob.args(create).stdin(pod().to_string()).ok().await.map_err(|error| format!("{error:#}"))
         })
         .await?;
         let pod: Value = serde_json::from_str(&made)?;
@@ -193,6 +212,43 @@ async fn pods_get_limits(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
+/// Also after alice, who may configure everything in the team's namespaces, has asked for something else.
+async fn pods_are_restricted(cluster: &Cluster) -> Result<()> {
+    refused_pods(cluster).await?;
+    let lax = json!([{ "key": "pod-security.kubernetes.io/enforce", "value": "privileged" }]);
+    let patch = json!({ "spec": { "labels": lax } }).to_string();
+    for (object, namespace) in [
+        ("hierarchyconfiguration/hierarchy", "acme"),
+        ("hierarchyconfiguration/hierarchy", "acme-prod"),
+        ("subnamespaceanchor/acme-dev", "acme"),
+    ] {
+        let alice = cluster.kubectl().as_user("alice", &["acme-admins"]);
+        alice.args(["patch", object, "-n", namespace, "--type=merge", "--patch", &patch]).ok().await?;
+    }
+    // The condition shows that the controller has seen what she asked for. A subnamespace's labels are those of its anchor.
+    let steps = Steps::of(cluster.admin());
+    for namespace in ["acme", "acme-dev"] {
+        steps.reasons(namespace, &["OverriddenByAncestor"]).await?;
+    }
+    refused_pods(cluster).await
+}
+
+async fn refused_pods(cluster: &Cluster) -> Result<()> {
+    let volume = json!([{ "name": "host", "hostPath": { "path": "/" } }]);
+    for namespace in TEAM {
+        let mut pod = pod();
+        pod["spec"]["volumes"] = volume.clone();
+        pod["spec"]["hostPID"] = true.into();
+        pod["spec"]["containers"][0]["securityContext"]["allowPrivilegeEscalation"] = true.into();
+        let bob = cluster.kubectl().as_user("bob", &["acme-developers"]);
+        let create = ["create", "-f", "-", "--namespace", namespace];
+        let created = bob.args(create).stdin(pod.to_string()).run().await?;
+        ensure!(!created.success(), "a pod with the host's files runs in {namespace}");
+        ensure!(created.stderr.contains("violates PodSecurity \"restricted"), "{namespace}: {created}");
+    }
+    Ok(())
+}
+
 /// The policy's selector finds the team and nobody else.
 async fn network(cluster: &Cluster) -> Result<()> {
     let label = "--selector=acme.tree.hnc.x-k8s.io/depth";
@@ -204,10 +260,12 @@ async fn network(cluster: &Cluster) -> Result<()> {
 
 async fn nobody_leaves(cluster: &Cluster, steps: &Steps) -> Result<()> {
     steps.create_namespace("elsewhere").await?;
-    let anchors = cluster.kubectl().as_user("alice", &["acme-admins"]);
-    let patch = r#"{"spec": {"parent": "elsewhere"}}"#;
-    let patch = ["patch", "hierarchyconfiguration/hierarchy", "--type=merge", "--patch", patch];
-    let moved = anchors.args(patch).args(["--namespace=acme-dev"]).run().await?;
-    ensure!(!moved.success(), "alice took acme-dev out of the tree");
+    for (namespace, parent) in [("acme-dev", "elsewhere"), ("acme", "")] {
+        let alice = cluster.kubectl().as_user("alice", &["acme-admins"]);
+        let patch = json!({ "spec": { "parent": parent } }).to_string();
+        let patch = ["patch", "hierarchyconfiguration/hierarchy", "--type=merge", "--patch", &patch];
+        let moved = alice.args(patch).args(["--namespace", namespace]).run().await?;
+        ensure!(!moved.success(), "alice took {namespace} out of the tree");
+    }
     Ok(())
 }
