@@ -11,6 +11,7 @@ mod outage {
     mod gap;
     mod interference;
     mod kind;
+    mod moments;
     mod objects;
     mod restart;
     mod unreadable;

@@ -22,7 +22,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use self::guarded::includes;
-pub(crate) use self::looked::{Looked, is_listed};
+pub(crate) use self::looked::{Looked, has_every_list, is_listed};
 pub(crate) use self::read::Reader;
 use crate::apply::{Answer, Applier, Outcome, action_label};
 use crate::early::{CREATION, Early};

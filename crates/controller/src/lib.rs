@@ -9,6 +9,7 @@ pub mod registrations;
 pub mod run;
 
 mod apply;
+mod catch_up;
 mod certificates;
 mod configuration;
 mod definitions;

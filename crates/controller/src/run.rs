@@ -19,6 +19,7 @@ use tokio::sync::watch::{self, Receiver};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
+use crate::catch_up;
 use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
@@ -94,7 +95,7 @@ fn watch(
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
     };
-    let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?, listener);
+    let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?.matching(), listener);
     ForestMetrics::register(&process.registry, forest.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     feed::start(client, &writer, &metrics).detach_all();
@@ -102,6 +103,7 @@ fn watch(
     let both = (&writer, &forest);
     let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
+    tokio::spawn(catch_up::follow(client.clone(), forest.clone(), writer.clone()));
     let namespace = &args.common.namespace;
     let settings = settings::follow(client, namespace, &process.settings, &metrics, &process.registry)?;
     Ok((writer, forest, Followed { configuration, settings }))

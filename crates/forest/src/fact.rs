@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::content::{Canonical, Digest};
 use crate::exceptions::{Exceptions, Unparsable};
+use crate::store::Unmatched;
 use crate::{Condition, KindId, KindSettings, Labels, Name, ObjectKey, Stream};
 
 /// Which state of which object was observed; the precondition of every later write to it.
@@ -213,6 +214,8 @@ pub enum Fact {
     ObjectGone(KindId, Name, Name, Box<str>),
     /// These are all the objects of the kind there are.
     Objects(KindId, Vec<ObjectFact>),
+    /// The structure is as new as these complete lists: its streams have told what a list of it showed that was read after them.
+    Matched(Unmatched),
     /// A list cannot be had.
     StreamLost(Stream, Box<str>),
     /// A copy in this namespace could not be written or removed; the text is the API server's.

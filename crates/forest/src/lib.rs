@@ -57,7 +57,7 @@ pub use labels::Labels;
 pub use object::Counts;
 pub use patterns::{PatternError, Patterns};
 pub use settings::{Identity, Settings, Unmanaged};
-pub use store::{Forest, Sizes};
+pub use store::{Forest, Lag, Listing, Sizes, Unmatched};
 pub use stream::{Stream, StreamState};
 pub use tracking::{is_tracking_key, tracking_keys};
 pub use tree::Illegal;

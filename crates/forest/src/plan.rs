@@ -252,7 +252,7 @@ const GUARDS_AND_GIVES: (bool, bool) = (true, true);
 /// What `namespace` needs, looking no further than `scope`, unless its place in the tree has just changed.
 ///
 /// Nothing at all is planned before the streams that tell of the structure have delivered complete lists, and nothing
-/// about objects of a kind before that kind's own has. While the definitions that the structure rests on are going, only
+/// about objects of a kind before that kind's own has; where lists have to be matched ([`Forest::matching`]), before they are. While the definitions that the structure rests on are going, only
 /// what holds them up is let go.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
@@ -262,7 +262,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
         plan.step(GUARDS, anchors::farewell(forest, id));
         return plan;
     }
-    if forest.structure_gap().is_some() {
+    if forest.structure_gap().is_some() || forest.is_structure_unmatched() {
         return plan;
     }
     let marks = marks::changes(forest, id);

@@ -5,6 +5,7 @@
 mod departed;
 mod failures;
 mod kinds;
+mod matching;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
+pub use self::matching::{Lag, Listing, Unmatched};
 use crate::exclusion::is_name_too_long;
 use crate::object::{Counts, Held, Object, Objects};
 use crate::tree::{Id, Node, Tree};
@@ -41,6 +43,9 @@ pub struct Forest {
     streams: HashMap<Stream, StreamState>,
     progress: u64,
     departed: Departed,
+    /// Of a forest whose lists have to be matched; and how many lists there have been.
+    unmatched: Option<Unmatched>,
+    lists: u64,
     doubt: bool,
     going: bool,
 }
@@ -67,6 +72,8 @@ impl Forest {
             streams: HashMap::new(),
             progress: 0,
             departed: Departed::default(),
+            unmatched: None,
+            lists: 0,
             doubt: true,
             going: false,
         }
@@ -189,6 +196,7 @@ impl Forest {
             }
             Fact::AnchorGone(parent, child, uid) => self.anchor_gone(&parent, &child, &uid, &mut change),
             Fact::Anchors(all) => self.anchors(all, &mut change),
+            Fact::Matched(lists) => self.matched(&lists, &mut change),
             Fact::Definitions(definition) => self.definitions(definition, &mut change),
             Fact::Kinds(kinds) => self.configure(kinds, &mut change),
             // What a stream of the past still has to say of a kind that is not wanted any more is not heard.

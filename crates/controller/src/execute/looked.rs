@@ -49,8 +49,13 @@ impl Looked {
     }
 }
 
-/// Whether all there is has been listed, or cannot be.
+/// Whether all there is has been listed, or cannot be, and plans rest on it.
 pub(crate) fn is_listed(forest: &Forest) -> bool {
+    has_every_list(forest) && forest.unmatched().is_empty()
+}
+
+/// Whether all there is has been listed, or cannot be.
+pub(crate) fn has_every_list(forest: &Forest) -> bool {
     let waits = |id| forest.stream(Stream::Kind(id)) == StreamState::Waiting;
     let structure = forest.is_configured() && forest.structure_gap().is_none();
     structure && !forest.kinds().any(|(id, _)| waits(id))

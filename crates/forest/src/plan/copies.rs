@@ -36,7 +36,8 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     let synced: BTreeSet<KindId> = forest
         .kinds()
         .filter(|(kind, settings)| {
-            settings.mode != Mode::Ignore && forest.stream(Stream::Kind(*kind)).is_synced()
+            let stream = Stream::Kind(*kind);
+            settings.mode != Mode::Ignore && forest.stream(stream).is_synced() && forest.is_matched(stream)
         })
         .map(|(kind, _)| kind)
         .collect();

@@ -117,6 +117,7 @@ impl Forest {
     fn forget_kind(&mut self, id: KindId) {
         self.kinds[usize::from(id.0)].configured = false;
         self.streams.remove(&Stream::Kind(id));
+        self.need_not_match(Stream::Kind(id));
         for (namespace, key) in self.objects.places(id) {
             self.objects.remove(namespace, &key);
             self.tree.unpin(namespace);
@@ -137,6 +138,7 @@ impl Forest {
         if self.going && Stream::STRUCTURE.contains(&stream) {
             self.set_doubt(true);
         }
+        self.note_list(stream);
         change.everything |= self.set_stream(stream, StreamState::Synced);
     }
 }

@@ -336,6 +336,7 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
             Some(Stream::Kind(*kind))
         }
         Fact::Definitions(_)
+        | Fact::Matched(_)
         | Fact::StreamLost(..)
         | Fact::WriteFailed(..)
         | Fact::Conflict(..)
