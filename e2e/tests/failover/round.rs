@@ -47,7 +47,10 @@ impl Held {
             Self::Updates => Method::PUT,
             Self::Deletes => Method::DELETE,
         };
-        parts.method == method && path.contains("rbac.authorization.k8s.io") && path.contains("/roles")
+        // A dry run is no write: it only asks whether copies are guarded.
+        let in_earnest = !parts.uri.query().is_some_and(|query| query.contains("dryRun="));
+        let of_roles = path.contains("rbac.authorization.k8s.io") && path.contains("/roles");
+        parts.method == method && of_roles && in_earnest
     }
 
     fn verb(self) -> &'static str {
