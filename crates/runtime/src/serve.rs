@@ -51,9 +51,10 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For webhooks.
+    /// For webhooks. An API server has 200 changes under way at a time by default, and a connection with nothing to do gives its
+    /// place up.
     pub const WEBHOOK: Self = Self {
-        connections: 1024,
+        connections: 512,
         handshake: Duration::from_secs(10),
         first_request: Duration::from_secs(10),
         idle: Duration::from_secs(120),

@@ -4,6 +4,7 @@
 //! The reviews of users come from a real API server, at 127.0.0.1; who attacks comes from 127.0.0.2, as from another pod, or
 //! from the same address, as behind address translation.
 
+use std::convert::Infallible;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,11 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use hns_api::names::paths;
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports, refusal};
+use http::Request;
+use http_body_util::StreamBody;
+use hyper::body::{Bytes, Frame};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,6 +131,21 @@ async fn half_sent(client: Client) -> Result<impl Sized> {
     Ok(stream)
 }
 
+/// The same over HTTP/2, without saying how long it will be.
+async fn half_sent_stream(client: Client) -> Result<impl Sized> {
+    let chunk = Frame::data(Bytes::from(vec![b' '; 8 * 1024 * 1024 - 1]));
+    let chunks = futures::stream::iter([Ok::<_, Infallible>(chunk)]).chain(futures::stream::pending());
+    let stream = TokioIo::new(client.tls(Protocol::Http2).await?);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+    let connection = tokio::spawn(connection);
+    let request = Request::post(format!("https://localhost{}?timeout=30s", paths::NAMESPACES));
+    let request =
+        request.header("content-type", "application/json").body(StreamBody::new(Box::pin(chunks)))?;
+    // An error says that the webhook has had enough.
+    let _ = sender.send_request(request).await;
+    Ok((sender, connection))
+}
+
 /// The most memory that a process has had, in MiB.
 fn peak(replica: &Replica) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", replica.process().pid()))?;
@@ -134,14 +155,24 @@ fn peak(replica: &Replica) -> Result<u64> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Result<()> {
-    const BODIES: usize = 60;
+    const BODIES: usize = 120;
     let (world, _guard) = world().await?;
     let user = world.roots("bodies").await?;
     moves(&user, "bodies").await?;
     let before = peak(&world.webhook)?;
     for from in [ELSEWHERE, Ipv4Addr::LOCALHOST] {
         let client = Client::new(&world.product)?.from(from);
-        let sending = tokio::spawn(join_all((0..BODIES).map(move |_| half_sent(client.clone()))));
+        let sending = tokio::spawn(join_all((0..BODIES).map(move |number| {
+            let client = client.clone();
+            async move {
+                // Kept until all are there, and until this task is aborted.
+                Ok::<Box<dyn Send>, anyhow::Error>(if number % 2 == 0 {
+                    Box::new(half_sent(client).await?)
+                } else {
+                    Box::new(half_sent_stream(client).await?)
+                })
+            }
+        })));
         let mut slowest = Duration::ZERO;
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(3) {

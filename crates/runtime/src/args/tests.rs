@@ -210,6 +210,15 @@ fn mistakes_are_one_line_naming_the_flag() {
     for line in ["word", "---namespace=x", "--=x", "-- word", "--leader-election-id=Upper word"] {
         assert!(matches!(parse::<Webhook>(line), Err(Stop::Usage(_))), "accepted: {line}");
     }
+    for (line, missing) in [
+        ("--client-ca-file=/ca.crt", "--client-allowed-name"),
+        ("--client-allowed-name=api", "--client-ca-file"),
+    ] {
+        let refused = parse::<Webhook>(line);
+        assert!(matches!(&refused, Err(Stop::Usage(said)) if said.contains(missing)), "{line}: {refused:?}");
+    }
+    let args = webhook("--client-ca-file=/ca.crt --client-allowed-name=a --client-allowed-name=b").args;
+    assert_eq!(args.server.client_allowed_names, ["a", "b"]);
     let lease = parse::<Controller>("--leader-election-id=Upper");
     assert!(matches!(lease, Err(Stop::Usage(line)) if line.contains("--leader-election-id")));
 }

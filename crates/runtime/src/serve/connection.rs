@@ -57,6 +57,9 @@ const HTTP1_BUFFER: usize = 64 * 1024;
 /// Requests at a time on one HTTP/2 connection; Go's client opens another one beyond that.
 const STREAMS: u32 = 250;
 
+/// The most of all bodies of a connection that HTTP/2 keeps until they are read.
+const WINDOW: u32 = 128 * 1024;
+
 /// So many bytes are taken from the kernel at a time.
 const READ_AT_ONCE: usize = 32 * 1024;
 
@@ -204,6 +207,8 @@ fn builder(protocol: Protocol, begun: Begun) -> auto::Builder<Begun> {
         .timer(TokioTimer::new())
         .keep_alive_interval(PING_EVERY)
         .keep_alive_timeout(PING_TIMEOUT)
+        .initial_connection_window_size(WINDOW)
+        .initial_stream_window_size(WINDOW)
         .max_concurrent_streams(STREAMS);
     match protocol {
         Protocol::Http1 => builder.http1_only(),
