@@ -39,6 +39,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- range .propagation.unpropagatedLabels }}{{ $args = append $args (printf "--unpropagated-label=%s" .) }}{{ end -}}
 {{- range .propagation.unpropagatedAnnotations }}{{ $args = append $args (printf "--unpropagated-annotation=%s" .) }}{{ end -}}
 {{- if .propagation.trackingMetadata }}{{ $args = append $args "--propagate-tracking-metadata" }}{{ end -}}
+{{- if ne .propagation.rbacOnConflict "Keep" }}{{ $args = append $args (printf "--rbac-on-conflict=%s" .propagation.rbacOnConflict) }}{{ end -}}
 {{- if .logging.debug }}{{ $args = append $args "--debug-logs" }}{{ end -}}
 {{- if ne .logging.format "json" }}{{ $args = append $args (printf "--log-format=%s" .logging.format) }}{{ end -}}
 {{- if .apiserverQpsThrottle }}{{ $args = append $args (printf "--apiserver-qps-throttle=%d" (int .apiserverQpsThrottle)) }}{{ end -}}

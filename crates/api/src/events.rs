@@ -12,6 +12,9 @@ pub const CANNOT_PROPAGATE_OBJECT: &str = "CannotPropagateObject";
 /// On a copy, or where it would be: it cannot be written or removed.
 pub const CANNOT_UPDATE_OBJECT: &str = "CannotUpdateObject";
 
+/// On a copy: an object that was no copy has been replaced by it.
+pub const OBJECT_OVERWRITTEN: &str = "ObjectOverwritten";
+
 /// On a source: one of its propagation annotations cannot be understood.
 pub const CANNOT_PARSE_SELECTOR: &str = "CannotParseSelector";
 

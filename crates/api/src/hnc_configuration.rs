@@ -48,8 +48,10 @@ pub struct ResourceSpec {
     pub mode: Option<SynchronizationMode>,
 
     /// What becomes of an object in a namespace below that is not a copy, where one of the same name is
-    /// propagated. Overwrite: it is replaced. Report: it is left alone, and that is shown as a condition.
-    /// Absent means Overwrite.
+    /// propagated. Keep: a request that leads there is refused; where no request was judged, the object is
+    /// kept, and that is shown as a condition. Report: no request is refused, the object is kept, and that is
+    /// shown. Overwrite: a request is refused as with Keep; where none was judged, the object is replaced.
+    /// Absent means Overwrite for `LimitRange`, `ResourceQuota` and `NetworkPolicy`, and Keep for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conflict_policy")]
     pub on_conflict: Option<ConflictPolicy>,
@@ -124,13 +126,14 @@ pub enum SynchronizationMode {
 }
 
 /// What becomes of an object that is in the way of a copy.
-#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum ConflictPolicy {
-    /// It is replaced by the copy.
-    #[default]
-    Overwrite,
-    /// It is left alone, and that is shown.
+    /// What leads to a conflict is refused; otherwise the object is kept, and that is shown.
+    Keep,
+    /// The object is kept, and that is shown; nothing is refused.
     Report,
+    /// What leads to a conflict is refused; otherwise the object is replaced by the copy.
+    Overwrite,
     /// A word that the schema does not know, kept as written. It works as [`ConflictPolicy::Report`] does:
     /// what is not understood destroys nothing.
     #[serde(untagged)]
@@ -141,10 +144,5 @@ impl ResourceSpec {
     /// The mode that the entry asks for; an absent mode is [`SynchronizationMode::Propagate`].
     pub fn mode(&self) -> SynchronizationMode {
         self.mode.clone().unwrap_or_default()
-    }
-
-    /// What the entry asks for where an object is in the way; absent is [`ConflictPolicy::Overwrite`].
-    pub fn on_conflict(&self) -> ConflictPolicy {
-        self.on_conflict.clone().unwrap_or_default()
     }
 }

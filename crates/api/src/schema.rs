@@ -89,7 +89,7 @@ pub(crate) fn mode(_: &mut SchemaGenerator) -> Schema {
 pub(crate) fn conflict_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
-        "enum": ["Overwrite", "Report"],
+        "enum": ["Keep", "Report", "Overwrite"],
     })
 }
 

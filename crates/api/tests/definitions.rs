@@ -203,7 +203,7 @@ fn hnc_configurations() {
                 json!(["Propagate", "Ignore", "Remove", "AllowPropagate"]),
             ),
             (at(entry, "/properties/onConflict/type").as_str(), json!("string")),
-            (at(entry, "/properties/onConflict/enum").as_str(), json!(["Overwrite", "Report"])),
+            (at(entry, "/properties/onConflict/enum").as_str(), json!(["Keep", "Report", "Overwrite"])),
             (at(entry, "/properties/excludedNames/type").as_str(), json!("array")),
             (at(entry, "/properties/excludedNames/items/type").as_str(), json!("string")),
             (at(status, "/required").as_str(), json!(["group", "resource", "version"])),

@@ -141,14 +141,15 @@ fn modes_are_words_and_strange_ones_survive() {
 #[test]
 fn an_unknown_conflict_policy_survives() {
     let read = |entry: Value| serde_json::from_value::<ResourceSpec>(entry).unwrap();
-    assert_eq!(read(json!({ "resource": "secrets" })).on_conflict(), ConflictPolicy::Overwrite);
+    assert_eq!(read(json!({ "resource": "secrets" })).on_conflict, None);
     for (word, expected) in [
+        ("Keep", ConflictPolicy::Keep),
         ("Overwrite", ConflictPolicy::Overwrite),
         ("Report", ConflictPolicy::Report),
         ("report", ConflictPolicy::Unknown("report".into())),
     ] {
         let entry = read(json!({ "resource": "secrets", "onConflict": word }));
-        assert_eq!(entry.on_conflict(), expected);
+        assert_eq!(entry.on_conflict, Some(expected));
         assert_eq!(serde_json::to_value(&entry).unwrap()["onConflict"], json!(word));
     }
 }

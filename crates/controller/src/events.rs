@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use forest::plan::{Complaint, ComplaintReason, Plan};
 use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
-use hns_api::events::{CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT};
+use hns_api::events::{
+    CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT, OBJECT_OVERWRITTEN,
+};
 use hns_runtime::handle::ForestHandle;
 use kube::Client;
 use parking_lot::Mutex;
@@ -120,6 +122,18 @@ impl Announcer {
         self.memory.lock().passed(namespace, |passed| passed == key);
     }
 
+    /// An object that was no copy has been replaced.
+    pub(crate) fn overwritten(&self, namespace: &Name, key: &ObjectKey, source: Option<&Name>) {
+        let by =
+            source.map_or_else(|| "a copy".into(), |source| format!("the one from namespace {source:?}"));
+        let event = self.forest.read(|forest| Event {
+            about: about(forest, namespace, key),
+            reason: OBJECT_OVERWRITTEN,
+            message: format!("This object was no copy, and has been replaced by {by}."),
+        });
+        self.say(event);
+    }
+
     /// Whether there was room for it.
     fn say(&self, event: Event) -> bool {
         let has_room = self.outbox.try_send(event).is_ok();
@@ -147,15 +161,19 @@ fn complaint_event(forest: &Forest, namespace: &Name, complaint: &Complaint) -> 
     }
 }
 
+fn about(forest: &Forest, namespace: &Name, key: &ObjectKey) -> About {
+    About {
+        kind: forest.kind(key.kind).clone(),
+        namespace: namespace.clone(),
+        name: key.name.clone(),
+        version: forest.object_version(namespace, key),
+    }
+}
+
 /// For whoever keeps the source, if there is one still, and for those who miss the copy.
 fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
     let Failure { namespace, key, removal, why, .. } = failure;
-    let about = |place: &Name| About {
-        kind: forest.kind(key.kind).clone(),
-        namespace: place.clone(),
-        name: key.name.clone(),
-        version: forest.object_version(place, key),
-    };
+    let about = |place: &Name| about(forest, place, key);
     let source = failure.source.or_else(|| forest.inherited_from(namespace, key));
     let what = if *removal { "remove" } else { "write" };
     let why = why.trim_end_matches('.');

@@ -23,6 +23,7 @@ use tokio::time::Instant;
 
 use self::guarded::includes;
 pub(crate) use self::looked::{Looked, has_every_list, is_listed};
+use self::overwrite::lost_by;
 pub(crate) use self::read::Reader;
 use crate::apply::{Answer, Applier, Outcome, action_label};
 use crate::early::{CREATION, Early};
@@ -220,7 +221,10 @@ impl Executor {
         if !(self.may_write)() {
             return Progress::Stopped.into();
         }
-        if let Some(outcome) = self.held_back(namespace, action).await {
+        let lost = self.forest.read(|forest| lost_by(forest, namespace, action));
+        if let Some(key) = lost
+            && let Some(outcome) = self.held_back(namespace, action, key).await
+        {
             return self.conclude(namespace, action, outcome.into());
         }
         if let Some(outcome) = self.unguarded(namespace, action).await {
@@ -237,6 +241,11 @@ impl Executor {
         if let Outcome::Transient(_, Some(wait)) = &answer.outcome {
             // Keeping the place meanwhile is the point: the API server has asked for less at a time.
             tokio::time::sleep((*wait).min(LONGEST_WAIT)).await;
+        }
+        if let Some(key) = lost
+            && matches!(answer.outcome, Outcome::Done)
+        {
+            self.announcer.overwritten(namespace, key, action.source());
         }
         self.conclude(namespace, action, answer)
     }
@@ -269,12 +278,8 @@ impl Executor {
             Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, Gravity::Passing),
             Outcome::Held(why) | Outcome::Refused(why) => (why, Gravity::Lasting),
         };
-        let source = match action {
-            Action::Create { source, .. } | Action::Replace { source, .. } => Some(source),
-            _ => None,
-        };
         let removal = matches!(action, Action::Delete { .. });
-        self.announcer.failed(&Failure { namespace, key, source, removal, why, gravity })
+        self.announcer.failed(&Failure { namespace, key, source: action.source(), removal, why, gravity })
     }
 }
 

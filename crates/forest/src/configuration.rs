@@ -26,8 +26,8 @@ pub struct Entry {
     pub resource: String,
     /// The mode in force.
     pub mode: Mode,
-    /// What becomes of conflicts.
-    pub on_conflict: OnConflict,
+    /// What becomes of conflicts, if it says so.
+    pub on_conflict: Option<OnConflict>,
     /// The names that never propagate, as globs.
     pub excluded_names: Vec<String>,
 }

@@ -48,6 +48,20 @@ impl Kind {
         self.group == "rbac.authorization.k8s.io" && self.kind == "Role"
     }
 
+    /// Whether objects of this kind give rights or say what rights are.
+    pub fn is_rbac(&self) -> bool {
+        self.binds_subjects() || self.holds_rules()
+    }
+
+    /// Whether objects of this kind restrict what may be done in their namespace. Nobody may escape a restriction from above
+    /// by taking its name.
+    pub fn restricts(&self) -> bool {
+        matches!(
+            (self.group.as_str(), self.kind.as_str()),
+            ("", "LimitRange" | "ResourceQuota") | ("networking.k8s.io", "NetworkPolicy")
+        )
+    }
+
     /// `roles.rbac.authorization.k8s.io`, or just the resource for core kinds.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() {
@@ -103,14 +117,46 @@ impl fmt::Display for Mode {
     }
 }
 
+/// The way out of a conflict, the same wherever one is named. As a clause.
+pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind \
+                           (Roles and RoleBindings: --rbac-on-conflict=Report)";
+
 /// What becomes of a descendant's own object where one of the same name is propagated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum OnConflict {
-    /// It is overwritten, as HNC does.
+    /// A request that leads to a conflict is refused. Where no request was judged, the object is kept, and that is reported.
     #[default]
-    Overwrite,
-    /// It is left alone, and that is reported.
+    Keep,
+    /// No request is refused. The object is kept, and that is reported.
     Report,
+    /// A request that leads to a conflict is refused. Where no request was judged, the object is replaced, as HNC does.
+    Overwrite,
+}
+
+impl OnConflict {
+    /// In the order in which they are documented.
+    pub const ALL: [Self; 3] = [Self::Keep, Self::Report, Self::Overwrite];
+
+    /// Whether admission refuses what leads to a conflict.
+    pub fn refuses(self) -> bool {
+        self != Self::Report
+    }
+
+    /// Whether the controller replaces an object that is in the way.
+    pub fn replaces(self) -> bool {
+        self == Self::Overwrite
+    }
+}
+
+/// As the `HNCConfiguration` spells it.
+impl fmt::Display for OnConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "Keep",
+            Self::Report => "Report",
+            Self::Overwrite => "Overwrite",
+        })
+    }
 }
 
 /// A kind and how the operator wants it treated.
@@ -120,8 +166,8 @@ pub struct KindSettings {
     pub kind: Kind,
     /// What is done with its objects.
     pub mode: Mode,
-    /// What becomes of conflicts.
-    pub on_conflict: OnConflict,
+    /// What becomes of conflicts, if the configuration says so; [`crate::Settings::on_conflict`] knows what holds.
+    pub on_conflict: Option<OnConflict>,
     /// Objects of these names never propagate.
     pub excluded_names: Patterns,
 }
@@ -129,7 +175,7 @@ pub struct KindSettings {
 impl KindSettings {
     /// The kind in this mode, with nothing else said of it.
     pub fn new(kind: Kind, mode: Mode) -> Self {
-        Self { kind, mode, on_conflict: OnConflict::default(), excluded_names: Patterns::default() }
+        Self { kind, mode, on_conflict: None, excluded_names: Patterns::default() }
     }
 }
 

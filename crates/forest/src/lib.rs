@@ -52,7 +52,7 @@ pub use fact::{
     AnchorFact, Content, Definition, Fact, Foreign, HierarchyFact, HierarchyStatus, NamespaceFact,
     ObjectFact, Version,
 };
-pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
+pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict, WAY_OUT};
 pub use labels::Labels;
 pub use object::Counts;
 pub use patterns::{PatternError, Patterns};

@@ -116,6 +116,14 @@ pub enum Action {
 }
 
 impl Action {
+    /// The namespace of the source whose copy this writes.
+    pub fn source(&self) -> Option<&Name> {
+        match self {
+            Self::Create { source, .. } | Self::Replace { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+
     /// The object that this is about, if it is a copy.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {

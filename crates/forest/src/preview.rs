@@ -17,7 +17,8 @@ use std::collections::{BTreeSet, HashMap};
 pub use self::intent::Intent;
 use self::ledger::Ledger;
 pub use self::ledger::{
-    AnchorChange, Effect, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome, PairChange,
+    AnchorChange, Effect, KeptObject, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome,
+    PairChange,
 };
 use crate::plan::plan;
 use crate::{Change, Fact, Forest, KindId, Mode, Name, ObjectKey, Scope, Stream, StreamState};
@@ -151,6 +152,7 @@ impl Preview {
             self.tell(Fact::WriteSettled(name.clone(), key));
         }
         for (key, why) in plan.conflicts {
+            self.ledger.kept(&self.forest, name, &key);
             self.tell(Fact::Conflict(name.clone(), key, why));
         }
         plan.unread

@@ -8,7 +8,7 @@ use std::fmt;
 
 use regex::{Regex, RegexSet};
 
-use crate::{Patterns, is_tracking_key, keys};
+use crate::{KindSettings, OnConflict, Patterns, is_tracking_key, keys};
 
 /// What the operator has decided by flags, as far as rules and plans depend on it.
 #[derive(Debug, Clone)]
@@ -33,6 +33,8 @@ pub struct Settings {
     pub unpropagated_annotations: Patterns,
     /// Whether copies take over the labels and annotations by which deployment tools find what is theirs.
     pub propagate_tracking_metadata: bool,
+    /// What becomes of conflicts of Roles and `RoleBindings`.
+    pub rbac_on_conflict: OnConflict,
     /// The `ClusterRole` to which the creator of a subnamespace is bound in it, if that is wanted.
     pub initial_admin: Option<Box<str>>,
 }
@@ -86,6 +88,7 @@ impl Settings {
             unpropagated_labels: Patterns::default(),
             unpropagated_annotations: Patterns::default(),
             propagate_tracking_metadata: false,
+            rbac_on_conflict: OnConflict::default(),
             initial_admin: None,
         }
     }
@@ -114,6 +117,15 @@ impl Settings {
     /// Whether propagation leaves this label or annotation of objects out of account: it is neither copied nor compared.
     pub fn is_ignored_key(&self, key: &str) -> bool {
         !self.propagate_tracking_metadata && is_tracking_key(key)
+    }
+
+    /// What becomes of conflicts of a kind: what the configuration says, else what holds for such kinds.
+    pub fn on_conflict(&self, kind: &KindSettings) -> OnConflict {
+        kind.on_conflict.unwrap_or_else(|| match &kind.kind {
+            kind if kind.restricts() => OnConflict::Overwrite,
+            kind if kind.is_rbac() => self.rbac_on_conflict,
+            _ => OnConflict::default(),
+        })
     }
 
     /// Whether the operator has excluded `namespace` by name.
@@ -165,6 +177,7 @@ impl fmt::Display for Unmanaged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Kind, Mode};
 
     #[test]
     fn a_pattern_is_anchored_as_a_whole() {
@@ -188,6 +201,32 @@ mod tests {
         let settings = Settings::new("hnc-system", ["team"], ".*").unwrap();
         assert_eq!(settings.unmanaged("team"), Some(Unmanaged::Excluded));
         assert_eq!(settings.unmanaged("hnc-system"), Some(Unmanaged::Excluded));
+    }
+
+    #[test]
+    fn what_becomes_of_conflicts_is_said_by_the_configuration_or_follows_from_the_kind() {
+        use OnConflict::{Keep, Overwrite, Report};
+        let mut settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        settings.rbac_on_conflict = Report;
+        let cases = [
+            ("", "Secret", Keep),
+            ("", "LimitRange", Overwrite),
+            ("", "ResourceQuota", Overwrite),
+            ("networking.k8s.io", "NetworkPolicy", Overwrite),
+            ("example.com", "NetworkPolicy", Keep),
+            ("rbac.authorization.k8s.io", "Role", Report),
+            ("rbac.authorization.k8s.io", "RoleBinding", Report),
+        ];
+        for (group, name, by_default) in cases {
+            let (version, resource) = ("v1".into(), name.to_lowercase());
+            let kind = Kind { group: group.into(), version, kind: name.into(), resource };
+            let mut kind = KindSettings::new(kind, Mode::Propagate);
+            assert_eq!(settings.on_conflict(&kind), by_default, "{name}.{group}");
+            for said in OnConflict::ALL {
+                kind.on_conflict = Some(said);
+                assert_eq!(settings.on_conflict(&kind), said, "{name}.{group}");
+            }
+        }
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub enum There {
 pub enum Verdict {
     /// A copy of the object in this namespace.
     Copy(Name),
-    /// The one from this namespace would belong here, but the object that is here is left alone (`onConflict: Report`).
+    /// The one from this namespace would belong here, but the object that is here is somebody's own and is kept.
     Conflict(Name),
     /// The object that is here: none comes from above.
     Own,

@@ -20,7 +20,7 @@ use forest::plan::{Action, Plan, plan};
 use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, bindings, role_key};
+use crate::cluster::{Cluster, bindings, note_conflicts, role_key};
 use crate::naive::writes::{Writes, check_report, is_copy};
 use crate::op::{NAMES, Op, any_op, config, object_op, subnamespace_op};
 
@@ -99,6 +99,13 @@ impl Run {
         run
     }
 
+    /// A start: everything is read, and what is kept is noted before anything is written.
+    fn start(cluster: Cluster) -> Self {
+        let mut forest = cluster.forest();
+        note_conflicts(&mut forest);
+        Self { cluster, forest }
+    }
+
     fn hear(&mut self, facts: impl IntoIterator<Item = Fact>) {
         for fact in facts {
             self.forest.apply(fact);
@@ -136,7 +143,7 @@ impl Run {
         let mut left = rounds;
         for _ in 0..30 {
             if self.plans().iter().all(|(_, plan)| plan.is_empty()) {
-                let afresh = Self { forest: self.cluster.forest(), cluster: self.cluster.clone() };
+                let afresh = Self::start(self.cluster.clone());
                 assert!(afresh.plans().iter().all(|(_, plan)| plan.is_empty()), "a restart finds work to do");
                 return;
             }
@@ -155,11 +162,14 @@ impl Run {
         self.read();
         for (name, plan) in self.plans() {
             assert_eq!(Writes::of(&plan), Writes::wanted(&planned_on, &name), "the writes in {name}");
+            check_own(&planned_on, &name, &plan);
             check_deletions(&planned_on, &name, &plan);
             check_access(&planned_on, &name, &plan, fate);
             self.check_alone(&planned_on, &name, &plan, fate);
             let settled = plan.settled.iter().map(|key| Fact::WriteSettled(name.clone(), key.clone()));
-            done.facts.extend(settled);
+            let kept = plan.conflicts.iter();
+            let kept = kept.map(|(key, why)| Fact::Conflict(name.clone(), key.clone(), why.clone()));
+            done.facts.extend(settled.chain(kept));
             self.write(&name, &plan, fate, &mut done);
         }
         self.hear(std::mem::take(&mut done.facts));
@@ -275,6 +285,15 @@ fn check_guarded(cluster: &Cluster, name: &Name, action: &Action) {
             assert_eq!(parent, Some(&**name), "{child} would go with a foreign anchor");
         }
         _ => {}
+    }
+}
+
+/// An object that is nobody's copy is replaced only where the configuration says so of its kind, and deleted only to be replaced.
+fn check_own(cluster: &Cluster, name: &Name, plan: &Plan) {
+    for action in plan.actions() {
+        let (Action::Replace { key, .. } | Action::Delete { key, .. }) = action else { continue };
+        let own = cluster.objects[&(name.clone(), key.clone())].inherited_from.is_none();
+        assert!(!own || cluster.overwrites(key), "{name}: somebody's own {key:?} would be lost: {action:?}");
     }
 }
 
@@ -468,6 +487,10 @@ fn timeless(cluster: &Cluster) -> impl PartialEq + std::fmt::Debug + use<> {
             let spec = (seen.parent.clone(), seen.labels.clone(), seen.annotations.clone());
             (name.clone(), spec, seen.status.children.clone(), conditions.collect::<Vec<_>>())
         })
+        // One that was created for a condition stays when that is over.
+        .filter(|(_, spec, children, conditions)| {
+            *spec != Default::default() || !children.is_empty() || !conditions.is_empty()
+        })
         .collect();
     let anchors: Vec<_> = cluster
         .anchors
@@ -509,7 +532,7 @@ proptest! {
 
         let mut crashed = Run { cluster: before.clone(), forest };
         crashed.round(&Fate { dies_after: Some(crash.index(tried + 1)), ..Fate::default() });
-        crashed.forest = crashed.cluster.forest();
+        crashed = Run::start(crashed.cluster);
         crashed.rest_within(3);
         check_end(&before, &crashed.cluster);
         // Whether a subnamespace goes with its anchor depends on whether it has children by the time that is judged, and

@@ -23,7 +23,7 @@ use forest::{
 };
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, binding_key, bindings, empty_forest, role_key, roles};
+use crate::cluster::{Cluster, binding_key, bindings, empty_forest, note_conflicts, role_key, roles};
 use crate::naive::writes::{Writes, check_report};
 use crate::op::{NAMES, Op, any_op, config, list, stream, streams};
 
@@ -142,6 +142,7 @@ fn grow(facts: impl IntoIterator<Item = Fact>) -> Forest {
         forest.apply(fact);
     }
     told.read_to(&mut forest);
+    note_conflicts(&mut forest);
     forest
 }
 
@@ -275,6 +276,7 @@ proptest! {
             }
         }
         told.read_to(&mut forest);
+        note_conflicts(&mut forest);
         check_against(&cluster, &forest);
     }
 

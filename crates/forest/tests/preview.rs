@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::plan::plan;
 use forest::preview::{Effect, Intent, Outcome, Preview};
 use forest::rules::User;
-use forest::{Canonical, Mode, Name, Scope, keys};
+use forest::{Canonical, Mode, Name, ObjectKey, Scope, keys};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, note_conflicts};
 use crate::op::{NAMES, Op, config, object_op, subnamespace_op};
 
 /// What somebody does to a cluster at rest.
@@ -80,7 +80,8 @@ fn begin(parents: &[Option<usize>], ops: &[Op]) -> Cluster {
 /// Ours and the namespace controller, which sees to `going` and all that goes because of it.
 fn settle(cluster: &mut Cluster, stuck: &BTreeSet<Name>) {
     for _ in 0..100 {
-        let forest = cluster.forest();
+        let mut forest = cluster.forest();
+        note_conflicts(&mut forest);
         let mut found = false;
         for name in cluster.mentioned() {
             let plan = plan(&forest, &name, &Scope::whole());
@@ -282,6 +283,7 @@ struct Seen {
     anchors: Cell<usize>,
     objects: Cell<usize>,
     overwritten: Cell<usize>,
+    kept: Cell<usize>,
 }
 
 impl Seen {
@@ -294,6 +296,7 @@ impl Seen {
         add(&self.objects, outcome.objects.len());
         let overwritten = outcome.objects.iter().filter(|it| it.effect() == Effect::Overwrite);
         add(&self.overwritten, overwritten.count());
+        add(&self.kept, outcome.kept.len());
     }
 }
 
@@ -315,10 +318,11 @@ fn check(parents: &[Option<usize>], ops: &[Op], deed: &Deed, seen: &Seen) {
     compare(&preview.outcome(), (&before.0, &before.1), &cluster, "what is under way");
 
     let before = (picture(&cluster), uids(&cluster));
+    let kept_before = kept(&cluster);
     let mut preview = Preview::new(cluster.forest());
     settle_preview(&mut preview, &cluster);
-    assert!(preview.outcome().is_empty(), "nothing is under way: {:#?}", preview.outcome());
     preview.mark();
+    assert!(preview.outcome().is_empty(), "nothing is under way: {:#?}", preview.outcome());
     let intent = deed.intent(&cluster);
     match (&intent, deed) {
         (Some(intent), _) => preview.change(intent, &User::default()),
@@ -333,7 +337,15 @@ fn check(parents: &[Option<usize>], ops: &[Op], deed: &Deed, seen: &Seen) {
     deed.happen(intent.as_ref(), &mut cluster);
     settle(&mut cluster, &stuck);
     compare(&preview.outcome(), (&before.0, &before.1), &cluster, &format!("{deed:?}"));
+    let new: BTreeSet<_> = kept(&cluster).difference(&kept_before).cloned().collect();
+    let foretold = preview.outcome().kept.into_iter().map(|it| (it.namespace, it.key));
+    assert_eq!(foretold.collect::<BTreeSet<_>>(), new, "{deed:?}");
     seen.count(&preview.outcome());
+}
+
+fn kept(cluster: &Cluster) -> BTreeSet<(Name, ObjectKey)> {
+    let of = |name: Name| cluster.in_the_way(&name).into_iter().map(move |key| (name.clone(), key));
+    cluster.mentioned().into_iter().flat_map(of).collect()
 }
 
 #[test]
@@ -351,6 +363,7 @@ fn what_is_foretold_is_what_happens() {
         ("anchors", &seen.anchors),
         ("objects", &seen.objects),
         ("overwritten", &seen.overwritten),
+        ("kept", &seen.kept),
     ] {
         assert!(number.get() > 0, "no {what} at all");
     }

@@ -222,7 +222,7 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
         (There::Copy { from, .. }, _) => (State::Copy, Some(from), Some(doubt())),
         (There::Own { .. }, Verdict::Conflict(from)) => {
             let why = format!(
-                "the one in {from} would be in its place, but its kind is configured with onConflict: Report"
+                "the one in {from} would be in its place, but this one is no copy, and so it is kept"
             );
             (State::Conflict, Some(from), Some(why))
         }

@@ -2,7 +2,8 @@
 //!
 //! What objects are and what the `HNCConfiguration` says of their kind come by different watches, and a copy takes the place
 //! of somebody's own object for good. So the configuration is read once more, after the object was seen, and the write is
-//! planned once more. Such writes are rare: admission refuses what would need them. Never writes.
+//! planned once more. Such writes are rare: only kinds that say `onConflict: Overwrite`, or that restrict, need them, and
+//! admission refuses what would lead there. Never writes.
 
 use std::collections::BTreeSet;
 
@@ -19,12 +20,13 @@ use super::Executor;
 use crate::apply::{Outcome, failure};
 
 impl Executor {
-    /// What to do instead of `action`, if it would overwrite an object that is no copy and that is not certainly wanted.
-    pub(super) async fn held_back(&self, namespace: &Name, action: &Action) -> Option<Outcome> {
-        let Action::Replace { key, .. } = action else { return None };
-        if !self.forest.read(|forest| is_own(forest, namespace, key)) {
-            return None;
-        }
+    /// What to do instead of `action`, by which the object `key` that is no copy would be lost, unless that is certainly wanted.
+    pub(super) async fn held_back(
+        &self,
+        namespace: &Name,
+        action: &Action,
+        key: &ObjectKey,
+    ) -> Option<Outcome> {
         let configuration: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &HNCConfiguration::api_resource());
         let now = match configuration.get_opt(HNC_CONFIGURATION).await {
@@ -39,6 +41,12 @@ impl Executor {
         });
         (!wanted).then_some(Outcome::Conflict)
     }
+}
+
+/// The object that is no copy and would be lost. A binding that is replaced may be deleted first.
+pub(super) fn lost_by<'a>(forest: &Forest, namespace: &Name, action: &'a Action) -> Option<&'a ObjectKey> {
+    let (Action::Replace { key, .. } | Action::Delete { key, .. }) = action else { return None };
+    is_own(forest, namespace, key).then_some(key)
 }
 
 /// Whether there is an object that is no copy.

@@ -2,7 +2,7 @@
 
 use forest::configuration::{Served, ServedKind};
 use forest::plan::plan;
-use forest::{KindSettings, Mode};
+use forest::{KindSettings, Mode, OnConflict};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -36,6 +36,14 @@ fn configuration(resources: &Value) -> Value {
         "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HNCConfiguration",
         "metadata": { "name": "config" }, "spec": { "resources": resources },
     })
+}
+
+/// Secrets, whose conflicts end with what is in the way being replaced.
+fn overwriting() -> KindSettings {
+    KindSettings {
+        on_conflict: Some(OnConflict::Overwrite),
+        ..KindSettings::new(secrets_kind(), Mode::Propagate)
+    }
 }
 
 async fn execute(world: &World, executor: &Executor) -> Progress {
@@ -152,8 +160,16 @@ async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
 
 #[tokio::test]
 async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_still_says_so() {
-    let own = || World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
-    let says = |mode: &str| configuration(&json!([{ "resource": "secrets", "mode": mode }]));
+    let own = || {
+        let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
+        world.writer.tell([Fact::Kinds(vec![overwriting()])]);
+        world
+    };
+    let says = |mode: &str| {
+        let entry = json!({ "resource": "secrets", "mode": mode, "onConflict": "Overwrite" });
+        configuration(&json!([entry]))
+    };
+    let silent = json!([{ "resource": "secrets", "mode": "Propagate" }]);
     let reports = json!([{ "resource": "secrets", "mode": "Propagate", "onConflict": "Report" }]);
     for (what, answer, progress) in [
         ("not at all", failure(404, "NotFound", "no"), Progress::Conflict),
@@ -161,6 +177,7 @@ async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_stil
         ("another mode", says("Ignore"), Progress::Conflict),
         ("a mode that overwrites nothing", says("AllowPropagate"), Progress::Conflict),
         ("that it be left alone", configuration(&reports), Progress::Conflict),
+        ("nothing of conflicts", configuration(&silent), Progress::Conflict),
         ("what cannot be read", failure(500, "InternalError", "no"), Progress::Transient),
         ("what may not be read", failure(403, "Forbidden", "no"), Progress::Refused),
     ] {
@@ -170,12 +187,25 @@ async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_stil
     }
     let (world, server) = (own(), Server::answering([says("Propagate"), copy("2", "12", "new")]));
     assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
-    assert_eq!(server.methods(), ["GET", "PUT"]);
+    assert_eq!(server.methods()[..2], ["GET", "PUT"]);
+    let [event] = &events(&server, 1).await[..] else { panic!("it is told once") };
+    let about = [&event["reason"], &event["involvedObject"]["namespace"], &event["involvedObject"]["uid"]];
+    assert_eq!(about, ["ObjectOverwritten", "leaf", "2"]);
+}
+
+#[tokio::test]
+async fn an_object_that_is_no_copy_is_kept_and_that_is_recorded_without_a_request() {
+    let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
+    let server = Server::answering([]);
+    assert_eq!(world.plan().2.conflicts.len(), 1);
+    assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
+    assert!(server.methods().is_empty() && world.plan().2.conflicts.is_empty());
 }
 
 #[tokio::test]
 async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() {
     let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
+    world.writer.tell([Fact::Kinds(vec![overwriting()])]);
     let (namespace, scope, old) = world.plan();
     world.writer.tell([Fact::Kinds(vec![KindSettings::new(secrets_kind(), Mode::Ignore)])]);
     let now = configuration(&json!([{ "resource": "secrets", "mode": "Ignore" }]));

@@ -157,12 +157,12 @@ fn enforced_kinds_are_there_always_and_may_be_made_to_wait_for_consent() {
 fn names_are_excluded_by_globs_and_a_broken_one_puts_its_entry_out_of_force() {
     let exclude = |globs: &[&str]| {
         let excluded_names = globs.iter().map(ToString::to_string).collect();
-        Ok(Entry { excluded_names, on_conflict: OnConflict::Report, ..entry("secrets") })
+        Ok(Entry { excluded_names, on_conflict: Some(OnConflict::Report), ..entry("secrets") })
     };
     let good = resolve(&[exclude(&["team-*", "x"])], &served());
     let settings = &good.kinds[2].settings;
     assert!(settings.excluded_names.matches("team-a") && !settings.excluded_names.matches("a-team-a"));
-    assert_eq!(settings.on_conflict, OnConflict::Report);
+    assert_eq!(settings.on_conflict, Some(OnConflict::Report));
 
     let broken = resolve(&[exclude(&["["]), Ok(entry("cm")), Err("it has no resource".into())], &served());
     assert_eq!(configured(&broken), ["configmaps Propagate"]);

@@ -11,7 +11,7 @@ use crate::object::{Copy, Object, Source};
 use crate::store::Failure;
 use crate::tree::Id;
 use crate::version::CompactVersion;
-use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, OnConflict, Stream};
+use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, Stream};
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -43,6 +43,7 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
         .collect();
     let is_known = |key: &ObjectKey| synced.contains(&key.kind);
     let mut changes = Changes::default();
+    changes.ignored(forest, id, scope);
     let place = match reach(forest, id) {
         Reach::None => return changes,
         Reach::Frozen { forsakes, .. } => {
@@ -166,11 +167,14 @@ impl<'a> Place<'a> {
             (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
                 Decision::Leave
             }
-            (Some((namespace, _)), Some(Object::Source(_))) if self.reports_conflicts(key) => {
-                Decision::Report(namespace)
-            }
+            (Some((namespace, _)), Some(Object::Source(_))) if self.keeps(key) => Decision::Report(namespace),
             (Some((namespace, source)), _) => Decision::Write(namespace, source),
         }
+    }
+
+    /// The namespace of the source in spite of which somebody's own object is kept, if it is.
+    pub(crate) fn kept_from(&self, key: &ObjectKey) -> Option<&'a Name> {
+        if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
 
     fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
@@ -187,8 +191,9 @@ impl<'a> Place<'a> {
         self.forest.failures.get(self.forest.tree.name(self.id))?.get(key)
     }
 
-    fn reports_conflicts(&self, key: &ObjectKey) -> bool {
-        self.forest.kind_settings(key.kind).is_some_and(|kind| kind.on_conflict == OnConflict::Report)
+    /// Whether somebody's own object of this kind is kept.
+    fn keeps(&self, key: &ObjectKey) -> bool {
+        !self.forest.on_conflict(key.kind).replaces()
     }
 
     fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
@@ -219,6 +224,14 @@ impl Changes {
         }
         let failed = forest.failures.get(forest.tree.name(id)).into_iter().flat_map(|failed| failed.keys());
         self.settled.extend(failed.filter(|key| is_meant(key) && forsaken(key).is_none()).cloned());
+    }
+
+    /// Of a kind that is ignored by now, nothing is to be written any more, and nothing is in the way.
+    fn ignored(&mut self, forest: &Forest, id: Id, scope: &ObjectScope) {
+        let is_ignored =
+            |key: &&ObjectKey| forest.kind_settings(key.kind).is_some_and(|kind| kind.mode == Mode::Ignore);
+        let failed = forest.failures.get(forest.tree.name(id)).into_iter().flat_map(|failed| failed.keys());
+        self.settled.extend(failed.filter(is_ignored).filter(|key| scope.includes(key)).cloned());
     }
 
     fn add(&mut self, place: &Place<'_>, key: ObjectKey) {

@@ -116,7 +116,7 @@ fn copies_follow_their_sources() {
             &["both replace r from root"],
         ),
         ("a copy is deleted", |it| drop(it.remove_object("child", &key("r"))), &["both create r from root"]),
-        ("a copy loses its label", |it| drop(it.role("child", "r", "x")), &["both replace r from root"]),
+        ("a copy loses its label, and is somebody's own", |it| drop(it.role("child", "r", "x")), &[]),
         ("a source is added below", |it| drop(it.role("child", "r2", "x")), &[]),
         (
             "a label is put on a source",
@@ -167,6 +167,10 @@ fn the_topmost_eligible_source_wins() {
         let all = Scope { structure: false, objects: ObjectScope::All };
         lines(&plan(forest, name, &all))
     };
+    assert_eq!(copies(&forest, "mid"), [""; 0]);
+    assert_eq!(copies(&forest, "leaf"), ["both create r2 from mid"]);
+    cluster.overwrites = [true; 2];
+    let forest = cluster.forest();
     assert_eq!(copies(&forest, "mid"), ["both replace r from root"]);
     assert_eq!(copies(&forest, "leaf"), ["both replace r from root, create r2 from mid"]);
 
@@ -306,6 +310,8 @@ fn a_local_binding_is_overwritten_before_its_role_would_serve_it() {
     cluster.role("root", "r", "x");
     cluster.binding("root", "b", "r", "u");
     cluster.binding("child", "b", "r", "mallory");
+    assert_eq!(planned(&cluster.forest(), "child"), ["both create r from root"], "it is kept");
+    cluster.overwrites = [true; 2];
     let expected = ["off delete b", "both create r from root", "on create b from root"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::object::Object;
+use crate::plan::{Place, Reach, reach};
 use crate::{Condition, Digest, Forest, Labels, Name, ObjectKey};
 
 /// A namespace as far as the hierarchy decides about it.
@@ -144,6 +145,17 @@ fn changed<'a>(before: Option<&'a Labels>, after: Option<&'a Labels>) -> Vec<Pai
     all.filter(|(_, before, after)| before != after).collect()
 }
 
+/// An object that is nobody's copy and is kept, though the source of its name should be in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptObject {
+    /// Where it is.
+    pub namespace: Name,
+    /// What it is.
+    pub key: ObjectKey,
+    /// The namespace of that source.
+    pub source: Name,
+}
+
 /// Everything that follows from a change, in the order of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -153,6 +165,8 @@ pub struct Outcome {
     pub anchors: Vec<AnchorChange>,
     /// The objects of propagated kinds, those in namespaces that go included.
     pub objects: Vec<ObjectChange>,
+    /// The objects that come to be in the way and are kept.
+    pub kept: Vec<KeptObject>,
 }
 
 impl Outcome {
@@ -168,6 +182,8 @@ pub(super) struct Ledger {
     namespaces: BTreeMap<Name, Option<NamespaceState>>,
     anchors: BTreeMap<(Name, Name), bool>,
     objects: BTreeMap<(Name, ObjectKey), Option<ObjectState>>,
+    /// Whether it was in the way before.
+    kept: BTreeMap<(Name, ObjectKey), bool>,
 }
 
 impl Ledger {
@@ -185,6 +201,12 @@ impl Ledger {
     /// This object is about to be written.
     pub(super) fn object(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
         self.objects.entry((name.clone(), key.clone())).or_insert_with(|| object(forest, name, key));
+    }
+
+    /// It is about to be said that this object is in the way.
+    pub(super) fn kept(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
+        let place = (name.clone(), key.clone());
+        self.kept.entry(place).or_insert_with(|| forest.is_conflict(name, key));
     }
 
     /// What differs by now.
@@ -205,11 +227,24 @@ impl Ledger {
             before: before.clone(),
             after: object(forest, name, key),
         });
+        let new = self.kept.iter().filter(|(_, before)| !**before);
+        let kept = new.filter_map(|((name, key), _)| {
+            let source = place(forest, name)?.kept_from(key)?.clone();
+            Some(KeptObject { namespace: name.clone(), key: key.clone(), source })
+        });
         Outcome {
+            kept: kept.collect(),
             namespaces: namespaces.filter(|it| it.before != it.after).collect(),
             anchors: anchors.collect(),
             objects: objects.filter(|it| it.before != it.after).collect(),
         }
+    }
+}
+
+fn place<'a>(forest: &'a Forest, name: &str) -> Option<Place<'a>> {
+    match reach(forest, forest.tree.id(name)?) {
+        Reach::Full(place) => Some(place),
+        Reach::None | Reach::Frozen { .. } => None,
     }
 }
 

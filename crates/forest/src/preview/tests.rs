@@ -53,7 +53,8 @@ fn objects(outcome: &Outcome) -> Vec<String> {
         Effect::Delete => '-',
     };
     let line = |it: &ObjectChange| format!("{}{}/{}", mark(it.effect()), it.namespace, it.key.name);
-    outcome.objects.iter().map(line).collect()
+    let kept = outcome.kept.iter().map(|it| format!("={}/{}", it.namespace, it.key.name));
+    outcome.objects.iter().map(line).chain(kept).collect()
 }
 
 /// Which come, which go, and which reasons of conditions come.
@@ -70,7 +71,7 @@ fn namespaces(outcome: &Outcome) -> Vec<String> {
 fn a_move_brings_and_takes_copies_and_labels() {
     let roles = [("a", "ra"), ("b", "rb"), ("n", "rn"), ("b", "rn")];
     let outcome = tried(&drawn("a, b, n:a, low:n, other:b", &roles), &set("n", "b"));
-    assert_eq!(objects(&outcome), ["-low/ra", "+low/rb", "~low/rn", "-n/ra", "+n/rb", "!n/rn"]);
+    assert_eq!(objects(&outcome), ["-low/ra", "+low/rb", "~low/rn", "-n/ra", "+n/rb", "=n/rn"]);
     let change = |name: &str| outcome.namespaces.iter().find(|it| *it.name == *name).unwrap();
     assert_eq!(
         change("low").labels(),
@@ -184,7 +185,8 @@ fn the_objects_of_a_kind_that_comes_to_be_propagated_are_wanted() {
     assert_eq!(wants.kinds.into_iter().collect::<Vec<_>>(), [id]);
     preview.tell(Fact::Objects(id, vec![map("a", "1"), map("n", "2")]));
     assert!(preview.settle().is_empty());
-    assert_eq!(objects(&preview.outcome()), ["!n/m"]);
+    assert_eq!(objects(&preview.outcome()), ["=n/m"]);
+    assert_eq!(*preview.outcome().kept[0].source, *"a");
 
     let mut blind = at_rest(&cluster);
     blind.change(&intent, &user());

@@ -8,7 +8,7 @@ use super::question::{Answer, Answers, Awaited, Question};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
 use crate::configuration::rights::{Right, lacks, needed};
 use crate::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
-use crate::{Forest, KindId, KindSettings, Name, OnConflict, Stream, StreamState};
+use crate::{Forest, KindId, KindSettings, Mode, Name, Stream, StreamState};
 
 mod conflict;
 #[cfg(test)]
@@ -87,30 +87,33 @@ fn overwrites_nothing(
     new: &Resolution,
     answers: &Answers,
 ) -> Check<Vec<String>> {
-    let newly: Vec<&KindSettings> = new
-        .settings()
-        .filter(|kind| {
-            let before = old.of_kind(&kind.kind).map(|before| &before.settings);
-            overwrites(kind) && !before.is_some_and(overwrites)
-        })
-        .collect();
-    if newly.is_empty() {
+    let before = |kind: &KindSettings| old.of_kind(&kind.kind).map(|before| &before.settings);
+    let wider: Vec<&KindSettings> =
+        new.settings().filter(|kind| may_conflict(forest, kind, before(kind))).collect();
+    if wider.is_empty() {
         return Ok(Vec::new());
     }
     hierarchy::structure_is_known(forest)?;
     let mut warnings = Vec::new();
     let mut found = Vec::new();
-    for kind in newly {
-        match known(forest, kind, old.of_kind(&kind.kind).is_some(), answers)? {
-            Ok(id) => found.extend(conflict::conflicts(forest, id, kind)),
+    for kind in wider {
+        match known(forest, kind, before(kind).is_some(), answers)? {
+            Ok(id) => found.extend(conflict::conflicts(forest, id, kind, before(kind))),
             Err(why) => warnings.push(why),
         }
     }
     if found.is_empty() { Ok(warnings) } else { Err(conflict::denial(&found)) }
 }
 
-fn overwrites(kind: &KindSettings) -> bool {
-    kind.mode.propagates() && kind.on_conflict == OnConflict::Overwrite
+/// Whether the kind may be in conflicts, and those refused, where it was in none before.
+fn may_conflict(forest: &Forest, kind: &KindSettings, before: Option<&KindSettings>) -> bool {
+    let is_wider = |before: &KindSettings| {
+        !before.mode.propagates()
+            || (kind.mode == Mode::Propagate && before.mode == Mode::AllowPropagate)
+            || kind.excluded_names != before.excluded_names
+            || conflict::replaces_newly(forest, kind, before)
+    };
+    kind.mode.propagates() && forest.settings().on_conflict(kind).refuses() && before.is_none_or(is_wider)
 }
 
 /// The kind in the forest, if its objects are known; else the warning that they are not. One that was configured before comes
@@ -129,8 +132,13 @@ fn known(
             "it has not been checked what this overwrites, because {resource} cannot be listed: {why}"
         ))),
         None if !was_configured => Ok(Err(format!(
-            "{resource} were not configured so far, so it has not been checked what this overwrites; to have it checked, set \
-             them to Ignore first"
+            "{resource} were not configured so far, so it has not been checked which objects of the same name are below \
+             others: these are {}; to have it checked, set the kind to Ignore first",
+            if forest.settings().on_conflict(kind).replaces() {
+                "overwritten"
+            } else {
+                "kept, and reported as conditions"
+            }
         ))),
         None | Some((_, StreamState::Waiting)) => {
             let question = Question::Await(Awaited::Objects(kind.kind.clone()));

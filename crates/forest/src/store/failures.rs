@@ -43,6 +43,11 @@ impl Forest {
         }
     }
 
+    /// Whether it is known that this object is kept in the way of another.
+    pub(crate) fn is_conflict(&self, namespace: &Name, key: &ObjectKey) -> bool {
+        self.failures.get(namespace).and_then(|failed| failed.get(key)).is_some_and(|it| it.is_conflict)
+    }
+
     /// Conflicts are shown on the namespace and on all above it.
     pub(super) fn note_conflicts(&mut self, namespace: &Name, change: &mut Change) {
         let failed = self.failures.get(namespace);

@@ -1,6 +1,6 @@
 //! Which kinds are propagated, and how far each stream of facts is. Never looks at what an object says.
 
-use crate::{Change, Forest, Kind, KindId, KindSettings, Stream, StreamState};
+use crate::{Change, Forest, Kind, KindId, KindSettings, OnConflict, Stream, StreamState};
 
 #[derive(Debug)]
 pub(super) struct KnownKind {
@@ -24,6 +24,11 @@ impl Forest {
     /// How objects of a kind are treated; `None` when it is not configured any more.
     pub fn kind_settings(&self, id: KindId) -> Option<&KindSettings> {
         self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
+    }
+
+    /// What becomes of conflicts of a kind.
+    pub fn on_conflict(&self, id: KindId) -> OnConflict {
+        self.kind_settings(id).map(|kind| self.settings.on_conflict(kind)).unwrap_or_default()
     }
 
     /// The configured kind of this group, and of this name in objects, whatever the version.

@@ -87,14 +87,23 @@ fn the_top_most_source_comes_and_what_is_there_is_told() {
             "copy of root -> nothing",
         ),
         (
-            "one's own is overwritten, and the top-most ancestor wins",
+            "a copy follows the top-most ancestor",
             |it| drop(it.role("mid", "r", "y")),
             "leaf",
             "copy of root -> copy of root; {COMES}; mid comes: its kind is in mode Propagate",
         ),
         (
-            "one's own is overwritten",
+            "one's own is kept",
             |it| drop(it.role("mid", "r", "y")),
+            "mid",
+            "own -> own in spite of root; {COMES}",
+        ),
+        (
+            "one's own is overwritten where the configuration says so",
+            |it| {
+                it.role("mid", "r", "y");
+                it.overwrites = [true; 2];
+            },
             "mid",
             "own -> copy of root; {COMES}",
         ),
@@ -264,7 +273,7 @@ fn the_configuration_of_the_kind_may_be_the_reason() {
     cluster.role("leaf", "r", "y");
     let mut forest = cluster.forest();
     let mut kind = KindSettings::new(Kind::role(), Mode::Propagate);
-    kind.on_conflict = OnConflict::Report;
+    kind.on_conflict = Some(OnConflict::Report);
     forest.apply(Fact::Kinds(vec![kind.clone()]));
     assert_eq!(
         why(&forest, "leaf"),

@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use forest::exceptions::Exceptions;
+use forest::plan::{Plan, plan};
 use forest::{
     AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
-    NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
+    NamespaceFact, ObjectFact, ObjectKey, OnConflict, Scope, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
 
@@ -160,6 +161,8 @@ pub(crate) struct Cluster {
     pub(crate) objects: BTreeMap<(Name, ObjectKey), Object>,
     /// Of Roles and of bindings.
     pub(crate) modes: [Mode; 2],
+    /// Of the same: whether the configuration says `onConflict: Overwrite`.
+    pub(crate) overwrites: [bool; 2],
     clock: u64,
 }
 
@@ -391,8 +394,12 @@ impl Cluster {
     }
 
     pub(crate) fn configuration(&self) -> Fact {
-        let kinds = [Kind::role(), Kind::role_binding()].into_iter().zip(self.modes);
-        Fact::Kinds(kinds.map(|(kind, mode)| KindSettings::new(kind, mode)).collect())
+        let kinds = [Kind::role(), Kind::role_binding()].into_iter().zip(self.modes).zip(self.overwrites);
+        let settings = |((kind, mode), overwrites): ((Kind, Mode), bool)| KindSettings {
+            on_conflict: overwrites.then_some(OnConflict::Overwrite),
+            ..KindSettings::new(kind, mode)
+        };
+        Fact::Kinds(kinds.map(settings).collect())
     }
 
     /// What is seen of one of the objects when it is looked at.
@@ -452,5 +459,19 @@ impl Cluster {
             }
         }
         access
+    }
+}
+
+/// Tells a forest what its own plans say of conflicts, as the controller does.
+pub(crate) fn note_conflicts(forest: &mut Forest) {
+    let names: Vec<Name> = forest.names().cloned().collect();
+    for name in names {
+        let Plan { settled, conflicts, .. } = plan(forest, &name, &Scope::whole());
+        for key in settled {
+            forest.apply(Fact::WriteSettled(name.clone(), key));
+        }
+        for (key, why) in conflicts {
+            forest.apply(Fact::Conflict(name.clone(), key, why));
+        }
     }
 }

@@ -301,6 +301,10 @@ impl Cluster {
         conditions.extend(
             overridden.map(|(key, value)| ("OverriddenByAncestor", format!("{key}={value} (ancestor"))),
         );
+        let is_concerned =
+            |below: &&Name| self.ancestry(below).contains(&name.into()) && !self.in_the_way(below).is_empty();
+        let first = self.namespaces.keys().find(is_concerned);
+        conditions.extend(first.map(|below| ("CannotPropagateObject", format!("in namespace {below:?}, "))));
         conditions
     }
 
@@ -408,7 +412,7 @@ impl Cluster {
 
     /// The namespace of the Role that everybody means by this name in `name`, when nothing is left to be written.
     pub(crate) fn role_meant(&self, name: &str, role: &ObjectKey) -> Option<Name> {
-        if let Some((from, _)) = self.source(name, role) {
+        if let Some((from, _)) = self.source(name, role).filter(|_| !self.is_kept(name, role)) {
             return Some(from);
         }
         let own = self.objects.get(&(name.into(), role.clone()))?;
@@ -440,8 +444,31 @@ impl Cluster {
         }
     }
 
+    /// Whether there is somebody's own object that nothing may replace.
+    fn is_kept(&self, name: &str, key: &ObjectKey) -> bool {
+        let own = self.objects.get(&(name.into(), key.clone())).is_some_and(|it| it.inherited_from.is_none());
+        own && !self.overwrites(key)
+    }
+
+    /// Whether own objects of this kind are replaced.
+    pub(crate) fn overwrites(&self, key: &ObjectKey) -> bool {
+        self.overwrites[usize::from(key.kind == bindings())]
+    }
+
+    /// The own objects that are kept although a source from above should be in their place.
+    pub(crate) fn in_the_way(&self, name: &str) -> BTreeSet<ObjectKey> {
+        let stays = |key: &ObjectKey| {
+            let terminating = self.objects.get(&(name.into(), key.clone())).is_some_and(|it| it.terminating);
+            self.is_kept(name, key) && !terminating && self.source(name, key).is_some()
+        };
+        if self.is_frozen(name) { BTreeSet::new() } else { self.keys().into_iter().filter(stays).collect() }
+    }
+
     /// What the object should be as a copy, if it should be one.
     pub(crate) fn wanted_copy(&self, name: &str, key: &ObjectKey) -> Option<Copied> {
+        if self.is_kept(name, key) {
+            return None;
+        }
         let (from, source) = self.source(name, key)?;
         let mut labels = source.labels.clone();
         labels.insert("app.kubernetes.io/managed-by".into(), "hnc.x-k8s.io".into());

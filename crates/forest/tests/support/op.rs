@@ -219,6 +219,7 @@ impl Op {
                     Mode::Ignore,
                 ];
                 cluster.modes[usize::from(kind % 2)] = modes[usize::from(mode) % modes.len()];
+                cluster.overwrites[usize::from(kind % 2)] = kind & 2 == 0;
                 Some(cluster.configuration())
             }
             Self::TerminateObject(which) => {

@@ -75,7 +75,7 @@ fn each_answer_has_a_word_and_a_reason() {
     let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
     let frozen = "it stays as it is, for the namespace \"h\" is halted";
     let replaced = "the one in a should be in its place";
-    let conflict = "the one in a would be in its place, but its kind is configured with onConflict: Report";
+    let conflict = "the one in a would be in its place, but this one is no copy, and so it is kept";
     let unknown_kind = "it is not known how its kind is treated";
     let cases = [
         (own(), Verdict::Own, vec![], "source", ""),

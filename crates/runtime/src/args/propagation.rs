@@ -1,7 +1,7 @@
 //! The flags that say what is propagated of objects, by HNC's names where HNC has them. Decides nothing.
 
 use clap::Args;
-use forest::{Patterns, Settings};
+use forest::{OnConflict, Patterns, Settings};
 
 use super::values;
 
@@ -25,6 +25,11 @@ pub struct PropagationArgs {
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "false", default_missing_value = "true", value_parser = values::boolean)]
     propagate_tracking_metadata: bool,
+
+    /// What becomes of a Role or `RoleBinding` in a namespace below that is not a copy, where one of the same name is
+    /// propagated, unless the `HNCConfiguration` says it by `onConflict`: `Keep`, `Report` or `Overwrite`, as there
+    #[arg(long, value_name = "WHAT", default_value = "Keep", value_parser = values::on_conflict)]
+    rbac_on_conflict: OnConflict,
 }
 
 impl PropagationArgs {
@@ -37,6 +42,7 @@ impl PropagationArgs {
         settings.unpropagated_labels = Patterns::new(&self.unpropagated_labels)?;
         settings.unpropagated_annotations = Patterns::new(&self.unpropagated_annotations)?;
         settings.propagate_tracking_metadata = self.propagate_tracking_metadata;
+        settings.rbac_on_conflict = self.rbac_on_conflict;
         Ok(settings)
     }
 }

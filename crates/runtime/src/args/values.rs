@@ -4,6 +4,7 @@
 
 use std::{convert::Infallible, path::PathBuf, time::Duration};
 
+use forest::OnConflict;
 use regex::Regex;
 
 /// The words for a boolean that Go's `strconv.ParseBool` knows.
@@ -13,6 +14,12 @@ pub(super) fn boolean(value: &str) -> Result<bool, String> {
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
         _ => Err("expected true or false".to_owned()),
     }
+}
+
+/// What becomes of conflicts, as the `HNCConfiguration` spells it.
+pub(super) fn on_conflict(value: &str) -> Result<OnConflict, String> {
+    let found = OnConflict::ALL.into_iter().find(|it| it.to_string() == value);
+    found.ok_or_else(|| "expected Keep, Report or Overwrite".to_owned())
 }
 
 /// A path; empty means none, which clap's own parser refuses.

@@ -27,10 +27,11 @@ fn entry(value: &Value) -> Result<Entry, String> {
     let spec = ResourceSpec::deserialize(value).map_err(|error| error.to_string())?;
     Ok(Entry {
         mode: mode(&spec.mode()),
-        on_conflict: match spec.on_conflict() {
-            ConflictPolicy::Overwrite => OnConflict::Overwrite,
+        on_conflict: spec.on_conflict.as_ref().map(|policy| match policy {
+            ConflictPolicy::Keep => OnConflict::Keep,
             ConflictPolicy::Report | ConflictPolicy::Unknown(_) => OnConflict::Report,
-        },
+            ConflictPolicy::Overwrite => OnConflict::Overwrite,
+        }),
         group: spec.group.unwrap_or_default(),
         resource: spec.resource,
         excluded_names: spec.excluded_names.unwrap_or_default(),
@@ -72,13 +73,13 @@ mod tests {
         assert_eq!(found[0], Ok(entry("secrets", Mode::Propagate)));
         let all = Entry {
             group: "example.com".into(),
-            on_conflict: OnConflict::Report,
+            on_conflict: Some(OnConflict::Report),
             excluded_names: vec!["a-*".into()],
             ..entry("things", Mode::AllowPropagate)
         };
         assert_eq!(found[1], Ok(all));
         assert!(found[2].as_ref().unwrap_err().contains("resource"));
-        let careful = Entry { on_conflict: OnConflict::Report, ..entry("configmaps", Mode::Ignore) };
+        let careful = Entry { on_conflict: Some(OnConflict::Report), ..entry("configmaps", Mode::Ignore) };
         assert_eq!(found[3], Ok(careful), "what is not understood destroys nothing");
         assert!(found[4].is_err());
         assert_eq!(found[5], Ok(entry("events", Mode::Remove)));

@@ -62,7 +62,7 @@ impl<'a> Place<'a> {
     fn meaning(&self, role: &ObjectKey) -> Option<&'a Name> {
         let own = matches!(self.object(role), Some(Object::Source(_)));
         match self.source(role) {
-            Some((namespace, _)) if !(own && self.reports_conflicts(role)) => Some(namespace),
+            Some((namespace, _)) if !(own && self.keeps(role)) => Some(namespace),
             _ => own.then(|| self.forest.tree.name(self.id)),
         }
     }

@@ -130,7 +130,7 @@ fn a_conflict_is_left_alone_and_shown_on_the_namespace_and_all_above() {
     cluster.role("child", "r", "y");
     cluster.role("root", "r", "x");
     let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
-    roles.on_conflict = OnConflict::Report;
+    roles.on_conflict = Some(OnConflict::Report);
     let (mut forest, _) = configured(&cluster, roles);
 
     let found = plan(&forest, "child", &Scope::whole());

@@ -1,9 +1,10 @@
-//! Row 2: which objects a kind that comes to be propagated would overwrite. Never judges an object that nobody would touch.
+//! Row 2: which objects would be overwritten where a kind is treated otherwise than before. Only namespaces count where the
+//! object from above did not go before. Never judges an object that nobody would touch.
 
 use crate::rules::{Denial, Verdict};
 use crate::text::shown;
 use crate::tree::Id;
-use crate::{Forest, KindId, KindSettings, Name, ObjectKey};
+use crate::{Forest, KindId, KindSettings, Name, ObjectKey, WAY_OUT};
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -21,21 +22,36 @@ pub(super) struct Conflict {
     resource: String,
 }
 
-/// The sources that others above would overwrite if the kind were treated so, in a stable order. Costs what the number of names
-/// is that several namespaces have.
-pub(super) fn conflicts(forest: &Forest, id: KindId, kind: &KindSettings) -> Vec<Conflict> {
+/// The sources that others above would overwrite if the kind were treated so, and do not if it is treated as `before`, in a
+/// stable order. Costs what the number of names is that several namespaces have.
+pub(super) fn conflicts(
+    forest: &Forest,
+    id: KindId,
+    kind: &KindSettings,
+    before: Option<&KindSettings>,
+) -> Vec<Conflict> {
+    let before = before.filter(|before| !replaces_newly(forest, kind, before));
     let mut found: Vec<Conflict> = forest
         .objects
         .shared(id)
         .flat_map(|(key, holders)| holders.iter().map(move |below| (key, *below)))
         .filter_map(|(key, below)| {
             let above = overwriting(forest, kind, key, below)?;
+            if before.is_some_and(|before| overwriting(forest, before, key, below).is_some()) {
+                return None;
+            }
             let [below, above] = [below, above].map(|id| forest.tree.name(id).clone());
             Some(Conflict { below, name: key.name.clone(), above, resource: kind.kind.group_resource() })
         })
         .collect();
     found.sort_unstable();
     found
+}
+
+/// Whether what was kept so far is replaced.
+pub(super) fn replaces_newly(forest: &Forest, kind: &KindSettings, before: &KindSettings) -> bool {
+    let [now, before] = [kind, before].map(|kind| forest.settings().on_conflict(kind).replaces());
+    now && !before
 }
 
 /// The top-most namespace whose source of this name would go to `below`. What is halted is left alone, and when it is repaired
@@ -64,7 +80,7 @@ pub(super) fn denial(found: &[Conflict]) -> Verdict {
         lines.push(format!("and {more} more"));
     }
     Denial::conflict(format!(
-        "objects of the same name would be overwritten; rename or delete them first, or set onConflict to Report: {}",
+        "objects of the same name would be overwritten; {WAY_OUT}: {}",
         lines.join("; ")
     ))
     .into()

@@ -9,7 +9,7 @@ use crate::configuration::ServedKind;
 use crate::exceptions::Exceptions;
 use crate::rules::Answer::{No, Yes};
 use crate::rules::DenialKind::{Conflict, Forbidden, Invalid, Unavailable};
-use crate::{Fact, Kind, Mode, ObjectFact, Settings, Version, keys};
+use crate::{Fact, Kind, Mode, ObjectFact, OnConflict, Settings, Version, keys};
 
 const ALL_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
 
@@ -30,14 +30,22 @@ fn served() -> Served {
     Served { kinds: served.into(), ..Served::default() }
 }
 
-/// `secrets Ignore, configmaps`; of an entry that ends in `!`, conflicts are reported.
+/// `secrets Ignore, configmaps`; of an entry that ends in `!`, conflicts are reported, of one that ends in `*`, objects are
+/// overwritten; after `-` stands a name that is excluded.
 fn entries(text: &str) -> Vec<Result<Entry, String>> {
     let modes = [Mode::Propagate, Mode::AllowPropagate, Mode::Remove, Mode::Ignore];
     let entry = |text: &str| {
-        let on_conflict = if text.ends_with('!') { OnConflict::Report } else { OnConflict::Overwrite };
-        let (resource, mode) = text.trim_end_matches('!').split_once(' ').unwrap_or((text, "Propagate"));
+        let on_conflict = match text.chars().last() {
+            Some('!') => Some(OnConflict::Report),
+            Some('*') => Some(OnConflict::Overwrite),
+            _ => None,
+        };
+        let text = text.trim_end_matches(['!', '*']);
+        let (text, excluded) = text.split_once(" -").map_or((text, None), |(text, name)| (text, Some(name)));
+        let (resource, mode) = text.split_once(' ').unwrap_or((text, "Propagate"));
         let mode = modes.into_iter().find(|it| it.to_string() == mode).unwrap();
-        Ok(Entry { resource: resource.trim_end_matches('!').into(), mode, on_conflict, ..Entry::default() })
+        let excluded_names = excluded.map(str::to_owned).into_iter().collect();
+        Ok(Entry { resource: resource.into(), mode, on_conflict, excluded_names, ..Entry::default() })
     };
     text.split(", ").filter(|text| !text.is_empty()).map(entry).collect()
 }
@@ -207,15 +215,25 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
         conflict("only-b", "root", "c"),
         conflict("twice", "a", "c"),
     ];
-    let cases: [(&str, &str, Mode, &[String]); 9] = [
+    let new_ones: Vec<String> = all.iter().filter(|it| !asked.contains(it)).cloned().collect();
+    let x = [conflict("x", "root", "b")];
+    let cases: [(&str, &str, Mode, &[String]); 16] = [
         ("configmaps Ignore", "configmaps", Mode::Ignore, &all),
         ("configmaps Ignore", "configmaps Propagate", Mode::Ignore, &all),
         ("configmaps Remove", "configmaps", Mode::Remove, &all),
         ("configmaps Ignore", "configmaps AllowPropagate", Mode::Ignore, &asked),
         ("configmaps Ignore", "configmaps!", Mode::Ignore, &[]),
-        ("configmaps!", "configmaps", Mode::Propagate, &all),
         ("configmaps!", "configmaps Remove", Mode::Propagate, &[]),
-        ("configmaps AllowPropagate", "configmaps", Mode::AllowPropagate, &[]),
+        // What went there before goes on as it did.
+        ("configmaps AllowPropagate", "configmaps", Mode::AllowPropagate, &new_ones),
+        ("configmaps AllowPropagate", "configmaps*", Mode::AllowPropagate, &all),
+        ("configmaps", "configmaps AllowPropagate", Mode::Propagate, &[]),
+        ("configmaps -x", "configmaps", Mode::Propagate, &x),
+        ("configmaps -x", "configmaps!", Mode::Propagate, &[]),
+        ("configmaps", "configmaps -x", Mode::Propagate, &[]),
+        ("configmaps!", "configmaps", Mode::Propagate, &[]),
+        ("configmaps!", "configmaps*", Mode::Propagate, &all),
+        ("configmaps", "configmaps*", Mode::Propagate, &all),
         ("configmaps", "configmaps, roles AllowPropagate", Mode::Propagate, &[]),
     ];
     for (old, new, mode, expected) in cases {
@@ -227,7 +245,8 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
         match verdict(&mut forest, &update(old, new), &rights) {
             Verdict::Deny(denial) => {
                 assert_eq!(denial.kind, Conflict, "{what}: {denial:?}");
-                let lines: Vec<&str> = denial.message.split_once(": ").unwrap().1.split("; ").collect();
+                let lines: Vec<&str> =
+                    denial.message.split_once("=Report): ").unwrap().1.split("; ").collect();
                 assert_eq!(lines[lines.len() - expected.len()..].join("; "), expected.join("; "), "{what}");
                 assert_eq!(lines.len(), expected.len(), "{what}: {lines:?}");
             }
@@ -267,8 +286,10 @@ fn what_is_not_known_is_waited_for_or_said() {
     let warned = Expected::Warned(&["configmaps cannot be listed: forbidden"]);
     expect("it cannot be listed", &mut lost, &request, &rights, &warned);
 
-    let warned = Expected::Warned(&["configmaps", "Ignore first"]);
-    expect("never configured", &mut forest(&[]), &update("", "configmaps"), &rights, &warned);
+    let kept = Expected::Warned(&["configmaps", "these are kept", "Ignore first"]);
+    expect("never configured", &mut forest(&[]), &update("", "configmaps"), &rights, &kept);
+    let lost = Expected::Warned(&["configmaps", "these are overwritten", "Ignore first"]);
+    expect("never configured", &mut forest(&[]), &update("", "configmaps*"), &rights, &lost);
 
     let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
     let mut empty = Forest::unconfigured(Arc::new(settings));

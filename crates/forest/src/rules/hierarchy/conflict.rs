@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use super::Asked;
 use crate::object::Source;
-use crate::plan::label_below;
+use crate::plan::{Reach, label_below, reach};
 use crate::rules::question::Awaited;
 use crate::rules::{Check, Denial};
 use crate::text::shown;
 use crate::tree::Id;
-use crate::{Forest, Name, ObjectKey, OnConflict, Stream, StreamState};
+use crate::{Forest, KindSettings, Name, ObjectKey, Stream, StreamState, WAY_OUT};
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -41,15 +41,15 @@ impl Asked<'_> {
             }
             return Err(Denial::unavailable(unknown()).into());
         }
-        let found = |outcome| conflicts(self.forest, parent, &self.request.namespace, outcome);
-        if let Some(overwritten) = self.listed(found(OnConflict::Overwrite)) {
+        let found = |refused| conflicts(self.forest, parent, &self.request.namespace, refused);
+        if let Some(overwritten) = self.listed(found(true)) {
             return Err(Denial::conflict(format!(
                 "these objects would be overwritten by objects of the same name from the new parent or its ancestors; \
-                 rename or delete them first: {overwritten}"
+                 {WAY_OUT}: {overwritten}"
             ))
             .into());
         }
-        Ok(self.listed(found(OnConflict::Report)).map(|left_alone| {
+        Ok(self.listed(found(false)).map(|left_alone| {
             format!(
                 "these objects are left as they are, although objects of the same name from the new parent or its ancestors \
                  should be in their place: {left_alone}"
@@ -73,18 +73,15 @@ impl Asked<'_> {
     }
 }
 
-/// The sources in `child` and below in whose place a source in `parent` or above should come, of kinds whose conflicts end
-/// so, in a stable order. Selectors are matched against the labels that each namespace would have below the new parent.
-fn conflicts(
-    forest: &Forest,
-    parent: &Name,
-    child: &Name,
-    outcome: OnConflict,
-) -> BTreeSet<(Name, ObjectKey)> {
+/// The sources in `child` and below in whose place a source in `parent` or above should come, in a stable order, of kinds whose
+/// conflicts are refused, or of those whose conflicts are not. Selectors are matched against the labels that each namespace
+/// would have below the new parent. What is kept in spite of a source above already is no worse off for the move.
+fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTreeSet<(Name, ObjectKey)> {
     let (Some(parent), Some(child)) = (forest.tree.id(parent), forest.tree.id(child)) else {
         return BTreeSet::new();
     };
-    if forest.kinds().all(|(_, kind)| kind.on_conflict != outcome) {
+    let is_meant = |kind: &KindSettings| forest.settings().on_conflict(kind).refuses() == refused;
+    if !forest.kinds().any(|(_, kind)| is_meant(kind)) {
         return BTreeSet::new();
     }
     let above = forest.tree.ancestry(parent).path;
@@ -96,10 +93,11 @@ fn conflicts(
     };
     let comes = |key: &ObjectKey, source: &Source, holder: Id| {
         let Some(kind) = forest.kind_settings(key.kind) else { return false };
-        kind.on_conflict == outcome
+        is_meant(kind)
             && source
                 .goes_to(kind, &key.name, &|label| label_below(forest, holder, &joined(holder), label))
                 .is_ok()
+            && !(refused && is_kept(forest, holder, key))
     };
     above
         .iter()
@@ -112,4 +110,8 @@ fn conflicts(
         })
         .map(|(holder, key)| (forest.tree.name(holder).clone(), key.clone()))
         .collect()
+}
+
+fn is_kept(forest: &Forest, holder: Id, key: &ObjectKey) -> bool {
+    matches!(reach(forest, holder), Reach::Full(place) if place.kept_from(key).is_some())
 }

@@ -1,4 +1,4 @@
-//! Row 7: what a source would overwrite in the namespaces below.
+//! Row 7: what a source would overwrite in the namespaces below. Only namespaces count where it did not go before.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::rules::hierarchy::structure_is_known;
 use crate::rules::{Check, Denial, Operation};
 use crate::text::shown;
 use crate::tree::Id;
-use crate::{Forest, KindId, KindSettings, Name, ObjectKey, OnConflict, Stream};
+use crate::{Forest, KindId, KindSettings, Name, ObjectKey, OnConflict, Stream, WAY_OUT};
 
 /// So many namespaces are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -48,6 +48,12 @@ impl Traffic {
     fn goes_somewhere(&self, kind: &KindSettings, name: &str) -> bool {
         goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_ref()).is_ok()
     }
+
+    /// Whether it goes to this namespace below.
+    fn goes_to(&self, forest: &Forest, kind: &KindSettings, name: &str, below: Id) -> bool {
+        let label = |label: &str| wanted_label(forest, below, label);
+        goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_ref(), &label).is_ok()
+    }
 }
 
 impl Asked<'_> {
@@ -66,38 +72,38 @@ impl Asked<'_> {
         }
         let Some((id, kind)) = kind else { return self.has_nothing_below() };
         let traffic = Traffic::of(self.forest, id, name, new);
-        if name.is_empty() || !traffic.goes_somewhere(kind, name) {
+        let before = self.traffic_before(id);
+        if name.is_empty() || before.as_ref() == Some(&traffic) || !traffic.goes_somewhere(kind, name) {
             return Ok(Vec::new());
         }
+        let on_conflict = self.forest.settings().on_conflict(kind);
         if let Err(unknown) = self.all_is_known(id) {
-            let matters = kind.on_conflict == OnConflict::Overwrite && self.is_new_traffic(id, &traffic);
-            return if matters { Err(unknown) } else { Ok(Vec::new()) };
+            return if on_conflict.refuses() { Err(unknown) } else { Ok(Vec::new()) };
         }
         let Some(source) = self.forest.tree.id(namespace) else { return Ok(Vec::new()) };
         let key = ObjectKey { kind: id, name: name.clone() };
-        let is_overwritten = |holder: &Id| {
-            let label = |label: &str| wanted_label(self.forest, *holder, label);
-            goes_to(kind, name, traffic.excluded.as_deref(), traffic.exceptions.as_ref(), &label).is_ok()
+        let comes_newly = |holder: &Id| {
+            let goes = |traffic: &Traffic| traffic.goes_to(self.forest, kind, name, *holder);
+            goes(&traffic) && !before.as_ref().is_some_and(goes)
         };
-        let holders = self.forest.holders_below(&key, source).into_iter().filter(is_overwritten);
+        let holders = self.forest.holders_below(&key, source).into_iter().filter(comes_newly);
         let found: BTreeSet<&Name> = holders.map(|holder| self.forest.tree.name(holder)).collect();
-        self.conclude(kind, &found)
+        self.conclude(on_conflict, &found)
     }
 
-    fn conclude(&self, kind: &KindSettings, found: &BTreeSet<&Name>) -> Check<Vec<String>> {
+    fn conclude(&self, on_conflict: OnConflict, found: &BTreeSet<&Name>) -> Check<Vec<String>> {
         if found.is_empty() {
             return Ok(Vec::new());
         }
         let Request { kind: what, name, .. } = self.request;
         let (name, places) = (shown(name), listed(found));
-        if kind.on_conflict == OnConflict::Report {
+        if !on_conflict.refuses() {
             return Ok(vec![format!(
                 "namespaces below have a {what} {name:?} of their own, which stays as it is: {places}"
             )]);
         }
         Err(Denial::conflict(format!(
-            "it would overwrite the {what} {name:?} that these namespaces below have of their own: {places}; choose another \
-             name, delete those, or keep this one from going there by the annotation {SELECT}, {TREE_SELECT} or {NONE}"
+            "it would overwrite the {what} {name:?} that these namespaces below have of their own: {places}; {WAY_OUT}"
         ))
         .into())
     }
@@ -133,15 +139,11 @@ impl Asked<'_> {
         tree.id(&self.request.namespace).is_some_and(|id| !tree.children(id).is_empty())
     }
 
-    /// Whether the request makes the object go where it did not go before.
-    fn is_new_traffic(&self, kind: KindId, traffic: &Traffic) -> bool {
+    /// Where the object went before the request.
+    fn traffic_before(&self, kind: KindId) -> Option<Traffic> {
         let Request { operation, name, old, .. } = self.request;
-        match old {
-            Some(old) if *operation == Operation::Update => {
-                Traffic::of(self.forest, kind, name, old) != *traffic
-            }
-            _ => true,
-        }
+        let old = old.as_ref().filter(|_| *operation == Operation::Update)?;
+        Some(Traffic::of(self.forest, kind, name, old))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Row 11: what a new parent would overwrite.
 
 use super::*;
+use crate::OnConflict;
 
 const JOINS: &str = "top, p:top, child, low:child";
 
@@ -183,12 +184,12 @@ fn row_11_before_it_is_known_what_is_propagated_nothing_joins() {
 fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
     // Selectors look at the labels that the holder would have below the new parent.
     let cases = [
-        ("asks for nothing", 0, crate::OnConflict::Overwrite, false),
-        ("blue namespaces only", 1, crate::OnConflict::Overwrite, true),
-        ("what is one or two below a", 4, crate::OnConflict::Overwrite, false),
-        ("what is below b", 5, crate::OnConflict::Overwrite, true),
-        ("nowhere", 7, crate::OnConflict::Overwrite, true),
-        ("asks for nothing, and would not overwrite", 0, crate::OnConflict::Report, true),
+        ("asks for nothing", 0, None, false),
+        ("blue namespaces only", 1, None, true),
+        ("what is one or two below a", 4, Some(OnConflict::Overwrite), false),
+        ("what is below b", 5, Some(OnConflict::Overwrite), true),
+        ("nowhere", 7, None, true),
+        ("asks for nothing, and nothing is refused", 0, Some(OnConflict::Report), true),
     ];
     for (what, asks, on_conflict, joins) in cases {
         let mut cluster = Cluster::draw("a, child, low:child");
@@ -204,7 +205,7 @@ fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
         forest.apply(Fact::Kinds(kinds.collect()));
         let verdict = judge(&mut forest, &update("child", "> a"), &[("admin a", Yes)], |_| ());
         let warned = matches!(&verdict, Verdict::Allow { warnings } if warnings.iter().any(|it| it.contains("\"low\": r (")));
-        assert_eq!(warned, on_conflict == crate::OnConflict::Report, "{what}: {verdict:?}");
+        assert_eq!(warned, on_conflict == Some(OnConflict::Report), "{what}: {verdict:?}");
         let expected = if joins { Allowed } else { Denied(Conflict, &["\"low\"", "r "]) };
         if !warned {
             check(what, &verdict, &expected);

@@ -17,15 +17,17 @@ fn row_7_nothing_below_is_overwritten() {
         ("top/r side/r", "low", Allowed),
         ("kid/r", "lone", Allowed),
         ("kid/r", "unheard-of", Allowed),
-        ("kid/r", "top", in_the_way(&["Role \"r\"", "\"kid\"", "propagate.hnc.x-k8s.io/none"])),
+        ("kid/r", "top", in_the_way(&["Role \"r\"", "\"kid\"", crate::WAY_OUT])),
         ("low/r", "top", in_the_way(&["\"low\""])),
         ("kid/r low/r side/r lone/r", "top", in_the_way(&["\"kid\", \"low\", \"side\";"])),
     ];
     for (sources, namespace, expected) in cases {
         let mut forest = forest(sources);
         Try::create(Object::role()).within(namespace).expect(sources, &mut forest, &expected);
-        let update = Try::update(Object::role(), Object::role().label("x", "y"));
-        update.within(namespace).expect(sources, &mut forest, &expected);
+        let newly = Try::update(Object::role().asks("none", "true"), Object::role());
+        newly.within(namespace).expect(sources, &mut forest, &expected);
+        let again = Try::update(Object::role(), Object::role().label("x", "y"));
+        again.within(namespace).expect("it went there before", &mut forest, &Allowed);
     }
 }
 
@@ -124,6 +126,21 @@ fn row_7_an_update_that_lifts_an_exception_is_judged_by_what_comes() {
         Try::update(old.clone(), new).expect(what, &mut forest, &in_the_way(&["\"kid\""]));
         let as_before = old.clone().label("x", "y");
         Try::update(old, as_before).expect(what, &mut forest, &Allowed);
+    }
+}
+
+#[test]
+fn row_7_only_namespaces_count_where_it_did_not_go_before() {
+    let cluster = cluster("kid/r low/r side/r");
+    let tree = |value: &str| Object::role().asks("treeSelect", value);
+    let cases: [(&str, Object, Object, Expected); 4] = [
+        ("another part", tree("side"), tree("kid"), in_the_way(&["of their own: \"kid\", \"low\";"])),
+        ("one more", tree("kid, !low"), tree("kid"), in_the_way(&["of their own: \"low\";"])),
+        ("all the rest", tree("kid"), Object::role(), in_the_way(&["of their own: \"side\";"])),
+        ("less", Object::role(), tree("kid"), Allowed),
+    ];
+    for (what, old, new, expected) in cases {
+        Try::update(old, new).expect(what, &mut cluster.forest(), &expected);
     }
 }
 
@@ -233,7 +250,7 @@ fn row_7_some_namespaces_are_named_and_the_rest_counted() {
 
 #[test]
 fn row_7_where_conflicts_are_only_reported_there_is_a_warning() {
-    let mut forest = forest_where("low/r side/r", |role| role.on_conflict = OnConflict::Report);
+    let mut forest = forest_where("low/r side/r", |role| role.on_conflict = Some(OnConflict::Report));
     let warned = Warned(&["Role \"r\"", "stays as it is", "\"low\", \"side\""]);
     Try::create(Object::role()).expect("two below", &mut forest, &warned);
     Try::create(Object::role()).named("other").expect("none below", &mut forest, &Allowed);

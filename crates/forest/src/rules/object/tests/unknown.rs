@@ -163,7 +163,7 @@ fn where_conflicts_are_only_reported_nobody_waits() {
     for forest in without_roles("kid/r").into_iter().chain(without_structure()) {
         let mut forest = forest;
         let mut role = KindSettings::new(Kind::role(), Mode::Propagate);
-        role.on_conflict = OnConflict::Report;
+        role.on_conflict = Some(OnConflict::Report);
         forest.apply(Fact::Kinds(vec![role]));
         for (what, attempt) in in_doubt() {
             attempt.expect(what, &mut forest, &Allowed);
