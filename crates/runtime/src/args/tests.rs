@@ -196,6 +196,7 @@ fn mistakes_are_one_line_naming_the_flag() {
         "--unpropagated-label=[",
         "--unpropagated-annotation=a{b",
         "--propagate-tracking-metadata=maybe",
+        "--rbac-on-conflict=overwrite",
         "--max-reconciles",
     ];
     for line in table {
@@ -274,6 +275,10 @@ fn what_is_propagated_of_objects() {
         let line = format!("--propagate-tracking-metadata{line}");
         assert_eq!(settings(&line).propagate_tracking_metadata, on, "{line}");
         assert_eq!(settings(&line).is_ignored_key("helm.sh/chart"), !on, "{line}");
+    }
+    assert_eq!(none.rbac_on_conflict, forest::OnConflict::Keep);
+    for word in forest::OnConflict::ALL {
+        assert_eq!(settings(&format!("--rbac-on-conflict={word}")).rbac_on_conflict, word);
     }
 }
 

@@ -67,6 +67,7 @@ fn what_both_must_have_in_common_is_all_that_the_digest_is_of() {
         "--unpropagated-label=a",
         "--unpropagated-annotation=a",
         "--propagate-tracking-metadata",
+        "--rbac-on-conflict=Overwrite",
         "--enable-internal-cert-management",
         "--cert-secret-name=other",
     ] {
