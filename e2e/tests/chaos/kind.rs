@@ -1,9 +1,10 @@
 //! The kinds of object that the suite plays with: how each is named and how an object of it is written. Nothing of the
-//! rules of propagation but which kinds only report conflicts.
+//! rules of propagation but what becomes of conflicts of each.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use hns_api::ConflictPolicy;
 use k8s_openapi::ByteString;
 use kube::api::{ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -62,9 +63,18 @@ impl Kind {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1", kind), plural)
     }
 
-    /// Whether it is configured with `onConflict: Report`.
-    pub(crate) fn reports_conflicts(self) -> bool {
-        self == Self::Secret
+    /// What it is configured with.
+    pub(crate) fn on_conflict(self) -> Option<ConflictPolicy> {
+        match self {
+            Self::Secret => Some(ConflictPolicy::Report),
+            Self::Widget => Some(ConflictPolicy::Overwrite),
+            _ => None,
+        }
+    }
+
+    /// Whether users' own objects are kept.
+    pub(crate) fn keeps(self) -> bool {
+        self.on_conflict() != Some(ConflictPolicy::Overwrite)
     }
 
     /// The body of an object with this content.

@@ -159,7 +159,7 @@ impl World {
 
     /// The copy that should be here.
     pub(crate) fn wanted_at(&self, key: &Key) -> Option<Wanted> {
-        if key.kind.reports_conflicts() && self.own.contains_key(key) {
+        if key.kind.keeps() && self.own.contains_key(key) {
             return None;
         }
         let (source, own) = self.source(key)?;
@@ -169,7 +169,7 @@ impl World {
 
     /// Users' own objects that are in the way of a copy and will be overwritten.
     pub(crate) fn doomed(&self) -> Vec<Key> {
-        let in_the_way = |key: &&Key| !key.kind.reports_conflicts() && self.source(key).is_some();
+        let in_the_way = |key: &&Key| !key.kind.keeps() && self.source(key).is_some();
         self.own.keys().filter(in_the_way).cloned().collect()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
-use hns_api::{ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, ResourceSpec, SynchronizationMode};
+use hns_api::{HNCConfiguration, HNCConfigurationSpec, ResourceSpec, SynchronizationMode};
 use hns_e2e::Steps;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -77,7 +77,7 @@ impl User {
                 group: (!group.is_empty()).then(|| group.to_owned()),
                 resource: resource.to_owned(),
                 mode: Some(mode),
-                on_conflict: kind.reports_conflicts().then_some(ConflictPolicy::Report),
+                on_conflict: kind.on_conflict(),
                 ..ResourceSpec::default()
             })
         };

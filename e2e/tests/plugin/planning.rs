@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Dice, Options, Product, Steps, eventually};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, LimitRangeItem, LimitRangeSpec};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};
@@ -153,7 +154,7 @@ impl World {
         };
         let (kind, content) = (dice.below(3), [("from".to_owned(), namespace.clone())]);
         let (client, post) = (self.admin.client.clone(), PostParams::default());
-        let (maps, secrets): (Api<ConfigMap>, Api<Secret>) =
+        let (maps, limits): (Api<ConfigMap>, Api<LimitRange>) =
             (Api::namespaced(client.clone(), &namespace), Api::namespaced(client, &namespace));
         let bindings = self.admin.bindings(&namespace);
         let done = if dice.percent(25) {
@@ -161,7 +162,7 @@ impl World {
             match kind {
                 0 => bindings.delete(name, &params).await.map(drop),
                 1 => maps.delete(name, &params).await.map(drop),
-                _ => secrets.delete(name, &params).await.map(drop),
+                _ => limits.delete(name, &params).await.map(drop),
             }
         } else {
             match kind {
@@ -179,11 +180,8 @@ impl World {
                     )
                     .await
                     .map(drop),
-                _ => secrets
-                    .create(
-                        &post,
-                        &Secret { metadata, string_data: Some(content.into()), ..Secret::default() },
-                    )
+                _ => limits
+                    .create(&post, &LimitRange { metadata, spec: Some(limited(dice.below(9))) })
                     .await
                     .map(drop),
             }
@@ -310,6 +308,14 @@ impl World {
         self.tally.overwritten += foretold.objects.iter().filter(|it| it[0] == "overwrite").count();
         (0..sizes.len()).for_each(|at| self.tally.effects[at] += sizes[at]);
         Ok(())
+    }
+}
+
+/// Limits that differ by a number.
+fn limited(number: usize) -> LimitRangeSpec {
+    let max = [("cpu".to_owned(), Quantity(format!("{}", number + 1)))].into();
+    LimitRangeSpec {
+        limits: vec![LimitRangeItem { type_: "Pod".into(), max: Some(max), ..LimitRangeItem::default() }],
     }
 }
 

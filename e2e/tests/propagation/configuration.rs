@@ -195,14 +195,24 @@ async fn a_kind_comes_and_goes_while_everything_runs() -> Result<()> {
     steps.labelled(&["b", "a", "r"]).await?;
     world.put("/api/v1/namespaces/r/secrets", &new_secret("s", "b25l")).await?;
     world.put("/api/v1/namespaces/b/secrets", &new_secret("in-the-way", "b25l")).await?;
+    for (namespace, value) in [("r", "dHdv"), ("b", "b25l")] {
+        world.put(&format!("/api/v1/namespaces/{namespace}/secrets"), &new_secret("twice", value)).await?;
+    }
     world.watched("secrets", [false, false]).await?;
 
     world.configured(&[json!({ "resource": "secrets" })]).await?;
     let path = secret("b", "s");
     let took = world.arrives(&path, "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("r")).await?;
     ensure!(took < SOON, "it took {took:?}");
-    world.shows("secrets", Some(("Propagate", json!(2), json!(2)))).await?;
+    world.shows("secrets", Some(("Propagate", json!(4), json!(3)))).await?;
     world.watched("secrets", [true, true]).await?;
+    // The webhook had never seen what is below: it is kept, and reported.
+    for (namespace, reasons) in [("r", ["CannotPropagateObject"]), ("b", ["CannotPropagateObject"])] {
+        steps.reasons(namespace, &reasons).await?;
+    }
+    let kept = world.get(&secret("b", "twice")).await.map_err(anyhow::Error::msg)?.context("it is lost")?;
+    let label = kept.pointer("/metadata/labels/hnc.x-k8s.io~1inherited-from");
+    ensure!(kept["data"]["v"] == "b25l" && label.is_none(), "{kept}");
 
     // What is not wanted any more stays as it is, and is not looked at any more.
     world.configured(&[]).await?;
@@ -243,8 +253,8 @@ async fn a_kind_comes_and_goes_while_everything_runs() -> Result<()> {
     .await?;
     world.shows("secrets", Some(("Remove", Value::Null, json!(0)))).await?;
     world.configured(&[]).await?;
-    for namespace in ["r", "b"] {
-        world.delete(&secret(namespace, "in-the-way")).await?;
+    for (namespace, name) in [("r", "in-the-way"), ("b", "in-the-way"), ("r", "twice"), ("b", "twice")] {
+        world.delete(&secret(namespace, name)).await?;
     }
     world.end().await
 }

@@ -49,6 +49,8 @@ struct Row {
     #[serde(default)]
     anew: Vec<String>,
     #[serde(default)]
+    events: BTreeMap<String, Vec<String>>,
+    #[serde(default)]
     conditions: BTreeMap<String, Vec<String>>,
     #[serde(default)]
     afterwards: Vec<Value>,
@@ -118,6 +120,7 @@ impl Case<'_> {
         for namespace in &row.anew {
             ensure!(now[namespace] != before[namespace], "in {namespace} it is still the same object");
         }
+        self.told(&row.events).await?;
         self.show(&row.conditions).await?;
         self.all(&row.afterwards).await.context("afterwards")?;
         self.hold(&row.finally).await.context("finally")?;
@@ -294,6 +297,22 @@ impl Case<'_> {
             if seen != value && !(empty(seen) && empty(value)) {
                 return Err(format!("{field} is {seen}, not {value}"));
             }
+        }
+        Ok(())
+    }
+
+    async fn told(&self, events: &BTreeMap<String, Vec<String>>) -> Result<()> {
+        for (namespace, reasons) in events {
+            let selector = format!("source%3Dhnc.x-k8s.io%2CinvolvedObject.name%3D{}", self.row.name);
+            let path = format!("/api/v1/namespaces/{}/events?fieldSelector={selector}", self.full(namespace));
+            eventually(&format!("{namespace} is told {reasons:?}"), PATIENCE, async || {
+                let list = self.scene.users.send("admin", Method::GET, &path, &Value::Null).await;
+                let list = list.map_err(|error| format!("{error:#}"))?.body;
+                let items = list["items"].as_array().into_iter().flatten();
+                let told: Vec<&str> = items.filter_map(|it| it["reason"].as_str()).collect();
+                if told == *reasons { Ok(()) } else { Err(format!("{told:?}")) }
+            })
+            .await?;
         }
         Ok(())
     }

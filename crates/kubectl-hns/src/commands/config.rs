@@ -56,7 +56,7 @@ pub(super) struct SetResource {
     #[arg(long, value_name = "MODE")]
     mode: String,
 
-    /// Go from Ignore to Propagate or `AllowPropagate` although objects below may be overwritten.
+    /// Go from Ignore to Propagate or `AllowPropagate` although copies below may be replaced or deleted.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     force: Option<Switch>,
@@ -214,11 +214,11 @@ fn with(mut entries: Vec<Value>, named: (&str, &str), mode: &str, force: bool) -
 
 fn risky(resource: &str, mode: &str) -> Failure {
     Failure::new(format!(
-        "Switching {resource} from Ignore straight to {mode} is dangerous: objects in namespaces below are overwritten by \
-         those of the same name above, without a trace."
+        "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
+         date are replaced or deleted at once."
     ))
     .or_else(format!(
-        "Set the mode Remove first: it shows as conflicts what would be overwritten. To go ahead all the same: \
+        "`kubectl hns plan config set-resource {resource} --mode {mode} --force` lists what would happen. To go ahead: \
          `kubectl hns config set-resource {resource} --mode {mode} --force`."
     ))
 }

@@ -154,12 +154,13 @@ impl Random {
             if self.dice.percent(8) {
                 continue;
             }
-            let reports = self.dice.percent(40);
+            let conflicts = [None, None, Some(ConflictPolicy::Report), Some(ConflictPolicy::Overwrite)];
+            let on_conflict = self.dice.pick(&conflicts);
             entries.push(ResourceSpec {
                 group: None,
                 resource: resource.to_owned(),
                 mode: Some(self.dice.pick(&modes)),
-                on_conflict: reports.then_some(ConflictPolicy::Report),
+                on_conflict,
                 excluded_names: self.dice.percent(15).then(|| vec!["t*".to_owned()]),
             });
         }

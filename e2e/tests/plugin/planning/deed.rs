@@ -33,7 +33,7 @@ pub(super) struct Choice<'a> {
     pub(super) configured: &'a [String],
 }
 
-const RESOURCES: [&str; 2] = ["configmaps", "secrets"];
+const RESOURCES: [&str; 2] = ["configmaps", "limitranges"];
 const MODES: [&str; 4] = ["Propagate", "AllowPropagate", "Remove", "Ignore"];
 
 impl Deed {

@@ -109,17 +109,24 @@ async fn a_configuration_is_planned_and_not_written() {
     for namespace in ["pk-top", "pk-low"] {
         let create = ["create", "configmap", "pk-map", "-n", namespace, "--from-literal=a=b"];
         live.cluster.kubectl().args(create).ok().await.unwrap();
+        let create = ["create", "quota", "pk-map", "-n", namespace, "--hard=pods=9"];
+        live.cluster.kubectl().args(create).ok().await.unwrap();
     }
     let plan = live.hns("plan config set-resource configmaps --mode Propagate -o json").await.json();
     assert_eq!(plan["verdict"]["outcome"], "allowed", "{plan:#}");
     let warnings = plan["warnings"].to_string();
     assert!(warnings.contains("configmaps were not configured so far"), "{warnings}");
-    let objects = plan["objects"].as_array().unwrap().iter();
-    let ours: BTreeSet<String> = objects
-        .filter(|it| it["name"] == "pk-map")
-        .map(|it| format!("{} {} from {}", it["action"], it["namespace"], it["source"]))
-        .collect();
-    assert_eq!(ours, BTreeSet::from(["\"overwrite\" \"pk-low\" from \"pk-top\"".to_owned()]));
+    let ours = |plan: &Value| {
+        let objects = plan["objects"].as_array().unwrap().iter();
+        let ours = objects.filter(|it| it["name"] == "pk-map");
+        ours.map(|it| format!("{} {} from {}", it["action"], it["namespace"], it["source"]))
+            .collect::<BTreeSet<_>>()
+    };
+    assert_eq!(ours(&plan), BTreeSet::new(), "what is below is kept");
+    let plan = live.hns("plan config set-resource resourcequotas --mode Propagate -o json").await.json();
+    assert_eq!(plan["verdict"]["outcome"], "allowed", "{plan:#}");
+    assert!(plan["warnings"].to_string().contains("these are overwritten"), "{plan:#}");
+    assert_eq!(ours(&plan), BTreeSet::from(["\"overwrite\" \"pk-low\" from \"pk-top\"".to_owned()]));
     let nonsense = live.hns("plan config set-resource nonsense --mode Propagate").await;
     let words = "This would be refused (422 Invalid): spec.resources[";
     assert!(nonsense.code == Some(1) && nonsense.stdout.contains(words), "{nonsense:?}");

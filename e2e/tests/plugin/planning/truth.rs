@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, labels};
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, LimitRange, Namespace};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::ApiResource;
@@ -62,7 +62,7 @@ fn resources() -> [(&'static str, ApiResource); 4] {
         ("roles.rbac.authorization.k8s.io", of::<Role>()),
         ("rolebindings.rbac.authorization.k8s.io", of::<RoleBinding>()),
         ("configmaps", of::<ConfigMap>()),
-        ("secrets", of::<Secret>()),
+        ("limitranges", of::<LimitRange>()),
     ]
 }
 
