@@ -11,9 +11,6 @@ use super::ask::{Ask, What};
 use super::world::World;
 use crate::cluster::{Cluster, Object, bindings, role_key};
 
-/// Objects of somebody's own are still overwritten by changes that nobody judges.
-const OVERWRITING_IS_MENDED: bool = false;
-
 /// What was so before a request.
 pub(crate) struct Before {
     cluster: Cluster,
@@ -55,9 +52,7 @@ impl Before {
 
     /// What is wrong after `user` has asked for this and everything has come to rest.
     pub(crate) fn broken(&self, after: &World, user: usize, ask: &Ask) -> Option<Broken> {
-        self.gained(after, user, ask)
-            .or_else(|| self.lost(after, user, ask))
-            .or_else(|| if OVERWRITING_IS_MENDED { overwritten(after) } else { None })
+        self.gained(after, user, ask).or_else(|| self.lost(after, user, ask)).or_else(|| overwritten(after))
     }
 
     /// Gives nobody a right in a namespace that existed before, unless by whoever may.

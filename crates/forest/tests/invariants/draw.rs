@@ -248,7 +248,7 @@ impl Dice {
                 group: what.kind().group.clone(),
                 resource: what.kind().resource.clone(),
                 mode: if is_enforced { Mode::AllowPropagate } else { self.one(&modes) },
-                on_conflict: if self.chance(20) { OnConflict::Report } else { OnConflict::Overwrite },
+                on_conflict: self.chance(20).then_some(OnConflict::Report),
                 excluded_names: if excluded { vec![self.one(&["s0", "l0"]).to_owned()] } else { vec![] },
             });
         }
