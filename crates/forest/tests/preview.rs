@@ -35,7 +35,8 @@ enum Deed {
     Annotate(usize, Option<usize>),
     CreateAnchor(usize, usize),
     DeleteAnchor(u8),
-    SetModes(Mode, Mode),
+    /// And whether own objects are overwritten.
+    SetModes(Mode, Mode, bool),
 }
 
 fn deed() -> impl Strategy<Value = Deed> {
@@ -51,7 +52,8 @@ fn deed() -> impl Strategy<Value = Deed> {
         3 => (at(), to()).prop_map(|(at, to)| Deed::Annotate(at, to)),
         2 => (at(), at()).prop_map(|(at, child)| Deed::CreateAnchor(at, child)),
         3 => any::<u8>().prop_map(Deed::DeleteAnchor),
-        2 => (mode(), mode()).prop_map(|(roles, bindings)| Deed::SetModes(roles, bindings)),
+        4 => (mode(), mode(), any::<bool>())
+            .prop_map(|(roles, bindings, overwrites)| Deed::SetModes(roles, bindings, overwrites)),
     ]
 }
 
@@ -155,8 +157,8 @@ impl Deed {
             Some(Intent::DeleteAnchor { parent, child }) => drop(cluster.delete_anchor(parent, child)),
             Some(Intent::Configure { .. }) => unreachable!("the modes are set below"),
             None => {
-                if let Self::SetModes(roles, bindings) = *self {
-                    cluster.modes = [roles, bindings];
+                if let Self::SetModes(roles, bindings, overwrites) = *self {
+                    (cluster.modes, cluster.overwrites) = ([roles, bindings], [overwrites; 2]);
                 }
             }
         }
