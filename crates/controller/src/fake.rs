@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use forest::plan::{Plan, plan};
 use forest::{
-    Definition, Fact, Forest, HierarchyFact, Kind, Name, NamespaceFact, ObjectKey, Scope, Settings, Version,
+    Definition, Fact, Forest, HierarchyFact, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey,
+    OnConflict, Scope, Settings, Version,
 };
 use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::ingest;
@@ -116,6 +117,14 @@ pub(crate) struct World {
 }
 
 impl World {
+    /// The same, where objects that are no copies are overwritten.
+    pub(crate) fn overwriting(self) -> Self {
+        let secrets = KindSettings::new(secrets_kind(), Mode::Propagate);
+        let settings = KindSettings { on_conflict: Some(OnConflict::Overwrite), ..secrets };
+        self.writer.tell([Fact::Kinds(vec![settings])]);
+        self
+    }
+
     pub(crate) fn of(secrets: &[Value]) -> Self {
         let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").expect("a legal pattern"));
         let (writer, forest) =

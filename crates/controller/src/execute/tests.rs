@@ -2,7 +2,7 @@
 
 use forest::configuration::{Served, ServedKind};
 use forest::plan::plan;
-use forest::{KindSettings, Mode, OnConflict};
+use forest::{KindSettings, Mode};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -36,14 +36,6 @@ fn configuration(resources: &Value) -> Value {
         "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HNCConfiguration",
         "metadata": { "name": "config" }, "spec": { "resources": resources },
     })
-}
-
-/// Secrets, whose conflicts end with what is in the way being replaced.
-fn overwriting() -> KindSettings {
-    KindSettings {
-        on_conflict: Some(OnConflict::Overwrite),
-        ..KindSettings::new(secrets_kind(), Mode::Propagate)
-    }
 }
 
 async fn execute(world: &World, executor: &Executor) -> Progress {
@@ -160,11 +152,8 @@ async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
 
 #[tokio::test]
 async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_still_says_so() {
-    let own = || {
-        let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
-        world.writer.tell([Fact::Kinds(vec![overwriting()])]);
-        world
-    };
+    let own =
+        || World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]).overwriting();
     let says = |mode: &str| {
         let entry = json!({ "resource": "secrets", "mode": mode, "onConflict": "Overwrite" });
         configuration(&json!([entry]))
@@ -205,7 +194,7 @@ async fn an_object_that_is_no_copy_is_kept_and_that_is_recorded_without_a_reques
 #[tokio::test]
 async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() {
     let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
-    world.writer.tell([Fact::Kinds(vec![overwriting()])]);
+    let world = world.overwriting();
     let (namespace, scope, old) = world.plan();
     world.writer.tell([Fact::Kinds(vec![KindSettings::new(secrets_kind(), Mode::Ignore)])]);
     let now = configuration(&json!([{ "resource": "secrets", "mode": "Ignore" }]));

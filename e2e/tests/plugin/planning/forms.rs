@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::super::world::{Output, live};
 
 /// Without what others' tests have under way.

@@ -206,7 +206,7 @@ async fn what_is_refused_after_all_is_known_to_be_gone() {
 #[tokio::test]
 async fn a_name_that_is_taken_by_what_the_watch_will_show_is_planned_again() {
     let taken = || failure(409, "AlreadyExists", "secrets \"s\" already exists");
-    let world = to_be_created();
+    let world = to_be_created().overwriting();
     let server = Server::answering([taken(), secret("leaf", "9", "12", "own")]);
     let answer = apply(&world, &server).await;
     assert_eq!((answer.outcome.label(), facts(&answer)), ("conflict", vec!["object 9 12".to_owned()]));

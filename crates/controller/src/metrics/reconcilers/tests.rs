@@ -101,7 +101,7 @@ fn only_what_loses_something_is_an_overwrite() {
         ("a copy that goes", vec![copy("2", "11", "old")], false),
     ];
     for (what, secrets, overwrites) in table {
-        let world = World::of(&secrets);
+        let world = World::of(&secrets).overwriting();
         let (namespace, _, plan) = world.plan();
         let (reconcilers, registry) = registered(true);
         for action in plan.actions() {
