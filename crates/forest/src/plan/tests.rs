@@ -116,7 +116,11 @@ fn copies_follow_their_sources() {
             &["both replace r from root"],
         ),
         ("a copy is deleted", |it| drop(it.remove_object("child", &key("r"))), &["both create r from root"]),
-        ("a copy loses its label, and is somebody's own", |it| drop(it.role("child", "r", "x")), &[]),
+        (
+            "a copy loses its label: it is somebody's own, and another Role than the binding above refers to",
+            |it| drop(it.role("child", "r", "x")),
+            &["off delete b"],
+        ),
         ("a source is added below", |it| drop(it.role("child", "r2", "x")), &[]),
         (
             "a label is put on a source",

@@ -389,9 +389,9 @@ fn a_binding_comes_where_its_role_is_the_same() {
             ),
         ),
         (
-            "an older Role that is being deleted",
+            "an older copy of a Role that is being deleted",
             |it| {
-                it.role("leaf", "r", "y");
+                it.put("leaf", &role_key("r"), Some("root"), rules("y"));
                 it.change_object("leaf", &role_key("r"), |it| it.terminating = true);
             },
             "leaf",

@@ -371,7 +371,7 @@ fn a_role_that_is_left_alone_is_not_the_one_from_above() {
     cluster.role("child", "r", "y");
     cluster.binding("child", "b2", "r", "u");
     let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
-    roles.on_conflict = OnConflict::Report;
+    roles.on_conflict = Some(OnConflict::Report);
     let (forest, _) = configured(&cluster, roles);
     assert_eq!(objects(&forest, "child"), [""; 0]);
     // There the Role is that of the root, to which only the root's binding refers.
