@@ -206,10 +206,10 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
                 old: old.map(state),
                 new: Some(state(asks)),
             };
-            let refused = refused(|answers| object::review(&forest, &request, answers))?;
+            let denied = refused(|answers| object::review(&forest, &request, answers))?;
             let went = old.map(|asks| holders(&cluster, said, &name, asks)).unwrap_or_default();
             let newly = holders(&cluster, said, &name, asks).difference(&went).next().is_some();
-            Some((refused, refuses && newly))
+            Some((denied, refuses && newly))
         }
         Asked::Move(at, parent) => {
             let (name, parent) = (Name::from(NAMES[at]), Name::from(NAMES[parent]));
@@ -224,12 +224,12 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
                 old: spec(cluster.parent(&name)),
                 new: spec(Some(parent.clone())),
             };
-            let refused = refused(|answers| hierarchy::review(&forest, &request, answers))?;
+            let denied = refused(|answers| hierarchy::review(&forest, &request, answers))?;
             cluster.set_parent(&name, Some(&parent));
             let moved = |place: &Name| cluster.ancestry(place).contains(&name);
             let after = conflicts(&cluster, said);
             let mut newly = after.difference(&before).filter(|(place, _)| moved(place));
-            Some((refused, newly.any(|(_, key)| refuses || key.kind == bindings())))
+            Some((denied, newly.any(|(_, key)| refuses || key.kind == bindings())))
         }
         Asked::Configure(new) => {
             let request = configuration::Request {
@@ -239,12 +239,12 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
                 new: entries(new),
                 served: Ok(served()),
             };
-            let refused = refused(|answers| configuration::review(&forest, &request, answers))?;
-            let replaces = on_conflict(new) == OnConflict::Overwrite;
-            let replaced = on_conflict(said) == OnConflict::Overwrite;
-            let before = if replaces && !replaced { BTreeSet::new() } else { before };
+            let denied = refused(|answers| configuration::review(&forest, &request, answers))?;
+            let overwrites = on_conflict(new) == OnConflict::Overwrite;
+            let before_too = on_conflict(said) == OnConflict::Overwrite;
+            let before = if overwrites && !before_too { BTreeSet::new() } else { before };
             let newly = conflicts(&cluster, new).difference(&before).any(|(_, key)| key.kind == roles());
-            Some((refused, on_conflict(new) != OnConflict::Report && newly))
+            Some((denied, on_conflict(new) != OnConflict::Report && newly))
         }
     }
 }
