@@ -17,6 +17,7 @@ mod structure {
     mod orphans;
     mod quota;
     mod restore;
+    mod restrictions;
     mod scene;
     mod settings;
     mod slipped;

@@ -2,15 +2,15 @@
 //!
 //! Whoever makes a namespace often makes its `HierarchyConfiguration` right after, in two requests, and "already exists" is no
 //! answer to somebody who has looked and found none. So an object that would only list children waits a little. And children
-//! rarely come alone, so a list that changes waits for the next child, once. Everything else is written at once. Decides
-//! nothing else.
+//! rarely come alone, so a list that changes waits for the next child, once. Bindings wait for a quota as a rule for a moment
+//! only, and are worth no word then. Everything else is written at once. Decides nothing else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use forest::plan::Action;
-use forest::{Condition, HierarchyStatus};
+use forest::{Condition, HierarchyStatus, Reason};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -19,6 +19,9 @@ pub(crate) const CREATION: Duration = Duration::from_secs(1);
 
 /// How long a list that changes waits. Less than anybody notices.
 const CHANGE: Duration = Duration::from_millis(100);
+
+/// How long bindings wait for a quota before that is said. The control plane takes much less as long as it is well.
+const QUOTA: Duration = Duration::from_secs(5);
 
 /// What was wanted longer ago is wanted anew.
 const FORGOTTEN: Duration = Duration::from_secs(10);
@@ -48,7 +51,20 @@ impl Early {
 
 /// How long such a report waits, if it does.
 fn patience(shown: &[Condition], report: &Action) -> Option<Duration> {
+    let awaits_quota = |it: &&Condition| *it.reason == *Reason::QuotaNotInForce.as_str();
+    let says_so = |all: &[Condition]| all.iter().any(|it| awaits_quota(&it));
+    let others = |all: &[Condition]| -> Vec<Condition> {
+        all.iter().filter(|it| !awaits_quota(it)).cloned().collect()
+    };
     match report {
+        Action::CreateHierarchy { spec: None, held: false, status }
+        | Action::ChangeHierarchy { spec: None, finalizers: None, status: Some(status), .. }
+            if says_so(&status.conditions)
+                && !says_so(shown)
+                && others(&status.conditions) == others(shown) =>
+        {
+            Some(QUOTA)
+        }
         Action::CreateHierarchy { spec: None, held: false, .. } => Some(CREATION),
         Action::ChangeHierarchy {
             spec: None,
@@ -62,7 +78,7 @@ fn patience(shown: &[Condition], report: &Action) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use forest::{Reason, Version};
+    use forest::Version;
 
     use super::*;
 
@@ -104,5 +120,24 @@ mod tests {
         tokio::time::advance(CHANGE).await;
         assert_eq!(wait(&cycle, change(None, &cycle)), None);
         assert_eq!(wait(&cycle, change(None, &cycle)), Some(CHANGE), "the next change waits for itself");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_bindings_wait_is_said_after_five_seconds_and_taken_back_at_once() {
+        let early = Early::default();
+        let quota = Condition::new(Reason::QuotaNotInForce, "\"size\"");
+        let cycle = Condition::new(Reason::InCycle, "a <- a");
+        let wait = |shown: &[Condition], wanted: &[Condition]| early.wait("a", shown, &change(None, wanted));
+        let both = [cycle.clone(), quota.clone()];
+        assert_eq!(wait(&[], &both), None, "there is other news");
+        assert_eq!(wait(&both, std::slice::from_ref(&cycle)), None, "it is over");
+        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA));
+        tokio::time::advance(QUOTA / 2).await;
+        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA / 2));
+        tokio::time::advance(QUOTA / 2).await;
+        assert_eq!(wait(&[cycle], &both), None);
+        let created = |status| Action::CreateHierarchy { spec: None, held: false, status };
+        let status = HierarchyStatus { conditions: vec![quota], ..HierarchyStatus::default() };
+        assert_eq!(early.wait("b", &[], &created(status)), Some(QUOTA));
     }
 }

@@ -63,6 +63,8 @@ pub enum Reason {
     OverriddenByAncestor,
     /// A copy could not be written or removed.
     CannotPropagateObject,
+    /// Bindings wait because a `ResourceQuota` from above is not in force.
+    QuotaNotInForce,
 }
 
 impl Reason {
@@ -80,6 +82,7 @@ impl Reason {
             Self::IllegalManagedAnnotation => "IllegalManagedAnnotation",
             Self::OverriddenByAncestor => "OverriddenByAncestor",
             Self::CannotPropagateObject => "CannotPropagateObject",
+            Self::QuotaNotInForce => "QuotaNotInForce",
         }
     }
 
@@ -96,7 +99,8 @@ impl Reason {
             | Self::IllegalManagedLabel
             | Self::IllegalManagedAnnotation
             | Self::OverriddenByAncestor
-            | Self::CannotPropagateObject => "BadConfiguration",
+            | Self::CannotPropagateObject
+            | Self::QuotaNotInForce => "BadConfiguration",
         }
     }
 }

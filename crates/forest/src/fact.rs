@@ -166,13 +166,15 @@ pub struct Content {
     /// All of it, where it may have to be copied. Whoever tells the fact may leave it out; it is asked for when needed
     /// ([`crate::plan::Plan::unread`]).
     pub canonical: Option<Arc<Canonical>>,
+    /// Whether the cluster has put it in force. A `ResourceQuota` may not be, anything else always is.
+    pub in_force: bool,
 }
 
 impl Content {
     /// What is known when everything is.
     pub fn whole(canonical: Canonical) -> Self {
         let (digest, body) = (canonical.digest(), canonical.body_digest());
-        Self { digest, body, canonical: Some(Arc::new(canonical)) }
+        Self { digest, body, canonical: Some(Arc::new(canonical)), in_force: true }
     }
 
     /// The same without what it was made of.

@@ -62,6 +62,11 @@ impl Kind {
         )
     }
 
+    /// Whether objects of this kind are in force only when their status says so.
+    pub fn is_quota(&self) -> bool {
+        self.group.is_empty() && self.kind == "ResourceQuota"
+    }
+
     /// `roles.rbac.authorization.k8s.io`, or just the resource for core kinds.
     pub fn group_resource(&self) -> String {
         if self.group.is_empty() {

@@ -108,6 +108,7 @@ pub(crate) struct Copy {
     pub(crate) digests: Option<(Digest, Digest)>,
     /// The digest of what the API server was given when it made this of it.
     pub(crate) accepted: Option<Digest>,
+    pub(crate) in_force: bool,
     pub(crate) terminating: bool,
 }
 
@@ -155,8 +156,10 @@ impl Object {
         let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, role, .. } =
             fact;
         if let Some(inherited_from) = inherited_from {
+            let in_force = content.as_ref().is_none_or(|content| content.in_force);
             let digests = content.map(|content| (content.digest, content.body));
-            Self::Copy(Copy { version: version.into(), inherited_from, digests, accepted: None, terminating })
+            let version = version.into();
+            Self::Copy(Copy { version, inherited_from, digests, accepted: None, in_force, terminating })
         } else {
             let version = version.into();
             Self::Source(Box::new(Source { version, excluded, exceptions, content, role, terminating }))
@@ -220,6 +223,15 @@ impl Object {
             Self::Source(source) => source.terminating,
             Self::Copy(copy) => copy.terminating,
         }
+    }
+
+    /// All of a quota that others may wait for.
+    pub(crate) fn force(&self) -> impl PartialEq + use<> {
+        let copy = match self {
+            Self::Source(_) => None,
+            Self::Copy(copy) => Some((copy.inherited_from.clone(), copy.in_force)),
+        };
+        (copy, self.is_terminating(), self.digests())
     }
 
     pub(crate) fn source(&self) -> Option<&Source> {
@@ -290,6 +302,13 @@ impl Objects {
     /// The objects in a namespace, by kind and name.
     pub(crate) fn within(&self, namespace: Id) -> impl Iterator<Item = (&ObjectKey, &Object)> {
         self.by_namespace.get(&namespace).into_iter().flatten()
+    }
+
+    /// Those of one kind, by name.
+    pub(crate) fn of_kind(&self, namespace: Id, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        let first = ObjectKey { kind, name: Name::from("") };
+        let objects = self.by_namespace.get(&namespace).into_iter();
+        objects.flat_map(move |objects| objects.range(&first..)).take_while(move |(key, _)| key.kind == kind)
     }
 
     /// The namespaces that have a source of this kind and name.
@@ -399,6 +418,15 @@ impl Objects {
             && copy.version == CompactVersion::from(version.clone())
         {
             copy.accepted = Some(given);
+        }
+    }
+
+    /// As if everything were in force that may be.
+    pub(crate) fn put_in_force(&mut self) {
+        for object in self.by_namespace.values_mut().flat_map(BTreeMap::values_mut) {
+            if let Object::Copy(copy) = object {
+                copy.in_force = true;
+            }
         }
     }
 

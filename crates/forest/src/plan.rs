@@ -10,6 +10,7 @@ mod conditions;
 mod copies;
 mod hierarchy;
 mod marks;
+mod restrictions;
 #[cfg(test)]
 mod tests;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 pub(crate) use self::copies::{Decision, Place, Reach, is_forsaken, reach};
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
+pub(crate) use self::restrictions::not_in_force;
 use crate::{
     AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
 };
@@ -216,7 +218,7 @@ pub struct Plan {
     pub report: Option<Action>,
     /// In this order, so that access at any moment, also after a crash between two writes, is no wider than before all of
     /// them or after all of them: what is lost goes first, bindings before roles; what is gained comes last, roles before
-    /// bindings. A subnamespace is created after its parent is marked and its anchor held.
+    /// bindings, and restrictions before all of these. A subnamespace is created after its parent is marked and its anchor held.
     pub steps: Vec<Step>,
     /// Objects with a recorded failure that nothing needs to be done about any more.
     pub settled: Vec<ObjectKey>,
@@ -273,18 +275,26 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     if forest.structure_gap().is_some() || forest.is_structure_unmatched() {
         return plan;
     }
-    let marks = marks::changes(forest, id);
+    let mut marks = marks::changes(forest, id);
     // While the labels that others go by are those of another place, all that is lost with that place goes before anything is
     // gained by the new one, whatever was looked at for.
     let whole = Scope::whole();
     let scope = if *scope != Scope::default() && marks.move_it() { &whole } else { scope };
-    let (marks, anchors, initial_admin) = if scope.structure {
+    let mut anchors = anchors::Changes::default();
+    let mut initial_admin = None;
+    if scope.structure {
         plan.report = hierarchy::report(forest, id);
-        (marks, anchors::changes(forest, id), marks::initial_admin(forest, id))
+        anchors = anchors::changes(forest, id);
+        initial_admin = marks::initial_admin(forest, id);
     } else {
-        Default::default()
-    };
-    let copies = copies::changes(forest, id, &scope.objects);
+        marks = marks::Marks::default();
+    }
+    // The annotation stays until its admin is bound.
+    let mut bound = initial_admin.is_some().then(|| marks.without_admin()).flatten();
+    let copies = copies::changes(forest, id, &scope.objects, initial_admin.is_some());
+    if copies.held {
+        (initial_admin, bound) = (None, None);
+    }
     plan.settled = copies.settled;
     plan.conflicts = copies.conflicts;
     plan.unread = copies.unread;
@@ -292,7 +302,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.scope = scope.clone();
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
     let (first, last) = if plan.unread.is_empty() {
-        marks.around(nothing_lost, !anchors.create.is_empty(), initial_admin.is_some())
+        marks.around(nothing_lost, !anchors.create.is_empty())
     } else {
         // New labels give access too, and come with the rest of it.
         (marks.first(), None)
@@ -301,11 +311,13 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);
     plan.step(GUARDS, anchors.delete);
-    // The annotation that names the initial admin is removed by the mark that comes after.
-    plan.step(GUARDS_AND_GIVES, initial_admin.into_iter().collect());
-    plan.step(GIVES, anchors.create.into_iter().chain(last).collect());
+    plan.step(GUARDS, copies.restrictions);
+    plan.step(GUARDS_AND_GIVES, last.into_iter().collect());
+    plan.step(GIVES, anchors.create);
     plan.step(GIVES, copies.gained);
     plan.step(GUARDS_AND_GIVES, copies.gained_roles);
     plan.step(GIVES, copies.gained_bindings);
+    plan.step(GUARDS_AND_GIVES, initial_admin.into_iter().collect());
+    plan.step(GIVES, bound.into_iter().collect());
     plan
 }

@@ -60,7 +60,8 @@ impl Wants {
 
 impl Preview {
     /// A preview of what `forest` knows.
-    pub fn new(forest: Forest) -> Self {
+    pub fn new(mut forest: Forest) -> Self {
+        forest.objects.put_in_force();
         Self {
             forest,
             open: Change { everything: true, namespaces: HashMap::new() },
@@ -82,7 +83,14 @@ impl Preview {
     }
 
     /// Takes in what was read because it was wanted.
-    pub fn tell(&mut self, fact: Fact) {
+    pub fn tell(&mut self, mut fact: Fact) {
+        // Others put quotas in force before all is at rest.
+        let seen = match &mut fact {
+            Fact::Object(_, seen) => std::slice::from_mut(seen),
+            Fact::Objects(_, all) => all,
+            _ => &mut [],
+        };
+        seen.iter_mut().filter_map(|seen| seen.content.as_mut()).for_each(|content| content.in_force = true);
         let change = self.forest.apply(fact);
         self.open.merge(change);
     }

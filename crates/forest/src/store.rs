@@ -18,6 +18,7 @@ use self::kinds::KnownKind;
 pub use self::matching::{Lag, Listing, Unmatched};
 use crate::exclusion::is_name_too_long;
 use crate::object::{Counts, Held, Object, Objects};
+use crate::plan::not_in_force;
 use crate::tree::{Id, Node, Tree};
 use crate::version::CompactVersion;
 use crate::{
@@ -521,7 +522,11 @@ impl Forest {
             return;
         }
         let new = self.objects.get(id, key);
-        change.object(self.tree.name(id).clone(), key.clone());
+        self.touch_one(id, key, change);
+        let is_quota = self.kind(key.kind).is_quota();
+        if is_quota && old.map(Object::force) != new.map(Object::force) {
+            change.whole(self.tree.name(id).clone());
+        }
         // The namespace shows this.
         if is_name_too_long(&key.name) {
             change.structure(self.tree.name(id).clone());
@@ -530,8 +535,20 @@ impl Forest {
         let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));
         if (is_source(old) || is_source(new)) && !unchanged {
             for below in self.tree.descendants(id) {
-                change.object(self.tree.name(below).clone(), key.clone());
+                if is_quota {
+                    change.whole(self.tree.name(below).clone());
+                } else {
+                    self.touch_one(below, key, change);
+                }
             }
+        }
+    }
+
+    /// Bindings wait for quotas, and where they wait, the namespace says so.
+    fn touch_one(&self, id: Id, key: &ObjectKey, change: &mut Change) {
+        change.object(self.tree.name(id).clone(), key.clone());
+        if self.kind(key.kind).binds_subjects() && not_in_force(self, id).next().is_some() {
+            change.structure(self.tree.name(id).clone());
         }
     }
 }

@@ -92,12 +92,17 @@ impl Tree {
         if self.node(id).namespace.as_ref().is_some_and(is_no_news) {
             return;
         }
-        let is_going = |node: &Node| node.namespace.as_ref().is_some_and(|seen| seen.terminating);
-        if is_going(self.node(id)) != fact.terminating {
-            // What is in a namespace is kept right until it goes, and again when another has come under its name.
-            change.whole(fact.name.clone());
-        }
+        let name = fact.name.clone();
         let namespace = Namespace::from_fact(fact, id, &mut self.places, settings);
+        let known = self.node(id).namespace.as_ref();
+        let is_going = known.is_some_and(|seen| seen.terminating);
+        if is_going != namespace.terminating
+            || known.and_then(Namespace::subnamespace_of) != namespace.subnamespace_of()
+        {
+            // What is in a namespace is kept right until it goes, and again when another has come under its name. What an anchor
+            // asks for is waited for.
+            change.whole(name);
+        }
         self.restructure(id, settings, change, |node| Was::namespace(node.namespace.replace(namespace)));
     }
 
@@ -157,6 +162,10 @@ impl Tree {
             return;
         }
         let child = fact.name.clone();
+        if known.is_none_or(|known| known.labels != fact.labels) {
+            // Who gains a right in it waits for managed labels.
+            change.whole(child.clone());
+        }
         if known.is_none() {
             self.holders.entry(child.clone()).or_default().insert(id);
         }
@@ -178,7 +187,7 @@ impl Tree {
             }
         }
         change.structure(self.name(id).clone());
-        change.structure(child.clone());
+        change.whole(child.clone());
         self.release(id);
     }
 
@@ -221,6 +230,8 @@ impl Tree {
         } else {
             change.structure(self.name(id).clone());
             if before.2 != self.handed_down(id, settings) {
+                // Who gains a right waits for managed labels.
+                change.whole(self.name(id).clone());
                 self.descendants(id).into_iter().for_each(|below| change.structure(self.name(below).clone()));
             }
         }

@@ -361,7 +361,7 @@ fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) ->
 }
 
 /// The condition that tells of refused writes, where something that should be written or removed is not, and the condition
-/// names the object or does not name all.
+/// names the object or does not name all; or that bindings wait.
 fn refused(
     forest: &Forest,
     key: &ObjectKey,
@@ -375,10 +375,15 @@ fn refused(
     if is_right {
         return None;
     }
+    let waits = forest.kind(key.kind).binds_subjects().then(|| {
+        let mut shown = forest.conditions_shown(namespace).iter();
+        shown.find(|it| *it.reason == *Reason::QuotaNotInForce.as_str())
+    });
     let named = format!("{} {:?}: ", forest.kind(key.kind).group_resource(), shown(&key.name));
     let reason = Reason::CannotPropagateObject.as_str();
     let shown: Vec<&Condition> =
         forest.conditions_shown(namespace).iter().filter(|it| *it.reason == *reason).collect();
     let names_it = shown.iter().find(|it| it.message.contains(&named));
-    names_it.or_else(|| shown.iter().find(|it| it.message.ends_with(" more"))).copied().cloned()
+    let refused = names_it.or_else(|| shown.iter().find(|it| it.message.ends_with(" more"))).copied();
+    refused.or(waits.flatten()).cloned()
 }

@@ -20,7 +20,7 @@ use forest::plan::{Action, Plan, plan};
 use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, bindings, note_conflicts, role_key};
+use crate::cluster::{Cluster, Object, bindings, note_conflicts, quotas, role_key};
 use crate::naive::writes::{Writes, check_report, is_copy};
 use crate::op::{NAMES, Op, any_op, config, object_op, subnamespace_op};
 
@@ -135,7 +135,7 @@ impl Run {
     /// others' plans follow from, it counts anew.
     fn come_to_rest(&mut self) {
         let before = self.cluster.clone();
-        self.rest_within(3);
+        self.rest_within(4);
         check_end(&before, &self.cluster);
     }
 
@@ -173,6 +173,8 @@ impl Run {
             self.write(&name, &plan, fate, &mut done);
         }
         self.hear(std::mem::take(&mut done.facts));
+        let enforced = self.cluster.enforce();
+        self.hear(enforced);
         done
     }
 
@@ -310,7 +312,7 @@ fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
                 let changed = key.kind == bindings() && object.body != body;
                 let forsaken = cluster.is_frozen(name);
                 assert!(
-                    forsaken || changed && comes_again(key),
+                    forsaken || changed && (comes_again(key) || cluster.holds(name)),
                     "{name}: {key:?} has a source and would be deleted"
                 );
             }
@@ -450,7 +452,8 @@ fn check_specs(before: &Cluster, after: &Cluster) {
 
 fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey) {
     let place = (name.clone(), key.clone());
-    let (old, new) = (before.objects.get(&place), after.objects.get(&place));
+    let (old, new) = (statusless(before, &place), statusless(after, &place));
+    let (old, new) = (old.as_ref(), new.as_ref());
     let ignored = before.mode(key) == Mode::Ignore;
     let untouchable = ignored || before.is_frozen(name) || old.is_some_and(|object| object.terminating);
     if !ignored && old.is_some_and(|object| !object.terminating && before.is_forsaken(name, object)) {
@@ -470,6 +473,16 @@ fn check_object(before: &Cluster, after: &Cluster, name: &Name, key: &ObjectKey)
         }
         None => assert_eq!(old, new, "{name}: {key:?} is a source"),
     }
+}
+
+/// Without what the controller of quotas writes.
+fn statusless(cluster: &Cluster, place: &(Name, ObjectKey)) -> Option<Object> {
+    let mut object = cluster.objects.get(place)?.clone();
+    if place.1.kind == quotas() {
+        object.in_force = true;
+        object.version.resource_version = Box::default();
+    }
+    Some(object)
 }
 
 /// A cluster without what depends on when things were written.
@@ -518,7 +531,7 @@ proptest! {
         run.happen(&story.then);
         let before = run.cluster.clone();
         run.round(&Fate { order, ..Fate::default() });
-        run.rest_within(2);
+        run.rest_within(3);
         check_end(&before, &run.cluster);
     }
 
@@ -528,12 +541,12 @@ proptest! {
         run.happen(&story.then);
         let (before, forest) = (run.cluster.clone(), run.cluster.forest());
         let Done { tried, .. } = run.round(&Fate::default());
-        run.rest_within(2);
+        run.rest_within(3);
 
         let mut crashed = Run { cluster: before.clone(), forest };
         crashed.round(&Fate { dies_after: Some(crash.index(tried + 1)), ..Fate::default() });
         crashed = Run::start(crashed.cluster);
-        crashed.rest_within(3);
+        crashed.rest_within(4);
         check_end(&before, &crashed.cluster);
         // Whether a subnamespace goes with its anchor depends on whether it has children by the time that is judged, and
         // what becomes of an orphan's copies on whether its parent has come again by then.
@@ -552,7 +565,7 @@ proptest! {
             prop_assert!(run.shows_failure(name, key), "{} does not show the failure of {:?}", name, key);
         }
         // One round more to try again and show the failures, one to find them settled, one to show that.
-        run.rest_within(6);
+        run.rest_within(8);
         check_end(&before, &run.cluster);
     }
 

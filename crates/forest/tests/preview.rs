@@ -79,12 +79,12 @@ fn begin(parents: &[Option<usize>], ops: &[Op]) -> Cluster {
     cluster
 }
 
-/// Ours and the namespace controller, which sees to `going` and all that goes because of it.
+/// Ours, the controller of quotas and the namespace controller, which sees to `going` and all that goes because of it.
 fn settle(cluster: &mut Cluster, stuck: &BTreeSet<Name>) {
     for _ in 0..100 {
+        let mut found = !cluster.enforce().is_empty();
         let mut forest = cluster.forest();
         note_conflicts(&mut forest);
-        let mut found = false;
         for name in cluster.mentioned() {
             let plan = plan(&forest, &name, &Scope::whole());
             for action in plan.actions() {

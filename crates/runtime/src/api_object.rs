@@ -1,8 +1,8 @@
 //! An object of any kind as the API server shows it, without what nobody here reads.
 //!
 //! `managedFields` are half of what many objects are, and `status` changes when nothing else does. Both are skipped while an
-//! object is parsed, but for when it was written, so that they cost neither memory nor much time. Says nothing of what an object
-//! means.
+//! object is parsed, but for when it was written and what of a quota is in force, so that they cost neither memory nor much
+//! time. Says nothing of what an object means.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// What the API server calls an object that it was asked to show the metadata of.
 const METADATA_ONLY: &str = "PartialObjectMetadata";
@@ -24,7 +24,8 @@ const METADATA_ONLY: &str = "PartialObjectMetadata";
 pub struct ApiObject {
     /// Which it is, and in which state.
     pub metadata: ObjectMeta,
-    /// Every other top-level field but `apiVersion`, `kind` and `status`; `None` where only the metadata was shown.
+    /// Every other top-level field but `apiVersion` and `kind`, and of `status` only the object `hard`; `None` where only the
+    /// metadata was shown.
     pub content: Option<Map<String, Value>>,
 }
 
@@ -49,6 +50,14 @@ struct Metadata {
 #[derive(serde::Deserialize)]
 struct Written {
     time: Option<Time>,
+}
+
+/// What is read of a status.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Status {
+    Quota { hard: Map<String, Value> },
+    Other(IgnoredAny),
 }
 
 impl From<Metadata> for ObjectMeta {
@@ -99,7 +108,12 @@ impl<'de> Visitor<'de> for Fields {
             match key.as_str() {
                 "metadata" => metadata = fields.next_value::<Option<Metadata>>()?,
                 "kind" => only_metadata = fields.next_value::<Value>()? == METADATA_ONLY,
-                "apiVersion" | "status" => drop(fields.next_value::<IgnoredAny>()?),
+                "apiVersion" => drop(fields.next_value::<IgnoredAny>()?),
+                "status" => {
+                    if let Status::Quota { hard } = fields.next_value()? {
+                        content.insert(key, json!({ "hard": hard }));
+                    }
+                }
                 _ => drop(content.insert(key, fields.next_value()?)),
             }
         }
@@ -179,6 +193,19 @@ mod tests {
         );
         let content = json!({ "type": "Opaque", "data": { "a": "Yg==" }, "immutable": true });
         assert_eq!(object.content.map(Value::Object), Some(content));
+    }
+
+    #[test]
+    fn of_a_status_what_is_in_force_is_read() {
+        let read = |status: Value| {
+            let object = json!({ "kind": "ResourceQuota", "spec": {}, "status": status });
+            serde_json::from_value::<ApiObject>(object).unwrap().content.unwrap().remove("status")
+        };
+        let hard = json!({ "hard": { "pods": "1" } });
+        assert_eq!(read(json!({ "hard": { "pods": "1" }, "used": { "pods": "0" } })), Some(hard));
+        for other in [json!({}), json!(null), json!("x"), json!([1]), json!({ "hard": "x" }), json!(7.5)] {
+            assert_eq!(read(other.clone()), None, "{other}");
+        }
     }
 
     #[test]

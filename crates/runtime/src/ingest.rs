@@ -172,7 +172,10 @@ pub fn object(
         content: None,
     };
     let is_copy = fact.inherited_from.is_some();
-    fact.content = content.map(|body| Content::whole(canonical(settings, metadata, body, is_copy)));
+    fact.content = content.map(|body| {
+        let in_force = in_force(kind, &body);
+        Content { in_force, ..Content::whole(canonical(settings, metadata, body, is_copy)) }
+    });
     fact
 }
 
@@ -180,6 +183,12 @@ pub fn object(
 fn role_bound(content: &Map<String, Value>) -> Option<Name> {
     let role = content.get("roleRef").filter(|role| role["kind"] != "ClusterRole")?;
     role["name"].as_str().map(Name::from)
+}
+
+/// The control plane puts a quota in force, and says in its status how much of it.
+fn in_force(kind: &Kind, body: &Map<String, Value>) -> bool {
+    let hard = |field: &str| body.get(field)?.get("hard")?.as_object().filter(|hard| !hard.is_empty());
+    !kind.is_quota() || hard("spec") == hard("status")
 }
 
 /// What of an object is copied and compared. What copies do not take over is left out of sources, so that a copy that has
@@ -231,6 +240,36 @@ mod tests {
             "spec": spec, "status": status,
         });
         hierarchy(serde_json::from_value(object).unwrap()).1
+    }
+
+    #[test]
+    fn a_quota_is_in_force_when_its_status_says_so() {
+        let kind = |kind: &str, resource: &str| Kind {
+            group: String::new(),
+            version: "v1".into(),
+            kind: kind.into(),
+            resource: resource.into(),
+        };
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let seen = |kind: &Kind, body: Value| {
+            let body = body.as_object().cloned();
+            object(kind, &settings, ObjectMeta::default(), body).content.unwrap()
+        };
+        let quota = kind("ResourceQuota", "resourcequotas");
+        let one = json!({ "hard": { "pods": "1" } });
+        for (spec, status, in_force) in [
+            (one.clone(), one.clone(), true),
+            (one.clone(), json!({ "hard": { "pods": "2" } }), false),
+            (one.clone(), json!({}), false),
+            (json!({ "hard": {} }), json!({}), true),
+            (json!({}), json!({}), true),
+        ] {
+            let body = json!({ "spec": spec, "status": status });
+            assert_eq!(seen(&quota, body.clone()).in_force, in_force, "{body}");
+            assert_eq!(seen(&quota, body).digest, seen(&quota, json!({ "spec": spec })).digest, "no content");
+        }
+        let limits = json!({ "spec": one });
+        assert!(seen(&kind("LimitRange", "limitranges"), limits).in_force);
     }
 
     #[test]

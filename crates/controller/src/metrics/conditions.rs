@@ -9,7 +9,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
 /// Every condition there is. What else somebody may have written into a status is not counted: it would be a series each.
-const REASONS: [Reason; 11] = [
+const REASONS: [Reason; 12] = [
     Reason::IllegalParent,
     Reason::ParentMissing,
     Reason::InCycle,
@@ -21,6 +21,7 @@ const REASONS: [Reason; 11] = [
     Reason::IllegalManagedAnnotation,
     Reason::OverriddenByAncestor,
     Reason::CannotPropagateObject,
+    Reason::QuotaNotInForce,
 ];
 
 /// Counted at each scrape.
@@ -90,6 +91,7 @@ mod tests {
             Reason::IllegalManagedAnnotation => 8,
             Reason::OverriddenByAncestor => 9,
             Reason::CannotPropagateObject => 10,
+            Reason::QuotaNotInForce => 11,
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::marks::{Labelling, asked_for, managed};
+use super::marks::{Labelling, asked_for, initial_admin, managed};
+use super::{copies, restrictions};
 use crate::exclusion::{NAME_TOO_LONG, is_name_too_long};
 use crate::object::Object;
 use crate::text::shown;
 use crate::tree::{Id, Node};
-use crate::{Condition, Forest, Name, ObjectKey, Reason};
+use crate::{Condition, Forest, Name, ObjectKey, ObjectScope, Reason};
 
 /// So many objects are named in a condition.
 const NAMED: usize = 3;
@@ -26,6 +27,7 @@ pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
         .chain(names_too_long(forest, id))
         .chain(failed_writes(forest, forest.tree.name(id)))
         .chain(conflicts(forest, id))
+        .chain(quotas(forest, id))
         .collect()
 }
 
@@ -142,6 +144,26 @@ fn concerned(forest: &Forest, id: Id) -> BTreeSet<&Name> {
         forest.tree.id(name).is_some_and(|below| forest.tree.ancestry(below).path.contains(&id))
     };
     conflicted.iter().filter(is_below).collect()
+}
+
+/// Bindings wait; how long, only the shell knows.
+fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
+    let quotas: Vec<&ObjectKey> = restrictions::not_in_force(forest, id).collect();
+    let admin_comes = initial_admin(forest, id).is_some();
+    if quotas.is_empty() || !copies::changes(forest, id, &ObjectScope::All, admin_comes).held {
+        return None;
+    }
+    let mut names: Vec<String> =
+        quotas.iter().take(NAMED).map(|key| format!("{:?}", shown(&key.name))).collect();
+    names.extend((quotas.len() > NAMED).then(|| format!("and {} more", quotas.len() - NAMED)));
+    Some(Condition::new(
+        Reason::QuotaNotInForce,
+        format!(
+            "RoleBindings wait until these ResourceQuotas are in force here (status.hard equals spec.hard): {}; if that does not \
+             happen, check that kube-controller-manager runs its resourcequota controller",
+            names.join(", ")
+        ),
+    ))
 }
 
 fn line(forest: &Forest, key: &ObjectKey, why: &str) -> String {

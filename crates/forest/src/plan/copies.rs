@@ -4,7 +4,7 @@ mod roles;
 
 use std::collections::BTreeSet;
 
-use super::{Action, Content, wanted_label};
+use super::{Action, Content, restrictions, wanted_label};
 use crate::condition::Halt;
 use crate::exceptions::Withheld;
 use crate::object::{Copy, Object, Source};
@@ -18,20 +18,25 @@ use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, Stream};
 pub(super) struct Changes {
     pub(super) lost_bindings: Vec<Action>,
     pub(super) lost: Vec<Action>,
+    pub(super) restrictions: Vec<Action>,
     pub(super) gained: Vec<Action>,
     pub(super) gained_roles: Vec<Action>,
     pub(super) gained_bindings: Vec<Action>,
     pub(super) settled: Vec<ObjectKey>,
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
+    /// Whether somebody who gains a right has to wait.
+    pub(super) held: bool,
 }
 
 /// What must be written so that the objects in `scope` are right. A namespace that is unmanaged, unknown or going away is
 /// left as it is, and so are the kinds whose objects are not all known. One that is halted is frozen, but for what came
-/// from a parent that is gone.
-pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
-    if *scope == ObjectScope::None || !forest.is_configured() {
-        return Changes::default();
+/// from a parent that is gone. Whoever gains a right, by a binding or as initial admin (`admin_comes`), does so after all
+/// restrictions, which are looked at whatever the scope is.
+pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
+    let mut changes = Changes { held: admin_comes, ..Changes::default() };
+    if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
+        return changes;
     }
     let synced: BTreeSet<KindId> = forest
         .kinds()
@@ -42,7 +47,6 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
         .map(|(kind, _)| kind)
         .collect();
     let is_known = |key: &ObjectKey| synced.contains(&key.kind);
-    let mut changes = Changes::default();
     changes.ignored(forest, id, scope);
     let place = match reach(forest, id) {
         Reach::None => return changes,
@@ -57,10 +61,21 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope) -> Changes {
     for key in place.keys(scope).into_iter().filter(|key| is_known(key) && !waits(key)) {
         changes.add(&place, key);
     }
+    let gains = admin_comes || !changes.gained_bindings.is_empty();
+    if gains {
+        let others = restrictions::keys(&place).filter(|key| is_known(key) && !scope.includes(key));
+        let others: BTreeSet<ObjectKey> = others.cloned().collect();
+        for key in others {
+            changes.add(&place, key);
+        }
+    }
     if !changes.unread.is_empty() {
         changes.give_nothing_yet();
+        return changes;
     }
     changes.separate_changed_bindings(&place);
+    let is_awaited = gains && restrictions::are_awaited(&place);
+    changes.held = is_awaited && (changes.hold_bindings(&place) || admin_comes);
     changes
 }
 
@@ -110,9 +125,9 @@ pub(crate) enum Decision<'a> {
 
 /// A namespace and what is above it, the root first.
 pub(crate) struct Place<'a> {
-    forest: &'a Forest,
-    id: Id,
-    above: Vec<Id>,
+    pub(super) forest: &'a Forest,
+    pub(super) id: Id,
+    pub(super) above: Vec<Id>,
 }
 
 impl<'a> Place<'a> {
@@ -199,6 +214,19 @@ impl<'a> Place<'a> {
     fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
         self.forest.objects.get(self.id, key)
     }
+
+    /// Whether writing a role or a binding changes what somebody may do. What only looks different, by its labels or by whence
+    /// it is inherited, changes no access.
+    fn changes_access(&self, action: &Action) -> bool {
+        match action {
+            Action::Create { .. } => true,
+            Action::Replace { key, content, .. } => {
+                let body = self.object(key).and_then(Object::digests).map(|(_, body)| body);
+                body != Some(content.0.body_digest())
+            }
+            _ => false,
+        }
+    }
 }
 
 impl Changes {
@@ -278,6 +306,7 @@ impl Changes {
             Action::Delete { .. } => &mut self.lost,
             _ if binds => &mut self.gained_bindings,
             _ if kind.is_some_and(Kind::holds_rules) => &mut self.gained_roles,
+            _ if kind.is_some_and(Kind::restricts) => &mut self.restrictions,
             _ => &mut self.gained,
         };
         list.push(action);
@@ -292,29 +321,37 @@ impl Changes {
 
     /// A binding that changes while a role appears, changes or goes would, wherever it comes in the order, for a moment give
     /// its old subjects the new rules or its new subjects the old ones. Such a binding goes first and comes again last.
-    /// What only looks different, by its labels or by whence it is inherited, changes no access and is replaced in place.
     fn separate_changed_bindings(&mut self, place: &Place<'_>) {
-        let changes_access = |action: &Action| match action {
-            Action::Create { .. } => true,
-            Action::Replace { key, content, .. } => {
-                let body = place.object(key).and_then(Object::digests).map(|(_, body)| body);
-                body != Some(content.0.body_digest())
-            }
-            _ => false,
-        };
         let is_role =
             |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
-        if !self.gained_roles.iter().any(changes_access) && !self.lost.iter().any(is_role) {
+        let changes = self.gained_roles.iter().any(|action| place.changes_access(action));
+        if !changes && !self.lost.iter().any(is_role) {
             return;
         }
         for action in &mut self.gained_bindings {
-            if changes_access(action)
+            if place.changes_access(action)
                 && let Action::Replace { key, version, source, content } = action.clone()
             {
                 self.lost_bindings.push(Action::Delete { key: key.clone(), version });
                 *action = Action::Create { key, source, content };
             }
         }
+    }
+
+    /// Nobody is bound yet, and a copy that binds others than it should goes meanwhile. Tells whether there was anything to hold.
+    fn hold_bindings(&mut self, place: &Place<'_>) -> bool {
+        let (held, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
+        self.gained_bindings = others;
+        let is_copy = |key: &ObjectKey| matches!(place.object(key), Some(Object::Copy(_)));
+        let lost = held.iter().filter_map(|action| match action {
+            Action::Replace { key, version, .. } if is_copy(key) => {
+                Some(Action::Delete { key: key.clone(), version: version.clone() })
+            }
+            _ => None,
+        });
+        self.lost_bindings.extend(lost);
+        !held.is_empty()
     }
 }
 

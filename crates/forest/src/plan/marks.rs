@@ -23,18 +23,13 @@ pub(super) struct Marks {
 impl Marks {
     /// The writes before and after everything else: what is taken away comes first, and the marker if a child is about to
     /// be created. Where nothing depends on it, one write does both: a single write is never wider than either state.
-    pub(super) fn around(
-        self,
-        nothing_lost: bool,
-        child_comes: bool,
-        admin_comes: bool,
-    ) -> (Option<Action>, Option<Action>) {
+    pub(super) fn around(self, nothing_lost: bool, child_comes: bool) -> (Option<Action>, Option<Action>) {
         let Self { version, labels, annotations } = self;
         let write = |labels: Edit, annotations: Edit| {
             let needed = !labels.is_empty() || !annotations.is_empty();
             needed.then(|| Action::Mark { version: version.clone(), labels, annotations })
         };
-        if child_comes && nothing_lost && !admin_comes {
+        if child_comes && nothing_lost {
             return (write(labels, annotations), None);
         }
         if nothing_lost && !child_comes {
@@ -46,6 +41,14 @@ impl Marks {
         (first, write(Edit { set, ..Edit::default() }, annotations))
     }
 
+    /// Apart from the others, the removal of the annotation that names the initial admin.
+    pub(super) fn without_admin(&mut self) -> Option<Action> {
+        let remove = self.annotations.remove.take(INITIAL_ADMIN).into_iter().collect();
+        let annotations = Edit { remove, ..Edit::default() };
+        let labels = Edit::default();
+        (!annotations.is_empty()).then(|| Action::Mark { version: self.version.clone(), labels, annotations })
+    }
+
     /// Whether labels are to change that others go by: those of its place in the tree, and what is decided above.
     pub(super) fn move_it(&self) -> bool {
         let others_go_by = |key: &String| !matches!(key.as_str(), HAS_CHILDREN | INCLUDED | EXCLUDED);
@@ -54,7 +57,7 @@ impl Marks {
 
     /// The first of the two writes alone.
     pub(super) fn first(self) -> Option<Action> {
-        self.around(false, true, true).0
+        self.around(false, true).0
     }
 }
 

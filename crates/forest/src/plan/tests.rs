@@ -7,6 +7,7 @@ mod conditions;
 mod lines;
 mod marks;
 mod propagation;
+mod restrictions;
 mod status;
 
 use self::lines::{line, lines};
@@ -51,13 +52,13 @@ fn a_fresh_tree_gets_its_labels_and_then_roles_before_bindings() {
     let cases: [(&str, &[&str]); 4] = [
         (
             "root",
-            &["hierarchy with [child] []", "on label +has-children=true +included-namespace=true +root=0"],
+            &["hierarchy with [child] []", "both label +has-children=true +included-namespace=true +root=0"],
         ),
         (
             "child",
             &[
                 "report [leaf] []",
-                "on label +child=0 +has-children=true +included-namespace=true +root=1",
+                "both label +child=0 +has-children=true +included-namespace=true +root=1",
                 "both create r from root",
                 "on create b from root",
             ],
@@ -65,7 +66,7 @@ fn a_fresh_tree_gets_its_labels_and_then_roles_before_bindings() {
         (
             "leaf",
             &[
-                "on label +child=1 +included-namespace=true +leaf=0 +root=2",
+                "both label +child=1 +included-namespace=true +leaf=0 +root=2",
                 "both create r from root",
                 "on create b from root, create b2 from child",
             ],
@@ -81,7 +82,7 @@ fn a_fresh_tree_gets_its_labels_and_then_roles_before_bindings() {
 #[test]
 fn a_lone_namespace_gets_labels_and_no_hierarchy() {
     let cluster = Cluster::draw("alone");
-    assert_eq!(planned(&cluster.forest(), "alone"), ["on label +alone=0 +included-namespace=true"]);
+    assert_eq!(planned(&cluster.forest(), "alone"), ["both label +alone=0 +included-namespace=true"]);
 }
 
 /// What is planned for `child` below `root` after something happened to a tree at rest.
@@ -197,7 +198,7 @@ fn a_moved_namespace_loses_the_old_before_it_gains_the_new() {
         "off label -old",
         "off delete b-old",
         "off delete r-old",
-        "on label +new=1",
+        "both label +new=1",
         "both create r-new from new",
         "on create b-new from new",
     ];
@@ -211,7 +212,7 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
     cluster.role("new", "r", "x");
     settle(&mut cluster);
     cluster.set_parent("child", Some("new"));
-    let expected = ["on label +new=1 -old", "both create r from new"];
+    let expected = ["both label +new=1 -old", "both create r from new"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 
     // Labels that nobody should have written are taken off, and the wrong ones put right; others stay.
@@ -227,7 +228,7 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
             ("team", "red"),
         ],
     );
-    assert_eq!(planned(&cluster.forest(), "child"), ["on label +included-namespace=true +old=1 -other"]);
+    assert_eq!(planned(&cluster.forest(), "child"), ["both label +included-namespace=true +old=1 -other"]);
 }
 
 /// A namespace comes from `old` to `new`, which both have a role r and a binding b; they may differ, and in which respect
@@ -235,11 +236,11 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
 #[test]
 fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
     type Put = fn(&mut Cluster);
-    let in_place: &[&str] = &["on label +new=1 -old", "both replace r from new", "on replace b from new"];
+    let in_place: &[&str] = &["both label +new=1 -old", "both replace r from new", "on replace b from new"];
     let apart: &[&str] = &[
         "off label -old",
         "off delete b",
-        "on label +new=1",
+        "both label +new=1",
         "both replace r from new",
         "on create b from new",
     ];
@@ -265,7 +266,7 @@ fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
             &[
                 "off label -old",
                 "off delete b",
-                "on label +new=1",
+                "both label +new=1",
                 "both replace r from new, create r2 from new",
                 "on create b from new",
             ],
@@ -287,7 +288,7 @@ fn a_binding_goes_and_comes_again_when_it_changes_together_with_a_role() {
             &[
                 "off label -old",
                 "off delete b",
-                "on label +new=1",
+                "both label +new=1",
                 "both replace r from new, create r2 from new",
                 "on create b from new",
             ],
@@ -326,28 +327,32 @@ fn what_is_halted_keeps_its_objects() {
         (
             "a, b:a",
             "b",
-            &["off delete r", "on label +a=1 +b=0 +included-namespace=true", "on create b from a"],
+            &["off delete r", "both label +a=1 +b=0 +included-namespace=true", "on create b from a"],
         ),
-        ("b:gone", "b", &["report [] [ParentMissing]", "on label +b=0 +included-namespace=true"]),
+        ("b:gone", "b", &["report [] [ParentMissing]", "both label +b=0 +included-namespace=true"]),
         (
             "mid:gone, b:mid",
             "b",
-            &["report [] [AncestorHaltActivities]", "on label +b=0 +included-namespace=true +mid=1"],
+            &["report [] [AncestorHaltActivities]", "both label +b=0 +included-namespace=true +mid=1"],
         ),
-        ("b:kube-system", "b", &["report [] [IllegalParent]", "on label +b=0 +included-namespace=true"]),
+        ("b:kube-system", "b", &["report [] [IllegalParent]", "both label +b=0 +included-namespace=true"]),
         (
             "a:b, b:a",
             "b",
-            &["report [a] [InCycle]", "on label +b=0 +has-children=true +included-namespace=true"],
+            &["report [a] [InCycle]", "both label +b=0 +has-children=true +included-namespace=true"],
         ),
-        ("b:b", "b", &["report [b] [InCycle]", "on label +b=0 +has-children=true +included-namespace=true"]),
+        (
+            "b:b",
+            "b",
+            &["report [b] [InCycle]", "both label +b=0 +has-children=true +included-namespace=true"],
+        ),
         (
             "a:x, x:a, b:a",
             "b",
-            &["report [] [AncestorHaltActivities]", "on label +a=1 +b=0 +included-namespace=true"],
+            &["report [] [AncestorHaltActivities]", "both label +a=1 +b=0 +included-namespace=true"],
         ),
-        ("a, b?:a", "b", &["report [] [Unreadable]", "on label +b=0 +included-namespace=true"]),
-        ("a:gone, b?:a", "b", &["report [] [Unreadable]", "on label +b=0 +included-namespace=true"]),
+        ("a, b?:a", "b", &["report [] [Unreadable]", "both label +b=0 +included-namespace=true"]),
+        ("a:gone, b?:a", "b", &["report [] [Unreadable]", "both label +b=0 +included-namespace=true"]),
     ];
     for (text, name, expected) in cases {
         let mut cluster = Cluster::draw(&format!("{text}, elsewhere"));
@@ -373,7 +378,7 @@ fn a_terminating_namespace_is_left_alone() {
     let forest = cluster.forest();
     assert_eq!(
         planned(&forest, "top"),
-        ["hierarchy with [child] []", "on label +has-children=true +included-namespace=true +top=0"]
+        ["hierarchy with [child] []", "both label +has-children=true +included-namespace=true +top=0"]
     );
 }
 
@@ -405,7 +410,7 @@ fn an_unmanaged_namespace_loses_what_says_it_is_managed_and_nothing_else() {
     cluster.role("root", "r", "x");
     cluster.put("kube-system", &key("r2"), Some("root"), rules("x"));
     let forest = cluster.forest();
-    assert_eq!(planned(&forest, "kube-system"), ["report [] []", "on label -included-namespace"]);
+    assert_eq!(planned(&forest, "kube-system"), ["report [] []", "both label -included-namespace"]);
     settle(&mut cluster);
 }
 
@@ -455,7 +460,7 @@ fn before_the_first_lists_nothing_is_planned() {
     let mut cluster = Cluster::draw("root, child:root");
     cluster.role("root", "r", "x");
     cluster.put("child", &key("r2"), Some("root"), rules("x"));
-    let [namespaces, hierarchies, anchors, roles, bindings] = cluster.lists();
+    let [namespaces, hierarchies, anchors, roles, bindings, _] = cluster.lists();
     let mut forest = crate::cluster::empty_forest();
     for (fact, steps) in [(roles, 0), (namespaces, 0), (hierarchies, 0), (anchors, 3), (bindings, 3)] {
         forest.apply(fact);
@@ -493,7 +498,7 @@ fn a_plan_looks_no_further_than_its_scope() {
     let some = |keys: &[&str]| ObjectScope::Some(keys.iter().map(|name| key(name)).collect());
     let cases: [(Scope, &[&str]); 6] = [
         (Scope::default(), &[]),
-        (Scope { structure: true, objects: ObjectScope::None }, &["on label +included-namespace=true"]),
+        (Scope { structure: true, objects: ObjectScope::None }, &["both label +included-namespace=true"]),
         (Scope { structure: false, objects: some(&["r2"]) }, &["both create r2 from root"]),
         // With a binding comes its Role.
         (

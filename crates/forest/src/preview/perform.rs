@@ -206,6 +206,7 @@ impl Preview {
             digest: content.digest(),
             body: content.0.body_digest(),
             canonical: Some(content.0.clone()),
+            in_force: true,
         };
         self.put(
             namespace,

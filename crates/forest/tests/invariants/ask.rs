@@ -70,12 +70,13 @@ pub(crate) enum Says {
     Data(u8),
 }
 
+/// By their place among all kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum What {
-    Role,
-    Binding,
-    Secret,
-    LimitRange,
+    Role = 0,
+    Binding = 1,
+    Secret = 3,
+    LimitRange = 4,
 }
 
 impl What {

@@ -39,7 +39,7 @@ pub(crate) fn empty_forest() -> Forest {
 }
 
 pub(crate) fn forest_with(settings: Arc<Settings>) -> Forest {
-    Forest::new(settings, vec![Kind::role(), Kind::role_binding()])
+    Forest::new(settings, usual_kinds().collect())
 }
 
 /// Every kind that there can be. A forest gives the same ids if it comes to know the kinds in this order.
@@ -54,6 +54,7 @@ pub(crate) fn kinds() -> &'static [(KindId, Kind)] {
         let all = [
             Kind::role(),
             Kind::role_binding(),
+            core("ResourceQuota", "resourcequotas"),
             core("Secret", "secrets"),
             core("LimitRange", "limitranges"),
         ];
@@ -63,12 +64,26 @@ pub(crate) fn kinds() -> &'static [(KindId, Kind)] {
     &KINDS
 }
 
+/// Those that every forest here propagates.
+fn usual_kinds() -> impl Iterator<Item = Kind> {
+    kinds().iter().take(3).map(|(_, kind)| kind.clone())
+}
+
 pub(crate) fn roles() -> KindId {
     kinds()[0].0
 }
 
 pub(crate) fn bindings() -> KindId {
     kinds()[1].0
+}
+
+/// These are in force only when their controller says so ([`Cluster::enforce`]).
+pub(crate) fn quotas() -> KindId {
+    kinds()[2].0
+}
+
+pub(crate) fn quota_key(name: &str) -> ObjectKey {
+    ObjectKey { kind: quotas(), name: name.into() }
 }
 
 pub(crate) fn role_key(name: &str) -> ObjectKey {
@@ -112,6 +127,7 @@ pub(crate) struct Object {
     pub(crate) excluded: bool,
     /// Which of [`ASKS`] it makes.
     pub(crate) asks: usize,
+    pub(crate) in_force: bool,
     pub(crate) terminating: bool,
 }
 
@@ -131,7 +147,7 @@ impl Object {
                 let find = |key: &str| annotations.iter().find(|it| it.0 == key).map(|it| it.1);
                 Box::new(Exceptions::parse(find))
             }),
-            content: Some(Content::whole(content)),
+            content: Some(Content { in_force: self.in_force, ..Content::whole(content) }),
             role: self.role().filter(|_| key.kind == bindings()).map(Name::from),
         }
     }
@@ -340,9 +356,19 @@ impl Cluster {
         }
         let Value::Object(body) = body else { panic!("a body is an object: {body}") };
         let inherited_from = from.map(Name::from);
+        let in_force = self.stays_in_force(&place, &body);
         self.store(
             place,
-            Object { version, inherited_from, labels, body, excluded: false, asks: 0, terminating: false },
+            Object {
+                version,
+                inherited_from,
+                labels,
+                body,
+                excluded: false,
+                asks: 0,
+                in_force,
+                terminating: false,
+            },
         )
     }
 
@@ -365,6 +391,19 @@ impl Cluster {
         object.version = self.next_version(&object.version);
         edit(&mut object);
         Some(self.store(place, object))
+    }
+
+    /// A turn of the controller that puts quotas in force.
+    pub(crate) fn enforce(&mut self) -> Vec<Fact> {
+        let late = self.objects.iter().filter(|(_, object)| !object.in_force);
+        let late: Vec<_> = late.map(|(place, _)| place.clone()).collect();
+        late.iter().filter_map(|(name, key)| self.change_object(name, key, |it| it.in_force = true)).collect()
+    }
+
+    /// Whether an object is in force when this body was written: the status of a quota stays as it was.
+    fn stays_in_force(&self, place: &(Name, ObjectKey), body: &Map<String, Value>) -> bool {
+        let known = self.objects.get(place);
+        place.1.kind != quotas() || known.is_some_and(|known| known.in_force && known.body == *body)
     }
 
     fn store(&mut self, place: (Name, ObjectKey), object: Object) -> Fact {
@@ -394,12 +433,13 @@ impl Cluster {
     }
 
     pub(crate) fn configuration(&self) -> Fact {
-        let kinds = [Kind::role(), Kind::role_binding()].into_iter().zip(self.modes).zip(self.overwrites);
+        let modes = self.modes.into_iter().chain([Mode::Propagate]);
+        let overwrites = self.overwrites.into_iter().chain([false]);
         let settings = |((kind, mode), overwrites): ((Kind, Mode), bool)| KindSettings {
             on_conflict: overwrites.then_some(OnConflict::Overwrite),
             ..KindSettings::new(kind, mode)
         };
-        Fact::Kinds(kinds.map(settings).collect())
+        Fact::Kinds(usual_kinds().zip(modes).zip(overwrites).map(settings).collect())
     }
 
     /// What is seen of one of the objects when it is looked at.
@@ -412,13 +452,14 @@ impl Cluster {
         Fact::Objects(kind, of_kind.map(|((namespace, key), object)| object.fact(namespace, key)).collect())
     }
 
-    pub(crate) fn lists(&self) -> [Fact; 5] {
+    pub(crate) fn lists(&self) -> [Fact; 6] {
         [
             self.list_namespaces(),
             self.list_hierarchies(),
             self.list_anchors(),
             self.list_objects(roles()),
             self.list_objects(bindings()),
+            self.list_objects(quotas()),
         ]
     }
 

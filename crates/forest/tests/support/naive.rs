@@ -8,7 +8,9 @@ use forest::{AnchorFact, AnchorState, HierarchyStatus, Labels, Mode, Name, Objec
 use serde_json::{Map, Value};
 
 use crate::cluster::asks::ASKS;
-use crate::cluster::{Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object, bindings, role_key};
+use crate::cluster::{
+    Cluster, EXCLUDED, MANAGED_ANNOTATION, MANAGED_LABELS, Object, bindings, quotas, role_key, roles,
+};
 
 pub(crate) mod writes;
 
@@ -29,8 +31,12 @@ fn managed(name: &str) -> bool {
     name != EXCLUDED
 }
 
+fn own((key, value): (&str, &str)) -> (String, String) {
+    (key.to_owned(), value.to_owned())
+}
+
 fn pairs(labels: &Labels) -> Pairs {
-    labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+    labels.iter().map(own).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -305,7 +311,23 @@ impl Cluster {
             |below: &&Name| self.ancestry(below).contains(&name.into()) && !self.in_the_way(below).is_empty();
         let first = self.namespaces.keys().find(is_concerned);
         conditions.extend(first.map(|below| ("CannotPropagateObject", format!("in namespace {below:?}, "))));
+        let late = |key: &ObjectKey| {
+            let object = self.objects.get(&(name.into(), key.clone()));
+            object.is_some_and(|it| it.inherited_from.is_some() && !it.in_force && !it.terminating)
+        };
+        let late = self.keys().into_iter().find(late).filter(|_| self.gains_bindings(name));
+        conditions.extend(late.map(|key| ("QuotaNotInForce", format!("{:?}", &*key.name))));
         conditions
+    }
+
+    /// Whether a binding here is to bind others, or is to come.
+    fn gains_bindings(&self, name: &str) -> bool {
+        let gains = |key: &ObjectKey| {
+            let object = self.objects.get(&(name.into(), key.clone()));
+            let wanted = self.wanted_copy(name, key).filter(|_| self.mode(key) != Mode::Ignore);
+            wanted.is_some_and(|(_, _, body)| object.is_none_or(|it| !it.terminating && it.body != body))
+        };
+        !self.is_frozen(name) && self.keys().iter().any(|key| key.kind == bindings() && gains(key))
     }
 
     /// Whether a status says what it should.
@@ -431,7 +453,46 @@ impl Cluster {
     }
 
     pub(crate) fn mode(&self, key: &ObjectKey) -> Mode {
+        if key.kind == quotas() {
+            return Mode::Propagate;
+        }
         self.modes[usize::from(key.kind == bindings())]
+    }
+
+    /// Whether nobody may gain a right: a quota from above is missing or another, or not in force, or the labels that an anchor
+    /// asks for are not configured yet.
+    pub(crate) fn holds(&self, name: &str) -> bool {
+        let awaited = |key: &ObjectKey| {
+            let object = self.objects.get(&(name.into(), key.clone()));
+            let wanted = self.wanted_copy(name, key);
+            match object {
+                Some(object) if object.terminating => false,
+                Some(object) if object.inherited_from.is_some() && !object.in_force => true,
+                Some(object) => wanted.is_some_and(|wanted| !writes::is_copy(object, &wanted)),
+                None => wanted.is_some(),
+            }
+        };
+        let labelled = |labels: &Labels| {
+            labels.iter().filter(|(key, _)| What::Labels.is_managed(key)).map(own).collect::<Pairs>()
+        };
+        let configured = self.hierarchies.get(name).map(|seen| labelled(&seen.labels)).unwrap_or_default();
+        let anchor = self.subnamespace_of(name).and_then(|parent| self.anchors.get(&(parent, name.into())));
+        self.keys().iter().any(|key| key.kind == quotas() && awaited(key))
+            || anchor.is_some_and(|anchor| labelled(&anchor.labels) != configured)
+    }
+
+    /// Whether a role in a namespace will allow something else, or goes.
+    pub(crate) fn changes_roles(&self, name: &str) -> bool {
+        let is_treated = |key: &&ObjectKey| key.kind == roles() && self.mode(key) != Mode::Ignore;
+        self.keys().iter().filter(is_treated).any(|key| {
+            let object = self.objects.get(&(name.into(), key.clone()));
+            let wanted = self.wanted_copy(name, key);
+            match (wanted, object) {
+                (_, Some(object)) if object.terminating => false,
+                (Some((_, _, body)), Some(object)) => object.body != body,
+                (wanted, object) => wanted.is_some() || object.is_some_and(|it| it.inherited_from.is_some()),
+            }
+        })
     }
 
     /// Whether a source goes to a namespace below, as far as its kind and what it asks for have a say.
@@ -452,7 +513,7 @@ impl Cluster {
 
     /// Whether own objects of this kind are replaced.
     pub(crate) fn overwrites(&self, key: &ObjectKey) -> bool {
-        self.overwrites[usize::from(key.kind == bindings())]
+        key.kind == quotas() || self.overwrites[usize::from(key.kind == bindings())]
     }
 
     /// The own objects that are kept although a source from above should be in their place.

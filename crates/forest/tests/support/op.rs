@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use crate::cluster::asks::ASKS;
 use crate::cluster::{
-    Cluster, EXCLUDED, binding_key, bindings, binds, binds_everywhere, role_key, roles, rules,
+    Cluster, EXCLUDED, binding_key, bindings, binds, binds_everywhere, quota_key, quotas, role_key, roles,
+    rules,
 };
 
 /// All namespaces that there ever are; the last is not managed.
@@ -62,6 +63,8 @@ pub(crate) enum Op {
     AskFor(u8, u8),
     TerminateObject(u8),
     RemoveObject(u8),
+    /// One of the quotas comes into force.
+    Enforce(u8),
     /// The mode of a kind.
     Configure(u8, u8),
 }
@@ -110,6 +113,7 @@ pub(crate) fn object_op() -> impl Strategy<Value = Op> {
         3 => (at(), any::<u8>(), any::<u8>(), at())
             .prop_map(|(at, key, body, from)| Op::Copy(at, key, body, from)),
         2 => any::<u8>().prop_map(Op::RemoveObject),
+        2 => any::<u8>().prop_map(Op::Enforce),
         1 => (any::<u8>(), any::<bool>()).prop_map(|(which, it)| Op::Exclude(which, it)),
         5 => (any::<u8>(), any::<u8>()).prop_map(|(which, asks)| Op::AskFor(which, asks)),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(kind, mode)| Op::Configure(kind, mode)),
@@ -117,10 +121,11 @@ pub(crate) fn object_op() -> impl Strategy<Value = Op> {
 }
 
 fn key(at: u8) -> ObjectKey {
-    match at % 4 {
-        0 => role_key("r0"),
-        1 => role_key("r1"),
-        2 => binding_key("b0"),
+    match at % 9 {
+        0 | 1 => role_key("r0"),
+        2 | 3 => role_key("r1"),
+        4 | 5 => binding_key("b0"),
+        6 => quota_key("q"),
         _ => binding_key("b1"),
     }
 }
@@ -129,6 +134,7 @@ fn body(key: &ObjectKey, at: u8) -> serde_json::Value {
     let pick = |bits: u8| ["", "x", "y", "xy"][usize::from(bits % 4)];
     match at / 4 % 4 {
         _ if key.kind == roles() => rules(pick(at)),
+        _ if key.kind == quotas() => serde_json::json!({ "spec": { "hard": { "pods": pick(at) } } }),
         0 => binds_everywhere(pick(at)),
         1 => binds("r1", pick(at)),
         _ => binds("r0", pick(at)),
@@ -229,6 +235,12 @@ impl Op {
             Self::RemoveObject(which) => {
                 let (at, key) = one_of(cluster, which)?;
                 cluster.remove_object(&at, &key)
+            }
+            Self::Enforce(which) => {
+                let late = cluster.objects.iter().filter(|(_, object)| !object.in_force);
+                let late: Vec<_> = late.map(|(place, _)| place.clone()).collect();
+                let (at, key) = late.get(usize::from(which).checked_rem(late.len())?)?;
+                cluster.change_object(at, key, |it| it.in_force = true)
             }
         }
     }
@@ -346,11 +358,11 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
     }
 }
 
-pub(crate) fn streams() -> [Stream; 6] {
-    let kinds: [KindId; 2] = [roles(), bindings()];
+pub(crate) fn streams() -> [Stream; 7] {
+    let kinds: [KindId; 3] = [roles(), bindings(), quotas()];
     let [namespaces, hierarchies, anchors] = Stream::STRUCTURE;
     let kinds = kinds.map(Stream::Kind);
-    [namespaces, hierarchies, anchors, Stream::Configuration, kinds[0], kinds[1]]
+    [namespaces, hierarchies, anchors, Stream::Configuration, kinds[0], kinds[1], kinds[2]]
 }
 
 pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {

@@ -239,9 +239,18 @@ impl Cluster {
             Some(version) => self.next_version(version),
             None => self.new_version(),
         };
-        let object =
-            Object { version, inherited_from, labels, body, excluded: false, asks: 0, terminating: false };
         let place = (namespace.clone(), key.clone());
+        let in_force = self.stays_in_force(&place, &body);
+        let object = Object {
+            version,
+            inherited_from,
+            labels,
+            body,
+            excluded: false,
+            asks: 0,
+            in_force,
+            terminating: false,
+        };
         let same = |old: &Object| {
             (&old.inherited_from, &old.labels, &old.body)
                 == (&object.inherited_from, &object.labels, &object.body)

@@ -8,7 +8,7 @@ use forest::{
 };
 
 use super::{Copied, Fate, Pairs};
-use crate::cluster::{Cluster, Object};
+use crate::cluster::{Cluster, Object, bindings};
 
 /// What a plan comes to, whatever its order.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -155,8 +155,14 @@ impl Write {
         if object.is_some_and(|object| object.terminating) {
             return None;
         }
+        let held = key.kind == bindings() && cluster.holds(name);
         match (cluster.wanted_copy(name, key), object) {
             (None, None) => None,
+            (Some(_), None) if held => None,
+            (Some((_, _, body)), Some(object)) if held && object.body != body => {
+                let goes = object.inherited_from.is_some() || cluster.changes_roles(name);
+                goes.then(|| Self::Delete(object.version.clone()))
+            }
             (None, Some(object)) => {
                 object.inherited_from.is_some().then(|| Self::Delete(object.version.clone()))
             }

@@ -56,7 +56,8 @@ fn a_subnamespace_is_created_below_a_marked_parent_and_a_held_anchor() {
         "hierarchy with held [] []",
         "off anchor c held by [hnc.x-k8s.io] Missing, label +has-children=true",
         "off delete r",
-        "on create subnamespace c, label +included-namespace=true +p=0",
+        "both label +included-namespace=true +p=0",
+        "on create subnamespace c",
     ];
     assert_eq!(planned(&cluster.forest(), "p"), expected);
 }
@@ -303,7 +304,7 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
     let forest = cluster.forest_with(settings);
     assert_eq!(planned(&forest, "x"), ["both bind jane to admin", "on label annotate -initial-admin"]);
     for name in ["root", "child"] {
-        assert_eq!(planned(&forest, name), ["on label annotate -initial-admin"], "no subnamespace");
+        assert_eq!(planned(&forest, name), ["both label annotate -initial-admin"], "no subnamespace");
     }
     assert_eq!(planned(&forest, "kube-system"), [""; 0]);
     for name in all {

@@ -78,7 +78,7 @@ fn only_managed_keys_are_applied_and_only_those_are_taken_away() {
     }
     let expected = [
         "report [] [IllegalManagedLabel IllegalManagedAnnotation]",
-        "on label +included-namespace=true +tier=gold +x=0 -zone annotate +owner=joe",
+        "both label +included-namespace=true +tier=gold +x=0 -zone annotate +owner=joe",
     ];
     assert_eq!(planned(&cluster.forest(), "x"), expected);
     assert_eq!(planned(&cluster.forest(), "kube-system"), [""; 0]);
@@ -253,12 +253,12 @@ fn the_ancestry_is_written_where_it_is_wanted() {
     settle(&mut cluster);
     let names = [("a", "a"), ("c", "a.b.c"), ("lone", "lone"), ("stray", "stray"), ("low", "stray.low")];
     for (name, ancestry) in names {
-        let expected = [format!("on label annotate +ancestry={ancestry}")];
+        let expected = [format!("both label annotate +ancestry={ancestry}")];
         assert_eq!(planned(&cluster.forest_with(with.clone()), name), expected, "{name}");
     }
     assert_eq!(planned(&cluster.forest_with(with), "kube-system"), [""; 0]);
     cluster.annotate("c", &[("hnc.x-k8s.io/ancestry", "a.b.c")]);
-    assert_eq!(planned(&cluster.forest(), "c"), ["on label annotate -ancestry"]);
+    assert_eq!(planned(&cluster.forest(), "c"), ["both label annotate -ancestry"]);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn the_excluded_label_stays_on_listed_namespaces_only() {
         seen.labels = present;
     });
     cluster.label("kube-system", &excluded);
-    assert_eq!(planned(&cluster.forest(), "x"), ["on label -excluded-namespace"]);
+    assert_eq!(planned(&cluster.forest(), "x"), ["both label -excluded-namespace"]);
     assert_eq!(planned(&cluster.forest(), "kube-system"), [""; 0]);
 }
 

@@ -271,7 +271,7 @@ fn while_something_is_to_be_read_new_labels_wait_too() {
         [
             "off label -old",
             "off delete b",
-            "on label +new=1",
+            "both label +new=1",
             "both create r from new",
             "on create b from new"
         ]

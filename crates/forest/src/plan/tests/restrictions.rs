@@ -1,0 +1,179 @@
+//! What comes before anybody gains a right, and what waits for it.
+
+use super::*;
+use crate::cluster::{quota_key, settings};
+use crate::plan::Step;
+use crate::{KindSettings, Mode};
+
+fn quota(cluster: &mut Cluster, name: &str, pods: &str) -> Fact {
+    cluster.put(name, &quota_key("size"), None, serde_json::json!({ "spec": { "hard": { "pods": pods } } }))
+}
+
+/// A tree with a quota, a role and a binding, of which the lower namespaces have nothing yet.
+fn restricted(text: &str) -> Cluster {
+    let mut cluster = Cluster::draw(text);
+    settle(&mut cluster);
+    quota(&mut cluster, "root", "0");
+    cluster.role("root", "r", "x");
+    cluster.binding("root", "b", "r", "u");
+    cluster
+}
+
+/// Performs what is planned in `name`, and gives what was planned.
+fn turn(cluster: &mut Cluster, name: &str) -> Vec<String> {
+    let plan = plan(&cluster.forest(), name, &Scope::whole());
+    for action in plan.actions() {
+        cluster.perform(&name.into(), action).unwrap();
+    }
+    lines(&plan)
+}
+
+#[test]
+fn bindings_wait_until_a_quota_is_in_force() {
+    let mut cluster = restricted("root, child:root");
+    assert_eq!(turn(&mut cluster, "child"), ["off create size from root", "both create r from root"]);
+    for _ in 0..2 {
+        // Whatever else happens.
+        cluster.binding("root", "b2", "r", "v");
+        let forest = cluster.forest();
+        let plan = plan(&forest, "child", &Scope::whole());
+        let Some(
+            Action::CreateHierarchy { status, .. } | Action::ChangeHierarchy { status: Some(status), .. },
+        ) = &plan.report
+        else {
+            panic!("{plan:?}")
+        };
+        let [condition] = &status.conditions[..] else { panic!("{status:?}") };
+        assert_eq!((&*condition.type_, &*condition.reason), ("BadConfiguration", "QuotaNotInForce"));
+        assert!(condition.message.contains("\"size\""), "{condition:?}");
+        assert_eq!(plan.steps, Vec::<Step>::new(), "{:?}", lines(&plan));
+    }
+    // The status that says so is no write of ours, and wakes the namespace.
+    let mut forest = cluster.forest();
+    let mut touched = Scope::default();
+    for fact in cluster.enforce() {
+        touched.merge(forest.apply(fact).namespaces.remove("child").unwrap_or_default());
+    }
+    assert_eq!(touched, Scope::whole());
+    assert_eq!(planned(&forest, "child"), ["on create b from root, create b2 from root"]);
+    settle_enforced(&mut cluster);
+}
+
+/// As [`settle`], with a controller that puts quotas in force.
+fn settle_enforced(cluster: &mut Cluster) {
+    for _ in 0..3 {
+        for name in cluster.forest().names() {
+            for action in plan(&cluster.forest(), name, &Scope::whole()).actions() {
+                let _ = cluster.perform(name, action);
+            }
+        }
+        cluster.enforce();
+    }
+    settle(cluster);
+}
+
+#[test]
+fn what_a_binding_gave_it_gives_no_longer_while_another_waits() {
+    let mut cluster = restricted("root, child:root");
+    cluster.role("root", "r2", "y");
+    settle_enforced(&mut cluster);
+    // What is taken away does not wait for anything.
+    quota(&mut cluster, "root", "1");
+    cluster.binding("root", "b", "r", "v");
+    cluster.remove_object("root", &key("r2"));
+    assert_eq!(turn(&mut cluster, "child"), ["off delete b", "off delete r2", "off replace size from root"]);
+    cluster.enforce();
+    assert_eq!(turn(&mut cluster, "child"), ["on create b from root"]);
+    settle_enforced(&mut cluster);
+
+    quota(&mut cluster, "root", "2");
+    cluster.remove_object("root", &key("b"));
+    assert_eq!(turn(&mut cluster, "child"), ["off delete b", "off replace size from root"]);
+    // Nobody waits, so nothing is said.
+    assert_eq!(planned(&cluster.forest(), "child"), [""; 0]);
+}
+
+#[test]
+fn a_quota_that_goes_is_not_waited_for() {
+    let mut cluster = restricted("root, child:root");
+    turn(&mut cluster, "child");
+    let mut forest = cluster.forest();
+    let change = forest.apply(cluster.remove_object("root", &quota_key("size")).unwrap());
+    assert_eq!(change.namespaces["child"], Scope::whole());
+    let waiting = ["report [] [QuotaNotInForce]", "off delete size"];
+    assert_eq!(planned(&forest, "child"), waiting, "bindings wait until it is gone");
+    let change = forest.apply(cluster.remove_object("child", &quota_key("size")).unwrap());
+    assert_eq!(change.namespaces["child"], Scope::whole());
+    assert_eq!(planned(&forest, "child"), ["on create b from root"]);
+    // Nor is one whose kind is not propagated any more.
+    let mut cluster = restricted("root, child:root");
+    turn(&mut cluster, "child");
+    let mut forest = cluster.forest();
+    let kinds: Vec<KindSettings> = forest.kinds().map(|(_, settings)| settings.clone()).collect();
+    let ignored =
+        |it: KindSettings| if it.kind.is_quota() { KindSettings::new(it.kind, Mode::Ignore) } else { it };
+    forest.apply(Fact::Kinds(kinds.into_iter().map(ignored).collect()));
+    assert_eq!(planned(&forest, "child"), ["on create b from root"]);
+}
+
+/// A binding is planned alone, and what restricts is not forgotten over it.
+#[test]
+fn restrictions_come_first_whatever_the_scope_is() {
+    let cluster = restricted("root, child:root");
+    let forest = cluster.forest();
+    let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into()) };
+    let first = ["off create size from root", "both create r from root"];
+    assert_eq!(lines(&plan(&forest, "child", &scope)), first);
+    let scope = Scope { structure: false, objects: ObjectScope::Some([key("r")].into()) };
+    assert_eq!(
+        lines(&plan(&forest, "child", &scope)),
+        ["both create r from root"],
+        "a role alone gives nothing"
+    );
+}
+
+#[test]
+fn the_initial_admin_comes_last() {
+    let mut with = settings();
+    with.initial_admin = Some("admin".into());
+    let bind = ["both bind jane to admin", "on label annotate -initial-admin"];
+    for (text, halted) in [("root, sub<root", false), ("root:gone, sub<root", true)] {
+        let mut cluster = restricted(text);
+        cluster.change_hierarchy("root", |seen| seen.labels = [("tier", "gold")].into_iter().collect());
+        let of = [("hnc.x-k8s.io/subnamespace-of", "root"), ("hnc.x-k8s.io/initial-admin", "jane")];
+        cluster.annotate("sub", &of);
+        let planned = |cluster: &Cluster| planned(&cluster.forest_with(with.clone()), "sub");
+        if halted {
+            let nobody =
+                planned(&cluster).iter().all(|line| !line.contains("bind") && !line.contains("create"));
+            assert!(nobody, "nothing restricts anybody in a tree that is halted: {:?}", planned(&cluster));
+            continue;
+        }
+        let first = ["off create size from root", "both label +tier=gold", "both create r from root"];
+        assert_eq!(planned(&cluster), first);
+        for action in plan(&cluster.forest_with(with.clone()), "sub", &Scope::whole()).actions() {
+            cluster.perform(&"sub".into(), action).unwrap();
+        }
+        assert!(planned(&cluster).iter().all(|line| line.starts_with("report")), "{:?}", planned(&cluster));
+        cluster.enforce();
+        assert_eq!(planned(&cluster), ["on create b from root", bind[0], bind[1]]);
+    }
+}
+
+/// Labels that an anchor asks for restrict, too.
+#[test]
+fn bindings_wait_until_the_labels_of_an_anchor_are_configured() {
+    let mut cluster = Cluster::draw("root, sub<root");
+    cluster.role("root", "r", "x");
+    settle(&mut cluster);
+    cluster.binding("root", "b", "r", "u");
+    let mut forest = cluster.forest();
+    let asked =
+        cluster.change_anchor("root", "sub", |seen| seen.labels = [("tier", "gold")].into_iter().collect());
+    assert_eq!(forest.apply(asked).namespaces["sub"], Scope::whole());
+    assert_eq!(planned(&forest, "sub"), ["report of root tier=gold"]);
+    let Some(write) = plan(&forest, "sub", &Scope::whole()).report else { panic!("there is a report") };
+    let written = cluster.perform(&"sub".into(), &write).unwrap();
+    assert_eq!(forest.apply(written).namespaces["sub"], Scope::whole());
+    assert_eq!(planned(&forest, "sub"), ["both label +tier=gold", "on create b from root"]);
+}

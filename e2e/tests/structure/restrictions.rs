@@ -1,0 +1,152 @@
+//! Whoever gains rights in a namespace finds its restrictions in force: no pod is admitted past a quota that comes down the
+//! tree, and bindings wait where a quota is not in force.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use hns_e2e::steps::{PATIENCE, binding};
+use hns_e2e::{Signal, Steps, eventually, stays};
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
+use kube::Api;
+use kube::api::PostParams;
+use serde_json::json;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::scene::Structure;
+use super::workshop::{Running, Workshop, workshop};
+
+const MANAGED: &str = "--managed-namespace-label=structure.test/.*";
+const ENFORCE: &str = "structure.test/enforce";
+
+/// A root with restrictions, in which `ed` has the role `edit`.
+async fn restricted(workshop: &Workshop, root: &str) -> Result<Running> {
+    let steps = &workshop.steps;
+    let running = workshop.run(&["--initial-admin", MANAGED]).await?;
+    let kinds = json!({
+        "apiVersion": hns_api::API_VERSION, "kind": "HNCConfiguration", "metadata": { "name": "config" },
+        "spec": { "resources": [
+            { "resource": "resourcequotas", "mode": "Propagate" }, { "resource": "limitranges", "mode": "Propagate" },
+        ] },
+    });
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    workshop.cluster.kubectl().args(apply).stdin(kinds.to_string()).ok().await?;
+    steps.create_namespace(root).await?;
+    steps.configure(root, json!({ "labels": [{ "key": ENFORCE, "value": "restricted" }] })).await?;
+    for (name, hard) in [("size", json!({ "pods": "0" })), ("maps", json!({ "count/configmaps": "50" }))] {
+        let quota = json!({ "metadata": { "name": name }, "spec": { "hard": hard } });
+        quotas(steps, root).create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    }
+    let bind = ["create", "rolebinding", "edits", "-n", root, "--clusterrole=edit", "--user=ed"];
+    workshop.cluster.kubectl().args(bind).ok().await?;
+    Ok(running)
+}
+
+fn quotas(steps: &Steps, namespace: &str) -> Api<ResourceQuota> {
+    Api::namespaced(steps.client.clone(), namespace)
+}
+
+#[tokio::test]
+async fn the_creator_of_a_subnamespace_cannot_run_ahead_of_its_quota() -> Result<()> {
+    const ROUNDS: usize = 6;
+    let workshop = workshop().await?;
+    let running = restricted(&workshop, "rq-root").await?;
+    let ed = Steps::of(workshop.cluster.client_as("ed", &[]));
+    let mut refusals = 0;
+    for round in 0..ROUNDS {
+        let child = format!("rq-child-{round}");
+        eventually("ed asks for a subnamespace", PATIENCE, async || {
+            ed.create_anchor("rq-root", &child).await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+        refusals += runs_into_the_quota(&workshop, &ed, &child).await?;
+        let (labels, _) = workshop.steps.marks(&child).await?;
+        ensure!(labels.get(ENFORCE).is_some_and(|it| it == "restricted"), "{child}: {labels:?}");
+    }
+    println!("{refusals} attempts in {ROUNDS} subnamespaces; every one was refused");
+    running.end().await
+}
+
+/// Creates pods as fast as it goes until the quota refuses one; says how often that was tried.
+async fn runs_into_the_quota(workshop: &Workshop, ed: &Steps, child: &str) -> Result<usize> {
+    let pods: Api<Pod> = Api::namespaced(ed.client.clone(), child);
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": { "generateName": "quick-" },
+        "spec": {
+            "hostPID": true,
+            "containers": [{ "name": "x", "image": "x" }],
+            "volumes": [{ "name": "x", "hostPath": { "path": "/" } }],
+        },
+    }))?;
+    let refused = async {
+        for attempt in 1.. {
+            match pods.create(&PostParams::default(), &pod).await {
+                Ok(_) => {
+                    bail!("{child}: a pod with hostPath was admitted at attempt {attempt}, past a quota of 0")
+                }
+                Err(kube::Error::Api(status)) if status.message.contains("exceeded quota: size") => {
+                    return Ok(attempt);
+                }
+                // Not there yet, or no rights there yet.
+                Err(kube::Error::Api(status)) if matches!(status.code, 403 | 404) => {}
+                Err(error) => bail!("{child}: {error}"),
+            }
+        }
+        Ok(0)
+    };
+    if let Ok(refused) = timeout(PATIENCE, refused).await {
+        return refused;
+    }
+    let quota = quotas(&workshop.steps, child).get("size").await;
+    bail!("{child}: ed gets no rights in {PATIENCE:?}; {quota:?}")
+}
+
+/// The control plane that puts quotas in force is frozen for a while.
+#[tokio::test]
+async fn bindings_wait_for_a_quota_and_the_namespace_says_so() -> Result<()> {
+    const HELD: &str = "QuotaNotInForce";
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = restricted(&workshop, "rw-root").await?;
+    steps.create_namespace("rw-child").await?;
+    let manager = workshop.cluster.controller_manager();
+    manager.signal(Signal::STOP)?;
+    let held = async {
+        steps.set_parent("rw-child", "rw-root").await?;
+        eventually("the quota is there", PATIENCE, async || {
+            quotas(steps, "rw-child").get("size").await.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+        let since = Instant::now();
+        let absent = async || {
+            let found =
+                steps.bindings("rw-child").get_opt("edits").await.map_err(|error| error.to_string())?;
+            if found.is_some() { Err("the binding is there".to_owned()) } else { Ok(()) }
+        };
+        stays("the binding waits, and nothing is said yet", Duration::from_secs(3), async || {
+            let shown = steps.conditions("rw-child").await.map_err(|error| error.to_string())?;
+            if shown.is_empty() { absent().await } else { Err(format!("{shown:?}")) }
+        })
+        .await?;
+        let messages = steps.reasons("rw-child", &[HELD]).await?;
+        let waited = since.elapsed();
+        ensure!(waited > Duration::from_secs(4), "said after {waited:?}");
+        for what in ["\"size\"", "\"maps\"", "resourcequota controller"] {
+            ensure!(messages[0].contains(what), "{messages:?}");
+        }
+        println!("after {waited:?}: {}", messages[0]);
+        // Nothing that follows makes the binding come before the quota is in force: not another binding, not a restart.
+        let late = binding("late", ("ClusterRole", "view"), "vera");
+        steps.bindings("rw-root").create(&PostParams::default(), &late).await?;
+        sleep(Duration::from_millis(500)).await;
+        absent().await.map_err(anyhow::Error::msg)?;
+        ensure!(steps.bindings("rw-child").get_opt("late").await?.is_none(), "the late binding is there");
+        anyhow::Ok(())
+    };
+    let held = held.await;
+    manager.signal(Signal::CONT)?;
+    held.context("while the control plane was frozen")?;
+    steps.binding_arrives(&["rw-child"], "edits", "rw-root", "ed").await?;
+    steps.binding_arrives(&["rw-child"], "late", "rw-root", "vera").await?;
+    steps.reasons("rw-child", &[]).await?;
+    running.end().await
+}
