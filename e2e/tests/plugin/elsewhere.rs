@@ -4,7 +4,7 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
 use tokio::sync::OnceCell;
 
-use super::world::{Output, plugin};
+use super::world::{Output, at_terminal, plugin};
 
 const HOME: &str = "platform-hns";
 const UNKNOWN: &str = "the settings of the installation are not known";
@@ -85,5 +85,42 @@ async fn an_installation_in_another_namespace_is_found() {
         let named = hns(&words, &[("HNS_INSTALLATION", variable)]).await;
         assert_eq!((named.code, &*named.stderr), (Some(0), ""), "{words}: {named:?}");
     }
+    a_kind_is_configured(cluster).await;
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
+}
+
+/// What is in the way of copies is asked about; what is not in the way of anything goes through as with HNC.
+async fn a_kind_is_configured(cluster: &Cluster) {
+    for (namespace, value) in [("e-other", "above"), ("e-child", "own")] {
+        let value = format!("--from-literal=value={value}");
+        let create = ["create", "secret", "generic", "key", "--namespace", namespace, &value];
+        cluster.kubectl().args(create).ok().await.unwrap();
+    }
+    let resources = async || {
+        let get = ["get", "hncconfiguration", "config", "--output=jsonpath={.spec}"];
+        cluster.kubectl().args(get).ok().await.unwrap()
+    };
+    let hns = |words: &str| format!("--kubeconfig {} {words}", cluster.kubeconfig().display());
+    let before = resources().await;
+    let set = hns("config set-resource secrets --mode Propagate");
+    let refused = plugin(&set, &[]).await.unwrap();
+    refused.fails("Error: this needs your consent, and stdin is not a terminal; nothing was changed: secrets key in e-child");
+    assert!(refused.stderr.contains("or use --yes"), "{refused:?}");
+    let declined = at_terminal(&set, "n").await.unwrap();
+    assert_eq!(declined.code, Some(1), "{declined:?}");
+    assert!(
+        declined.stdout.contains("  keep secrets key in e-child; that of e-other is left out\n"),
+        "{declined:?}"
+    );
+    assert_eq!(resources().await, before);
+    let free = plugin(&hns("config set-resource configmaps --mode Propagate"), &[]).await.unwrap();
+    assert_eq!((free.code, &*free.stdout), (Some(0), ""), "nothing is in the way: {free:?}");
+    let accepted = at_terminal(&set, "y").await.unwrap();
+    assert_eq!(accepted.code, Some(0), "{accepted:?}");
+    assert!(resources().await.contains("secrets"));
+    Steps::of(cluster.admin()).reasons("e-child", &["CannotPropagateObject"]).await.unwrap();
+    let get = ["get", "secret", "key", "--namespace=e-child", "--output=jsonpath={.data.value}"];
+    assert_eq!(cluster.kubectl().args(get).ok().await.unwrap(), "b3du", "it is its own");
+    let yes = hns("config set-resource secrets --mode Propagate --yes");
+    plugin(&yes, &[]).await.unwrap().says("");
 }

@@ -47,7 +47,7 @@ pub(crate) async fn plugin(words: &str, variables: &[(&str, &str)]) -> Result<Ou
 }
 
 /// The same by somebody who types `answer` at a terminal.
-async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
+pub(crate) async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
     let mut typist = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?);
     grantpt(&typist)?;
     unlockpt(&typist)?;

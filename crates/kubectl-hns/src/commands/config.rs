@@ -8,13 +8,18 @@ use kube::api::{DynamicObject, PostParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};
 
+use super::plan;
 use crate::failure::Problem;
 use crate::flags::Switch;
+use crate::foresight::Document;
 use crate::format::{Format, render};
 use crate::lines::Lines;
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
+
+/// Conflicts that an error names.
+const SHOWN: usize = 10;
 
 /// Show or change which kinds of object are propagated.
 #[derive(Debug, Args)]
@@ -29,7 +34,7 @@ enum Command {
     /// Show which kinds are propagated, and what is wrong with the configuration.
     Describe(Describe),
     /// Say how a kind is propagated.
-    SetResource(SetResource),
+    SetResource(SetAsked),
     /// Take a kind out of the configuration.
     DeleteType(DeleteType),
 }
@@ -39,6 +44,17 @@ struct Describe {
     /// Print the object in this form.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
+}
+
+/// Without `--yes` it asks where objects of the same name are in the way.
+#[derive(Debug, Args)]
+struct SetAsked {
+    #[command(flatten)]
+    resource: SetResource,
+
+    /// Do not ask, also if objects of namespaces below would be overwritten, or are in the way of copies.
+    #[arg(short, long)]
+    yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -80,7 +96,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     match &arguments.command {
         Command::Describe(arguments) => describe(arguments, session, terminal).await,
-        Command::SetResource(arguments) => set_resource(arguments, session).await,
+        Command::SetResource(arguments) => set_resource(arguments, session, terminal).await,
         Command::DeleteType(arguments) => delete_type(arguments, session, terminal).await,
     }
 }
@@ -124,12 +140,52 @@ fn synchronized(resource: &ResourceStatus) -> String {
     format!("* {verb}: {resource} ({group}/{version})\n")
 }
 
-async fn set_resource(arguments: &SetResource, session: &Session) -> Result<(), Failure> {
+async fn set_resource(
+    SetAsked { resource: arguments, yes }: &SetAsked,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let mut object = read(session).await?;
     let force = Switch::is_on(arguments.force);
     let wanted = with_resource(arguments, entries(&object), force)?;
+    if !yes && propagates(&mode(&arguments.mode)) {
+        agree(arguments, session, terminal).await?;
+    }
     object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
+}
+
+/// Asks, if objects of the same name are in the way. What would be refused is left to the API server to refuse.
+async fn agree(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+    let (change, foretold) = plan::set_resource(arguments, session).await?;
+    let document = Document::new(change, &foretold);
+    let conflicts = document.conflicts();
+    if conflicts.is_empty() {
+        return Ok(());
+    }
+    if !terminal.can_ask() {
+        let (shown, more) = conflicts.split_at(conflicts.len().min(SHOWN));
+        let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
+        return Err(Failure::new(format!(
+            "Error: this needs your consent, and stdin is not a terminal; nothing was changed: {}{more}",
+            shown.join("; ")
+        ))
+        .or_else(format!(
+            "Rename or delete one of the two of each name, or use --yes. `kubectl hns plan config set-resource {} --mode {}` \
+             lists everything.",
+            arguments.words(),
+            mode(&arguments.mode)
+        )));
+    }
+    for note in &document.notes {
+        terminal.note(note);
+    }
+    terminal.print(&document.text(terminal.paint));
+    if terminal.asks("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
+}
+
+fn propagates(mode: &str) -> bool {
+    matches!(mode, "Propagate" | "AllowPropagate")
 }
 
 /// The entries with what is asked for.
@@ -144,6 +200,14 @@ pub(super) fn with_resource(
     let mode = mode(&arguments.mode);
     let named = (&*arguments.group, &*arguments.resource);
     with(present, named, &mode, force).map_err(|()| risky(named.1, &mode))
+}
+
+impl SetResource {
+    /// The resource, as the command line names it.
+    fn words(&self) -> String {
+        let Self { resource, group, .. } = self;
+        if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
+    }
 }
 
 /// The entries without those about the resource.
@@ -192,10 +256,9 @@ fn is_about(entry: &Value, (group, resource): (&str, &str)) -> bool {
 
 /// The entries with this one replaced or added; an error if that is known to be dangerous and not forced.
 fn with(mut entries: Vec<Value>, named: (&str, &str), mode: &str, force: bool) -> Result<Vec<Value>, ()> {
-    let propagates = matches!(mode, "Propagate" | "AllowPropagate");
     let mut found = false;
     for entry in entries.iter_mut().filter(|entry| is_about(entry, named)) {
-        if entry["mode"] == "Ignore" && propagates && !force {
+        if entry["mode"] == "Ignore" && propagates(mode) && !force {
             return Err(());
         }
         entry["mode"] = json!(mode);

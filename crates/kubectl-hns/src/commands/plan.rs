@@ -104,9 +104,7 @@ pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result
         Command::Delete(arguments) => delete(arguments, session).await?,
         Command::Create(child) => create(child, session).await?,
         Command::Config(Config { command: ConfigCommand::SetResource(arguments) }) => {
-            let about = (&*arguments.group, &*arguments.resource);
-            // Whether it takes force is for whoever makes the change; what it would overwrite is shown here.
-            configure(session, about, |present| config::with_resource(arguments, present, true)).await?
+            set_resource(arguments, session).await?
         }
         Command::Config(Config { command: ConfigCommand::DeleteType(arguments) }) => {
             let about = (&*arguments.group, &*arguments.resource);
@@ -116,7 +114,7 @@ pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result
     Ok(Document::new(change, &foretold))
 }
 
-type Told = (Vec<String>, Foretold);
+pub(super) type Told = (Vec<String>, Foretold);
 
 async fn set(properties: &set::Properties, session: &Session) -> Result<Told, Failure> {
     let (name, wish) = (&*properties.namespace, properties.wish()?);
@@ -180,6 +178,15 @@ async fn create(child: &create::Child, session: &Session) -> Result<Told, Failur
         annotations: Labels::default(),
     };
     Ok((change, foresight.try_all(&[intent]).await?))
+}
+
+/// What configuring a kind would do. Whether it takes force is decided where the change is made.
+pub(super) async fn set_resource(
+    arguments: &config::SetResource,
+    session: &Session,
+) -> Result<Told, Failure> {
+    let about = (&*arguments.group, &*arguments.resource);
+    configure(session, about, |present| config::with_resource(arguments, present, true)).await
 }
 
 async fn configure(

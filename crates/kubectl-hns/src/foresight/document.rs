@@ -1,7 +1,7 @@
 //! What is foretold, as data: what `-o json` prints, and what the text is made of.
 
 use forest::Forest;
-use forest::preview::{AnchorChange, Effect, NamespaceChange, ObjectChange, PairChange};
+use forest::preview::{AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange};
 use serde::Serialize;
 
 use super::{Foretold, Judgement};
@@ -19,6 +19,9 @@ pub(crate) struct Document {
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) anchors: Vec<Anchor>,
     pub(crate) objects: Vec<Object>,
+    /// Objects that are no copies and stay, though the one of that name above should be in their place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) kept: Vec<Kept>,
     pub(crate) totals: Totals,
     /// How many writes the controller has yet to make anyhow.
     pub(crate) pending: usize,
@@ -99,6 +102,16 @@ pub(crate) struct Object {
     pub(crate) source: Option<String>,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Kept {
+    pub(crate) namespace: String,
+    pub(crate) resource: String,
+    pub(crate) name: String,
+    /// The namespace of the source that is left out here.
+    pub(crate) source: String,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Totals {
@@ -115,6 +128,7 @@ pub(crate) struct Totals {
 
 const CREATE: &str = "create";
 const CHANGE: &str = "change";
+const OVERWRITE: &str = "overwrite";
 const DELETE: &str = "delete";
 
 impl Document {
@@ -131,6 +145,7 @@ impl Document {
             namespaces: outcome.namespaces.iter().map(namespace).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
             objects: outcome.objects.iter().map(|it| object(&foretold.forest, it)).collect(),
+            kept: outcome.kept.iter().map(|it| kept(&foretold.forest, it)).collect(),
             totals: Totals::default(),
             pending: foretold.pending,
             notes: foretold.notes.clone(),
@@ -157,7 +172,7 @@ impl Document {
         Totals {
             objects_created: objects(CREATE),
             objects_updated: objects("update"),
-            objects_overwritten: objects("overwrite"),
+            objects_overwritten: objects(OVERWRITE),
             objects_deleted: objects(DELETE),
             namespaces_created: namespaces(CREATE),
             namespaces_deleted: namespaces(DELETE),
@@ -171,9 +186,26 @@ impl Document {
         self.namespaces.iter().any(|it| it.name == name && it.action == DELETE)
     }
 
+    /// Everything that would be overwritten, and everything in spite of which an object from above would be left out.
+    pub(crate) fn conflicts(&self) -> Vec<String> {
+        let overwritten = self
+            .objects
+            .iter()
+            .filter(|it| it.action == OVERWRITE)
+            .map(|it| format!("{} {} in {} would be overwritten", it.resource, it.name, it.namespace));
+        let kept = self.kept.iter().map(|it| {
+            let Kept { namespace, resource, name, source } = it;
+            format!("{resource} {name} in {namespace} is no copy, so that of {source} would be left out")
+        });
+        overwritten.chain(kept).collect()
+    }
+
     /// Whether nothing would follow.
     pub(super) fn is_void(&self) -> bool {
-        self.namespaces.is_empty() && self.anchors.is_empty() && self.objects.is_empty()
+        self.namespaces.is_empty()
+            && self.anchors.is_empty()
+            && self.objects.is_empty()
+            && self.kept.is_empty()
     }
 }
 
@@ -250,11 +282,20 @@ fn anchor(change: &AnchorChange) -> Anchor {
     }
 }
 
+fn kept(forest: &Forest, object: &KeptObject) -> Kept {
+    Kept {
+        namespace: object.namespace.to_string(),
+        resource: forest.kind(object.key.kind).group_resource(),
+        name: object.key.name.to_string(),
+        source: object.source.to_string(),
+    }
+}
+
 fn object(forest: &Forest, change: &ObjectChange) -> Object {
     let action = match change.effect() {
         Effect::Create => CREATE,
         Effect::Update => "update",
-        Effect::Overwrite => "overwrite",
+        Effect::Overwrite => OVERWRITE,
         Effect::Delete => DELETE,
     };
     let source = change.after.as_ref().and_then(|it| it.inherited_from.as_ref());

@@ -43,6 +43,14 @@ impl Document {
             text.line("\nObjects:");
             objects().for_each(|it| text.line(object(it, paint)));
         }
+        if !self.kept.is_empty() {
+            text.line("\nObjects of their own, which are kept:");
+            for it in &self.kept {
+                let (resource, name, namespace, source) = (&it.resource, &it.name, &it.namespace, &it.source);
+                let line = format!("  keep {resource} {name} in {namespace}; that of {source} is left out");
+                text.line(paint.ink(Ink::Warm, &line));
+            }
+        }
         text.line(format!("\n{}", totals(&self.totals)));
         if self.pending > 0 {
             let pending = format!("Beside that, the controller has {} changes yet to make.", self.pending);
@@ -133,7 +141,7 @@ fn totals(totals: &Totals) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::{Anchor, Condition, Values, Verdict};
+    use super::super::document::{Anchor, Condition, Kept, Values, Verdict};
     use super::*;
 
     fn namespace(name: &str, action: &'static str) -> Namespace {
@@ -168,6 +176,12 @@ mod tests {
             namespaces: vec![moved, namespace("gone", "delete")],
             anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
             objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
+            kept: vec![Kept {
+                namespace: "n".into(),
+                resource: "secrets".into(),
+                name: "k".into(),
+                source: "a".into(),
+            }],
             pending: 2,
             ..Document::default()
         };
@@ -190,10 +204,20 @@ Subnamespace anchors:
 Objects:
   overwrite secrets s in n, from a (it is not a copy: what it holds is lost)
 
+Objects of their own, which are kept:
+  keep secrets k in n; that of a is left out
+
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
 Beside that, the controller has 2 changes yet to make.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
+        assert_eq!(
+            document.conflicts(),
+            [
+                "secrets s in n would be overwritten",
+                "secrets k in n is no copy, so that of a would be left out"
+            ]
+        );
     }
 
     #[test]
