@@ -46,11 +46,11 @@ async fn without_n_the_namespace_is_the_context_s() {
         .await
         .unwrap()
         .fails("Error: the parent is needed: name it with --namespace or -n");
-    plugin("delete c-one", &variables)
+    plugin("delete c-one --yes", &variables)
         .await
         .unwrap()
         .says("Successfully deleted \"c-one\" subnamespace anchor in \"c-spaced\" namespace\n");
-    plugin("delete c-one", &variables).await.unwrap().fails(
+    plugin("delete c-one --yes", &variables).await.unwrap().fails(
         "Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"c-one\" not found\n",
     );
 }
