@@ -1,5 +1,5 @@
 //! Copies of a kind that has just been configured, and a user with every right on that kind who tries to change and to delete them
-//! from the first moment on.
+//! from the first moment on. How long the first copies take without an attack is measured in `speed.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +23,6 @@ const NAME: &str = "source";
 const ROUNDS: usize = 5;
 const KINDS: usize = 10;
 
-/// HNC's users count on it.
-const PROMISED: Duration = Duration::from_secs(2);
 /// How long after its first copy a kind is attacked.
 const AFTERWARDS: Duration = Duration::from_millis(1_500);
 
@@ -75,7 +73,6 @@ async fn nobody_can_change_a_copy_of_a_kind_that_has_just_been_configured() -> R
     );
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(attempts > ROUNDS * KINDS, "there was no attack");
-    ensure!(took[ROUNDS / 2] < PROMISED, "{took:?}");
     scene.world.unharmed()
 }
 
