@@ -9,7 +9,7 @@ pub(crate) mod protobuf;
 mod structure;
 
 use forest::plan::Action;
-use forest::{Kind, KindId, Name, ObjectKey, Settings, Version};
+use forest::{Fact, Kind, KindId, Name, ObjectKey, Settings, Version, keys};
 use hns_api::names::FIELD_MANAGER;
 use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
@@ -59,7 +59,8 @@ impl Applier<'_> {
                 .await
                 .into(),
             Action::ChangeAnchor { child, version, finalizers, state } => {
-                structure.change_anchor(child, version, finalizers.as_deref(), *state).await.into()
+                let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
+                self.unless_gone(written.into(), child, version, finalizers.as_deref())
             }
             Action::CreateSubnamespace { child, initial_admin } => {
                 structure.create_subnamespace(child, initial_admin.as_deref()).await.into()
@@ -76,6 +77,22 @@ impl Applier<'_> {
             }
             Action::Delete { key, version } => self.copy(key).delete(version).await,
         }
+    }
+
+    /// An anchor that is gone before it is held makes no namespace: what follows in the plan rests on it.
+    fn unless_gone(
+        &self,
+        answer: Answer,
+        child: &Name,
+        version: &Version,
+        finalizers: Option<&[Box<str>]>,
+    ) -> Answer {
+        let releases = finalizers.is_some_and(|all| all.iter().all(|it| **it != *keys::ANCHOR_FINALIZER));
+        if answer.outcome != Outcome::Vacant || releases {
+            return answer;
+        }
+        let gone = Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone());
+        Answer { outcome: Outcome::Conflict, facts: vec![gone] }
     }
 
     /// Asks whether users would be refused who did what this action does. Changes nothing.

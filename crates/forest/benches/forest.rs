@@ -221,6 +221,7 @@ fn structural_reviews(criterion: &mut Criterion<Cpu>) {
                 old: Default::default(),
                 initial_admin: (None, None),
                 state: (None, None),
+                adds_owner: false,
             };
             let none = Answers::new();
             let review = |request| anchor::review(&forest, black_box(&request), &none);

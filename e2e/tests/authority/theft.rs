@@ -4,7 +4,7 @@
 //! the same place.
 
 use anyhow::Result;
-use hns_e2e::Steps;
+use hns_e2e::{Steps, refusal};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -204,6 +204,51 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
     let stored = Request::get(&scene.admin(), &namespace("sa-full")).send().await?;
     for (what, attempt) in ways_of_annotating(&thief, "sa-full", &stored, "sa-evil") {
         denied(what, attempt.send().await, Of::Namespace("sa-full"), 401, &[ITSELF]);
+    }
+    Ok(())
+}
+
+/// The garbage collector deletes what has lost its owner, and the controller the namespace of a deleted anchor.
+#[tokio::test]
+async fn an_owner_reference_on_an_anchor_is_an_admins_to_add() -> Result<()> {
+    let scene = world::scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("ow-root", "")]).await?;
+    steps.create_anchor("ow-root", "ow-child").await?;
+    steps.labelled(&["ow-child", "ow-root"]).await?;
+    let editor = scene.anchor_editor("ow-editor", "ow-root").await?;
+    let admin = scene.local_admin("ow-admin", &["ow-root"]).await?;
+    scene.anchor_editor("ow-admin", "ow-root").await?;
+    let anchors = format!("/apis/{}/namespaces/ow-root/subnamespaceanchors", hns_api::API_VERSION);
+    let one = format!("{anchors}/ow-child");
+    let nobody = "00000000-0000-0000-0000-000000000000";
+    let owner = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": nobody }]);
+    let whole = |name: &str| {
+        json!({
+            "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor",
+            "metadata": { "name": name, "ownerReferences": owner },
+        })
+    };
+    let ways = |client: &Client| {
+        let merge = json!({ "metadata": { "ownerReferences": owner } });
+        let step = json!([{ "op": "add", "path": "/metadata/ownerReferences", "value": owner }]);
+        [
+            Request::patch(client, &one, MERGE, merge),
+            Request::patch(client, &one, STEPS, step),
+            Request::patch(client, &one, APPLY, whole("ow-child")),
+            Request::post(client, &anchors, whole("ow-new")),
+        ]
+    };
+    for (attempt, allowed) in ways(&editor).into_iter().zip(ways(&admin)) {
+        for attempt in [attempt.clone().dry(), attempt] {
+            let status = refusal(attempt.send().await);
+            assert_eq!(status.code, 401, "{status:?}");
+            assert!(
+                status.message.contains("ow-editor") && status.message.contains("owner reference"),
+                "{status:?}"
+            );
+        }
+        allowed.dry().send().await?;
     }
     Ok(())
 }

@@ -111,7 +111,9 @@ pub(crate) async fn unguarded(
     controller_args: &[&str],
 ) -> Result<World> {
     let cluster = cluster.get_or_try_init(Cluster::start).await?;
-    let controller_args = controller_args.iter().map(|it| (*it).to_owned()).collect();
+    // Without registrations nothing guards copies, and the controller must not wait for that.
+    let controller_args = controller_args.iter().chain([&"--manage-registrations=false"]);
+    let controller_args = controller_args.map(|it| (*it).to_owned()).collect();
     let options = Options { policies: false, controller_args, ..Options::default() };
     let product = Product::install(cluster, options).await?;
     product.uninstall_registrations().await?;

@@ -126,7 +126,7 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// An anchor that is being deleted is not judged again, and finalizers are not judged: with both programs gone for good, they
+/// An anchor that is being deleted is not judged again, owner references are, and finalizers are not: with both programs gone for good, they
 /// can be removed by hand. A policy guards who created it and the state `Conflict`; without policies this entry does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
@@ -134,9 +134,11 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         new_annotation(annotations::INITIAL_ADMIN),
         old_annotation(annotations::INITIAL_ADMIN)
     );
+    let owners = |of: &str| format!("{of}.metadata.?ownerReferences.orValue([])");
     let mut alternatives = vec![
         "request.operation == 'CREATE'".to_owned(),
         "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
+        format!("(request.operation == 'UPDATE' && {} != {})", owners("object"), owners("oldObject")),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ];
     if !settings.policies {

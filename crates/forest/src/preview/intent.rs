@@ -185,6 +185,7 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
         old: Default::default(),
         initial_admin: (None, None),
         state: (None, None),
+        adds_owner: false,
     }
 }
 

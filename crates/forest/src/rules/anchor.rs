@@ -32,6 +32,8 @@ pub struct Request {
     pub initial_admin: (Option<String>, Option<String>),
     /// `status.status` before and after.
     pub state: (Option<String>, Option<String>),
+    /// Whether it has an owner reference afterwards that it did not have before.
+    pub adds_owner: bool,
 }
 
 /// Judges `request` as far as `answers` go.
@@ -62,6 +64,7 @@ impl Asked<'_> {
         hierarchy::structure_is_known(self.forest)?;
         self.child_is_free_or_ours()?;
         self.keys_stay(self.configured())?;
+        self.owner_is_an_admins()?;
         self.orphans_consent()
     }
 
@@ -69,7 +72,28 @@ impl Asked<'_> {
         self.well_formed()?;
         self.initial_admin_stays()?;
         self.conflict_stays()?;
+        self.owner_is_an_admins()?;
         self.keys_stay(Some(self.request.old.clone()))
+    }
+
+    /// The garbage collector deletes an anchor whose owner is gone, and the subnamespace goes with it. It may delete everything, so
+    /// who adds the reference is judged instead: the right to write anchors must not be a right to delete them.
+    fn owner_is_an_admins(&self) -> Check {
+        let Request { parent, child, user, adds_owner, .. } = self.request;
+        if !adds_owner {
+            return Ok(());
+        }
+        let question = Question::IsAdmin(parent.clone());
+        all_answered(std::slice::from_ref(&question), self.answers)?;
+        if self.answers[&question] == Answer::Yes {
+            return Ok(());
+        }
+        Err(Denial::unauthorized(format!(
+            "user {:?} is not authorized to add an owner reference to the anchor {child:?}: the subnamespace would be deleted with \
+             the owner; admin rights (update on hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {parent:?}",
+            user.name
+        ))
+        .into())
     }
 
     /// What the subnamespace has configured so far, if it is there and a lost anchor is created again.

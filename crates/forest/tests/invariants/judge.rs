@@ -120,6 +120,7 @@ impl World {
         let request = anchor::Request {
             old: spec.unwrap_or_default(),
             state: (before, after),
+            adds_owner: false,
             operation: operation(seen.is_some(), write.is_some()),
             parent: parent.into(),
             child: child.into(),

@@ -25,7 +25,16 @@ pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         old: (pairs(before.labels).into_iter().collect(), pairs(before.annotations).into_iter().collect()),
         initial_admin: (initial_admin(old), initial_admin(new)),
         state: (state(old)?, state(new)?),
+        adds_owner: adds_owner(old, new),
     })
+}
+
+fn adds_owner(old: Option<&Shown<'_>>, new: Option<&Shown<'_>>) -> bool {
+    let owners = |object: Option<&Shown<'_>>| {
+        object.map_or_else(Vec::new, |it| it.metadata.owner_references().to_vec())
+    };
+    let known = owners(old);
+    owners(new).iter().any(|owner| !known.contains(owner))
 }
 
 /// The stored or requested `status.status`. The schema allows nothing but an object with a text.

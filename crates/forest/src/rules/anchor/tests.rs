@@ -19,6 +19,7 @@ fn request(operation: Operation, parent: &str, child: &str) -> Request {
         old: Default::default(),
         initial_admin: (None, None),
         state: (None, None),
+        adds_owner: false,
     }
 }
 
@@ -341,6 +342,22 @@ fn keys_are_an_admins_of_the_subnamespace_or_of_its_parent() {
     }
     let labelled = asked(create("p", "c"), (&[], &[]), (&[("tier", "gold")], &[]));
     check_all([("a new subnamespace", "p", labelled, vec![("live c", No)], Allowed)]);
+}
+
+/// The garbage collector may delete every anchor, and with it a namespace.
+#[test]
+fn an_owner_reference_is_an_admins_of_the_parent_to_add() {
+    let owned = |mut request: Request| {
+        request.adds_owner = true;
+        request
+    };
+    let refused = || Denied(Unauthorized, &["\"c\"", "owner reference", "namespace \"p\""]);
+    check_all([
+        ("by an admin", "p, c<p", owned(update("p", "c")), vec![("admin p", Yes)], Allowed),
+        ("by an editor", "p, c<p", owned(update("p", "c")), vec![("admin p", No)], refused()),
+        ("on a lost anchor", "p, c<<p", owned(create("p", "c")), vec![("admin p", No)], refused()),
+        ("on a new anchor", "p", owned(create("p", "c")), vec![("live c", No), ("admin p", No)], refused()),
+    ]);
 }
 
 /// An editor of the parent would only have to wait until the name is free.
