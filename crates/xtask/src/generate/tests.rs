@@ -197,6 +197,7 @@ fn every_flag_is_a_value() {
         ("ancestryAnnotation", "true"),
         ("logging", r#"{"debug": true, "format": "text"}"#),
         ("apiserverQpsThrottle", "50"),
+        ("propagation.rbacOnConflict", r#""Overwrite""#),
         ("propagation.unpropagatedLabels", r#"["a*"]"#),
         ("propagation.unpropagatedAnnotations", r#"["a*"]"#),
         ("webhook.clientCertificates", r#"{"configMap": "clients", "allowedNames": ["a"]}"#),

@@ -79,7 +79,7 @@ propagate.hnc.x-k8s.io/treeSelect lets it through
 roles.rbac.authorization.k8s.io r in acme: source
   Above: nothing
   Below: 2 of 4 namespaces have a copy
-  - dev: to be replaced, the one in acme should be in its place
+  - dev: left alone, the one in acme would be in its place, but this one is no copy, and so it is kept
   - old: stopped, the one in acme does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not \
 select the namespace
 ";
