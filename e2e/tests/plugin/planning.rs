@@ -54,7 +54,6 @@ struct Tally {
     without_effect: usize,
     through_the_binary: usize,
     effects: [usize; 5],
-    overwritten: usize,
 }
 
 #[tokio::test]
@@ -72,8 +71,8 @@ async fn what_is_planned_is_what_happens() {
         done.unwrap_or_else(|error| panic!("seed {SEED}, case {case}: {error:#}"));
     }
     println!("seed {SEED}: {CASES} plans came true: {:?}; {:?} in all", world.tally, began.elapsed());
-    let Tally { allowed, refused, through_the_binary, overwritten, effects, .. } = world.tally;
-    assert!(allowed > 30 && refused > 15 && through_the_binary > 5 && overwritten > 0, "{:?}", world.tally);
+    let Tally { allowed, refused, through_the_binary, effects, .. } = world.tally;
+    assert!(allowed > 30 && refused > 15 && through_the_binary > 5, "{:?}", world.tally);
     assert!(effects.iter().all(|it| *it > 0), "{:?}", world.tally);
 }
 
@@ -305,7 +304,6 @@ impl World {
         self.truth = after;
         let sizes = foretold.sizes();
         self.tally.without_effect += usize::from(refusal.is_none() && sizes == [0; 5]);
-        self.tally.overwritten += foretold.objects.iter().filter(|it| it[0] == "overwrite").count();
         (0..sizes.len()).for_each(|at| self.tally.effects[at] += sizes[at]);
         Ok(())
     }

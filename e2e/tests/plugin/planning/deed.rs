@@ -40,19 +40,19 @@ impl Deed {
     pub(super) fn roll(dice: &mut Dice, choice: &Choice<'_>) -> Self {
         let name = dice.pick(choice.names);
         match dice.below(20) {
-            0..11 => {
+            0..12 => {
                 let parent = (!dice.percent(20)).then(|| dice.pick(choice.names));
                 Self::Set { name, parent, allow: dice.percent(20) }
             }
-            11..13 => {
+            12..14 => {
                 let taken = dice.percent(40).then(|| dice.pick(choice.names));
                 Self::Create { parent: name, child: taken.unwrap_or_else(|| choice.fresh.clone()) }
             }
-            13..15 if choice.deletions => {
+            14..16 if choice.deletions => {
                 let parent = !choice.parents.is_empty() && dice.percent(60);
                 Self::Delete { name: if parent { dice.pick(choice.parents) } else { name } }
             }
-            13..17 => Self::SetResource { resource: dice.pick(&RESOURCES), mode: dice.pick(&MODES) },
+            14..19 => Self::SetResource { resource: dice.pick(&RESOURCES), mode: dice.pick(&MODES) },
             _ => {
                 let resource = dice.pick(&RESOURCES);
                 if choice.configured.iter().any(|it| it == resource) {
