@@ -134,8 +134,8 @@ impl Structure<'_> {
         Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
     }
 
-    /// The API server may delete an anchor although our finalizer was just added: when its deletion read the anchor before that. A
-    /// namespace that we have made of such an anchor is nobody's.
+    /// Deletes a namespace that was just created, because its anchor is gone. The API server may delete an anchor although our
+    /// finalizer was just added: when the deletion read the anchor before that.
     async fn remove_again(&self, child: &str, created: &Namespace) -> Written {
         let uid = created.metadata.uid.clone();
         let this_one = Preconditions { uid, resource_version: None };

@@ -126,8 +126,9 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// An anchor that is being deleted is not judged again, owner references are, and finalizers are not: with both programs gone for good, they
-/// can be removed by hand. A policy guards who created it and the state `Conflict`; without policies this entry does.
+/// The deletion of an anchor that is being deleted is not judged again. Changes of finalizers are not judged: with both programs
+/// gone for good, they can be removed by hand. Changes of owner references are. A policy guards who created the anchor and the
+/// state `Conflict`; without policies this entry does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
         "(request.operation == 'UPDATE' && {} != {})",

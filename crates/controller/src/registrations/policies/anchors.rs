@@ -1,7 +1,7 @@
 //! `hns-anchors`: who created an anchor, and that an anchor in conflict stays so.
 //!
-//! The webhook's entry fails closed for every creation, deletion and change of the spec. It is not called for a write that
-//! leaves the spec as it was, so that finalizers can be removed by hand. Two things in such a write must not change: the
+//! The webhook's entry fails closed for every creation and deletion, and for every change of the spec or the owner references. It
+//! is not called for another write, so that finalizers can be removed by hand. Two things in such a write must not change: the
 //! annotation that names the first administrator, and the state `Conflict`, which keeps the controller from creating the
 //! namespace when the name becomes free.
 
