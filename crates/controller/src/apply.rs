@@ -60,7 +60,10 @@ impl Applier<'_> {
                 .into(),
             Action::ChangeAnchor { child, version, finalizers, state } => {
                 let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
-                self.unless_gone(written.into(), child, version, finalizers.as_deref())
+                match finalizers {
+                    Some(finalizers) => self.unless_gone(written.into(), child, version, finalizers),
+                    None => written.into(),
+                }
             }
             Action::CreateSubnamespace { child, initial_admin } => {
                 structure.create_subnamespace(child, initial_admin.as_deref()).await.into()
@@ -79,20 +82,22 @@ impl Applier<'_> {
         }
     }
 
-    /// An anchor that is gone before it is held makes no namespace: what follows in the plan rests on it.
+    /// An anchor that is gone before it is held makes no namespace: what follows in the plan rests on it. The watch tells of one
+    /// that was held, as an anchor that is being deleted; that ends when it is to be held no longer.
     fn unless_gone(
         &self,
         answer: Answer,
         child: &Name,
         version: &Version,
-        finalizers: Option<&[Box<str>]>,
+        finalizers: &[Box<str>],
     ) -> Answer {
-        let releases = finalizers.is_some_and(|all| all.iter().all(|it| **it != *keys::ANCHOR_FINALIZER));
-        if answer.outcome != Outcome::Vacant || releases {
+        if answer.outcome != Outcome::Vacant {
             return answer;
         }
+        let holds = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+        let outcome = if holds { Outcome::Conflict } else { Outcome::Vacant };
         let gone = Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone());
-        Answer { outcome: Outcome::Conflict, facts: vec![gone] }
+        Answer { outcome, facts: vec![gone] }
     }
 
     /// Asks whether users would be refused who did what this action does. Changes nothing.

@@ -92,6 +92,11 @@ impl Queue {
         self.shared.marked.notify_one();
     }
 
+    /// Whether this process plans and writes.
+    pub(crate) fn is_open(&self) -> bool {
+        self.shared.state.lock().open
+    }
+
     /// The next namespace; nobody else gets it before [`Queue::done`].
     pub(crate) async fn next(&self, forest: &ForestHandle) -> (Name, Scope) {
         loop {

@@ -98,7 +98,11 @@ fn watch(
     let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?.matching(), listener);
     ForestMetrics::register(&process.registry, forest.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
-    feed::start(client, &writer, &metrics).detach_all();
+    let is_leading = {
+        let queue = queue.clone();
+        move || queue.is_open()
+    };
+    feed::start(client, &writer, &metrics, is_leading).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), forest.clone()));
     let both = (&writer, &forest);
     let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);

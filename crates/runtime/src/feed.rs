@@ -27,8 +27,14 @@ use crate::ingest;
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// Starts the streams of the structure. The tasks never end by themselves.
-pub fn start(client: &Client, writer: &ForestWriter, metrics: &StreamMetrics) -> JoinSet<()> {
+/// Starts the streams of the structure. The tasks never end by themselves. `is_leading` says whether this process writes now
+/// ([`ingest::anchor_let_go`]).
+pub fn start(
+    client: &Client,
+    writer: &ForestWriter,
+    metrics: &StreamMetrics,
+    is_leading: impl Fn() -> bool + Send + Sync + 'static,
+) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let pump = Pump { writer: writer.clone(), metrics: metrics.clone() };
     let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
@@ -37,7 +43,7 @@ pub fn start(client: &Client, writer: &ForestWriter, metrics: &StreamMetrics) ->
     let hierarchies = Api::<DynamicObject>::all_with(client.clone(), &resource);
     tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), Config::default())));
     let anchors = Api::<DynamicObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
-    tasks.spawn(pump.run(Anchors, move || watcher(anchors.clone(), Config::default())));
+    tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
     tasks
 }
 
@@ -158,9 +164,11 @@ impl Translate<DynamicObject> for Hierarchies {
     }
 }
 
-struct Anchors;
+struct Anchors<F> {
+    is_leading: F,
+}
 
-impl Translate<DynamicObject> for Anchors {
+impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Anchors<F> {
     type Item = (forest::Name, forest::AnchorFact);
 
     fn stream(&self) -> (Stream, String) {
@@ -176,9 +184,7 @@ impl Translate<DynamicObject> for Anchors {
     }
 
     fn gone(&self, object: DynamicObject) -> Fact {
-        let metadata = object.metadata;
-        let uid = ingest::version(&metadata).uid;
-        Fact::AnchorGone(ingest::namespace_of(&metadata), ingest::name(&metadata), uid)
+        if (self.is_leading)() { ingest::anchor_let_go(object) } else { ingest::anchor_gone(object) }
     }
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::exceptions::Exceptions;
 use forest::exclusion::{Traits, exclusion};
 use forest::{
-    AnchorFact, Canonical, Condition, Content, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels, Name,
-    NamespaceFact, ObjectFact, Settings, Version,
+    AnchorFact, Canonical, Condition, Content, Fact, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels,
+    Name, NamespaceFact, ObjectFact, Settings, Version, keys,
 };
 use hns_api::names::{FIELD_MANAGER, HNC_FIELD_MANAGER};
 use hns_api::{
@@ -124,6 +124,24 @@ pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
         terminating: metadata.deletion_timestamp.is_some(),
     };
     (namespace, fact)
+}
+
+/// A deleted anchor, in its last state.
+pub fn anchor_gone(object: DynamicObject) -> Fact {
+    let metadata = object.metadata;
+    Fact::AnchorGone(namespace_of(&metadata), name(&metadata), version(&metadata).uid)
+}
+
+/// The same for the controller that leads. The API server deletes an anchor although our finalizer is on it, if the deletion read the anchor
+/// before the finalizer was added. Such an anchor counts as one that is being deleted, so that its subnamespace goes too.
+/// It ends with [`Fact::AnchorGone`], as the answer to the write that takes the finalizer off.
+pub fn anchor_let_go(object: DynamicObject) -> Fact {
+    let is_held = finalizers(&object.metadata).iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+    if !is_held || object.metadata.deletion_timestamp.is_some() {
+        return anchor_gone(object);
+    }
+    let (namespace, seen) = anchor(object);
+    Fact::Anchor(namespace, AnchorFact { terminating: true, ..seen })
 }
 
 fn hierarchy_status(status: &HierarchyConfigurationStatus) -> HierarchyStatus {
@@ -270,6 +288,24 @@ mod tests {
         }
         let limits = json!({ "spec": one });
         assert!(seen(&kind("LimitRange", "limitranges"), limits).in_force);
+    }
+
+    #[test]
+    fn an_anchor_that_goes_although_it_is_held_is_being_deleted() {
+        let ends = |finalizers: &[&str], deleted: Value| {
+            let metadata = json!({ "namespace": "a", "name": "b", "uid": "7", "finalizers": finalizers, "deletionTimestamp": deleted });
+            let object = json!({ "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor", "metadata": metadata });
+            anchor_let_go(serde_json::from_value(object).unwrap())
+        };
+        let held = &[keys::ANCHOR_FINALIZER][..];
+        let fact = ends(held, Value::Null);
+        assert!(matches!(&fact, Fact::Anchor(_, seen) if seen.terminating), "{fact:?}");
+        for (finalizers, deleted) in
+            [(held, json!("2026-01-01T00:00:00Z")), (&[], Value::Null), (&["other"], Value::Null)]
+        {
+            let fact = ends(finalizers, deleted);
+            assert!(matches!(&fact, Fact::AnchorGone(_, _, uid) if **uid == *"7"), "{fact:?}");
+        }
     }
 
     #[test]

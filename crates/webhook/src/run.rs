@@ -93,7 +93,7 @@ fn watch(
     ForestMetrics::register(&process.registry, handle.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     say_settings(args, process, client, &metrics)?;
-    feed::start(client, &writer, &metrics).detach_all();
+    feed::start(client, &writer, &metrics, || false).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
     let both = (&writer, &handle);
     let configuration = configuration::start(client, both, Detail::Metadata, &metrics, &process.readiness);

@@ -208,6 +208,34 @@ async fn anchor_goes(steps: &hns_e2e::Steps, parent: &str, name: &str) -> Result
     .await
 }
 
+/// The API server deletes an anchor although it is held, if the deletion read it before.
+#[tokio::test]
+async fn an_anchor_that_is_deleted_at_once_leaves_no_namespace() -> Result<()> {
+    const ROUNDS: usize = 40;
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.create_namespace("aq-root").await?;
+    for round in 0..ROUNDS {
+        let child = format!("aq-{round}");
+        steps.create_anchor("aq-root", &child).await?;
+        steps.anchors("aq-root").delete(&child, &DeleteParams::default()).await?;
+    }
+    eventually("neither an anchor nor a subnamespace is left", DELETION, async || {
+        let anchors = steps.anchors("aq-root").list(&ListParams::default()).await;
+        let anchors = anchors.map_err(|error| error.to_string())?.items.len();
+        let all = steps.namespaces().list_metadata(&ListParams::default()).await;
+        let all = all.map_err(|error| error.to_string())?.items;
+        let parent = |it: &&_| {
+            ResourceExt::annotations(*it).get(annotations::SUBNAMESPACE_OF).is_some_and(|of| of == "aq-root")
+        };
+        match (anchors, all.iter().filter(parent).count()) {
+            (0, 0) => Ok(()),
+            left => Err(format!("{left:?} are left")),
+        }
+    })
+    .await
+}
+
 #[tokio::test]
 async fn a_forbidden_anchor_is_never_held() -> Result<()> {
     let scene = scene().await?;

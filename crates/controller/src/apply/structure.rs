@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, Patch, Preconditions};
+use kube::api::Patch;
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
@@ -128,22 +128,7 @@ impl Structure<'_> {
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = Api::<Namespace>::all(self.client.clone()).create(&post_params(false), &object).await?;
         tracing::info!(parent = %self.namespace, child, "subnamespace created");
-        if self.anchors().get_opt(child).await?.is_none() {
-            return self.remove_again(child, &created).await;
-        }
         Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
-    }
-
-    /// Deletes a namespace that was just created, because its anchor is gone. The API server may delete an anchor although our
-    /// finalizer was just added: when the deletion read the anchor before that.
-    async fn remove_again(&self, child: &str, created: &Namespace) -> Written {
-        let uid = created.metadata.uid.clone();
-        let this_one = Preconditions { uid, resource_version: None };
-        let api = Api::<Namespace>::all(self.client.clone());
-        let deleted = api.delete(child, &DeleteParams::background().preconditions(this_one)).await?;
-        tracing::info!(parent = %self.namespace, child, "subnamespace deleted, because its anchor is gone");
-        let seen = deleted.left().unwrap_or_else(|| created.clone());
-        Ok(Fact::Namespace(ingest::namespace(&seen.metadata)))
     }
 
     /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
