@@ -1,7 +1,7 @@
 //! Five hundred random operations while the controller is killed again and again: what comes of it is what the
 //! rules say, and nothing was lost on the way.
 //!
-//! What the rules say is written once more in [`chaos::specification`], from HNC's contract and without the product; how a
+//! What the rules say is written once more in [`chaos::specification`], from docs/compatibility.md and without the product; how a
 //! loss is told from what has to be, in [`chaos::history`]. Each seed has a cluster of its own, since modes are the
 //! whole cluster's. The seed decides the operations, their order and the pauses, and when the controller is killed; what it
 //! does in between is up to the machine.

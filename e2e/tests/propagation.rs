@@ -1,4 +1,4 @@
-//! What HNC's contract says about propagation, on a real API server.
+//! What docs/compatibility.md says about propagation, on a real API server.
 
 #[cfg(test)]
 mod propagation {

@@ -1,8 +1,8 @@
-//! What HNC's contract says about structure, on a real API server: anchors and subnamespaces, conditions, orphans, restores,
-//! definitions that go, and a table of who may do what.
+//! What docs/compatibility.md says about structure, on a real API server: anchors and subnamespaces, conditions, orphans,
+//! restores, definitions that go, and a table of who may do what.
 //!
-//! Who may set which parent (section 7.3 of the contract) has a suite of its own beside the table. `structure/table` is data:
-//! each line names a user, a request and the answer, and can be read without knowing Rust.
+//! Who may set which parent (section 7.3 of docs/compatibility.md) has a suite of its own beside the table. `structure/table` is
+//! data: each line names a user, a request and the answer, and can be read without knowing Rust.
 
 #[cfg(test)]
 mod structure {

@@ -1,4 +1,4 @@
-//! Telling people, by events on the objects concerned, what cannot be propagated (section 4.4 of HNC's contract).
+//! Telling people, by events on the objects concerned, what cannot be propagated (section 4.4 of docs/compatibility.md).
 //!
 //! What was said once is not said again until it has changed, or has passed and come back. Saying is best effort: it never
 //! holds up a write, and what there is no room for is counted and left out. What is wrong is found out elsewhere.

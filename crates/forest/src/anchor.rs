@@ -1,4 +1,4 @@
-//! The states of a `SubnamespaceAnchor` (section 4.2 of HNC's contract).
+//! The states of a `SubnamespaceAnchor` (section 4.2 of docs/compatibility.md).
 
 use crate::tree::Id;
 use crate::{AnchorFact, Forest, keys};

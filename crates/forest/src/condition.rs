@@ -1,4 +1,4 @@
-//! The conditions of a namespace, as its `HierarchyConfiguration` shows them (section 4.1 of HNC's contract).
+//! The conditions of a namespace, as its `HierarchyConfiguration` shows them (section 4.1 of docs/compatibility.md).
 //!
 //! Says what is wrong with a namespace; never when it began, which the shell that writes it down knows.
 

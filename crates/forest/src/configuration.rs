@@ -1,4 +1,4 @@
-//! From what the `HNCConfiguration` says to the kinds that are propagated (sections 2.3 and 6.3 of HNC's contract).
+//! From what the `HNCConfiguration` says to the kinds that are propagated (sections 2.3 and 6.3 of docs/compatibility.md).
 //!
 //! An entry names a resource as people do: in the plural, by preference, but also in the singular or by a short name, and
 //! often without its group. What the API server serves decides which kind is meant. Admission refuses what is found wrong here;

@@ -1,4 +1,4 @@
-//! What is copied from a source and compared with a copy: the canonical form of section 6.4 of HNC's contract.
+//! What is copied from a source and compared with a copy: the canonical form of section 6.4 of docs/compatibility.md.
 //!
 //! Never holds what belongs to one object alone (uid, resource version, owners, finalizers, status).
 

@@ -1,5 +1,5 @@
-//! The annotations by which a source says where it goes: `select`, `treeSelect`, `none` and `all` (section 3.3 of HNC's
-//! contract).
+//! The annotations by which a source says where it goes: `select`, `treeSelect`, `none` and `all` (section 3.3 of
+//! docs/compatibility.md).
 //!
 //! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that
 //! a destination should have. Full Kubernetes selector syntax is understood; HNC knows no `!=`, `>` and `<`. No text makes
@@ -124,8 +124,8 @@ impl fmt::Display for Withheld {
 }
 
 impl Exceptions {
-    /// What the annotations ask for; `annotation` looks one up. The first that makes no sense, in the order of the contract,
-    /// is the error.
+    /// What the annotations ask for; `annotation` looks one up. The first one that cannot be parsed, in
+    /// the order of section 3.3, is the error.
     ///
     /// # Errors
     /// An annotation that cannot be parsed.

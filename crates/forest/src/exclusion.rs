@@ -1,4 +1,4 @@
-//! What never propagates, whatever its annotations and the hierarchy say (section 3.4 of HNC's contract): objects that
+//! What never propagates, whatever its annotations and the hierarchy say (section 3.4 of docs/compatibility.md): objects that
 //! somebody else makes in every namespace, or that would do harm in another one.
 //!
 //! The same for admission and reconciliation; where HNC's two lists differ, an object is excluded in both. What the operator

@@ -89,7 +89,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What is done with the objects of a kind (section 2.3 of HNC's contract).
+/// What is done with the objects of a kind (section 2.3 of docs/compatibility.md).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
     /// Every source goes to all namespaces below, unless it says otherwise.

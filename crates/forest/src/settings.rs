@@ -1,6 +1,6 @@
 //! Which namespaces are managed at all.
 //!
-//! Follows section 5 of HNC's contract, with the include pattern anchored as a whole (`^(?:PATTERN)$`). Never looks at
+//! Follows section 5 of docs/compatibility.md, with the include pattern anchored as a whole (`^(?:PATTERN)$`). Never looks at
 //! the state of a namespace: being managed is a property of a name.
 
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 //! From a verdict to an `AdmissionReview` with a response: the only place where one is built.
 //!
-//! Denials are Status objects as section 7.2 of HNC's contract has them: code, reason, details, and the stock beginnings
+//! Denials are Status objects as section 7.2 of docs/compatibility.md has them: code, reason, details, and the stock beginnings
 //! that the API machinery gives to messages of each code. Decides nothing.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! What should exist, on one page: HNC's rules of propagation written down once more, from the contract and with nothing of
+//! What should exist, on one page: HNC's rules of propagation written down once more, from docs/compatibility.md, with nothing of
 //! the product. It is a function of what the users did and were allowed to do, and of nothing that the controller did.
 
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
 //! From HNC to here with one `kubectl apply`, and back again as the documentation says.
 //!
-//! HNC's installation and tree are in `hnc/`, written by its contract; its programs are not there. What its manager writes into
-//! its registrations and Secret while it runs is added by hand.
+//! HNC's installation and tree are in `hnc/`, as section 14 of docs/compatibility.md has them; its programs are
+//! not there. What its manager writes into its registrations and Secret while it runs is added by hand.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! Objects of many kinds, those of `kinds.yaml` and some that need more than a row: a kind that is defined while everything runs,
 //! one whose objects have a status of their own, and one whose definition becomes stricter.
 //!
-//! What a copy should look like is made here from the source as the API server has it, by the contract and nothing else.
+//! What a copy should look like is made here from the source as the API server has it, by docs/compatibility.md alone.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn below(prefix: &str) -> [Planted; 3] {
     [planted(&root, None), planted(&child, Some(&root)), planted(&grandchild, Some(&child))]
 }
 
-/// The source as a copy of it should be: contract 6.4, less the marks of deployment tools.
+/// The source as a copy of it should be: section 6.4 of docs/compatibility.md, less the marks of deployment tools.
 fn as_copy(source: &Value, from: &str) -> Value {
     let mut copy = source.clone();
     let keep = |key: &str| !key.split('/').next().is_some_and(|prefix| prefix.ends_with("hnc.x-k8s.io"));

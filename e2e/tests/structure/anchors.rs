@@ -1,4 +1,4 @@
-//! The life of an anchor (sections 2.2, 4.2 and 6.2 of the contract): its subnamespace, its states, and how it ends.
+//! The life of an anchor (sections 2.2, 4.2 and 6.2 of docs/compatibility.md): its subnamespace, its states, and how it ends.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt};

@@ -1,5 +1,5 @@
-//! The conditions of section 4.1 of the contract, each coming and going, and their times. `DeletingCRD` and the exclusion of
-//! a namespace that is in a tree need an installation of their own, see `definitions` and `flags`.
+//! The conditions of section 4.1 of docs/compatibility.md, each coming and going, and their times. `DeletingCRD` and the
+//! exclusion of a namespace that is in a tree need an installation of their own, see `definitions` and `flags`.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What the status of the `HNCConfiguration` should be (sections 2.3 and 4.3 of HNC's contract). Pure: what is known goes in, the
-//! status comes out, and whether it is another than the one that is shown.
+//! What the status of the `HNCConfiguration` should be (sections 2.3 and 4.3 of docs/compatibility.md).
+//! Pure: what is known goes in, the status comes out, and whether it is another than the one that is shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 

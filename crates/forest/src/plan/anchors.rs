@@ -1,5 +1,5 @@
-//! What should become of the anchors in a namespace, and of the subnamespaces they stand for (sections 4.2 and 6.2 of HNC's
-//! contract).
+//! What should become of the anchors in a namespace, and of the subnamespaces they stand for (sections 4.2 and 6.2 of
+//! docs/compatibility.md).
 
 use super::Action;
 use crate::anchor::finalizers;

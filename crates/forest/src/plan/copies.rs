@@ -1,4 +1,4 @@
-//! Which copies a namespace should hold, and what must be written for it (section 6.4 of HNC's contract).
+//! Which copies a namespace should hold, and what must be written for it (section 6.4 of docs/compatibility.md).
 
 mod roles;
 

@@ -1,4 +1,4 @@
-//! What a namespace's `HierarchyConfiguration` should say (section 6.1 of HNC's contract).
+//! What a namespace's `HierarchyConfiguration` should say (section 6.1 of docs/compatibility.md).
 //!
 //! The status is ours, and so are parent, labels and annotations of a subnamespace and one finalizer. Everything else in
 //! the object is its owner's.

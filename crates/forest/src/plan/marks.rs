@@ -1,7 +1,7 @@
 //! Which labels and annotations a namespace should bear.
 //!
 //! Tree labels, the included label, the marker of parents, and what the hierarchy's managed labels and annotations say
-//! (section 3.1 of HNC's contract). Everybody else's labels are left alone, and so are those with a managed key that the
+//! (section 3.1 of docs/compatibility.md). Everybody else's labels are left alone, and so are those with a managed key that the
 //! hierarchy says nothing of and that neither HNC nor we have set.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! `subnamespaceanchors.hnc.x-k8s.io`: who may ask for which subnamespace, and give it up (section 7.4 of HNC's contract).
+//! `subnamespaceanchors.hnc.x-k8s.io`: who may ask for which subnamespace, and give it up (section 7.4 of docs/compatibility.md).
 //!
 //! Ordinary RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The
 //! state that an anchor shows is not believed, for users may write it, with one exception: `Conflict` stays until the

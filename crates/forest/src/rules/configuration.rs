@@ -1,4 +1,4 @@
-//! `hncconfigurations.hnc.x-k8s.io`: which kinds may be propagated (section 7.7 of HNC's contract).
+//! `hncconfigurations.hnc.x-k8s.io`: which kinds may be propagated (section 7.7 of docs/compatibility.md).
 //!
 //! Ordinary RBAC decides who may change the configuration; here it is judged whether it makes sense and what it would
 //! overwrite. By "new" is meant new compared with the request's old object. What would be overwritten is known of kinds that

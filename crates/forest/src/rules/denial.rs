@@ -54,7 +54,7 @@ impl Cause {
     }
 }
 
-/// The HTTP answers of section 7.2 of HNC's contract.
+/// The HTTP answers of section 7.2 of docs/compatibility.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DenialKind {
     /// 400: the request makes no sense.

@@ -1,4 +1,4 @@
-//! `hierarchyconfigurations.hnc.x-k8s.io`: who may give a namespace which parent (section 7.3 of HNC's contract).
+//! `hierarchyconfigurations.hnc.x-k8s.io`: who may give a namespace which parent (section 7.3 of docs/compatibility.md).
 //!
 //! The rows of that section are the functions below, in its order, but for one: authorization (row 12) comes before
 //! conflicts (row 11), because a conflict names objects that an unauthorized user may not see. Deleting a

@@ -1,4 +1,4 @@
-//! Row 3 of sections 7.3 and 7.4 of HNC's contract: which labels and annotations may be asked for.
+//! Row 3 of section 7.3 and row 2 of section 7.4 of docs/compatibility.md: which labels and annotations may be asked for.
 
 use super::{Cause, Check, Denial};
 use crate::Settings;

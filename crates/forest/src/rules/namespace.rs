@@ -1,4 +1,4 @@
-//! `namespaces.hnc.x-k8s.io`: what may happen to a namespace (section 7.6 of HNC's contract).
+//! `namespaces.hnc.x-k8s.io`: what may happen to a namespace (section 7.6 of docs/compatibility.md).
 //!
 //! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be
 //! written through all three. What a request does to the project's own keys is judged key by key, in `namespace/keys.rs`;

@@ -1,4 +1,4 @@
-//! `objects.hnc.x-k8s.io`: what may happen to an object of a propagated kind (section 7.5 of HNC's contract).
+//! `objects.hnc.x-k8s.io`: what may happen to an object of a propagated kind (section 7.5 of docs/compatibility.md).
 //!
 //! Serves requests for a resource and for its `status` alike: labels and annotations can be written through both. An object
 //! that bears the label `hnc.x-k8s.io/inherited-from` before or afterwards is judged as a copy (`object/copy.rs`), any other

@@ -182,8 +182,8 @@ impl Before {
         path
     }
 
-    /// Whether the request changes the parent of this namespace, and those agree whom section 7.3 of HNC's contract names; or
-    /// takes the namespace back from another tool, by its admin.
+    /// Whether the request changes the parent of this namespace, and those agree whom section 7.3 of docs/compatibility.md
+    /// names; or takes the namespace back from another tool, by its admin.
     fn moves_with_consent(&self, user: usize, ask: &Ask, name: &Name) -> bool {
         if let Ask::Namespace(child, Some(write)) = ask
             && write.annotations.iter().any(|(key, _)| *key == keys::EXTERNALLY_MANAGED_BY)

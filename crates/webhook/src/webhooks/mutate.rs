@@ -1,4 +1,4 @@
-//! `namespacelabel.hnc.x-k8s.io` puts the included label on managed namespaces (section 7.8 of HNC's contract), and
+//! `namespacelabel.hnc.x-k8s.io` puts the included label on managed namespaces (section 7.8 of docs/compatibility.md), and
 //! `initialadmin.hnc.x-k8s.io` records who creates a subnamespace.
 //!
 //! Each patches its one key and nothing else. A wrong value is left for the validating webhook to refuse.

@@ -77,7 +77,7 @@ impl State {
         self.above(name).iter().map(ToString::to_string).collect()
     }
 
-    /// Whether the request changes the parent of this namespace, and those agree whom section 7.3 of HNC's contract names.
+    /// Whether the request changes the parent of this namespace, and those agree whom section 7.3 of docs/compatibility.md names.
     /// Nobody here may name a parent that does not exist.
     fn moves_with_consent(&self, user: usize, ask: &Ask, name: &str) -> bool {
         let parent = match ask {

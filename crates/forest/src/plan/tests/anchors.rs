@@ -1,4 +1,4 @@
-//! What becomes of anchors and their subnamespaces (sections 4.2 and 6.2 of HNC's contract), and what is let go when their
+//! What becomes of anchors and their subnamespaces (sections 4.2 and 6.2 of docs/compatibility.md), and what is let go when their
 //! definition goes. Trees of them are deleted in `tests/cascade.rs`.
 
 use super::*;

@@ -1,4 +1,4 @@
-//! Every condition of section 4.1 of HNC's contract and ours: how it comes and how it goes.
+//! Every condition of section 4.1 of docs/compatibility.md and ours: how it comes and how it goes.
 
 use super::*;
 use crate::Definition;

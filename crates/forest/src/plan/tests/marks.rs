@@ -1,4 +1,4 @@
-//! Labels and annotations that are handed down (section 3.1 of HNC's contract), and those that external roots bring.
+//! Labels and annotations that are handed down (section 3.1 of docs/compatibility.md), and those that external roots bring.
 
 use super::*;
 use crate::cluster::settings;

@@ -1,4 +1,4 @@
-//! The rows of section 7.3 of HNC's contract, each allowed and refused, with the questions that are asked on the way.
+//! The rows of section 7.3 of docs/compatibility.md, each allowed and refused, with the questions that are asked on the way.
 
 mod authority;
 mod conflict;

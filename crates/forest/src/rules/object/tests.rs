@@ -1,4 +1,4 @@
-//! The rows of section 7.5 of HNC's contract, each allowed and refused, in their order, and the ways around them that
+//! The rows of section 7.5 of docs/compatibility.md, each allowed and refused, in their order, and the ways around them that
 //! somebody could try.
 
 mod annotations;
