@@ -9,7 +9,7 @@ use anyhow::Context;
 use hns_api::{
     HierarchyConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchor, SubnamespaceAnchorSpec, labels,
 };
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use forest::{Fact, Forest, Lag, Listing, Name, Stream, Version};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
-use hns_runtime::handle::{ForestHandle, ForestWriter};
+use hns_cluster::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 use kube::core::Request;

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use hns_api::names::FORMER_AUTHORITY_SECRET;
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
+use hns_cluster::objects;
 use hns_runtime::args::{CommonArgs, IssuerArgs};
-use hns_runtime::objects;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;

@@ -16,9 +16,9 @@ use hns_api::names::{
     CONTROLLER_SERVICE_ACCOUNT, HNC_CONFIGURATION, WEBHOOK_SERVICE_ACCOUNT, service_account_user,
 };
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
-use hns_runtime::api::Api;
-use hns_runtime::configuration::Configuration;
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::api::Api;
+use hns_cluster::configuration::Configuration;
+use hns_cluster::handle::ForestHandle;
 use hns_runtime::settings::{Component, Document, Seen, difference};
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -220,7 +220,7 @@ impl Keeper {
             self.written = None;
             return None;
         };
-        let version = |object: &DynamicObject| hns_runtime::ingest::version(&object.metadata);
+        let version = |object: &DynamicObject| hns_cluster::ingest::version(&object.metadata);
         let newer = self.written.take().filter(|written| {
             let (written, seen) = (version(written), version(seen));
             written.uid == seen.uid && seen.is_older_than(&written)

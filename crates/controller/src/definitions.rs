@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use forest::{Definition, Fact};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
-use hns_runtime::api::Api;
-use hns_runtime::handle::{ForestHandle, ForestWriter};
+use hns_cluster::api::Api;
+use hns_cluster::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
 use kube::{Client, CustomResourceExt};

@@ -14,7 +14,7 @@ use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
 use hns_api::events::{
     CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT, OBJECT_OVERWRITTEN,
 };
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::handle::ForestHandle;
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;

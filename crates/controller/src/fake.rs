@@ -8,8 +8,8 @@ use forest::{
     Definition, Fact, Forest, HierarchyFact, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey,
     OnConflict, Scope, Settings, Version,
 };
-use hns_runtime::handle::{ForestHandle, ForestWriter};
-use hns_runtime::ingest;
+use hns_cluster::handle::{ForestHandle, ForestWriter};
+use hns_cluster::ingest;
 use http::{Request, Response};
 use kube::Client;
 use kube::client::Body;

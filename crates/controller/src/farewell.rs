@@ -8,7 +8,7 @@ use anyhow::{Context, bail};
 use forest::keys::{ANCHOR_FINALIZER, HIERARCHY_FINALIZER};
 use futures::{StreamExt, TryStreamExt, stream};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, names};
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures::{FutureExt, StreamExt};
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
 use kube::Client;

@@ -14,7 +14,7 @@ use prometheus::{
     Histogram, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, Opts, Registry, exponential_buckets,
 };
 
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::handle::ForestHandle;
 
 use self::conditions::ConditionMetrics;
 pub(crate) use self::leader::LeaderMetrics;

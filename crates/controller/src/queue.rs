@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::{Change, Name, ObjectScope, Scope};
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::handle::ForestHandle;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -232,7 +232,7 @@ mod tests {
     use std::time::Duration;
 
     use forest::{Forest, Settings};
-    use hns_runtime::handle::ForestWriter;
+    use hns_cluster::handle::ForestWriter;
     use tokio::time::timeout;
 
     use super::*;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::Scope;
 use forest::plan::plan;
+use forest::{Forest, Scope};
+use hns_cluster::configuration::{self, Configuration};
+use hns_cluster::feed::{self, Detail};
+use hns_cluster::handle::{ForestHandle, ForestWriter};
+use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::client;
-use hns_runtime::configuration::{self, Configuration};
-use hns_runtime::feed::{self, Detail};
-use hns_runtime::handle::{ForestHandle, ForestWriter};
 use hns_runtime::lease::{self, Leadership};
-use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::settings::{self, Claim, Component, Seen};
 use hns_runtime::shutdown::Shutdown;
 use hns_runtime::start::Process;
@@ -95,7 +95,8 @@ fn watch(
         let queue = queue.clone();
         Box::new(move |change| queue.mark(change))
     };
-    let (writer, forest) = ForestWriter::new(feed::forest(&args.common)?.matching(), listener);
+    let forest = Forest::unconfigured(Arc::new(args.common.settings()?)).matching();
+    let (writer, forest) = ForestWriter::new(forest, listener);
     ForestMetrics::register(&process.registry, forest.clone())?;
     let metrics = StreamMetrics::register(&process.registry)?;
     let is_leading = {

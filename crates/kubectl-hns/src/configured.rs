@@ -4,8 +4,8 @@
 use forest::configuration::{Entry, Fault, Resolution, Served, resolve};
 use forest::{Kind, KindSettings};
 use hns_api::{HNCConfiguration, names};
-use hns_runtime::api::Api;
-use hns_runtime::configuration::{discover, entries};
+use hns_cluster::api::Api;
+use hns_cluster::configuration::{discover, entries};
 use kube::CustomResourceExt;
 use kube::api::DynamicObject;
 

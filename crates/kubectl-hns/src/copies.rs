@@ -103,7 +103,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use forest::{Fact, Kind, KindSettings, Mode, ObjectFact};
-    use hns_runtime::ingest;
+    use hns_cluster::ingest;
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
     use serde_json::Map;
 

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 
 use forest::rules::User;
-use hns_runtime::rights::allowed;
+use hns_cluster::rights::allowed;
 
 use crate::failure::Problem;
 use crate::session::Session;

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use http::Response;
 use kube::api::{ListParams, ObjectList};
 use kube::client::ClientBuilder;
@@ -40,7 +40,7 @@ pub(crate) struct Session {
 impl Session {
     /// Reads the configuration; the first request connects. The API server's warnings are printed in that colour.
     pub(crate) async fn open(args: &ConnectionArgs, warnings: Paint) -> Result<Self, Failure> {
-        hns_runtime::start::install_tls_provider();
+        hns_cluster::install_tls_provider();
         let mut config = connection::configuration(args).await?;
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));

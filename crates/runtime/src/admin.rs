@@ -16,10 +16,10 @@ use tokio::net::TcpListener;
 
 use crate::{
     args::CommonArgs,
-    readiness::Readiness,
     serve::{Grace, Limits, Server},
     start::Program,
 };
+use hns_cluster::readiness::Readiness;
 
 /// Registers what every binary has: `hns_build_info` and the figures of the process.
 ///

@@ -17,7 +17,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use crate::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use parking_lot::RwLock;

@@ -4,20 +4,10 @@
 //! Nothing in this crate knows a rule of the hierarchy or judges a request.
 
 pub mod admin;
-pub mod api;
-pub mod api_object;
 pub mod args;
 pub mod client;
-pub mod configuration;
-pub mod feed;
-pub mod handle;
-pub mod ingest;
 pub mod lease;
 pub mod listen;
-pub mod metrics;
-pub mod objects;
-pub mod readiness;
-pub mod rights;
 pub mod serve;
 pub mod settings;
 pub mod shutdown;

@@ -12,11 +12,11 @@ use prometheus::Registry;
 use crate::{
     admin,
     args::{self, CommonArgs, Parsed, Stop},
-    readiness::Readiness,
     settings::Document,
     shutdown::Shutdown,
     telemetry,
 };
+use hns_cluster::readiness::Readiness;
 
 /// What a binary is called; its `main` fills it from Cargo's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ where
     telemetry::init(args.as_ref().log_format, args.as_ref().debug_logs)?;
     telemetry::log_start(program, &settings);
     ignored.log();
-    install_tls_provider();
+    hns_cluster::install_tls_provider();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = program.threads {
         runtime.worker_threads(threads);
@@ -122,12 +122,6 @@ where
         tracing::info!("ended");
     }
     result
-}
-
-/// Makes ring the TLS provider of everything in this process. A second call changes nothing.
-pub fn install_tls_provider() {
-    // An error says that one is installed already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
 fn say(program: Program, stop: &Stop) -> ExitCode {

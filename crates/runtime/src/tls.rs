@@ -25,7 +25,7 @@ use rustls::{
 use tokio::sync::watch;
 
 pub use self::clients::ClientAuthority;
-use crate::readiness::Condition;
+use hns_cluster::readiness::Condition;
 
 /// A certificate as `tls.crt` (a chain, the server's own first) and `tls.key`.
 ///

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use hns_api::annotations::GUARD_PROBE;
-use hns_runtime::ingest::shown::{ByName, Shown};
+use hns_cluster::ingest::shown::{ByName, Shown};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::admission::{META_API_VERSION_V1, META_KIND, Operation};
 use serde::Deserialize;

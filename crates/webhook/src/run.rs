@@ -3,12 +3,13 @@
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use hns_runtime::api::Api;
+use forest::Forest;
+use hns_cluster::api::Api;
+use hns_cluster::configuration::{self, Configuration};
+use hns_cluster::feed::{self, Detail};
+use hns_cluster::handle::{ForestHandle, ForestWriter};
+use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::client;
-use hns_runtime::configuration::{self, Configuration};
-use hns_runtime::feed::{self, Detail};
-use hns_runtime::handle::{ForestHandle, ForestWriter};
-use hns_runtime::metrics::{ForestMetrics, StreamMetrics};
 use hns_runtime::serve::{Grace, Limits, Server};
 use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
@@ -87,7 +88,8 @@ fn watch(
             }
         })
     };
-    let (writer, handle) = ForestWriter::new(feed::forest(&args.common)?, listener);
+    let (writer, handle) =
+        ForestWriter::new(Forest::unconfigured(Arc::new(args.common.settings()?)), listener);
     // It was empty before, so nothing has been let through by it.
     let _ = seen.set(handle.clone());
     ForestMetrics::register(&process.registry, handle.clone())?;

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use forest::rules::{Denial, DenialKind, Operation, User};
 use hns_api::KeyValue;
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::ingest::shown::Shown;
 use kube::core::admission;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;

@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use hns_cluster::api::path_segment;
 use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::{Cluster, Steps};
-use hns_runtime::api::path_segment;
 use http::{Method, Request, header};
 use http_body_util::BodyExt;
 use kube::Client;

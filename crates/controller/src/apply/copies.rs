@@ -9,9 +9,9 @@
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
 use hns_api::{annotations, names};
-use hns_runtime::api::{Api, path_segment};
-use hns_runtime::api_object::ApiObject;
-use hns_runtime::{feed, ingest};
+use hns_cluster::api::{Api, path_segment};
+use hns_cluster::api_object::ApiObject;
+use hns_cluster::{feed, ingest};
 use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
 use serde_json::{Value, json};

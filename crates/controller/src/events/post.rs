@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forest::text::limited;
 use hns_api::events::{COMPONENT, TYPE_WARNING};
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;

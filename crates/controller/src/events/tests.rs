@@ -2,7 +2,7 @@
 
 use forest::Scope;
 use forest::plan::Plan;
-use hns_runtime::handle::ForestWriter;
+use hns_cluster::handle::ForestWriter;
 use prometheus::{Registry, TextEncoder};
 
 use super::*;

@@ -11,8 +11,8 @@ use forest::plan::{Action, plan};
 use forest::{Forest, KindSettings, Name, ObjectKey, ObjectScope, Scope};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION;
-use hns_runtime::api::Api;
-use hns_runtime::configuration::Configuration;
+use hns_cluster::api::Api;
+use hns_cluster::configuration::Configuration;
 use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use forest::Forest;
 use hns_api::names;
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::handle::ForestHandle;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -66,7 +66,7 @@ mod tests {
     use std::sync::Arc;
 
     use forest::{Fact, Kind, KindSettings, Mode, Settings, Stream};
-    use hns_runtime::handle::ForestWriter;
+    use hns_cluster::handle::ForestWriter;
     use serde_json::json;
 
     use super::*;

@@ -1,7 +1,7 @@
 //! Watching the objects that are kept, one watch for each name: nothing else of their kinds may be read.
 
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
-use hns_runtime::objects;
+use hns_cluster::objects;
 use kube::core::DynamicObject;
 use kube::runtime::watcher::Error;
 use kube::{Api, Client};

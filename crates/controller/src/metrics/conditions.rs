@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use forest::{Forest, Reason};
-use hns_runtime::handle::ForestHandle;
+use hns_cluster::handle::ForestHandle;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
@@ -72,7 +72,7 @@ mod tests {
     use std::sync::Arc;
 
     use forest::{Condition, Fact, HierarchyFact, HierarchyStatus, NamespaceFact, Settings, Version};
-    use hns_runtime::handle::ForestWriter;
+    use hns_cluster::handle::ForestWriter;
     use prometheus::TextEncoder;
 
     use super::*;

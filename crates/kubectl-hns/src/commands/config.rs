@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode};
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use kube::api::{DynamicObject, PostParams};
 use kube::core::ApiResource;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use hns_api::SubnamespaceAnchor;
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::DeleteParams;
 

@@ -2,7 +2,7 @@
 //! as it was.
 
 use hns_api::names::HIERARCHY_CONFIGURATION as NAME;
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
-use hns_runtime::configuration::entries;
+use hns_cluster::configuration::entries;
 use serde_json::Value;
 
 use super::{config, create, hierarchy, set};

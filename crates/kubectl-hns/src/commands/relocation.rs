@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use forest::preview::Intent;
 use forest::{Labels, Name};
 use hns_api::{KeyValue, annotations, labels, names};
-use hns_runtime::api::Api;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DynamicObject, ListParams};

@@ -6,7 +6,7 @@ use forest::preview::{Intent, Preview};
 use forest::rules::{Answer, Answers, Question, User, Verdict};
 use futures::future::join_all;
 use hns_api::names;
-use hns_runtime::rights::{allowed, review};
+use hns_cluster::rights::{allowed, review};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;

@@ -7,7 +7,7 @@ use forest::exceptions::Withheld;
 use forest::why::Admitted;
 use forest::{Condition, Fact, Mode, Reason};
 use hns_api::{annotations, labels};
-use hns_runtime::ingest;
+use hns_cluster::ingest;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Map;
 

@@ -19,7 +19,7 @@ use tokio::{
     time::{Instant, sleep_until, timeout_at},
 };
 
-use crate::api::Api;
+use hns_cluster::api::Api;
 
 use super::{
     LEASE_DURATION, Phase, Shared, Timing,

@@ -21,13 +21,13 @@ use tokio::{
 
 use super::*;
 use crate::{
-    readiness::Readiness,
     shutdown::Shutdown,
     tls::{
         ServingCertificate,
         tests::{Pair, eventually},
     },
 };
+use hns_cluster::readiness::Readiness;
 
 const H2: &[&[u8]] = &[b"h2"];
 const HTTP1: &[&[u8]] = &[b"http/1.1"];

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::api::Api;
 use hns_api::names::SETTINGS_CONFIG_MAP;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::api::{Patch, PatchParams};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::api::Api;
 use hns_api::names::SETTINGS_CONFIG_MAP;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
 use kube::runtime::watcher::{Config, watcher};
@@ -13,8 +13,8 @@ use tokio::sync::watch::{Receiver, channel};
 
 use super::metrics::SettingsMetrics;
 use super::{Component, Document};
-use crate::feed::stream::{Told, watch};
-use crate::metrics::StreamMetrics;
+use hns_cluster::feed::stream::{Told, watch};
+use hns_cluster::metrics::StreamMetrics;
 
 /// What is in the `ConfigMap`, or that there is none; `None` before that is known.
 pub type Seen = Option<Arc<BTreeMap<String, String>>>;

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
 use super::directory::{LOOK_EVERY, follow};
-use crate::readiness::Condition;
+use hns_cluster::readiness::Condition;
 
 /// Who signs the certificates of clients, and what these are called.
 ///

@@ -5,7 +5,7 @@ use std::{convert::Infallible, path::Path, time::Duration};
 use tokio::time::MissedTickBehavior;
 
 use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
-use crate::readiness::Condition;
+use hns_cluster::readiness::Condition;
 
 /// How often the directory is looked at. The files are compared by content: the kubelet replaces
 /// them by switching a symbolic link, which file notifications follow only once.

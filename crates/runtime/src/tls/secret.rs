@@ -3,12 +3,12 @@
 
 use std::convert::Infallible;
 
-use crate::api::Api;
 use futures::StreamExt as _;
+use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
-use crate::{objects, readiness::Condition};
+use hns_cluster::{objects, readiness::Condition};
 
 impl ServingCertificate {
     /// Loads the certificate from the Secret of this name, and loads it again whenever the Secret changes. `condition` holds

@@ -16,7 +16,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, TlsConnector, client::TlsStream};
 
 use super::*;
-use crate::readiness::Readiness;
+use hns_cluster::readiness::Readiness;
 
 /// A certificate for `localhost` that is its own authority.
 pub(crate) struct Pair {

@@ -3,7 +3,7 @@
 use forest::rules::Denial;
 use forest::rules::anchor::Request as RuleRequest;
 use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, pairs, spec, unreadable, user};
 

@@ -3,8 +3,8 @@
 use forest::configuration::{Entry, Served};
 use forest::rules::Denial;
 use forest::rules::configuration::Request as RuleRequest;
-use hns_runtime::configuration::entries_of;
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::configuration::entries_of;
+use hns_cluster::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, unreadable};
 

@@ -4,7 +4,7 @@ use forest::Name;
 use forest::rules::Denial;
 use forest::rules::hierarchy::{Request as RuleRequest, Spec};
 use hns_api::HierarchyConfigurationSpec;
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, pairs, unreadable, user};
 

@@ -5,7 +5,7 @@
 
 use forest::Settings;
 use hns_api::{annotations, labels};
-use hns_runtime::ingest::shown::Metadata;
+use hns_cluster::ingest::shown::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
@@ -46,7 +46,7 @@ pub(crate) fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &s
 
 #[cfg(test)]
 mod tests {
-    use hns_runtime::ingest::shown::Shown;
+    use hns_cluster::ingest::shown::Shown;
     use serde_json::Value;
 
     use super::*;

@@ -4,7 +4,7 @@
 
 use forest::rules::Denial;
 use forest::rules::namespace::{Marks, Request as RuleRequest};
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, unreadable, user};
 

@@ -7,7 +7,7 @@ mod tests;
 
 use forest::rules::Denial;
 use forest::rules::object::{Request as RuleRequest, State};
-use hns_runtime::ingest::shown::{Metadata, Shown};
+use hns_cluster::ingest::shown::{Metadata, Shown};
 use serde_json::Value;
 
 use super::{Request, new, old, operation, unreadable, user};

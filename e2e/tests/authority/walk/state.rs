@@ -9,9 +9,9 @@ use forest::plan::{Action, plan};
 use forest::{Fact, Forest, Kind, KindSettings, Mode, Name, Scope, Settings};
 use futures::future::try_join_all;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations};
+use hns_cluster::ingest;
 use hns_e2e::Steps;
 use hns_e2e::steps::binding;
-use hns_runtime::ingest;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectRulesReview, SelfSubjectRulesReviewSpec, SubjectAccessReview,
 };

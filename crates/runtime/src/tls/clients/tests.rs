@@ -14,13 +14,11 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::*;
-use crate::{
-    readiness::Readiness,
-    tls::{
-        ServingCertificate,
-        tests::{Pair, eventually},
-    },
+use crate::tls::{
+    ServingCertificate,
+    tests::{Pair, eventually},
 };
+use hns_cluster::readiness::Readiness;
 
 type Issuer = CertifiedIssuer<'static, KeyPair>;
 type Identity = (CertificateDer<'static>, PrivateKeyDer<'static>);

@@ -64,7 +64,7 @@ impl Pump {
 
 /// What a watch has to say of objects that have been read as items.
 #[derive(Debug)]
-pub(crate) enum Told<I, K> {
+pub enum Told<I, K> {
     /// These are all there are.
     All(Vec<I>),
     /// One was created or changed.
@@ -76,7 +76,7 @@ pub(crate) enum Told<I, K> {
 }
 
 /// Watches for ever and tells what is seen; `open` opens a new watch.
-pub(crate) async fn watch<K, I, S>(
+pub async fn watch<K, I, S>(
     name: &str,
     metrics: &StreamMetrics,
     open: impl Fn() -> S + Send,

@@ -6,9 +6,9 @@ mod cost;
 
 use cost::{linear, repeated};
 use forest::{Kind, Settings};
-use hns_runtime::configuration::entries_of;
-use hns_runtime::ingest;
-use hns_runtime::ingest::shown::Shown;
+use hns_cluster::configuration::entries_of;
+use hns_cluster::ingest;
+use hns_cluster::ingest::shown::Shown;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 

@@ -5,12 +5,11 @@
 
 mod objects;
 mod shown;
-pub(crate) mod stream;
+pub mod stream;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use forest::{Fact, Forest, KindId, NamespaceFact, Stream, StreamState};
+use forest::{Fact, KindId, NamespaceFact, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -21,7 +20,6 @@ use tokio::task::JoinSet;
 pub(crate) use self::objects::ObjectFeeds;
 pub use self::objects::{Detail, api_resource};
 use self::stream::{Pump, Translate};
-use crate::args::CommonArgs;
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
 use crate::metrics::StreamMetrics;
@@ -45,14 +43,6 @@ pub fn start(
     let anchors = Api::<DynamicObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
     tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
     tasks
-}
-
-/// The empty forest of an installation with these flags. Which kinds it propagates the configuration says.
-///
-/// # Errors
-/// Never for flags that were parsed.
-pub fn forest(args: &CommonArgs) -> anyhow::Result<Forest> {
-    Ok(Forest::unconfigured(Arc::new(args.settings()?)))
 }
 
 /// Shows in `readiness` how far the streams are, whenever one has come further or fallen back. The streams of the structure are
