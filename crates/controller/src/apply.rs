@@ -5,7 +5,6 @@
 
 mod answer;
 mod copies;
-pub(crate) mod protobuf;
 mod structure;
 
 use forest::plan::Action;

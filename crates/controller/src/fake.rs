@@ -18,8 +18,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-use crate::apply::protobuf;
-
 /// What was asked: the method, the path with its query, and the body.
 pub(crate) type Asked = (String, String, Value);
 
@@ -42,7 +40,7 @@ impl Server {
             async move {
                 let (parts, body) = request.into_parts();
                 let body = body.collect_bytes().await?;
-                let body = read(&body);
+                let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 server.asked.lock().push((parts.method.to_string(), parts.uri.to_string(), body));
                 let unexpected = || failure(500, "Unexpected", "nobody expected this request");
                 let answer = server.answers.lock().pop_front().unwrap_or_else(unexpected);
@@ -71,12 +69,6 @@ impl Server {
     pub(crate) fn is_exhausted(&self) -> bool {
         self.answers.lock().is_empty()
     }
-}
-
-/// A body of JSON, or what a message in protobuf says, by the numbers of its fields.
-fn read(body: &[u8]) -> Value {
-    let json = serde_json::from_slice(body).ok();
-    json.or_else(|| Some(protobuf::tests::read(body)?.1)).unwrap_or(Value::Null)
 }
 
 /// An answer that refuses, about a Secret of the name that all have here.

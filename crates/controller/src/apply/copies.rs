@@ -17,7 +17,7 @@ use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Asked, Outcome, is_not_found};
-use super::{delete_params, post_params, protobuf};
+use super::{delete_params, post_params};
 
 /// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
 /// shorter than any kind's names have to be.
@@ -203,23 +203,15 @@ impl CopyWriter<'_> {
             .await
     }
 
-    /// Sends a manifest as it is: in protobuf, or as JSON if that is not possible.
     async fn send(
         &self,
         build: impl Fn(&Request, Vec<u8>) -> Result<http::Request<Vec<u8>>, request::Error>,
         manifest: &Value,
     ) -> Result<ApiObject, kube::Error> {
         let path = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
-        let request = Request::new(path);
-        let build = |body| build(&request, body).map_err(kube::Error::BuildRequest);
-        if let Some(body) = protobuf::object(&self.kind, manifest) {
-            match self.client.request(protobuf::with_body(build(Vec::new())?, body)).await {
-                Err(kube::Error::Api(status)) if status.code == protobuf::UNSUPPORTED => {}
-                answered => return answered,
-            }
-        }
         let body = serde_json::to_vec(manifest).map_err(kube::Error::SerdeError)?;
-        self.client.request(build(body)?).await
+        let request = build(&Request::new(path), body).map_err(kube::Error::BuildRequest)?;
+        self.client.request(request).await
     }
 
     async fn remove(&self, version: &Version) -> Result<Deleted, kube::Error> {

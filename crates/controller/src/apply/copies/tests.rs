@@ -1,7 +1,5 @@
 //! Writes of copies against an API server of a few answers: what cannot be made to happen on a real one when wanted.
 
-use std::slice;
-
 use forest::Forest;
 use forest::plan::Action;
 
@@ -65,22 +63,6 @@ async fn what_is_changed_gives_up_the_list_of_who_owns_its_fields() {
     assert_eq!(apply(&world, &server).await.outcome, Outcome::Done);
     let (method, _, body) = &server.asked()[0];
     assert_eq!((&**method, &body["metadata"]["managedFields"]), ("PUT", &json!([{}])));
-}
-
-#[tokio::test]
-async fn what_cannot_be_sent_in_protobuf_is_sent_as_json() {
-    let no = || failure(415, "UnsupportedMediaType", "the body of the request was in an unknown format");
-    // The content is base64 here, and nothing else is unknown.
-    let (source, old) = (secret("root", "1", "10", "bmV3"), copy("2", "11", "b2xk"));
-    for (world, method) in [(World::of(slice::from_ref(&source)), "POST"), (World::of(&[source, old]), "PUT")]
-    {
-        let server = Server::answering([no(), copy("2", "12", "bmV3")]);
-        assert_eq!(apply(&world, &server).await.outcome, Outcome::Done);
-        assert_eq!(server.methods(), [method, method]);
-        let [first, second] = <[_; 2]>::try_from(server.asked()).unwrap();
-        assert_eq!(first.2["2"], json!([{ "1": ["value"], "2": ["new"] }]), "a message: {}", first.2);
-        assert_eq!(second.2["data"], json!({ "value": "bmV3" }), "JSON: {}", second.2);
-    }
 }
 
 #[tokio::test]
