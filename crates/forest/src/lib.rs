@@ -17,35 +17,17 @@ extern crate self as forest;
 #[path = "../tests/support/cluster.rs"]
 mod cluster;
 
-mod anchor;
-mod change;
-mod condition;
-pub mod configuration;
-mod content;
-pub mod exceptions;
-pub mod exclusion;
-mod fact;
-pub mod keys;
-mod kind;
-mod labels;
-mod object;
-mod patterns;
-mod settings;
-mod store;
-mod stream;
-mod survey;
-pub mod text;
-mod tracking;
-mod tree;
-mod version;
+pub mod core;
+pub mod hnc;
 
-pub mod plan;
-pub mod preview;
-pub mod rules;
-pub mod why;
+pub use crate::core::text;
+pub(crate) use crate::core::{content, kind, object, patterns, store, stream, tree, version};
+pub(crate) use crate::hnc::{anchor, condition, fact, settings, tracking};
+pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, preview, rules, why};
 
+pub use crate::core::change::{Change, ObjectScope, Scope};
+pub use crate::core::labels::Labels;
 pub use anchor::AnchorState;
-pub use change::{Change, ObjectScope, Scope};
 pub use condition::{Condition, Reason};
 pub use content::{Canonical, Digest};
 pub use fact::{
@@ -53,7 +35,6 @@ pub use fact::{
     ObjectFact, Version,
 };
 pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict, WAY_OUT};
-pub use labels::Labels;
 pub use object::Counts;
 pub use patterns::{PatternError, Patterns};
 pub use settings::{Identity, Settings, Unmanaged};

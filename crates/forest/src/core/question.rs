@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use super::{Check, Denial, Verdict};
 use crate::configuration::rights::Right;
+use crate::rules::{Check, Denial, Verdict};
 use crate::{Forest, Kind, Name, Stream, StreamState};
 
 /// A question to the API server, or to time.
@@ -70,7 +70,7 @@ pub type Answers = HashMap<Question, Answer>;
 
 /// Asks all of `questions` that are open, at once, and refuses when one of them could not be answered: what cannot be
 /// found out is neither a yes nor a no.
-pub(super) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
+pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
     let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
     if !open.is_empty() {
         return Err(Verdict::Ask(open));

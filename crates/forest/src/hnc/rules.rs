@@ -11,16 +11,14 @@ pub mod hierarchy;
 pub mod namespace;
 pub mod object;
 
-mod denial;
 mod managed_keys;
-mod question;
-mod shown;
 #[cfg(test)]
 mod tests;
 
-pub use denial::{Cause, Denial, DenialKind, FieldFault};
-pub use question::{Answer, Answers, Awaited, Question};
-pub use shown::{Fields, Pairs};
+pub use crate::core::denial::{Cause, Denial, DenialKind, FieldFault};
+pub(crate) use crate::core::question;
+pub use crate::core::question::{Answer, Answers, Awaited, Question};
+pub use crate::core::shown::{Fields, Pairs};
 
 /// What a rule says of a request.
 #[derive(Debug, Clone, PartialEq)]

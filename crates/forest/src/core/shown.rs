@@ -79,12 +79,12 @@ impl Fields<'_> {
     }
 
     /// The names of all fields.
-    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| &**name)
     }
 
     /// Whether the field `name` stands in both with the same value, however it is written.
-    pub(super) fn has_the_same(&self, name: &str, other: &Self) -> bool {
+    pub(crate) fn has_the_same(&self, name: &str, other: &Self) -> bool {
         match (self.text(name), other.text(name)) {
             (Some(one), Some(another)) => is_same(one, another, LEVELS),
             _ => false,

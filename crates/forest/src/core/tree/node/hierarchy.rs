@@ -31,7 +31,7 @@ struct More {
 
 impl Hierarchy {
     /// The names in it are mentioned from now on.
-    pub(in crate::tree) fn from_fact(fact: HierarchyFact, places: &mut Places) -> Self {
+    pub(in crate::core::tree) fn from_fact(fact: HierarchyFact, places: &mut Places) -> Self {
         let HierarchyFact { version, parent, allow_cascading_deletion, terminating, .. } = fact;
         let HierarchyStatus { children, conditions } = fact.status;
         let more = More {
@@ -52,12 +52,12 @@ impl Hierarchy {
     }
 
     /// The names in it are mentioned no more.
-    pub(in crate::tree) fn forget(&self, places: &mut Places) {
+    pub(in crate::core::tree) fn forget(&self, places: &mut Places) {
         self.parent.iter().chain(&self.children).for_each(|id| places.forget(*id));
     }
 
     /// To take along.
-    pub(in crate::tree) fn fact(&self, places: &Places) -> HierarchyFact {
+    pub(in crate::core::tree) fn fact(&self, places: &Places) -> HierarchyFact {
         let more = self.more();
         HierarchyFact {
             version: self.version.get(),
