@@ -18,7 +18,7 @@ use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
 
 pub(crate) use self::objects::ObjectFeeds;
-pub use self::objects::{Detail, api_resource};
+pub use self::shown::{Detail, api_resource};
 use self::stream::{Pump, Translate};
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;

@@ -21,8 +21,8 @@ use tokio::sync::mpsc;
 
 pub(crate) use self::memory::{Failure, Gravity};
 use self::memory::{Memory, News};
-use crate::execute::Permission;
 use crate::metrics::EventMetrics;
+use crate::permission::Permission;
 
 /// So many events may wait to be written.
 const ROOM: usize = 1_000;

@@ -30,6 +30,7 @@ use crate::early::{CREATION, Early};
 use crate::events::{Announcer, Failure, Gravity};
 use crate::guard::Guard;
 use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
+use crate::permission::Permission;
 
 /// How many writes may be in flight at a time. The API server governs itself beyond that.
 pub(crate) const WRITES_IN_FLIGHT: usize = 64;
@@ -82,9 +83,6 @@ pub(crate) struct Executed {
     /// For how long the report was put off, which is no failure.
     pub(crate) report_waits: Option<Duration>,
 }
-
-/// Whether writing is still allowed.
-pub(crate) type Permission = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// What writes are made with.
 #[derive(Clone)]

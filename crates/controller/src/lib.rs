@@ -21,4 +21,5 @@ mod fake;
 mod farewell;
 mod guard;
 mod metrics;
+mod permission;
 mod queue;

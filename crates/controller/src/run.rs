@@ -28,6 +28,7 @@ use crate::farewell;
 use crate::guard::Guard;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
+use crate::permission::permission;
 use crate::queue::Queue;
 
 /// How many namespaces are worked on at a time: as many as writes may be in flight, for often there is one write in each.
@@ -65,7 +66,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     }
     tracing::info!("leading: everything is planned from now on");
     queue.open();
-    let may_write = may_write(&leadership, &process);
+    let may_write = permission(&leadership, &process.shutdown);
     let guard = if args.manage_registrations { Guard::kept(queue.clone()) } else { Guard::not_kept() };
     let (configuration, both) = (seen.configuration.clone(), (guard.clone(), may_write));
     let executor = Executor::new(client, (writer, forest), configuration, metrics, both);
@@ -120,11 +121,6 @@ async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
     tracing::info!(identity, lease = args.election.leader_election_id, "seeking the lease");
     let (namespace, lease) = (&args.common.namespace, &args.election.leader_election_id);
     Ok(Leadership::seek(client, namespace, lease, identity, args.election.timing()?))
-}
-
-fn may_write(leadership: &Leadership, process: &Process) -> Arc<dyn Fn() -> bool + Send + Sync> {
-    let (leadership, shutdown) = (leadership.clone(), process.shutdown.clone());
-    Arc::new(move || leadership.is_leader() && !shutdown.has_begun())
 }
 
 fn start_workers(executor: &Executor, queue: &Queue, shutdown: &Shutdown) -> JoinSet<()> {

@@ -18,6 +18,7 @@ pub(crate) mod explain;
 pub(crate) mod get;
 mod hierarchy;
 pub(crate) mod hrq;
+mod kinds;
 pub(crate) mod move_;
 pub(crate) mod plan;
 mod relocation;
@@ -36,7 +37,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
     };
     match command {
         Command::Version(arguments) => version::run(&arguments, terminal),
-        Command::Completion(arguments) => completion::run(&arguments, terminal),
+        Command::Completion(arguments) => completion::run(&arguments, crate::cli::command(), terminal),
         Command::Get(arguments) => get::run(&arguments),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,22 +1,14 @@
 //! In which namespace hns is installed. Where the user does not say it, the registration of its webhooks does: it has a fixed name,
-//! and everybody who can log in may read it. Looks at nothing in that namespace.
+//! and every authenticated user may read it.
 
-use hns_api::names::{DEFAULT_NAMESPACE, VALIDATING_WEBHOOK_CONFIGURATION};
+use hns_api::names::DEFAULT_NAMESPACE;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
-use crate::session::Session;
-
-/// The namespace of the Service that the registration names. The usual one, if there is no registration, it names no Service, or
-/// it cannot be read.
-pub(crate) async fn find(session: &Session) -> String {
-    let api = session.all::<ValidatingWebhookConfiguration>();
-    let registration = session.call(api.get(VALIDATING_WEBHOOK_CONFIGURATION)).await.ok();
-    registration.and_then(namespace).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
-}
-
-fn namespace(registration: ValidatingWebhookConfiguration) -> Option<String> {
-    let mut webhooks = registration.webhooks.into_iter().flatten();
-    webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace))
+/// The namespace of the Service that the registration names; the usual one, if there is no registration or it names no Service.
+pub(crate) fn namespace(registration: Option<ValidatingWebhookConfiguration>) -> String {
+    let mut webhooks = registration.and_then(|it| it.webhooks).into_iter().flatten();
+    let named = webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace));
+    named.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
 #[cfg(test)]
@@ -35,8 +27,13 @@ mod tests {
             serde_json::from_value::<ValidatingWebhookConfiguration>(object).unwrap()
         };
         let service = registration(json!({ "service": { "name": "s", "namespace": "home" } }));
-        assert_eq!(namespace(service).as_deref(), Some("home"));
-        assert_eq!(namespace(registration(json!({ "url": "https://127.0.0.1" }))), None);
-        assert_eq!(namespace(ValidatingWebhookConfiguration::default()), None);
+        assert_eq!(namespace(Some(service)), "home");
+        for other in [
+            Some(registration(json!({ "url": "https://127.0.0.1" }))),
+            Some(ValidatingWebhookConfiguration::default()),
+            None,
+        ] {
+            assert_eq!(namespace(other), DEFAULT_NAMESPACE);
+        }
     }
 }

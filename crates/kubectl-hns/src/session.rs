@@ -4,8 +4,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION;
 use hns_cluster::api::Api;
 use http::Response;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::api::{ListParams, ObjectList};
 use kube::client::ClientBuilder;
 use kube::core::PartialObjectMeta;
@@ -55,7 +57,11 @@ impl Session {
 
     /// The namespace that hns is installed in.
     pub(crate) async fn installation(&self) -> &str {
-        self.installation.get_or_init(|| installation::find(self)).await
+        let read = async || {
+            let api = self.all::<ValidatingWebhookConfiguration>();
+            installation::namespace(self.call(api.get(VALIDATING_WEBHOOK_CONFIGURATION)).await.ok())
+        };
+        self.installation.get_or_init(read).await
     }
 
     /// The namespace as a parent, which must be named: that of an empty `-n` is none.

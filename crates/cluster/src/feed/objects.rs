@@ -6,43 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forest::{Content, Fact, Kind, KindId, KindSettings, Mode, Settings, Stream};
+use forest::{Content, Fact, Kind, KindId, KindSettings, Settings, Stream};
 use kube::Client;
-use kube::core::ApiResource;
 use tokio::task::JoinHandle;
 
-use super::shown::watched;
+use super::shown::{Detail, watched};
 use super::stream::{Pump, Translate};
 use crate::api_object::ApiObject;
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
 use crate::metrics::StreamMetrics;
-
-/// How much of the objects a binary needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// All of it, of the kinds that something is done with: to copy.
-    Content,
-    /// Names, labels and annotations, of ignored kinds too: to judge, also what would be overwritten if they were propagated.
-    Metadata,
-}
-
-impl Detail {
-    fn wants(self, mode: Mode) -> bool {
-        self == Self::Metadata || mode != Mode::Ignore
-    }
-}
-
-/// How the API server calls a kind.
-pub fn api_resource(kind: &Kind) -> ApiResource {
-    ApiResource {
-        group: kind.group.clone(),
-        version: kind.version.clone(),
-        api_version: kind.api_version(),
-        kind: kind.kind.clone(),
-        plural: kind.resource.clone(),
-    }
-}
 
 /// The running streams. They end with it.
 pub(crate) struct ObjectFeeds {

@@ -4,8 +4,8 @@
 //! metadata, with the copies, which are compared, once more whole; what is to be copied is read when it is. Never decides
 //! which kinds are watched.
 
-use forest::Kind;
 use forest::exclusion::SECRET_TYPES;
+use forest::{Kind, Mode};
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
@@ -19,7 +19,6 @@ use kube::runtime::watcher::{Config, Error, Event, watcher};
 use kube::{Api, Client};
 use tower::service_fn;
 
-use super::objects::{Detail, api_resource};
 use crate::api_object::ApiObject;
 
 /// Asks for the metadata of a list's objects.
@@ -31,6 +30,32 @@ const WATCH: HeaderValue =
 
 /// How many objects with all that is in them are held at a time.
 const LARGE_PAGE: u32 = 100;
+
+/// How much of the objects a binary needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it, of the kinds that something is done with: to copy.
+    Content,
+    /// Names, labels and annotations, of ignored kinds too: to judge, also what would be overwritten if they were propagated.
+    Metadata,
+}
+
+impl Detail {
+    pub(super) fn wants(self, mode: Mode) -> bool {
+        self == Self::Metadata || mode != Mode::Ignore
+    }
+}
+
+/// How the API server calls a kind.
+pub fn api_resource(kind: &Kind) -> ApiResource {
+    ApiResource {
+        group: kind.group.clone(),
+        version: kind.version.clone(),
+        api_version: kind.api_version(),
+        kind: kind.kind.clone(),
+        plural: kind.resource.clone(),
+    }
+}
 
 pub(super) type Events = BoxStream<'static, Result<Event<ApiObject>, Error>>;
 

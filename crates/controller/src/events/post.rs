@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{About, Event};
-use crate::execute::Permission;
 use crate::metrics::EventMetrics;
+use crate::permission::Permission;
 
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,9 +1,9 @@
 //! `completion`: scripts that complete this plugin's command line.
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{Failure, Terminal, cli};
+use crate::{Failure, Terminal};
 
 /// Print a script that completes the command line of kubectl-hns in a shell.
 ///
@@ -34,16 +34,17 @@ impl From<Known> for Shell {
     }
 }
 
-fn script(shell: Known) -> String {
+fn script(shell: Known, command: Command) -> String {
     let mut text = Vec::new();
-    let mut command = cli::command().bin_name("kubectl-hns");
+    let mut command = command.bin_name("kubectl-hns");
     clap_complete::generate(Shell::from(shell), &mut command, "kubectl-hns", &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
+/// `command` is the whole command line of the plugin.
 #[expect(clippy::unnecessary_wraps, reason = "all commands have this signature")]
-pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
-    terminal.print(&script(arguments.shell));
+pub(crate) fn run(arguments: &Arguments, command: Command, terminal: &Terminal) -> Result<(), Failure> {
+    terminal.print(&script(arguments.shell, command));
     Ok(())
 }
 
@@ -54,7 +55,7 @@ mod tests {
     #[test]
     fn every_shell_gets_all_commands() {
         for shell in Known::value_variants() {
-            let script = script(*shell);
+            let script = script(*shell, crate::cli::command());
             for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {
                 let word = if matches!(shell, Known::Fish) { word.trim_start_matches('-') } else { word };
                 assert!(script.contains(word), "{shell:?} lacks {word}");

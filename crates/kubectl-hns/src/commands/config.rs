@@ -3,13 +3,14 @@
 use clap::{Args, Subcommand};
 use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode};
-use hns_cluster::api::Api;
 use kube::api::{DynamicObject, PostParams};
-use kube::core::ApiResource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::kinds::{
+    self, DeleteType, SetResource, entries, full_name, mode, propagates, unreadable, with_resource,
+    without_type,
+};
 use super::plan;
-use crate::failure::Problem;
 use crate::flags::Switch;
 use crate::foresight::Document;
 use crate::format::{Format, render};
@@ -55,38 +56,6 @@ struct SetAsked {
     /// Do not ask, also if objects of namespaces below would be overwritten, or are in the way of copies.
     #[arg(short, long)]
     yes: bool,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SetResource {
-    /// The resource, in the plural: secrets.
-    #[arg(value_name = "RESOURCE")]
-    pub(super) resource: String,
-
-    /// Its API group; without it the core group.
-    #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
-    pub(super) group: String,
-
-    /// Propagate (every object goes to everything below), `AllowPropagate` (those do that ask for it), Remove (copies are
-    /// deleted) or Ignore (nothing is done). Upper and lower case do not matter.
-    #[arg(long, value_name = "MODE")]
-    mode: String,
-
-    /// Go from Ignore to Propagate or `AllowPropagate` although copies below may be replaced or deleted.
-    #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
-    force: Option<Switch>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct DeleteType {
-    /// The API group of the resource; empty for the core group.
-    #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
-    pub(super) group: String,
-
-    /// The resource.
-    #[arg(long, value_name = "RESOURCE")]
-    pub(super) resource: String,
 }
 
 pub(crate) async fn run(
@@ -145,7 +114,7 @@ async fn set_resource(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let mut object = read(session).await?;
+    let mut object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
     let wanted = with_resource(arguments, entries(&object), force)?;
     if !yes && propagates(&mode(&arguments.mode)) {
@@ -184,41 +153,9 @@ async fn agree(arguments: &SetResource, session: &Session, terminal: &Terminal) 
     if terminal.asks("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
 }
 
-fn propagates(mode: &str) -> bool {
-    matches!(mode, "Propagate" | "AllowPropagate")
-}
-
-/// The entries with what is asked for.
-///
-/// # Errors
-/// That is known to be dangerous, and not forced.
-pub(super) fn with_resource(
-    arguments: &SetResource,
-    present: Vec<Value>,
-    force: bool,
-) -> Result<Vec<Value>, Failure> {
-    let mode = mode(&arguments.mode);
-    let named = (&*arguments.group, &*arguments.resource);
-    with(present, named, &mode, force).map_err(|()| risky(named.1, &mode))
-}
-
-impl SetResource {
-    /// The resource, as the command line names it.
-    fn words(&self) -> String {
-        let Self { resource, group, .. } = self;
-        if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
-    }
-}
-
-/// The entries without those about the resource.
-pub(super) fn without_type(arguments: &DeleteType, mut present: Vec<Value>) -> Vec<Value> {
-    present.retain(|it| !is_about(it, (&arguments.group, &arguments.resource)));
-    present
-}
-
 async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (group, resource) = (&*arguments.group, &*arguments.resource);
-    let mut object = read(session).await?;
+    let mut object = kinds::read(session).await?;
     let before = entries(&object);
     let after = without_type(arguments, before.clone());
     let full_name = full_name(group, resource);
@@ -232,79 +169,8 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
     Ok(())
 }
 
-pub(super) fn full_name(group: &str, resource: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
-}
-
-/// A mode in the spelling of the API, however it was typed. What is none is left to the API server to refuse.
-fn mode(typed: &str) -> String {
-    let lower = typed.to_lowercase();
-    if lower == "allowpropagate" {
-        return "AllowPropagate".into();
-    }
-    let mut letters = lower.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-pub(super) fn entries(object: &DynamicObject) -> Vec<Value> {
-    object.data["spec"]["resources"].as_array().cloned().unwrap_or_default()
-}
-
-fn is_about(entry: &Value, (group, resource): (&str, &str)) -> bool {
-    entry["group"].as_str().unwrap_or_default() == group && entry["resource"].as_str() == Some(resource)
-}
-
-/// The entries with this one replaced or added; an error if that is known to be dangerous and not forced.
-fn with(mut entries: Vec<Value>, named: (&str, &str), mode: &str, force: bool) -> Result<Vec<Value>, ()> {
-    let mut found = false;
-    for entry in entries.iter_mut().filter(|entry| is_about(entry, named)) {
-        if entry["mode"] == "Ignore" && propagates(mode) && !force {
-            return Err(());
-        }
-        entry["mode"] = json!(mode);
-        found = true;
-    }
-    if !found {
-        let (group, resource) = named;
-        let mut entry = json!({ "resource": resource, "mode": mode });
-        if !group.is_empty() {
-            entry["group"] = json!(group);
-        }
-        entries.push(entry);
-    }
-    Ok(entries)
-}
-
-fn risky(resource: &str, mode: &str) -> Failure {
-    Failure::new(format!(
-        "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
-         date are replaced or deleted at once."
-    ))
-    .or_else(format!(
-        "`kubectl hns plan config set-resource {resource} --mode {mode} --force` lists what would happen. To go ahead: \
-         `kubectl hns config set-resource {resource} --mode {mode} --force`."
-    ))
-}
-
-fn api(session: &Session) -> Api<DynamicObject> {
-    Api::all_with(session.client.clone(), &ApiResource::erase::<HNCConfiguration>(&()))
-}
-
-pub(super) async fn read(session: &Session) -> Result<DynamicObject, Failure> {
-    let found = session.call(api(session).get_opt(NAME)).await.map_err(|problem| unreadable(&problem))?;
-    let mut object = found.unwrap_or_else(|| {
-        let mut object = DynamicObject::new(NAME, &ApiResource::erase::<HNCConfiguration>(&()));
-        object.data = json!({});
-        object
-    });
-    if !object.data["spec"].is_object() {
-        object.data["spec"] = json!({});
-    }
-    Ok(object)
-}
-
 async fn write(session: &Session, object: &DynamicObject) -> Result<(), Failure> {
-    let (api, params) = (api(session), PostParams::default());
+    let (api, params) = (kinds::api(session), PostParams::default());
     let written = if object.metadata.resource_version.is_some() {
         session.call(api.replace(NAME, &params, object)).await
     } else {
@@ -313,18 +179,10 @@ async fn write(session: &Session, object: &DynamicObject) -> Result<(), Failure>
     written.map(drop).map_err(|problem| Failure::because("the HNCConfiguration cannot be written", &problem))
 }
 
-fn unreadable(problem: &Problem) -> Failure {
-    let failure = Failure::because("the HNCConfiguration cannot be read", problem);
-    if problem.is_not_found() {
-        return failure.or_else(
-            "Nothing is configured, so only roles and rolebindings are propagated; `kubectl hns config set-resource` adds others.",
-        );
-    }
-    failure
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -356,41 +214,5 @@ Conditions:
 BadConfiguration (ResourceNotFound): no such resource
 ";
         assert_eq!(text(&config, Paint::NONE), wanted);
-    }
-
-    #[test]
-    fn modes_are_read_in_any_case() {
-        for (typed, wanted) in [
-            ("propagate", "Propagate"),
-            ("REMOVE", "Remove"),
-            ("allowPropagate", "AllowPropagate"),
-            ("AllowPropagate", "AllowPropagate"),
-            ("nonsense", "Nonsense"),
-            ("", ""),
-        ] {
-            assert_eq!(mode(typed), wanted);
-        }
-    }
-
-    #[test]
-    fn an_entry_is_replaced_or_added_and_others_stay() {
-        let entries = vec![
-            json!({ "resource": "secrets", "mode": "Remove", "other": 1 }),
-            json!({ "group": "apps", "resource": "secrets", "mode": "Ignore" }),
-        ];
-        let replaced = with(entries.clone(), ("", "secrets"), "Propagate", false).unwrap();
-        assert_eq!(replaced[0], json!({ "resource": "secrets", "mode": "Propagate", "other": 1 }));
-        assert_eq!(replaced[1], entries[1]);
-        let added = with(entries.clone(), ("batch", "jobs"), "Ignore", false).unwrap();
-        assert_eq!(added[2], json!({ "group": "batch", "resource": "jobs", "mode": "Ignore" }));
-        for (mode, force, refused) in [
-            ("Propagate", false, true),
-            ("AllowPropagate", false, true),
-            ("Propagate", true, false),
-            ("Remove", false, false),
-        ] {
-            let outcome = with(entries.clone(), ("apps", "secrets"), mode, force);
-            assert_eq!(outcome.is_err(), refused, "{mode} {force}");
-        }
     }
 }

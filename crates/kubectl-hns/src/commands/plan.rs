@@ -7,7 +7,7 @@ use forest::preview::Intent;
 use hns_cluster::configuration::entries;
 use serde_json::Value;
 
-use super::{config, create, hierarchy, set};
+use super::{create, hierarchy, kinds, set};
 use crate::failure::Done;
 use crate::flags::Switch;
 use crate::foresight::{Document, Foresight, Foretold};
@@ -74,9 +74,9 @@ struct Config {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// What propagating a kind in this way would do.
-    SetResource(config::SetResource),
+    SetResource(kinds::SetResource),
     /// What taking a kind out of the configuration would do.
-    DeleteType(config::DeleteType),
+    DeleteType(kinds::DeleteType),
 }
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
@@ -108,7 +108,7 @@ pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result
         }
         Command::Config(Config { command: ConfigCommand::DeleteType(arguments) }) => {
             let about = (&*arguments.group, &*arguments.resource);
-            configure(session, about, |present| Ok(config::without_type(arguments, present))).await?
+            configure(session, about, |present| Ok(kinds::without_type(arguments, present))).await?
         }
     };
     Ok(Document::new(change, &foretold))
@@ -181,12 +181,9 @@ async fn create(child: &create::Child, session: &Session) -> Result<Told, Failur
 }
 
 /// What configuring a kind would do. Whether it takes force is decided where the change is made.
-pub(super) async fn set_resource(
-    arguments: &config::SetResource,
-    session: &Session,
-) -> Result<Told, Failure> {
+pub(super) async fn set_resource(arguments: &kinds::SetResource, session: &Session) -> Result<Told, Failure> {
     let about = (&*arguments.group, &*arguments.resource);
-    configure(session, about, |present| config::with_resource(arguments, present, true)).await
+    configure(session, about, |present| kinds::with_resource(arguments, present, true)).await
 }
 
 async fn configure(
@@ -194,11 +191,11 @@ async fn configure(
     about: (&str, &str),
     edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
 ) -> Result<Told, Failure> {
-    let mut object = config::read(session).await?;
+    let mut object = kinds::read(session).await?;
     let foresight = Foresight::open(session, &[], &[about]).await?;
-    let present = config::entries(&object);
+    let present = kinds::entries(&object);
     let wanted = edit(present.clone())?;
-    let name = config::full_name(about.0, about.1);
+    let name = kinds::full_name(about.0, about.1);
     if present == wanted {
         let change = vec![format!("The configuration of {name} would stay as it is")];
         return Ok((change, foresight.try_all(&[]).await?));
