@@ -95,8 +95,9 @@ pub(crate) async fn keep(
     let mut states = objects::watch(secrets.clone(), &settings.secret);
     let mut keeper = Keeper {
         secrets,
-        settings,
         seen: Seen::Unknown,
+        metadata: ObjectMeta { name: Some(settings.secret.clone()), ..ObjectMeta::default() },
+        settings,
         next: None,
         held: None,
         remembered: Vec::new(),
@@ -118,7 +119,7 @@ pub(crate) async fn keep(
         };
         tokio::select! {
             () = shutdown.begun() => return,
-            Some(state) = states.next() => keeper.seen.see(state, &keeper.settings.secret),
+            Some(state) = states.next() => keeper.see(state),
             Ok(()) = registered.changed() => {
                 keeper.registered = (registered.borrow_and_update().clone(), Instant::now());
             }
@@ -141,20 +142,6 @@ enum Seen {
 }
 
 impl Seen {
-    fn see(&mut self, state: State, name: &str) {
-        match state {
-            Ok(None) => *self = Self::Absent,
-            Ok(Some(secret)) => *self = Self::Present(Box::new(secret)),
-            Err(error) => {
-                if let Some(reason) = objects::refusal(&error) {
-                    tracing::warn!(reason, "the Secret {name} cannot be read");
-                } else {
-                    tracing::debug!(%error, "the watch of the Secret {name} was interrupted");
-                }
-            }
-        }
-    }
-
     /// What it holds, if there is one.
     fn data(&self) -> Option<&Data> {
         static EMPTY: Data = BTreeMap::new();
@@ -175,6 +162,9 @@ struct Keeper {
     secrets: Api<Secret>,
     settings: CertificateSettings,
     seen: Seen,
+    /// What a Secret that was deleted is created again with: by its labels and annotations Helm knows what belongs to a release,
+    /// and deletes it with the release.
+    metadata: ObjectMeta,
     /// Made, and not in the Secret yet.
     next: Option<Pair>,
     /// The last one of our own making in the Secret.
@@ -191,6 +181,25 @@ struct Keeper {
 }
 
 impl Keeper {
+    fn see(&mut self, state: State) {
+        let name = &self.settings.secret;
+        match state {
+            Ok(None) => self.seen = Seen::Absent,
+            Ok(Some(secret)) => {
+                self.metadata.labels.clone_from(&secret.metadata.labels);
+                self.metadata.annotations.clone_from(&secret.metadata.annotations);
+                self.seen = Seen::Present(Box::new(secret));
+            }
+            Err(error) => {
+                if let Some(reason) = objects::refusal(&error) {
+                    tracing::warn!(reason, "the Secret {name} cannot be read");
+                } else {
+                    tracing::debug!(%error, "the watch of the Secret {name} was interrupted");
+                }
+            }
+        }
+    }
+
     /// Writes until there is nothing left to do; returns when to look again.
     async fn settle(&mut self, may_write: &impl Fn() -> bool) -> Result<Duration, Failed> {
         loop {
@@ -251,7 +260,7 @@ impl Keeper {
             Step::Beside(trusted) => files(self.seen.data().map(pair).as_ref(), trusted),
         };
         let name = &self.settings.secret;
-        match put(&self.secrets, name, &self.seen, data).await {
+        match put(&self.secrets, &self.metadata, &self.seen, data).await {
             Ok(secret) => {
                 self.seen = Seen::Present(Box::new(secret));
                 self.next = None;
@@ -325,16 +334,21 @@ fn files(pair: Option<&Data>, trusted: &[Certificate]) -> Data {
 }
 
 /// Replaces exactly the Secret that was seen, or creates it where there was none.
-async fn put(secrets: &Api<Secret>, name: &str, seen: &Seen, data: Data) -> Result<Secret, kube::Error> {
+async fn put(
+    secrets: &Api<Secret>,
+    metadata: &ObjectMeta,
+    seen: &Seen,
+    data: Data,
+) -> Result<Secret, kube::Error> {
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
     match seen {
         Seen::Present(found) => {
             let secret = Secret { data: Some(data), ..Secret::clone(found) };
+            let name = metadata.name.as_deref().unwrap_or_default();
             secrets.replace(name, &params, &secret).await
         }
         Seen::Absent | Seen::Unknown => {
-            let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-            let type_ = Some("kubernetes.io/tls".to_owned());
+            let (metadata, type_) = (metadata.clone(), Some("kubernetes.io/tls".to_owned()));
             secrets.create(&params, &Secret { metadata, type_, data: Some(data), ..Secret::default() }).await
         }
     }
