@@ -69,7 +69,7 @@ spec:
 {{- end }}
 
 {{/* Annotations of what runs at the end of an uninstallation, in the order of the number given. */}}
-{{- define "hns.farewell" -}}
+{{- define "hns.finalizerCleanup" -}}
 helm.sh/hook: post-delete
 helm.sh/hook-weight: {{ . | quote }}
 helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded

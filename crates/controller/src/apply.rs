@@ -3,8 +3,8 @@
 //! Whatever exists is changed or deleted only in the state that the plan saw, by uid and resource version. Never retries
 //! and never decides what to write.
 
-mod answer;
 mod copies;
+mod outcome;
 mod structure;
 
 use forest::plan::Action;
@@ -14,9 +14,9 @@ use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-pub(crate) use self::answer::{Answer, Outcome, failure};
 use self::copies::CopyWriter;
-pub(crate) use self::copies::Probed;
+pub(crate) use self::copies::ProbeResult;
+pub(crate) use self::outcome::{Outcome, WriteResult, failure};
 use self::structure::Structure;
 
 /// Makes writes in one namespace.
@@ -44,7 +44,7 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
 }
 
 impl Applier<'_> {
-    pub(crate) async fn apply(&self, action: &Action) -> Answer {
+    pub(crate) async fn apply(&self, action: &Action) -> WriteResult {
         let structure = Structure { client: self.client, namespace: self.namespace };
         match action {
             Action::Mark { version, labels, annotations } => {
@@ -85,32 +85,32 @@ impl Applier<'_> {
     /// that was held, as an anchor that is being deleted; that ends when it is to be held no longer.
     fn unless_gone(
         &self,
-        answer: Answer,
+        answer: WriteResult,
         child: &Name,
         version: &Version,
         finalizers: &[Box<str>],
-    ) -> Answer {
-        if answer.outcome != Outcome::Vacant {
+    ) -> WriteResult {
+        if answer.outcome != Outcome::NotFound {
             return answer;
         }
         let holds = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
-        let outcome = if holds { Outcome::Conflict } else { Outcome::Vacant };
+        let outcome = if holds { Outcome::Conflict } else { Outcome::NotFound };
         let gone = Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone());
-        Answer { outcome, facts: vec![gone] }
+        WriteResult { outcome, facts: vec![gone] }
     }
 
     /// Asks whether users would be refused who did what this action does. Changes nothing.
-    pub(crate) async fn probe(&self, action: &Action) -> Probed {
+    pub(crate) async fn probe(&self, action: &Action) -> ProbeResult {
         match action {
             Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
                 self.copy(key).probe(source, content).await
             }
-            _ => Probed::Refused,
+            _ => ProbeResult::Refused,
         }
     }
 
     /// Reads an object of a propagated kind. One that is gone is left for the watch to tell of.
-    pub(crate) async fn read(&self, key: &ObjectKey) -> Answer {
+    pub(crate) async fn read(&self, key: &ObjectKey) -> WriteResult {
         self.copy(key).read().await
     }
 

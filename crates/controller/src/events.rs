@@ -3,8 +3,8 @@
 //! What was said once is not said again until it has changed, or has passed and come back. Saying is best effort: it never
 //! holds up a write, and what there is no room for is counted and left out. What is wrong is found out elsewhere.
 
-mod memory;
-mod post;
+mod history;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-pub(crate) use self::memory::{Failure, Gravity};
-use self::memory::{Memory, News};
+pub(crate) use self::history::{Failure, FailureKind};
+use self::history::{Memory, News};
 use crate::metrics::EventMetrics;
 use crate::permission::Permission;
 
@@ -47,14 +47,14 @@ struct About {
 
 /// Says what cannot be propagated. Clones share what was said.
 #[derive(Clone)]
-pub(crate) struct Announcer {
+pub(crate) struct EventRecorder {
     forest: ForestHandle,
     memory: Arc<Mutex<Memory>>,
     outbox: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
-impl Announcer {
+impl EventRecorder {
     /// Events are written by a task that this starts, as long as `may_write` says yes.
     pub(crate) fn start(
         client: Client,
@@ -62,9 +62,9 @@ impl Announcer {
         metrics: EventMetrics,
         may_write: Permission,
     ) -> Self {
-        let (announcer, inbox) = Self::new(forest, metrics.clone());
-        tokio::spawn(post::all(client, inbox, metrics, may_write));
-        announcer
+        let (recorder, inbox) = Self::new(forest, metrics.clone());
+        tokio::spawn(writer::write_events(client, inbox, metrics, may_write));
+        recorder
     }
 
     fn new(forest: ForestHandle, metrics: EventMetrics) -> (Self, mpsc::Receiver<Event>) {

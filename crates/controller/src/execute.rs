@@ -3,7 +3,7 @@
 //! A removal that fails holds back what would give access in that namespace, and nothing anywhere else. Never plans.
 
 mod guarded;
-mod looked;
+mod initial_pass;
 mod overwrite;
 mod read;
 
@@ -22,15 +22,15 @@ use tokio::sync::watch::Receiver;
 use tokio::time::Instant;
 
 use self::guarded::includes;
-pub(crate) use self::looked::{Looked, has_every_list, is_listed};
+pub(crate) use self::initial_pass::{InitialPass, has_every_list, is_listed};
 use self::overwrite::lost_by;
 pub(crate) use self::read::Reader;
-use crate::apply::{Answer, Applier, Outcome, action_label};
-use crate::early::{CREATION, Early};
-use crate::events::{Announcer, Failure, Gravity};
+use crate::apply::{Applier, Outcome, WriteResult, action_label};
+use crate::events::{EventRecorder, Failure, FailureKind};
 use crate::guard::Guard;
-use crate::metrics::{Metrics, Pass, Reconcilers, UnderWay, WriteMetrics};
+use crate::metrics::{ActivePass, Metrics, Pass, Reconcilers, WriteMetrics};
 use crate::permission::Permission;
+use crate::status_debouncer::{CREATION, StatusDebouncer};
 
 /// How many writes may be in flight at a time. The API server governs itself beyond that.
 pub(crate) const WRITES_IN_FLIGHT: usize = 64;
@@ -57,7 +57,7 @@ impl Progress {
     /// How far one write has got. What is held by others comes again when it is gone.
     fn after(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Done | Outcome::Vacant | Outcome::Held(_) | Outcome::Waits => Self::Complete,
+            Outcome::Done | Outcome::NotFound | Outcome::Blocked(_) | Outcome::Deferred => Self::Complete,
             Outcome::Conflict => Self::Conflict,
             Outcome::Transient(..) | Outcome::Unreachable(_) => Self::Transient,
             Outcome::Refused(_) => Self::Refused,
@@ -95,14 +95,14 @@ pub(crate) struct Executor {
     configuration: Receiver<Configuration>,
     writes: WriteMetrics,
     reconcilers: Reconcilers,
-    announcer: Announcer,
+    recorder: EventRecorder,
     guard: Guard,
     /// How many requests may be in flight.
     places: Arc<Semaphore>,
     /// What is put off.
-    early: Early,
+    early: StatusDebouncer,
     /// Whether everything was planned once.
-    pub(crate) looked: Looked,
+    pub(crate) looked: InitialPass,
     reader: Reader,
 }
 
@@ -116,9 +116,9 @@ impl Executor {
         (guard, may_write): (Guard, Permission),
     ) -> Self {
         let Metrics { writes, reconcilers, events } = metrics;
-        let announcer = Announcer::start(client.clone(), forest.clone(), events, may_write.clone());
+        let recorder = EventRecorder::start(client.clone(), forest.clone(), events, may_write.clone());
         let places = Arc::new(Semaphore::new(WRITES_IN_FLIGHT));
-        let (early, looked, reader) = (Early::default(), Looked::begin(), Reader::default());
+        let (early, looked, reader) = (StatusDebouncer::default(), InitialPass::begin(), Reader::default());
         Self {
             client,
             forest,
@@ -127,7 +127,7 @@ impl Executor {
             configuration,
             writes,
             reconcilers,
-            announcer,
+            recorder,
             guard,
             places,
             early,
@@ -139,7 +139,7 @@ impl Executor {
     /// Makes the writes of `plan`, which was made for this scope. What they change is in the forest when this returns.
     pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan) -> Executed {
         let _under_way = self.begin(namespace, scope, &plan);
-        self.announcer.planned(namespace, &plan);
+        self.recorder.planned(namespace, &plan);
         self.record(namespace, &plan);
         let report_waits = plan.report.as_ref().and_then(|report| self.wait(namespace, report));
         let report = plan.report.filter(|_| report_waits.is_none());
@@ -151,7 +151,7 @@ impl Executor {
         Executed { progress: reported.max(made).max(read), report_waits }
     }
 
-    fn begin(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> UnderWay {
+    fn begin(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> ActivePass {
         self.writes.planned(plan.actions().count());
         self.reconcilers.begin(self.forest.read(|forest| Pass::of(forest, namespace, scope, plan)))
     }
@@ -243,20 +243,20 @@ impl Executor {
         if let Some(key) = lost
             && matches!(answer.outcome, Outcome::Done)
         {
-            self.announcer.overwritten(namespace, key, action.source());
+            self.recorder.overwritten(namespace, key, action.source());
         }
         self.conclude(namespace, action, answer)
     }
 
-    async fn apply(&self, namespace: &Name, action: &Action) -> Answer {
+    async fn apply(&self, namespace: &Name, action: &Action) -> WriteResult {
         let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
         let settings = self.forest.read(Forest::shared_settings);
         let applier = Applier { client: &self.client, namespace, kind: &kind, settings: &settings };
         applier.apply(action).await
     }
 
-    fn conclude(&self, namespace: &Name, action: &Action, answer: Answer) -> Written {
-        let Answer { outcome, facts } = answer;
+    fn conclude(&self, namespace: &Name, action: &Action, answer: WriteResult) -> Written {
+        let WriteResult { outcome, facts } = answer;
         log(namespace, action, &outcome);
         let persists = action.key().is_some_and(|key| self.announce(namespace, action, key, &outcome));
         let left = facts.iter().find_map(|fact| namespace_version(fact, namespace));
@@ -267,17 +267,17 @@ impl Executor {
 
     /// Gives whether this write has now failed so often in a row that it counts as persistent.
     fn announce(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) -> bool {
-        let (why, gravity) = match outcome {
-            Outcome::Done | Outcome::Vacant => {
-                self.announcer.succeeded(namespace, key);
+        let (why, failure_kind) = match outcome {
+            Outcome::Done | Outcome::NotFound => {
+                self.recorder.succeeded(namespace, key);
                 return false;
             }
-            Outcome::Conflict | Outcome::Waits => return false,
-            Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, Gravity::Passing),
-            Outcome::Held(why) | Outcome::Refused(why) => (why, Gravity::Lasting),
+            Outcome::Conflict | Outcome::Deferred => return false,
+            Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, FailureKind::Transient),
+            Outcome::Blocked(why) | Outcome::Refused(why) => (why, FailureKind::Permanent),
         };
         let removal = matches!(action, Action::Delete { .. });
-        self.announcer.failed(&Failure { namespace, key, source: action.source(), removal, why, gravity })
+        self.recorder.failed(&Failure { namespace, key, source: action.source(), removal, why, failure_kind })
     }
 }
 
@@ -289,10 +289,10 @@ fn fate(namespace: &Name, action: &Action, outcome: Outcome, persists: bool) -> 
         Outcome::Refused(why) => Some(Fact::WriteFailed(namespace.clone(), key, why.into())),
         // An API server that cannot be reached is no matter of this object.
         Outcome::Transient(why, _) if persists => Some(Fact::WriteFailed(namespace.clone(), key, why.into())),
-        Outcome::Vacant
+        Outcome::NotFound
         | Outcome::Conflict
-        | Outcome::Held(_)
-        | Outcome::Waits
+        | Outcome::Blocked(_)
+        | Outcome::Deferred
         | Outcome::Transient(..)
         | Outcome::Unreachable(_) => None,
     }
@@ -303,14 +303,16 @@ fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
     let what = action_label(action);
     match outcome {
         Outcome::Done => tracing::debug!(%namespace, name, what, "written"),
-        Outcome::Vacant => {}
+        Outcome::NotFound => {}
         Outcome::Conflict => {
             tracing::debug!(%namespace, name, what, "changed meanwhile; planning again");
         }
-        Outcome::Waits => {
+        Outcome::Deferred => {
             tracing::debug!(%namespace, name, what, "waits until copies of the kind are guarded");
         }
-        Outcome::Held(why) => tracing::warn!(%namespace, name, what, why, "waits until the old one is gone"),
+        Outcome::Blocked(why) => {
+            tracing::warn!(%namespace, name, what, why, "waits until the old one is gone")
+        }
         Outcome::Transient(why, _) | Outcome::Unreachable(why) => {
             tracing::warn!(%namespace, name, what, why, "could not be written; trying again");
         }

@@ -29,13 +29,13 @@ pub(crate) type Resource = (String, String);
 
 /// What is known of a kind.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Known {
+pub(crate) enum GuardState {
     /// Its copies are guarded.
     Guarded,
     /// Somebody asks already, and the namespace will be marked.
-    Asked,
+    Probing,
     /// Ask, and say what was answered, with this number.
-    Ask(u64),
+    Probe(u64),
 }
 
 /// Clones share it.
@@ -68,39 +68,39 @@ struct Waiting {
 
 impl Guard {
     /// Waits for the registrations and policies that this process keeps. Namespaces that waited are marked in the queue.
-    pub(crate) fn kept(queue: Queue) -> Self {
+    pub(crate) fn enabled(queue: Queue) -> Self {
         Self { shared: Some(Arc::new(Shared { queue, state: Mutex::default() })) }
     }
 
     /// Waits for nothing.
-    pub(crate) fn not_kept() -> Self {
+    pub(crate) fn disabled() -> Self {
         Self { shared: None }
     }
 
     /// Whether it waits for anything.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.shared.is_some()
     }
 
     /// Whether copies of a kind may be written. Where somebody asks already, this copy waits for the answer.
-    pub(crate) fn known(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> Known {
-        let Some(shared) = &self.shared else { return Known::Guarded };
+    pub(crate) fn state(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> GuardState {
+        let Some(shared) = &self.shared else { return GuardState::Guarded };
         let mut state = shared.state.lock();
         if state.guarded.contains(kind) {
-            return Known::Guarded;
+            return GuardState::Guarded;
         }
         let epoch = state.epoch;
         match state.waiting.get_mut(kind) {
             Some(waiting) => {
                 waiting.add(namespace, key);
-                Known::Asked
+                GuardState::Probing
             }
-            None => Known::Ask(epoch),
+            None => GuardState::Probe(epoch),
         }
     }
 
     /// A request was refused by what guards copies of this kind.
-    pub(crate) fn refused(&self, kind: &Resource, epoch: u64) {
+    pub(crate) fn probe_refused(&self, kind: &Resource, epoch: u64) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.state.lock();
         if state.epoch == epoch {
@@ -111,8 +111,8 @@ impl Guard {
         shared.mark(waited);
     }
 
-    /// A request was not refused, and the copy waits. Whether this one goes on asking, after [`Guard::pause`].
-    pub(crate) fn not_refused(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> bool {
+    /// A request was not refused, and the copy waits. Whether this one goes on asking, after [`Guard::next_delay`].
+    pub(crate) fn probe_accepted(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> bool {
         let Some(shared) = &self.shared else { return false };
         let mut state = shared.state.lock();
         let is_first = !state.waiting.contains_key(kind);
@@ -123,21 +123,21 @@ impl Guard {
 
     /// The pause before the next request, and for how long the kind has been waited for; `None` when it need not be asked about
     /// any more, because the kinds are others.
-    pub(crate) fn pause(&self, kind: &Resource, epoch: u64) -> Option<(Duration, Duration)> {
+    pub(crate) fn next_delay(&self, kind: &Resource, epoch: u64) -> Option<(Duration, Duration)> {
         let shared = self.shared.as_ref()?;
         let state = shared.state.lock();
         let waited = state.waiting.get(kind)?.since.elapsed();
         let is_current = state.epoch == epoch;
         drop(state);
         if !is_current {
-            self.unknown(kind);
+            self.reset(kind);
             return None;
         }
         Some(((waited / SHARE).clamp(SHORTEST, LONGEST), waited))
     }
 
     /// It is not known whether copies of this kind are guarded, and nobody asks any more: each that waits asks for itself.
-    pub(crate) fn unknown(&self, kind: &Resource) {
+    pub(crate) fn reset(&self, kind: &Resource) {
         let Some(shared) = &self.shared else { return };
         let waited = shared.state.lock().waiting.remove(kind);
         shared.mark(waited);
@@ -183,28 +183,28 @@ mod tests {
 
     #[tokio::test]
     async fn a_kind_is_guarded_once_a_request_was_refused_and_until_the_kinds_are_others() {
-        let guard = Guard::kept(Queue::default());
+        let guard = Guard::enabled(Queue::default());
         let (leaf, kind) = (Name::from("leaf"), secrets());
         let key = World::of(&[secret("root", "1", "10", "new")]).key;
-        let known = || guard.known(&kind, &leaf, &key);
-        let Known::Ask(epoch) = known() else { panic!("nothing is known") };
-        assert!(guard.not_refused(&kind, &leaf, &key));
-        assert!(!guard.not_refused(&kind, &leaf, &key), "one goes on asking");
-        assert_eq!(known(), Known::Asked);
-        assert_eq!(guard.pause(&kind, epoch).map(|(pause, _)| pause), Some(SHORTEST));
-        guard.refused(&kind, epoch);
-        assert_eq!((known(), guard.pause(&kind, epoch)), (Known::Guarded, None));
+        let known = || guard.state(&kind, &leaf, &key);
+        let GuardState::Probe(epoch) = known() else { panic!("nothing is known") };
+        assert!(guard.probe_accepted(&kind, &leaf, &key));
+        assert!(!guard.probe_accepted(&kind, &leaf, &key), "one goes on asking");
+        assert_eq!(known(), GuardState::Probing);
+        assert_eq!(guard.next_delay(&kind, epoch).map(|(pause, _)| pause), Some(SHORTEST));
+        guard.probe_refused(&kind, epoch);
+        assert_eq!((known(), guard.next_delay(&kind, epoch)), (GuardState::Guarded, None));
 
         guard.keep_only(&[secrets(), (String::new(), "configmaps".into())]);
-        assert_eq!(known(), Known::Guarded);
+        assert_eq!(known(), GuardState::Guarded);
         guard.keep_only(&[]);
-        guard.refused(&kind, epoch);
-        let Known::Ask(now) = known() else { panic!("what was asked before says nothing") };
+        guard.probe_refused(&kind, epoch);
+        let GuardState::Probe(now) = known() else { panic!("what was asked before says nothing") };
         assert_ne!(now, epoch);
-        assert!(guard.not_refused(&kind, &leaf, &key));
+        assert!(guard.probe_accepted(&kind, &leaf, &key));
         guard.keep_only(&[secrets()]);
-        assert_eq!(guard.pause(&kind, now), None, "who asks begins anew");
-        assert!(matches!(known(), Known::Ask(_)));
-        assert_eq!(Guard::not_kept().known(&kind, &leaf, &key), Known::Guarded);
+        assert_eq!(guard.next_delay(&kind, now), None, "who asks begins anew");
+        assert!(matches!(known(), GuardState::Probe(_)));
+        assert_eq!(Guard::disabled().state(&kind, &leaf, &key), GuardState::Guarded);
     }
 }

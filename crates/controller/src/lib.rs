@@ -9,17 +9,17 @@ pub mod registrations;
 pub mod run;
 
 mod apply;
-mod catch_up;
 mod certificates;
 mod configuration;
 mod definitions;
-mod early;
 mod events;
 mod execute;
 #[cfg(test)]
 mod fake;
-mod farewell;
+mod finalizer_cleanup;
 mod guard;
 mod metrics;
 mod permission;
 mod queue;
+mod status_debouncer;
+mod structure_sync;

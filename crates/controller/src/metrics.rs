@@ -18,7 +18,7 @@ use hns_cluster::handle::ForestHandle;
 
 use self::conditions::ConditionMetrics;
 pub(crate) use self::leader::LeaderMetrics;
-pub(crate) use self::reconcilers::{Pass, Reconcilers, UnderWay};
+pub(crate) use self::reconcilers::{ActivePass, Pass, Reconcilers};
 use crate::apply::Outcome;
 use crate::queue::Queue;
 

@@ -19,17 +19,17 @@ use tokio::sync::watch::{self, Receiver};
 use tokio::task::JoinSet;
 
 use crate::args::Args;
-use crate::catch_up;
 use crate::certificates::{CertificateMetrics, CertificateSettings, Registered};
 use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
-use crate::farewell;
+use crate::finalizer_cleanup;
 use crate::guard::Guard;
 use crate::keep::{Charge, follow, keep};
 use crate::metrics::{LeaderMetrics, Metrics};
 use crate::permission::permission;
 use crate::queue::Queue;
+use crate::structure_sync;
 
 /// How many namespaces are worked on at a time: as many as writes may be in flight, for often there is one write in each.
 const WORKERS: usize = WRITES_IN_FLIGHT;
@@ -46,7 +46,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     if args.release_finalizers {
         let client = client::connect(&args.common, process.program).await?;
         return tokio::select! {
-            released = farewell::release(&client, &args.common.namespace) => released,
+            released = finalizer_cleanup::run(&client, &args.common.namespace) => released,
             () = process.shutdown.begun() => anyhow::bail!("told to end before everything was let go"),
         };
     }
@@ -67,7 +67,7 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     tracing::info!("leading: everything is planned from now on");
     queue.open();
     let may_write = permission(&leadership, &process.shutdown);
-    let guard = if args.manage_registrations { Guard::kept(queue.clone()) } else { Guard::not_kept() };
+    let guard = if args.manage_registrations { Guard::enabled(queue.clone()) } else { Guard::disabled() };
     let (configuration, both) = (seen.configuration.clone(), (guard.clone(), may_write));
     let executor = Executor::new(client, (writer, forest), configuration, metrics, both);
     let mut workers = start_workers(&executor, &queue, &process.shutdown);
@@ -109,7 +109,7 @@ fn watch(
     let both = (&writer, &forest);
     let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
-    tokio::spawn(catch_up::follow(client.clone(), forest.clone(), writer.clone()));
+    tokio::spawn(structure_sync::follow(client.clone(), forest.clone(), writer.clone()));
     let namespace = &args.common.namespace;
     let settings = settings::follow(client, namespace, &process.settings, &metrics, &process.registry)?;
     Ok((writer, forest, Followed { configuration, settings }))

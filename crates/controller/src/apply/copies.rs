@@ -16,7 +16,7 @@ use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, Asked, Outcome, is_not_found};
+use super::outcome::{Asked, Outcome, WriteResult, is_not_found};
 use super::{delete_params, post_params};
 
 /// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
@@ -45,7 +45,7 @@ pub(super) struct CopyWriter<'a> {
 }
 
 /// What came of a dry run that the guard of copies must refuse.
-pub(crate) enum Probed {
+pub(crate) enum ProbeResult {
     /// The guard has refused it.
     Refused,
     /// Nothing has.
@@ -62,29 +62,29 @@ enum Deleted {
 }
 
 impl CopyWriter<'_> {
-    pub(super) async fn create(&self, source: &Name, content: &Content) -> Answer {
+    pub(super) async fn create(&self, source: &Name, content: &Content) -> WriteResult {
         match self.post(&self.key.name, source, content).await {
-            Ok(object) => Answer::done(self.written(object, content)),
+            Ok(object) => WriteResult::done(self.written(object, content)),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.taken().await,
             Err(error) => self.asked("create").failure(error).into(),
         }
     }
 
     /// Admission comes before the API server looks whether there is an object of the name.
-    pub(super) async fn probe(&self, source: &Name, content: &Content) -> Probed {
+    pub(super) async fn probe(&self, source: &Name, content: &Content) -> ProbeResult {
         let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
         manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
         match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
-            Ok(_) => Probed::Accepted,
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Probed::Accepted,
-            Err(kube::Error::Api(status)) if is_by_a_guard(&status.message) => Probed::Refused,
-            Err(error) => Probed::Failed(self.asked("create").failure(error)),
+            Ok(_) => ProbeResult::Accepted,
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => ProbeResult::Accepted,
+            Err(kube::Error::Api(status)) if is_by_a_guard(&status.message) => ProbeResult::Refused,
+            Err(error) => ProbeResult::Failed(self.asked("create").failure(error)),
         }
     }
 
-    pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> Answer {
+    pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> WriteResult {
         match self.put(version, source, content).await {
-            Ok(object) => Answer::done(self.written(object, content)),
+            Ok(object) => WriteResult::done(self.written(object, content)),
             // Invalid: perhaps for what may not change, perhaps for what it is.
             Err(kube::Error::Api(status)) if status.code == 422 => {
                 self.recreate(version, source, content, &status).await
@@ -93,16 +93,16 @@ impl CopyWriter<'_> {
         }
     }
 
-    pub(super) async fn delete(&self, version: &Version) -> Answer {
+    pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         match self.remove(version).await {
-            Ok(Deleted::Gone(fact) | Deleted::Going(fact, _)) => Answer::done([fact]),
+            Ok(Deleted::Gone(fact) | Deleted::Going(fact, _)) => WriteResult::done([fact]),
             Err(error) => self.asked("delete").failure(error).into(),
         }
     }
 
-    pub(super) async fn read(&self) -> Answer {
+    pub(super) async fn read(&self) -> WriteResult {
         match self.objects().get(&self.key.name).await {
-            Ok(object) => Answer::done([self.fact(self.seen(object))]),
+            Ok(object) => WriteResult::done([self.fact(self.seen(object))]),
             Err(error) => self.asked("get").failure(error).into(),
         }
     }
@@ -113,7 +113,7 @@ impl CopyWriter<'_> {
         source: &Name,
         content: &Content,
         refused: &Status,
-    ) -> Answer {
+    ) -> WriteResult {
         if let Err(error) = self.rehearse(source, content).await {
             return match self.asked("create").failure(error) {
                 Outcome::Refused(why) => Outcome::Refused(self.neither(&refused.message, &why)),
@@ -127,7 +127,7 @@ impl CopyWriter<'_> {
                 let why = format!(
                     "it can only be created anew, and the old one is being deleted, but held by the finalizers {holders}"
                 );
-                return Answer { outcome: Outcome::Held(why), facts: vec![fact] };
+                return WriteResult { outcome: Outcome::Blocked(why), facts: vec![fact] };
             }
             Err(error) => return self.asked("delete").failure(error).into(),
         };
@@ -166,7 +166,7 @@ impl CopyWriter<'_> {
 
     /// There is an object of this name that the forest does not know. What a watch will tell of is told now; what no watch
     /// tells of nobody will ever take for a copy or replace.
-    async fn taken(&self) -> Answer {
+    async fn taken(&self) -> WriteResult {
         match self.objects().get(&self.key.name).await {
             Ok(object) => match left_out(&self.kind, &object) {
                 Some(type_) => Outcome::Refused(format!(
@@ -175,7 +175,7 @@ impl CopyWriter<'_> {
                     &**self.namespace
                 ))
                 .into(),
-                None => Answer { outcome: Outcome::Conflict, facts: vec![self.fact(self.seen(object))] },
+                None => WriteResult { outcome: Outcome::Conflict, facts: vec![self.fact(self.seen(object))] },
             },
             Err(kube::Error::Api(status)) if is_not_found(&status, &self.key.name) => Outcome::Conflict.into(),
             Err(error) => self.asked("get").failure(error).into(),

@@ -18,7 +18,7 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::answer::{Answer, failure, is_not_found};
+use super::outcome::{WriteResult, failure, is_not_found};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
@@ -132,7 +132,7 @@ impl Structure<'_> {
     }
 
     /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
-    pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> Answer {
+    pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> WriteResult {
         let object = json!({
             "metadata": {
                 "name": format!("{}{}", keys::INITIAL_ADMIN_BINDING, self.namespace),
@@ -149,18 +149,18 @@ impl Structure<'_> {
         match api.create(&post_params(false), &object).await {
             Ok(_) => {
                 tracing::info!(namespace = %self.namespace, user, cluster_role, "initial admin bound");
-                Answer::done([])
+                WriteResult::done([])
             }
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Answer::done([]),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => WriteResult::done([]),
             Err(error) => failure(error).into(),
         }
     }
 
     /// An anchor that goes because its definition goes takes nothing with it.
-    pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> Answer {
+    pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> WriteResult {
         match definitions::look(self.client).await {
             Ok(forest::Definition::Here) => {}
-            Ok(going) => return Answer::done([Fact::Definitions(going)]),
+            Ok(going) => return WriteResult::done([Fact::Definitions(going)]),
             Err(error) => return failure(error).into(),
         }
         let api = Api::<Namespace>::all(self.client.clone());

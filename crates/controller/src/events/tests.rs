@@ -10,7 +10,7 @@ use crate::fake::{World, copy, secret};
 
 struct Listener {
     world: World,
-    announcer: Announcer,
+    recorder: EventRecorder,
     inbox: mpsc::Receiver<Event>,
     registry: Registry,
 }
@@ -20,8 +20,8 @@ impl Listener {
         let world = World::of(&[secret("root", "1", "10", "new"), copy("2", "11", "old")]);
         let registry = Registry::new();
         let metrics = EventMetrics::register(&registry).unwrap();
-        let (announcer, inbox) = Announcer::new(world.forest.clone(), metrics);
-        Self { world, announcer, inbox, registry }
+        let (recorder, inbox) = EventRecorder::new(world.forest.clone(), metrics);
+        Self { world, recorder, inbox, registry }
     }
 
     /// What was said since last asked: the object's namespace and uid, the reason, the message.
@@ -38,12 +38,12 @@ impl Listener {
         self.heard().into_iter().map(|(_, _, reason, _)| reason).collect()
     }
 
-    fn fail(&self, removal: bool, gravity: Gravity, why: &str) {
+    fn fail(&self, removal: bool, failure_kind: FailureKind, why: &str) {
         let namespace = Name::from("leaf");
         let source = Name::from("root");
         let key = &self.world.key;
         let source = (!removal).then_some(&source);
-        self.announcer.failed(&Failure { namespace: &namespace, key, source, removal, why, gravity });
+        self.recorder.failed(&Failure { namespace: &namespace, key, source, removal, why, failure_kind });
     }
 
     fn complain(&self, uid: &str, message: Option<&str>) {
@@ -54,7 +54,7 @@ impl Listener {
             message: message.into(),
         });
         let complaints: Vec<Complaint> = complaint.into_iter().collect();
-        self.announcer.complain(&"root".into(), &ObjectScope::All, &complaints);
+        self.recorder.complain(&"root".into(), &ObjectScope::All, &complaints);
     }
 
     fn dropped(&self) -> String {
@@ -71,7 +71,7 @@ fn a_failed_write_is_told_at_both_ends() {
     let event = |namespace: &str, uid: &str, reason, message: &str| {
         (namespace.to_owned(), uid.to_owned(), reason, message.to_owned())
     };
-    listener.fail(false, Gravity::Lasting, "it is full.");
+    listener.fail(false, FailureKind::Permanent, "it is full.");
     assert_eq!(
         listener.heard(),
         [
@@ -89,7 +89,7 @@ fn a_failed_write_is_told_at_both_ends() {
             ),
         ]
     );
-    listener.fail(true, Gravity::Lasting, "no");
+    listener.fail(true, FailureKind::Permanent, "no");
     assert_eq!(
         listener.heard(),
         [
@@ -108,43 +108,49 @@ fn a_failed_write_is_told_at_both_ends() {
 fn a_source_that_is_gone_is_told_nothing() {
     let mut listener = Listener::new();
     listener.world = World::of(&[copy("2", "11", "old")]);
-    listener.announcer.forest = listener.world.forest.clone();
-    listener.fail(true, Gravity::Lasting, "no");
+    listener.recorder.forest = listener.world.forest.clone();
+    listener.fail(true, FailureKind::Permanent, "no");
     assert_eq!(listener.reasons(), [CANNOT_UPDATE_OBJECT]);
 }
 
 #[test]
 fn failures_are_told_once_until_they_change_or_come_back() {
     enum Step {
-        Fails(Gravity, &'static str),
+        Fails(FailureKind, &'static str),
         Succeeds,
         IsNotWritten,
         IsPutOff,
         IsPlanned,
     }
-    use Gravity::{Lasting, Passing};
+    use FailureKind::{Permanent, Transient};
     use Step::{Fails, IsNotWritten, IsPlanned, IsPutOff, Succeeds};
     // Steps one after the other, and how often something is told.
     let table: &[(&[(Step, bool)], &str)] = &[
         (
-            &[(Fails(Lasting, "a"), true), (Fails(Lasting, "a"), false), (Fails(Lasting, "b"), true)],
+            &[(Fails(Permanent, "a"), true), (Fails(Permanent, "a"), false), (Fails(Permanent, "b"), true)],
             "a new text",
         ),
-        (&[(Fails(Lasting, "a"), true), (Succeeds, false), (Fails(Lasting, "a"), true)], "after success"),
+        (&[(Fails(Permanent, "a"), true), (Succeeds, false), (Fails(Permanent, "a"), true)], "after success"),
         (
-            &[(Fails(Lasting, "a"), true), (IsNotWritten, false), (Fails(Lasting, "a"), true)],
+            &[(Fails(Permanent, "a"), true), (IsNotWritten, false), (Fails(Permanent, "a"), true)],
             "after being needless",
         ),
-        (&[(Fails(Lasting, "a"), true), (IsPutOff, false), (Fails(Lasting, "a"), false)], "behind a read"),
-        (&[(Fails(Lasting, "a"), true), (IsPlanned, false), (Fails(Lasting, "a"), false)], "planned again"),
-        (&[(Fails(Passing, "a"), false), (Succeeds, false), (Fails(Passing, "a"), false)], "a hiccup"),
         (
-            &[(Fails(Passing, "a"), false), (Fails(Passing, "b"), true), (Fails(Passing, "c"), false)],
+            &[(Fails(Permanent, "a"), true), (IsPutOff, false), (Fails(Permanent, "a"), false)],
+            "behind a read",
+        ),
+        (
+            &[(Fails(Permanent, "a"), true), (IsPlanned, false), (Fails(Permanent, "a"), false)],
+            "planned again",
+        ),
+        (&[(Fails(Transient, "a"), false), (Succeeds, false), (Fails(Transient, "a"), false)], "a hiccup"),
+        (
+            &[(Fails(Transient, "a"), false), (Fails(Transient, "b"), true), (Fails(Transient, "c"), false)],
             "a passing row",
         ),
-        (&[(Fails(Passing, "a"), false), (Fails(Lasting, "a"), true)], "from passing to lasting"),
+        (&[(Fails(Transient, "a"), false), (Fails(Permanent, "a"), true)], "from passing to lasting"),
         (
-            &[(Fails(Lasting, "a"), true), (Fails(Passing, "x"), false), (Fails(Lasting, "a"), false)],
+            &[(Fails(Permanent, "a"), true), (Fails(Transient, "x"), false), (Fails(Permanent, "a"), false)],
             "an outage in between",
         ),
     ];
@@ -152,18 +158,18 @@ fn failures_are_told_once_until_they_change_or_come_back() {
         let mut listener = Listener::new();
         for (at, (step, is_told)) in steps.iter().enumerate() {
             match step {
-                Fails(gravity, why) => listener.fail(false, *gravity, why),
-                Succeeds => listener.announcer.succeeded(&"leaf".into(), &listener.world.key),
+                Fails(failure_kind, why) => listener.fail(false, *failure_kind, why),
+                Succeeds => listener.recorder.succeeded(&"leaf".into(), &listener.world.key),
                 IsNotWritten => {
                     let plan = Plan { scope: Scope::whole(), ..Plan::default() };
-                    listener.announcer.planned(&"leaf".into(), &plan);
+                    listener.recorder.planned(&"leaf".into(), &plan);
                 }
                 IsPutOff => {
                     let unread = vec![("root".into(), listener.world.key.clone())];
                     let plan = Plan { scope: Scope::whole(), unread, ..Plan::default() };
-                    listener.announcer.planned(&"leaf".into(), &plan);
+                    listener.recorder.planned(&"leaf".into(), &plan);
                 }
-                IsPlanned => listener.announcer.planned(&"leaf".into(), &listener.world.plan().2),
+                IsPlanned => listener.recorder.planned(&"leaf".into(), &listener.world.plan().2),
             }
             let told: &[&str] = if *is_told { &BOTH } else { &[] };
             assert_eq!(listener.reasons(), told, "{what}: step {at}");
@@ -194,9 +200,9 @@ fn what_was_not_looked_at_is_not_forgotten() {
     let mut listener = Listener::new();
     listener.complain("1", Some("bad"));
     assert_eq!(listener.reasons().len(), 1);
-    listener.announcer.complain(&"root".into(), &ObjectScope::None, &[]);
+    listener.recorder.complain(&"root".into(), &ObjectScope::None, &[]);
     let other = ObjectKey { name: "other".into(), ..listener.world.key.clone() };
-    listener.announcer.complain(&"root".into(), &ObjectScope::Some([other].into()), &[]);
+    listener.recorder.complain(&"root".into(), &ObjectScope::Some([other].into()), &[]);
     listener.complain("1", Some("bad"));
     assert_eq!(listener.reasons().len(), 0);
 }
@@ -204,18 +210,18 @@ fn what_was_not_looked_at_is_not_forgotten() {
 #[test]
 fn nothing_is_remembered_of_namespaces_that_are_gone_and_of_what_is_well() {
     let mut listener = Listener::new();
-    listener.fail(false, Gravity::Lasting, "a");
+    listener.fail(false, FailureKind::Permanent, "a");
     listener.complain("1", Some("bad"));
     assert_eq!(listener.reasons().len(), 3);
-    listener.announcer.succeeded(&"leaf".into(), &listener.world.key);
+    listener.recorder.succeeded(&"leaf".into(), &listener.world.key);
     listener.complain("1", None);
-    assert!(listener.announcer.memory.lock().is_empty());
+    assert!(listener.recorder.memory.lock().is_empty());
 
-    listener.fail(false, Gravity::Lasting, "a");
+    listener.fail(false, FailureKind::Permanent, "a");
     let empty = Forest::new(listener.world.forest.read(Forest::shared_settings), vec![]);
-    listener.announcer.forest = ForestWriter::new(empty, Box::new(|_| {})).1;
-    listener.announcer.planned(&"leaf".into(), &Plan::default());
-    assert!(listener.announcer.memory.lock().is_empty());
+    listener.recorder.forest = ForestWriter::new(empty, Box::new(|_| {})).1;
+    listener.recorder.planned(&"leaf".into(), &Plan::default());
+    assert!(listener.recorder.memory.lock().is_empty());
 }
 
 #[test]
@@ -225,10 +231,10 @@ fn what_finds_no_room_is_counted_and_told_another_time() {
         listener.complain("1", Some(&at.to_string()));
     }
     assert_eq!(listener.dropped(), "hns_events_total{outcome=\"dropped\"} 1");
-    listener.fail(false, Gravity::Lasting, "a");
+    listener.fail(false, FailureKind::Permanent, "a");
     assert_eq!(listener.dropped(), "hns_events_total{outcome=\"dropped\"} 3");
     assert_eq!(listener.heard().len(), ROOM);
     listener.complain("1", Some(&ROOM.to_string()));
-    listener.fail(false, Gravity::Lasting, "a");
+    listener.fail(false, FailureKind::Permanent, "a");
     assert_eq!(listener.reasons(), [&[CANNOT_PARSE_SELECTOR][..], &BOTH].concat());
 }

@@ -9,8 +9,8 @@ use tokio::time::{Instant, sleep};
 
 use super::Executor;
 use super::overwrite::is_own;
-use crate::apply::{Outcome, Probed};
-use crate::guard::{Known, PATIENCE, Resource};
+use crate::apply::{Outcome, ProbeResult};
+use crate::guard::{GuardState, PATIENCE, Resource};
 
 /// How long an API server may take to see the labels of a namespace, and between two looks.
 const LABELS: Duration = Duration::from_secs(2);
@@ -24,33 +24,33 @@ impl Executor {
     /// What to do instead of `action`, if it writes a copy that may not be guarded.
     pub(super) async fn unguarded(&self, namespace: &Name, action: &Action) -> Option<Outcome> {
         let (key, kind) = self.copied(namespace, action)?;
-        let epoch = match self.guard.known(&kind, namespace, key) {
-            Known::Guarded => return None,
-            Known::Asked => return Some(Outcome::Waits),
-            Known::Ask(epoch) => epoch,
+        let epoch = match self.guard.state(&kind, namespace, key) {
+            GuardState::Guarded => return None,
+            GuardState::Probing => return Some(Outcome::Deferred),
+            GuardState::Probe(epoch) => epoch,
         };
         match self.probe(namespace, action).await {
-            Probed::Refused => {
-                self.guard.refused(&kind, epoch);
+            ProbeResult::Refused => {
+                self.guard.probe_refused(&kind, epoch);
                 None
             }
-            Probed::Accepted => {
-                if self.guard.not_refused(&kind, namespace, key) {
+            ProbeResult::Accepted => {
+                if self.guard.probe_accepted(&kind, namespace, key) {
                     let (executor, namespace, action) = (self.clone(), namespace.clone(), action.clone());
                     tokio::spawn(
                         async move { executor.go_on_asking(&namespace, &action, &kind, epoch).await },
                     );
                 }
-                Some(Outcome::Waits)
+                Some(Outcome::Deferred)
             }
-            Probed::Failed(outcome) => Some(outcome),
+            ProbeResult::Failed(outcome) => Some(outcome),
         }
     }
 
     /// Until the answer is another one. All that wait are marked then.
     async fn go_on_asking(&self, namespace: &Name, action: &Action, kind: &Resource, epoch: u64) {
         let mut is_said = false;
-        while let Some((pause, waited)) = self.guard.pause(kind, epoch) {
+        while let Some((pause, waited)) = self.guard.next_delay(kind, epoch) {
             if waited > PATIENCE && !is_said {
                 is_said = true;
                 tracing::warn!(group = kind.0, resource = kind.1, %namespace, "copies wait: {WAITS}");
@@ -62,9 +62,9 @@ impl Executor {
                 return;
             }
             match self.probe(namespace, action).await {
-                Probed::Refused => return self.guard.refused(kind, epoch),
-                Probed::Accepted => {}
-                Probed::Failed(_) => return self.guard.unknown(kind),
+                ProbeResult::Refused => return self.guard.probe_refused(kind, epoch),
+                ProbeResult::Accepted => {}
+                ProbeResult::Failed(_) => return self.guard.reset(kind),
             }
         }
     }
@@ -72,17 +72,17 @@ impl Executor {
     /// Copies are guarded in namespaces that have the label. Where this plan has set it, waits until the API server has seen it.
     pub(super) async fn included(&self, namespace: &Name, actions: &[Action]) {
         let copy = actions.iter().find(|action| self.copied(namespace, action).is_some());
-        let Some(copy) = copy.filter(|_| self.guard.is_kept()) else { return };
+        let Some(copy) = copy.filter(|_| self.guard.is_enabled()) else { return };
         let begun = Instant::now();
         while begun.elapsed() < LABELS && (self.may_write)() {
             match self.probe(namespace, copy).await {
-                Probed::Accepted => sleep(LOOK).await,
-                Probed::Refused | Probed::Failed(_) => return,
+                ProbeResult::Accepted => sleep(LOOK).await,
+                ProbeResult::Refused | ProbeResult::Failed(_) => return,
             }
         }
     }
 
-    async fn probe(&self, namespace: &Name, action: &Action) -> Probed {
+    async fn probe(&self, namespace: &Name, action: &Action) -> ProbeResult {
         let kind = |id: KindId| self.forest.read(|forest| forest.kind(id).clone());
         let settings = self.forest.read(forest::Forest::shared_settings);
         let applier =

@@ -18,7 +18,7 @@ fn executor(world: &World, server: &Server) -> Executor {
         ..Configuration::default()
     });
     let permission: Permission = Arc::new(|| true);
-    Executor::new(server.client(), (writer, forest), configuration, metrics, (Guard::not_kept(), permission))
+    Executor::new(server.client(), (writer, forest), configuration, metrics, (Guard::disabled(), permission))
 }
 
 fn served_secrets() -> ServedKind {

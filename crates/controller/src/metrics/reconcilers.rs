@@ -81,7 +81,7 @@ impl Pass {
 
 /// A pass under way. It ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay {
+pub(crate) struct ActivePass {
     reconcilers: Reconcilers,
     pass: Pass,
 }
@@ -94,7 +94,7 @@ impl Reconcilers {
     }
 
     /// Counts a pass.
-    pub(crate) fn begin(&self, pass: Pass) -> UnderWay {
+    pub(crate) fn begin(&self, pass: Pass) -> ActivePass {
         let figures = &self.figures;
         for (kind, looked_at) in pass.objects.values() {
             let tag = figures.tag(kind);
@@ -108,7 +108,7 @@ impl Reconcilers {
             figures.hierarchies.inc();
         }
         self.move_peaks(&pass, Peak::more);
-        UnderWay { reconcilers: self.clone(), pass }
+        ActivePass { reconcilers: self.clone(), pass }
     }
 
     /// Counts a write that is about to be made.
@@ -145,7 +145,7 @@ impl Reconcilers {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for ActivePass {
     fn drop(&mut self) {
         self.reconcilers.move_peaks(&self.pass, Peak::less);
     }

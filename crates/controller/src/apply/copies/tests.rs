@@ -15,7 +15,7 @@ fn action(world: &World) -> Action {
     action
 }
 
-async fn apply(world: &World, server: &Server) -> Answer {
+async fn apply(world: &World, server: &Server) -> WriteResult {
     let kind = |id| world.forest.read(|forest| forest.kind(id).clone());
     let settings = world.forest.read(Forest::shared_settings);
     let namespace = Name::from("leaf");
@@ -38,7 +38,7 @@ fn immutable() -> Value {
     failure(422, "Invalid", "Secret \"s\" is invalid: data: Forbidden: field is immutable")
 }
 
-fn refused(answer: &Answer) -> &str {
+fn refused(answer: &WriteResult) -> &str {
     match &answer.outcome {
         Outcome::Refused(why) => why,
         other => unreachable!("{other:?}"),
@@ -46,7 +46,7 @@ fn refused(answer: &Answer) -> &str {
 }
 
 /// The facts, each in a word or two.
-fn facts(answer: &Answer) -> Vec<String> {
+fn facts(answer: &WriteResult) -> Vec<String> {
     let word = |fact: &Fact| match fact {
         Fact::Object(_, seen) => format!("object {} {}", seen.version.uid, seen.version.resource_version),
         Fact::ObjectGone(_, _, _, uid) => format!("gone {uid}"),
@@ -123,7 +123,7 @@ async fn nothing_is_deleted_unless_the_rehearsal_was_accepted() {
         (failure(409, "AlreadyExists", "the server was not able to generate a unique name"), "conflict"),
         (failure(403, "Forbidden", quota), "refused"),
         (failure(400, "BadRequest", "a webhook does not support dry run"), "refused"),
-        (failure(404, "NotFound", "the namespace is gone"), "vacant"),
+        (failure(404, "NotFound", "the namespace is gone"), "not_found"),
     ];
     for (rehearsed, outcome) in table {
         let server = Server::answering([immutable(), rehearsed.clone()]);
@@ -150,7 +150,10 @@ async fn what_somebody_holds_is_not_created_before_it_is_gone() {
     let server = Server::answering([immutable(), copy("x", "", "new"), held]);
     let world = to_be_replaced();
     let answer = apply(&world, &server).await;
-    assert!(matches!(&answer.outcome, Outcome::Held(why) if why.contains("example.com/mine")), "{answer:?}");
+    assert!(
+        matches!(&answer.outcome, Outcome::Blocked(why) if why.contains("example.com/mine")),
+        "{answer:?}"
+    );
     assert_eq!(facts(&answer), ["object 2 14"]);
     assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
     world.writer.tell(answer.facts);

@@ -11,13 +11,13 @@ pub(crate) enum Outcome {
     /// It was made.
     Done,
     /// There was nothing left to write to.
-    Vacant,
+    NotFound,
     /// The object is not in the state that was planned for.
     Conflict,
     /// The object is going, but not gone: somebody else holds it up. What is to take its place comes when it is gone.
-    Held(String),
+    Blocked(String),
     /// It was not tried, because copies of the kind are not guarded yet. The namespace is marked when they are.
-    Waits,
+    Deferred,
     /// The API server answered that it could not; it may be able to later, and said how long to wait if it did.
     Transient(String, Option<Duration>),
     /// The API server could not be reached, or its answer not be read. That says nothing about the object.
@@ -30,10 +30,10 @@ impl Outcome {
     pub(crate) fn label(&self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Vacant => "vacant",
+            Self::NotFound => "not_found",
             Self::Conflict => "conflict",
-            Self::Held(_) => "held",
-            Self::Waits => "waits",
+            Self::Blocked(_) => "blocked",
+            Self::Deferred => "deferred",
             Self::Transient(..) | Self::Unreachable(_) => "transient",
             Self::Refused(_) => "refused",
         }
@@ -42,12 +42,12 @@ impl Outcome {
 
 /// What became of a write, and what is known since.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct WriteResult {
     pub(crate) outcome: Outcome,
     pub(crate) facts: Vec<Fact>,
 }
 
-impl Answer {
+impl WriteResult {
     pub(super) fn done(facts: impl IntoIterator<Item = Fact>) -> Self {
         Self { outcome: Outcome::Done, facts: facts.into_iter().collect() }
     }
@@ -59,13 +59,13 @@ impl Answer {
     }
 }
 
-impl From<Outcome> for Answer {
+impl From<Outcome> for WriteResult {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, facts: Vec::new() }
     }
 }
 
-impl From<Result<Fact, kube::Error>> for Answer {
+impl From<Result<Fact, kube::Error>> for WriteResult {
     fn from(written: Result<Fact, kube::Error>) -> Self {
         match written {
             Ok(fact) => Self::done([fact]),
@@ -142,8 +142,8 @@ pub(crate) fn failure(error: kube::Error) -> Outcome {
         .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
     let wait = details.map(|details| Duration::from_secs(details.retry_after_seconds.into()));
     match status.code {
-        404 => Outcome::Vacant,
-        403 if terminating => Outcome::Vacant,
+        404 => Outcome::NotFound,
+        403 if terminating => Outcome::NotFound,
         409 => Outcome::Conflict,
         500.. if is_too_large(&status.message) => Outcome::Refused(status.message),
         401 | 408 | 429 | 500.. => Outcome::Transient(status.message, wait.filter(|wait| !wait.is_zero())),
@@ -177,8 +177,8 @@ mod tests {
         let terminating =
             json!({ "causes": [{ "reason": "NamespaceTerminating", "message": "", "field": "" }] });
         let table = [
-            (404, "gone", json!({}), Outcome::Vacant),
-            (403, "namespace b is being terminated", terminating, Outcome::Vacant),
+            (404, "gone", json!({}), Outcome::NotFound),
+            (403, "namespace b is being terminated", terminating, Outcome::NotFound),
             (403, "exceeded quota: q", json!({}), refused("exceeded quota: q")),
             (409, "the object has been modified", json!({}), Outcome::Conflict),
             (
@@ -222,7 +222,7 @@ mod tests {
             (json!({}), false),
         ] {
             let outcome = asked.failure(error(404, "not found", &details));
-            let wanted = if is_gone { "vacant" } else { "transient" };
+            let wanted = if is_gone { "not_found" } else { "transient" };
             assert_eq!(outcome.label(), wanted, "{details}");
         }
     }

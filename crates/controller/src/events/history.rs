@@ -16,16 +16,16 @@ pub(crate) struct Failure<'a> {
     /// It was to be removed.
     pub(crate) removal: bool,
     pub(crate) why: &'a str,
-    pub(crate) gravity: Gravity,
+    pub(crate) failure_kind: FailureKind,
 }
 
 /// What is to be expected of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Gravity {
+pub(crate) enum FailureKind {
     /// It stays until somebody does something.
-    Lasting,
+    Permanent,
     /// It may be over with the next attempt, and its text may be another each time.
-    Passing,
+    Transient,
 }
 
 /// Whether something has to be said.
@@ -61,16 +61,18 @@ struct Place {
 }
 
 /// What to say of a failure, given what was said before.
-fn judge(said: Option<&Said>, gravity: Gravity, why: &str) -> (Said, News) {
-    match (said, gravity) {
-        (None, Gravity::Passing) => (Said::Failing { times: 1, is_told: false }, News::Old),
-        (Some(Said::Failing { times, is_told }), Gravity::Passing) => {
+fn judge(said: Option<&Said>, failure_kind: FailureKind, why: &str) -> (Said, News) {
+    match (said, failure_kind) {
+        (None, FailureKind::Transient) => (Said::Failing { times: 1, is_told: false }, News::Old),
+        (Some(Said::Failing { times, is_told }), FailureKind::Transient) => {
             let news = if *is_told { News::Old } else { News::New };
             (Said::Failing { times: times.saturating_add(1), is_told: true }, news)
         }
-        (Some(said), Gravity::Passing) => (said.clone(), News::Old),
-        (Some(Said::Text(text)), Gravity::Lasting) if **text == *why => (Said::Text(why.into()), News::Old),
-        (_, Gravity::Lasting) => (Said::Text(why.into()), News::New),
+        (Some(said), FailureKind::Transient) => (said.clone(), News::Old),
+        (Some(Said::Text(text)), FailureKind::Permanent) if **text == *why => {
+            (Said::Text(why.into()), News::Old)
+        }
+        (_, FailureKind::Permanent) => (Said::Text(why.into()), News::New),
     }
 }
 
@@ -78,7 +80,7 @@ impl Memory {
     /// Takes note of a failure. Gives what there is to say, and whether this is the failure with which it counts as persistent.
     pub(super) fn failure(&mut self, failure: &Failure<'_>) -> (News, bool) {
         let failures = &mut self.of.entry(failure.namespace.clone()).or_default().failures;
-        let (said, news) = judge(failures.get(failure.key), failure.gravity, failure.why);
+        let (said, news) = judge(failures.get(failure.key), failure.failure_kind, failure.why);
         let persists = matches!(said, Said::Failing { times: PERSISTENT, .. });
         failures.insert(failure.key.clone(), said);
         (news, persists)

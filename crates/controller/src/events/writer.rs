@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_MESSAGE: usize = 1_024;
 
 /// Writes what comes until nobody can say anything any more.
-pub(super) async fn all(
+pub(super) async fn write_events(
     client: Client,
     mut inbox: mpsc::Receiver<Event>,
     metrics: EventMetrics,

@@ -28,11 +28,11 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// Since when reports wait, by the uid of their namespace. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct StatusDebouncer {
     waiting: Arc<Mutex<HashMap<Box<str>, Instant>>>,
 }
 
-impl Early {
+impl StatusDebouncer {
     /// How long this report about the namespace with this uid, which shows these conditions, has to wait yet. Its wait ends
     /// with the first time that the answer is `None`.
     pub(crate) fn wait(&self, uid: &str, shown: &[Condition], report: &Action) -> Option<Duration> {
@@ -94,7 +94,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn only_a_list_of_children_waits_and_each_for_itself() {
-        let early = Early::default();
+        let early = StatusDebouncer::default();
         let wait = |uid: &str, held| early.wait(uid, &[], &creation(held));
         assert_eq!(wait("a", true), None, "an anchor has to be held at once");
         assert_eq!(wait("a", false), Some(CREATION));
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_changes_waits_and_nothing_else_that_changes_does() {
-        let early = Early::default();
+        let early = StatusDebouncer::default();
         let cycle = [Condition::new(Reason::InCycle, "a <- a")];
         let wait = |shown: &[Condition], report| early.wait("a", shown, &report);
         for (shown, conditions) in [(&[][..], &cycle[..]), (&cycle, &[])] {
@@ -124,7 +124,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn that_bindings_wait_is_said_after_five_seconds_and_taken_back_at_once() {
-        let early = Early::default();
+        let early = StatusDebouncer::default();
         let quota = Condition::new(Reason::QuotaNotInForce, "\"size\"");
         let cycle = Condition::new(Reason::InCycle, "a <- a");
         let wait = |shown: &[Condition], wanted: &[Condition]| early.wait("a", shown, &change(None, wanted));

@@ -18,12 +18,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Whether everything was planned once. Clones share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Looked {
+pub(crate) struct InitialPass {
     everywhere: Arc<AtomicBool>,
     since: Instant,
 }
 
-impl Looked {
+impl InitialPass {
     pub(super) fn begin() -> Self {
         Self { everywhere: Arc::default(), since: Instant::now() }
     }
@@ -81,7 +81,7 @@ mod tests {
         let other = Condition::new(Reason::CannotPropagateObject, "another");
         let cycle = Condition::new(Reason::InCycle, "a <- a");
         let shown = [refused.clone(), cycle.clone()];
-        let looked = Looked::begin();
+        let looked = InitialPass::begin();
         let both = [refused.clone(), other.clone()];
         for early in [&[][..], from_ref(&cycle), from_ref(&other), &both] {
             assert!(looked.is_too_early(&shown, &report(early)), "{early:?}");
@@ -97,7 +97,7 @@ mod tests {
         looked.clone().worked(true, true);
         assert!(!looked.is_too_early(&shown, &report(&[])));
 
-        let looked = Looked::begin();
+        let looked = InitialPass::begin();
         tokio::time::advance(LONGEST + Duration::from_secs(1)).await;
         assert!(!looked.is_too_early(&shown, &report(&[])), "it is not waited for ever");
     }

@@ -27,15 +27,15 @@ const PASSES: usize = 5;
 ///
 /// # Errors
 /// The API server refuses, or somebody puts them back. Another call goes on where this one ended.
-pub(crate) async fn release(client: &Client, namespace: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, namespace: &str) -> anyhow::Result<()> {
     if is_installed(client, namespace).await? {
         tracing::warn!(
             "nothing is let go: there is a controller in this namespace, which needs its finalizers"
         );
         return Ok(());
     }
-    let anchors = release_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
-    let hierarchies = release_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
+    let anchors = remove_from_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
+    let hierarchies = remove_from_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
     let (anchors, hierarchies) = tokio::try_join!(anchors, hierarchies)?;
     tracing::info!(anchors, hierarchies, "nothing is held by a finalizer any more");
     Ok(())
@@ -50,7 +50,7 @@ async fn is_installed(client: &Client, namespace: &str) -> anyhow::Result<bool> 
 }
 
 /// Says how many objects were let go. Without a definition there are none.
-async fn release_all<K>(client: &Client, finalizer: &str) -> anyhow::Result<usize>
+async fn remove_from_all<K>(client: &Client, finalizer: &str) -> anyhow::Result<usize>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
@@ -131,7 +131,7 @@ mod tests {
             patched,
             list(&[anchor("web", &["example.com/other"])]),
         ]);
-        let released = release_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
+        let released = remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
         assert_eq!(released.unwrap(), 1);
         let asked = server.asked();
         let writes: Vec<_> = asked.iter().filter(|(method, ..)| method == "PATCH").collect();
@@ -148,7 +148,7 @@ mod tests {
     #[tokio::test]
     async fn without_definitions_there_is_nothing_to_let_go() {
         let server = Server::answering([failure(404, "NotFound", "the server could not find the resource")]);
-        let released = release_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
+        let released = remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
         assert_eq!(released.unwrap(), 0);
     }
 
@@ -156,13 +156,13 @@ mod tests {
     async fn while_a_controller_is_installed_nothing_is_touched() {
         let found = |metadata: Value| json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata });
         let server = Server::answering([found(json!({ "name": names::CONTROLLER_DEPLOYMENT }))]);
-        release(&server.client(), "hnc-system").await.unwrap();
+        run(&server.client(), "hnc-system").await.unwrap();
         assert_eq!(server.asked().len(), 1, "{:?}", server.asked());
 
         let going =
             json!({ "name": names::CONTROLLER_DEPLOYMENT, "deletionTimestamp": "2026-01-01T00:00:00Z" });
         let server = Server::answering([found(going), list(&[]), list(&[])]);
-        release(&server.client(), "hnc-system").await.unwrap();
+        run(&server.client(), "hnc-system").await.unwrap();
         assert_eq!(server.asked().len(), 3, "{:?}", server.asked());
     }
 
@@ -172,7 +172,7 @@ mod tests {
         let conflict = failure(409, "Conflict", "the object has been modified");
         let answers = [held, conflict].into_iter().cycle().take(2 * PASSES);
         let server = Server::answering(answers);
-        let released = release_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
+        let released = remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
         assert!(format!("{:#}", released.unwrap_err()).contains("puts it back"));
         assert_eq!(server.asked().len(), 2 * PASSES);
     }
