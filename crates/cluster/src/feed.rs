@@ -3,8 +3,8 @@
 //! One task per stream. The streams of the structure and those of the configured kinds are independent: one that cannot be
 //! listed says so to the forest and keeps trying, and holds up none of the others. Decides nothing about what it carries.
 
+mod detail;
 mod objects;
-mod shown;
 pub mod stream;
 
 use std::collections::BTreeMap;
@@ -17,8 +17,8 @@ use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
 
+pub use self::detail::{Detail, api_resource};
 pub(crate) use self::objects::ObjectFeeds;
-pub use self::shown::{Detail, api_resource};
 use self::stream::{Pump, Translate};
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
@@ -26,7 +26,7 @@ use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
 /// Starts the streams of the structure. The tasks never end by themselves. `is_leading` says whether this process writes now
-/// ([`ingest::anchor_let_go`]).
+/// ([`ingest::deleted_anchor_with_finalizer`]).
 pub fn start(
     client: &Client,
     writer: &ForestWriter,
@@ -49,8 +49,8 @@ pub fn start(
 /// required; a configured kind that cannot be listed is shown and holds up nothing.
 pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
-    let mut structure = structure.map(|(stream, condition)| (stream, Shown::new(condition)));
-    let mut kinds = BTreeMap::<KindId, Shown>::new();
+    let mut structure = structure.map(|(stream, condition)| (stream, StreamCondition::new(condition)));
+    let mut kinds = BTreeMap::<KindId, StreamCondition>::new();
     loop {
         for (stream, shown) in &mut structure {
             shown.is(forest.read(|forest| forest.stream(*stream)));
@@ -62,7 +62,8 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
         let gone: Vec<KindId> = kinds.keys().filter(|id| !states.contains_key(id)).copied().collect();
         gone.into_iter().filter_map(|id| kinds.remove(&id)).for_each(|shown| shown.condition.withdraw());
         for (id, (name, state)) in states {
-            let shown = kinds.entry(id).or_insert_with(|| Shown::new(readiness.information(name, WAITING)));
+            let shown =
+                kinds.entry(id).or_insert_with(|| StreamCondition::new(readiness.information(name, WAITING)));
             shown.is(state);
         }
         if !forest.progressed().await {
@@ -72,12 +73,12 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
 }
 
 /// A stream as it is shown.
-struct Shown {
+struct StreamCondition {
     condition: Condition,
     state: StreamState,
 }
 
-impl Shown {
+impl StreamCondition {
     fn new(condition: Condition) -> Self {
         Self { condition, state: StreamState::Waiting }
     }
@@ -174,7 +175,11 @@ impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Ancho
     }
 
     fn gone(&self, object: DynamicObject) -> Fact {
-        if (self.is_leading)() { ingest::anchor_let_go(object) } else { ingest::anchor_gone(object) }
+        if (self.is_leading)() {
+            ingest::deleted_anchor_with_finalizer(object)
+        } else {
+            ingest::anchor_gone(object)
+        }
     }
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {

@@ -135,7 +135,7 @@ pub fn anchor_gone(object: DynamicObject) -> Fact {
 /// The same for the controller that leads. The API server deletes an anchor although our finalizer is on it, if the deletion read the anchor
 /// before the finalizer was added. Such an anchor counts as one that is being deleted, so that its subnamespace goes too.
 /// It ends with [`Fact::AnchorGone`], as the answer to the write that takes the finalizer off.
-pub fn anchor_let_go(object: DynamicObject) -> Fact {
+pub fn deleted_anchor_with_finalizer(object: DynamicObject) -> Fact {
     let is_held = finalizers(&object.metadata).iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
     if !is_held || object.metadata.deletion_timestamp.is_some() {
         return anchor_gone(object);
@@ -295,7 +295,7 @@ mod tests {
         let ends = |finalizers: &[&str], deleted: Value| {
             let metadata = json!({ "namespace": "a", "name": "b", "uid": "7", "finalizers": finalizers, "deletionTimestamp": deleted });
             let object = json!({ "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor", "metadata": metadata });
-            anchor_let_go(serde_json::from_value(object).unwrap())
+            deleted_anchor_with_finalizer(serde_json::from_value(object).unwrap())
         };
         let held = &[keys::ANCHOR_FINALIZER][..];
         let fact = ends(held, Value::Null);

@@ -2,16 +2,16 @@
 //!
 //! Knows how the API server is asked and what its answers mean; applies no rule of the hierarchy.
 
+pub mod access_review;
 pub mod api;
 pub mod api_object;
-pub mod configuration;
+pub mod configured_kinds;
 pub mod feed;
 pub mod handle;
 pub mod ingest;
 pub mod metrics;
 pub mod objects;
 pub mod readiness;
-pub mod rights;
 
 /// Makes ring the TLS provider of everything in this process. A second call changes nothing.
 pub fn install_tls_provider() {

@@ -6,7 +6,7 @@ mod cost;
 
 use cost::{linear, repeated};
 use forest::{Kind, Settings};
-use hns_cluster::configuration::entries_of;
+use hns_cluster::configured_kinds::entries_of;
 use hns_cluster::ingest;
 use hns_cluster::ingest::shown::Shown;
 use kube::core::DynamicObject;

@@ -17,7 +17,7 @@ use hns_api::names::{
 };
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
 use hns_cluster::api::Api;
-use hns_cluster::configuration::Configuration;
+use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::ForestHandle;
 use hns_runtime::settings::{Component, Document, Seen, difference};
 use hns_runtime::shutdown::Shutdown;

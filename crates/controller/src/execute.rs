@@ -14,7 +14,7 @@ use forest::plan::{Action, Plan, Step};
 use forest::{Fact, Forest, KindId, Name, ObjectKey, Scope, Version};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use hns_cluster::configuration::Configuration;
+use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use kube::Client;
 use tokio::sync::Semaphore;

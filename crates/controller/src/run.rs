@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forest::plan::plan;
 use forest::{Forest, Scope};
-use hns_cluster::configuration::{self, Configuration};
+use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
@@ -107,7 +107,7 @@ fn watch(
     feed::start(client, &writer, &metrics, is_leading).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), forest.clone()));
     let both = (&writer, &forest);
-    let configuration = configuration::start(client, both, Detail::Content, &metrics, &process.readiness);
+    let configuration = configured_kinds::start(client, both, Detail::Content, &metrics, &process.readiness);
     tokio::spawn(definitions::follow(client.clone(), forest.clone(), writer.clone()));
     tokio::spawn(structure_sync::follow(client.clone(), forest.clone(), writer.clone()));
     let namespace = &args.common.namespace;

@@ -84,9 +84,9 @@ pub fn command() -> clap::Command {
 
 /// Why there is no command to run.
 #[derive(Debug)]
-pub struct Stop(clap::Error);
+pub struct NoCommand(clap::Error);
 
-impl Stop {
+impl NoCommand {
     /// Says it: help and version on standard output with exit code 0, a mistake on standard error with exit code 1.
     pub fn say(&self) -> ExitCode {
         let terminal = Terminal::of_process(false);
@@ -110,15 +110,15 @@ impl Stop {
 ///
 /// # Errors
 /// Help or the version was asked for, or the line is wrong.
-pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, Stop> {
-    Cli::try_parse_from(words).map_err(Stop)
+pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
+    Cli::try_parse_from(words).map_err(NoCommand)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<Cli, Stop> {
+    fn parsed(line: &str) -> Result<Cli, NoCommand> {
         parse(["kubectl-hns"].into_iter().chain(line.split_whitespace()).map(OsString::from))
     }
 

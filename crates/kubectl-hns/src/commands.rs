@@ -44,7 +44,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
             runtime.block_on(async {
                 let session = Session::open(&cli.connection, terminal.stderr).await?;
-                on_the_cluster(command, &session, terminal).await
+                run_on_cluster(command, &session, terminal).await
             })
         }
     }
@@ -54,7 +54,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
 ///
 /// # Errors
 /// The command line asks for something else, or the plan could not be made.
-pub async fn foretell(cli: Cli) -> Result<serde_json::Value, Failure> {
+pub async fn plan_json(cli: Cli) -> Result<serde_json::Value, Failure> {
     let Some(Command::Plan(arguments)) = &cli.command else {
         return Err(Failure::new("Error: no plan was asked for"));
     };
@@ -64,7 +64,7 @@ pub async fn foretell(cli: Cli) -> Result<serde_json::Value, Failure> {
         .map_err(|error| Failure::new(format!("Error: the plan cannot be shown: {error}")))
 }
 
-async fn on_the_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     match command {
         Command::Tree(arguments) => tree::run(&arguments, session, terminal).await,
         Command::Describe(arguments) => describe::run(&arguments, session, terminal).await,

@@ -134,6 +134,6 @@ fn read(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Failure> {
         Err(_) if args.server.is_some() => Ok(Some(Kubeconfig::default())),
         Err(_) if set("KUBERNETES_SERVICE_HOST") => Ok(None),
         Err(error) => Err(Failure::from(error)
-            .or_else("Give --kubeconfig or --server, or set KUBECONFIG: there is nothing to say which cluster is meant.")),
+            .with_hint("Give --kubeconfig or --server, or set KUBECONFIG: there is nothing to say which cluster is meant.")),
     }
 }

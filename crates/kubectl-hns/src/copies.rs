@@ -11,10 +11,10 @@ use forest::why::{Listing, Question, explain};
 use forest::{Name, ObjectKey, ObjectScope, Scope};
 
 use crate::Failure;
-use crate::evidence::Evidence;
 use crate::loader::{Loaded, load_all};
 use crate::published;
 use crate::session::Session;
+use crate::structure::Structure;
 
 /// A forest that knows the objects of all propagated kinds that the user may list.
 pub(crate) struct Objects(Loaded);
@@ -37,9 +37,9 @@ impl Objects {
     ///
     /// # Errors
     /// A list failed for another reason than rights.
-    pub(crate) async fn read(session: &Session, evidence: Evidence) -> Result<Self, Failure> {
+    pub(crate) async fn read(session: &Session, structure: Structure) -> Result<Self, Failure> {
         let (settings, note) = published::settings(session).await;
-        let mut loaded = load_all(session, evidence, Arc::new(settings)).await?;
+        let mut loaded = load_all(session, structure, Arc::new(settings)).await?;
         loaded.notes.extend(note);
         Ok(Self(loaded))
     }
@@ -108,8 +108,8 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
-    use crate::evidence;
-    use crate::evidence::tests::sketch;
+    use crate::structure;
+    use crate::structure::tests::sketch;
 
     fn objects(lines: &[&str], roles: &[(&str, &str, Option<&str>)]) -> Objects {
         let mut forest = sketch(lines).forest();
@@ -124,11 +124,11 @@ mod tests {
                 labels: label.map(|label| BTreeMap::from([label])),
                 ..ObjectMeta::default()
             };
-            ingest::object(&kind, &evidence::settings(), metadata, Some(Map::new()))
+            ingest::object(&kind, &structure::settings(), metadata, Some(Map::new()))
         };
         let facts: Vec<ObjectFact> = roles.iter().map(fact).collect();
         forest.apply(Fact::Objects(id, facts));
-        Objects(Loaded { forest, evidence: sketch(lines), unseen: BTreeMap::new(), notes: Vec::new() })
+        Objects(Loaded { forest, structure: sketch(lines), unread: BTreeMap::new(), notes: Vec::new() })
     }
 
     fn wrong(objects: &Objects, namespaces: &[&str]) -> Vec<(String, Option<String>)> {

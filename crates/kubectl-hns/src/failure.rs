@@ -12,7 +12,7 @@ pub struct Failure {
     /// Everything that is said on standard error, without the last line break.
     pub text: String,
     /// What to do about it, for people.
-    pub way_out: Option<String>,
+    pub hint: Option<String>,
 }
 
 /// What a command comes to that has said all else itself.
@@ -20,21 +20,21 @@ pub(crate) type Done = Result<(), Failure>;
 
 impl Failure {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), way_out: None }
+        Self { text: text.into(), hint: None }
     }
 
-    pub(crate) fn or_else(self, way_out: impl Into<String>) -> Self {
-        Self { way_out: Some(way_out.into()), ..self }
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// `Error: WHAT: reason`.
     pub(crate) fn because(what: impl fmt::Display, problem: &Problem) -> Self {
-        Self { text: format!("Error: {what}: {problem}"), way_out: problem.way_out() }
+        Self { text: format!("Error: {what}: {problem}"), hint: problem.hint() }
     }
 
     /// The form of HNC's commands that write: a blank line, `WHAT.`, and the reason.
     pub(crate) fn could_not(what: impl fmt::Display, problem: &Problem) -> Self {
-        Self { text: format!("\nCould not {what}.\nReason: {problem}"), way_out: problem.way_out() }
+        Self { text: format!("\nCould not {what}.\nReason: {problem}"), hint: problem.hint() }
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) enum Problem {
     /// The API server was not reached, or its answer makes no sense.
     Unreachable(String),
     /// There was no answer in this time.
-    Slow(Duration),
+    TimedOut(Duration),
 }
 
 impl Problem {
@@ -62,7 +62,7 @@ impl Problem {
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Refused(status) => status.code,
-            Self::Unreachable(_) | Self::Slow(_) => 0,
+            Self::Unreachable(_) | Self::TimedOut(_) => 0,
         }
     }
 
@@ -90,11 +90,11 @@ impl Problem {
     }
 
     /// Whether the same request may succeed in a moment.
-    pub(crate) fn is_passing(&self) -> bool {
+    pub(crate) fn is_temporary(&self) -> bool {
         matches!(self.code(), 429 | 500 | 502 | 503 | 504)
     }
 
-    pub(crate) fn way_out(&self) -> Option<String> {
+    pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             _ if self.is_not_installed() => {
                 "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
@@ -103,7 +103,7 @@ impl Problem {
                 "You lack that right; `kubectl auth can-i --list -n NAMESPACE` shows what you have. An administrator of the \
                  namespace can give it to you."
             }
-            _ if self.is_passing() => "Nothing is wrong with the request itself: try again in a moment.",
+            _ if self.is_temporary() => "Nothing is wrong with the request itself: try again in a moment.",
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or look at what is there with `kubectl hns describe`."
             }
@@ -113,7 +113,7 @@ impl Problem {
             Self::Unreachable(_) => {
                 "Check --server, --context and --kubeconfig: `kubectl version` should work."
             }
-            Self::Slow(_) => "Give it more time with --request-timeout.",
+            Self::TimedOut(_) => "Give it more time with --request-timeout.",
             Self::Refused(_) => return None,
         };
         Some(text.to_owned())
@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
             }
             Self::Refused(status) => f.write_str(status.message.trim()),
             Self::Unreachable(text) => f.write_str(text),
-            Self::Slow(time) => write!(f, "no answer within {}s", time.as_secs_f32()),
+            Self::TimedOut(time) => write!(f, "no answer within {}s", time.as_secs_f32()),
         }
     }
 }
@@ -181,11 +181,11 @@ mod tests {
             failure.text,
             "\nCould not create subnamespace anchor.\nReason: namespaces \"x\" is forbidden: no"
         );
-        assert_eq!(failure.way_out, None, "there is no way round an admission rule");
+        assert_eq!(failure.hint, None, "there is no way round an admission rule");
     }
 
     #[test]
-    fn each_problem_shows_the_way_out_of_it() {
+    fn each_problem_has_a_hint() {
         for (problem, hint) in [
             (refused(404, "404 page not found\n"), "not installed"),
             (refused(403, "pods is forbidden: User \"u\" cannot list resource \"pods\""), "lack that right"),
@@ -193,17 +193,17 @@ mod tests {
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),
             (Problem::Unreachable("connection refused".into()), "--server"),
-            (Problem::Slow(Duration::from_secs(5)), "--request-timeout"),
+            (Problem::TimedOut(Duration::from_secs(5)), "--request-timeout"),
         ] {
-            let way_out = problem.way_out().unwrap_or_default();
-            assert!(way_out.contains(hint), "{problem:?}: {way_out}");
+            let found = problem.hint().unwrap_or_default();
+            assert!(found.contains(hint), "{problem:?}: {found}");
         }
         for problem in [
             refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
             refused(404, "namespaces \"x\" not found"),
             refused(409, "Operation cannot be fulfilled: illegal parent"),
         ] {
-            assert_eq!(problem.way_out(), None, "{problem}");
+            assert_eq!(problem.hint(), None, "{problem}");
         }
     }
 

@@ -6,29 +6,29 @@
 
 mod age;
 pub mod cli;
+mod cluster_preview;
 mod commands;
-mod configured;
+mod configured_kinds;
 mod connection;
 mod copies;
-mod evidence;
 mod failure;
 mod flags;
-mod foresight;
 mod format;
 mod installation;
 mod lines;
 mod loader;
+mod object_argument;
+mod object_states;
 mod picture;
 mod published;
-mod rights;
 mod session;
-mod subject;
+mod structure;
 mod table;
 mod terminal;
+mod user_rights;
 mod wait;
 mod warnings;
-mod whereabouts;
 
-pub use commands::{foretell, run};
+pub use commands::{plan_json, run};
 pub use failure::Failure;
 pub use terminal::Terminal;

@@ -19,17 +19,17 @@ use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 
 use crate::Failure;
-use crate::configured::{self, Configured};
-use crate::evidence::Evidence;
+use crate::configured_kinds::{self, ConfiguredKinds};
 use crate::failure::Problem;
 use crate::session::Session;
+use crate::structure::Structure;
 
 /// Namespaces that are looked into together where objects cannot be listed in the whole cluster.
 const AT_ONCE: usize = 8;
 
 /// Which objects are to be read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Wanted<'a> {
+pub(crate) enum Selection<'a> {
     /// Those of all configured kinds that something is done with, and of these kinds, which are ignored unless configured.
     All(&'a [Kind]),
     /// Those of this kind and name, whether or not the kind is configured, and the Roles that they refer to.
@@ -39,15 +39,15 @@ pub(crate) enum Wanted<'a> {
 /// What was read, as a forest and as it came.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// Its structure is what the evidence tells; anchors are there if they were added to it ([`crate::evidence::add_anchors`]).
+    /// Its structure is what the structure tells; anchors are there if they were added to it ([`crate::structure::add_anchors`]).
     /// Objects of a kind that could be listed in the whole cluster are synced, so that plans are made about them; of others
     /// it knows what could be read.
     pub(crate) forest: Forest,
     /// The structure.
-    pub(crate) evidence: Evidence,
+    pub(crate) structure: Structure,
     /// Namespaces in which it is not known whether there are such objects, by kind; those that were not to be looked into are
     /// not named.
-    pub(crate) unseen: BTreeMap<KindId, BTreeSet<Name>>,
+    pub(crate) unread: BTreeMap<KindId, BTreeSet<Name>>,
     /// What could not be read, for people.
     pub(crate) notes: Vec<String>,
 }
@@ -59,43 +59,43 @@ pub(crate) struct Loaded {
 /// A request failed for another reason than rights.
 pub(crate) async fn load(
     session: &Session,
-    (evidence, settings): (Evidence, Arc<Settings>),
-    configured: &Configured,
-    wanted: Wanted<'_>,
+    (structure, settings): (Structure, Arc<Settings>),
+    configured: &ConfiguredKinds,
+    selection: Selection<'_>,
     within: &BTreeSet<Name>,
 ) -> Result<Loaded, Failure> {
-    let mut forest = evidence.forest_under(settings);
-    let kinds = kinds(configured, wanted);
+    let mut forest = structure.forest_under(settings);
+    let kinds = kinds(configured, selection);
     forest.apply(Fact::Kinds(kinds.clone()));
-    let notes = evidence.notes.clone();
-    let mut loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes };
+    let notes = structure.notes.clone();
+    let mut loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes };
     for KindSettings { kind, mode, .. } in &kinds {
-        let name = match wanted {
-            Wanted::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
+        let name = match selection {
+            Selection::Named(asked, name) if (&asked.group, &asked.kind) == (&kind.group, &kind.kind) => {
                 Some(name)
             }
-            Wanted::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
+            Selection::All(also) if *mode != Mode::Ignore || also.contains(kind) => None,
             _ => continue,
         };
         if configured.can_be_listed(kind) {
             loaded.add(session, kind, name, within).await?;
         } else if let Some(id) = loaded.forest.kind_named(&kind.group, &kind.kind) {
             loaded.notes.push(format!("the API server lists no {}", kind.group_resource()));
-            loaded.unseen.insert(id, within.clone());
+            loaded.unread.insert(id, within.clone());
         }
     }
-    if matches!(wanted, Wanted::Named(..)) {
+    if matches!(selection, Selection::Named(..)) {
         loaded.add_bound_roles(session, within).await?;
     }
     Ok(loaded)
 }
 
-/// The configured kinds, and those that are wanted beside them.
-fn kinds(configured: &Configured, wanted: Wanted<'_>) -> Vec<KindSettings> {
+/// The configured kinds, and those that are selection beside them.
+fn kinds(configured: &ConfiguredKinds, selection: Selection<'_>) -> Vec<KindSettings> {
     let mut kinds = configured.settings();
-    let also = match wanted {
-        Wanted::All(also) => also,
-        Wanted::Named(kind, _) => std::slice::from_ref(kind),
+    let also = match selection {
+        Selection::All(also) => also,
+        Selection::Named(kind, _) => std::slice::from_ref(kind),
     };
     for kind in also {
         if configured.of_kind(kind).is_none() {
@@ -136,7 +136,7 @@ impl Loaded {
                     }
                 }
                 Err(problem) if problem.is_forbidden() => {
-                    self.unseen.entry(id).or_default().insert(namespace);
+                    self.unread.entry(id).or_default().insert(namespace);
                 }
                 Err(problem) => return Err(failed(problem)),
             }
@@ -157,9 +157,9 @@ impl Loaded {
 
     fn note(&mut self, id: KindId, kind: &Kind, within: &BTreeSet<Name>) {
         let resource = kind.group_resource();
-        let unseen: Vec<&str> = self.unseen.get(&id).into_iter().flatten().map(|it| &**it).collect();
-        if !unseen.is_empty() {
-            self.notes.push(format!("you may not read {resource} in {}", unseen.join(", ")));
+        let unread: Vec<&str> = self.unread.get(&id).into_iter().flatten().map(|it| &**it).collect();
+        if !unread.is_empty() {
+            self.notes.push(format!("you may not read {resource} in {}", unread.join(", ")));
         } else if within.is_empty() {
             self.notes.push(format!(
                 "you may not list {resource} in the whole cluster, so their copies were not looked at"
@@ -262,19 +262,19 @@ pub(crate) async fn objects(
     }
 }
 
-/// Reads configuration and objects of what `evidence` shows, by the settings that hold unless flags say otherwise.
+/// Reads configuration and objects of what `structure` shows, by the settings that hold unless flags say otherwise.
 ///
 /// # Errors
 /// A request failed for another reason than rights.
 pub(crate) async fn load_all(
     session: &Session,
-    evidence: Evidence,
+    structure: Structure,
     settings: Arc<Settings>,
 ) -> Result<Loaded, Failure> {
     let mut notes = Vec::new();
-    let configured = configured::read(session, &mut notes).await?;
+    let configured = configured_kinds::read(session, &mut notes).await?;
     let within = BTreeSet::new();
-    let mut loaded = load(session, (evidence, settings), &configured, Wanted::All(&[]), &within).await?;
+    let mut loaded = load(session, (structure, settings), &configured, Selection::All(&[]), &within).await?;
     loaded.notes.extend(notes);
     Ok(loaded)
 }

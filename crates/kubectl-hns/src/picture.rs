@@ -1,4 +1,4 @@
-//! Trees of namespaces as data, ready to be drawn, and the drawings. Pure: everything follows from the [`Evidence`].
+//! Trees of namespaces as data, ready to be drawn, and the drawings. Pure: everything follows from the [`Structure`].
 
 pub(crate) mod dot;
 pub(crate) mod mermaid;
@@ -8,31 +8,31 @@ pub(crate) mod text;
 use forest::{Forest, Name};
 use serde::Serialize;
 
-use crate::evidence::Evidence;
-use crate::whereabouts::{Mark, State, Whereabouts};
+use crate::object_states::{ObjectState, ObjectStates, State};
+use crate::structure::Structure;
 
 /// A namespace in a tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) subnamespace: bool,
-    pub(crate) conditions: Vec<Shown>,
+    pub(crate) conditions: Vec<ConditionView>,
     /// What an object that was asked for is here.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) object: Option<Mark>,
+    pub(crate) object: Option<ObjectState>,
     pub(crate) children: Vec<Node>,
 }
 
 /// A condition as people are shown it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Shown {
+pub(crate) struct ConditionView {
     #[serde(rename = "type")]
     pub(crate) type_: String,
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
-impl Shown {
+impl ConditionView {
     /// `Type (Reason): message`.
     pub(crate) fn line(&self) -> String {
         format!("{} ({}): {}", self.type_, self.reason, self.message)
@@ -44,7 +44,7 @@ impl Shown {
     }
 }
 
-impl From<&forest::Condition> for Shown {
+impl From<&forest::Condition> for ConditionView {
     fn from(condition: &forest::Condition) -> Self {
         let text = |it: &str| it.to_owned();
         Self {
@@ -58,7 +58,7 @@ impl From<&forest::Condition> for Shown {
 impl Node {
     /// How bad things are here.
     fn health(&self) -> Health {
-        if self.conditions.iter().any(Shown::halts) {
+        if self.conditions.iter().any(ConditionView::halts) {
             Health::Halted
         } else if self.conditions.is_empty() {
             Health::Well
@@ -70,7 +70,7 @@ impl Node {
     /// What there is to say of it beside its name: its conditions, and why an object is here or not.
     fn remarks(&self) -> Vec<String> {
         let why = self.object.iter().filter_map(|mark| mark.why.clone());
-        self.conditions.iter().map(Shown::line).chain(why).collect()
+        self.conditions.iter().map(ConditionView::line).chain(why).collect()
     }
 
     /// The colour of its box, if that is not the usual one: what is wrong with it, or else what an object is here.
@@ -102,36 +102,36 @@ enum Health {
 }
 
 /// The trees below `roots`. A member of a cycle is drawn again where it is met again, without what is below it.
-pub(crate) fn grow(evidence: &Evidence, roots: &[Name]) -> Vec<Node> {
-    roots.iter().map(|root| node(evidence, root, &mut Vec::new())).collect()
+pub(crate) fn build(structure: &Structure, roots: &[Name]) -> Vec<Node> {
+    roots.iter().map(|root| node(structure, root, &mut Vec::new())).collect()
 }
 
 /// The same trees, each namespace with what an object is there. Where it is neither there nor above, there is nothing to say.
-pub(crate) fn marked(whereabouts: &Whereabouts, roots: &[Name]) -> Vec<Node> {
-    let mut trees = grow(&whereabouts.loaded.evidence, roots);
-    mark(&mut trees, whereabouts);
+pub(crate) fn build_with_object(object_states: &ObjectStates, roots: &[Name]) -> Vec<Node> {
+    let mut trees = build(&object_states.loaded.structure, roots);
+    mark(&mut trees, object_states);
     trees
 }
 
-fn mark(trees: &mut [Node], whereabouts: &Whereabouts) {
+fn mark(trees: &mut [Node], object_states: &ObjectStates) {
     for node in trees {
-        let found = whereabouts.answer(&node.name).as_ref().map(Mark::from);
+        let found = object_states.answer(&node.name).as_ref().map(ObjectState::from);
         node.object = found.filter(|mark| mark.state != State::Absent);
-        mark(&mut node.children, whereabouts);
+        mark(&mut node.children, object_states);
     }
 }
 
-fn node(evidence: &Evidence, name: &Name, above: &mut Vec<Name>) -> Node {
+fn node(structure: &Structure, name: &Name, above: &mut Vec<Name>) -> Node {
     let mut children = Vec::new();
     if !above.contains(name) {
         above.push(name.clone());
-        children.extend(evidence.children(name).iter().map(|child| node(evidence, child, above)));
+        children.extend(structure.children(name).iter().map(|child| node(structure, child, above)));
         above.pop();
     }
     Node {
         name: name.to_string(),
-        subnamespace: evidence.is_subnamespace(name),
-        conditions: evidence.conditions(name).iter().map(Shown::from).collect(),
+        subnamespace: structure.is_subnamespace(name),
+        conditions: structure.conditions(name).iter().map(ConditionView::from).collect(),
         object: None,
         children,
     }
@@ -139,31 +139,31 @@ fn node(evidence: &Evidence, name: &Name, above: &mut Vec<Name>) -> Node {
 
 /// Where trees begin when all are wanted: namespaces without a parent, members of cycles, and those whose parent is not
 /// there, who would otherwise be seen nowhere.
-pub(crate) fn roots(evidence: &Evidence) -> Vec<Name> {
-    let forest = evidence.forest();
-    evidence.namespaces.keys().filter(|name| begins(&forest, name)).cloned().collect()
+pub(crate) fn roots(structure: &Structure) -> Vec<Name> {
+    let forest = structure.forest();
+    structure.namespaces.keys().filter(|name| is_tree_root(&forest, name)).cloned().collect()
 }
 
-fn begins(forest: &Forest, name: &str) -> bool {
+fn is_tree_root(forest: &Forest, name: &str) -> bool {
     forest.parent(name).is_none_or(|parent| !forest.exists(parent)) || forest.cycle(name).is_some()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::tests::sketch;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn all_trees_begin_at_roots_orphans_and_cycles() {
-        let evidence = sketch(&["b", "a", "c < a", "o < gone", "p < o", "x < y", "y < x", "z < x"]);
-        let names: Vec<String> = roots(&evidence).iter().map(ToString::to_string).collect();
+        let structure = sketch(&["b", "a", "c < a", "o < gone", "p < o", "x < y", "y < x", "z < x"]);
+        let names: Vec<String> = roots(&structure).iter().map(ToString::to_string).collect();
         assert_eq!(names, ["a", "b", "o", "x", "y"]);
     }
 
     #[test]
     fn a_cycle_is_drawn_once_round() {
-        let evidence = sketch(&["x < y", "y < x"]);
-        let drawn = grow(&evidence, &["x".into()]);
+        let structure = sketch(&["x < y", "y < x"]);
+        let drawn = build(&structure, &["x".into()]);
         let names: Vec<&str> = drawn[0].all().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["x", "y", "x"]);
     }

@@ -8,9 +8,9 @@ use hns_api::names::SETTINGS_CONFIG_MAP;
 use hns_runtime::settings::{Component, Document, difference};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-use crate::evidence;
 use crate::failure::Problem;
 use crate::session::Session;
+use crate::structure;
 
 /// What rules and plans depend on in the installation, and what is uncertain about it, for people. The controller's word counts
 /// before the webhook's.
@@ -34,7 +34,7 @@ fn conclude(
             "the settings of the installation are not known ({why}); flags are taken to be the default ones. If hns is \
              installed in another namespace than {namespace}, name it with --installation"
         );
-        (evidence::settings(), Some(note))
+        (structure::settings(), Some(note))
     };
     let data = match read {
         Ok(Some(data)) => data,

@@ -161,7 +161,7 @@ async fn within<T>(
 ) -> Result<T, Problem> {
     let answer = match limit {
         None => request.await,
-        Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| Problem::Slow(limit))?,
+        Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| Problem::TimedOut(limit))?,
     };
     Ok(answer?)
 }
@@ -239,6 +239,6 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_answered_in_time_is_given_up() {
         let (session, _) = session(Vec::new());
-        assert_eq!(names(&session).await.unwrap_err(), Problem::Slow(Duration::from_millis(50)));
+        assert_eq!(names(&session).await.unwrap_err(), Problem::TimedOut(Duration::from_millis(50)));
     }
 }

@@ -32,7 +32,7 @@ pub(crate) enum Ink {
     /// All is well.
     Good,
     /// Worth a look.
-    Warm,
+    Warning,
 }
 
 impl Paint {
@@ -48,7 +48,7 @@ impl Paint {
             Ink::Faint => "2",
             Ink::Bad => "31",
             Ink::Good => "32",
-            Ink::Warm => "33",
+            Ink::Warning => "33",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
     }
@@ -100,12 +100,12 @@ impl Terminal {
     }
 
     /// Asks a question whose answer is no unless somebody says yes.
-    pub(crate) fn asks(&self, question: &str) -> Result<bool, Failure> {
+    pub(crate) fn confirm(&self, question: &str) -> Result<bool, Failure> {
         if !self.can_ask() {
             return Err(Failure::new(
                 "Error: this needs your consent, and stdin is not a terminal; nothing was changed",
             )
-            .or_else("Use --yes to go on without a question."));
+            .with_hint("Use --yes to go on without a question."));
         }
         let mut stream = std::io::stderr().lock();
         let _ = write!(stream, "{question} [y/N] ").and_then(|()| stream.flush());
@@ -118,8 +118,8 @@ impl Terminal {
     pub fn fail(&self, failure: &Failure) {
         let mut stream = std::io::stderr().lock();
         let _ = writeln!(stream, "{}", failure.text);
-        if let Some(way_out) = &failure.way_out {
-            let _ = writeln!(stream, "{way_out}");
+        if let Some(hint) = &failure.hint {
+            let _ = writeln!(stream, "{hint}");
         }
     }
 }

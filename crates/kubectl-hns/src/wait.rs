@@ -73,17 +73,17 @@ impl Progress {
 /// Looks again and again until it is done.
 ///
 /// # Errors
-/// The time is up, or `look` says that it will never be.
+/// The time is up, or `poll` says that it will never be.
 pub(crate) async fn until(
     terminal: &Terminal,
     what: &str,
     deadline: Deadline,
-    mut look: impl AsyncFnMut() -> Result<Progress, Failure>,
+    mut poll: impl AsyncFnMut() -> Result<Progress, Failure>,
 ) -> Result<(), Failure> {
     let bar = bar(terminal, what);
     let mut pause = POLL;
     let outcome = loop {
-        match look().await {
+        match poll().await {
             Err(failure) => break Err(failure),
             Ok(Progress::Done) => break Ok(()),
             Ok(Progress::Part(done, total, missing)) => {
@@ -106,7 +106,7 @@ pub(crate) async fn until(
 
 fn given_up(what: &str, deadline: Deadline, missing: &str) -> Failure {
     let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
-    Failure::new(format!("Error: {what}: not within {seconds}s; still missing: {missing}")).or_else(
+    Failure::new(format!("Error: {what}: not within {seconds}s; still missing: {missing}")).with_hint(
         "Nothing is lost: the change itself is made, and the controller goes on by itself. `kubectl hns describe` shows \
          what is in the way, `kubectl hns doctor` whether the controller runs.",
     )
@@ -163,11 +163,11 @@ mod tests {
     #[tokio::test]
     async fn waiting_ends_with_the_last_thing_missing() {
         let mut looks = 0;
-        let look = async || {
+        let poll = async || {
             looks += 1;
             Ok(if looks == 3 { Progress::Done } else { Progress::missing("x") })
         };
-        until(&QUIET, "it", args("--timeout 1m").deadline(), look).await.unwrap();
+        until(&QUIET, "it", args("--timeout 1m").deadline(), poll).await.unwrap();
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
         let failure = until(&QUIET, "it comes", args("--timeout 10ms").deadline(), never).await.unwrap_err();

@@ -36,7 +36,7 @@ impl Warnings {
     fn lines(&self, headers: &HeaderMap) -> Vec<String> {
         let values = headers.get_all(WARNING).iter();
         let texts = values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes())));
-        let word = self.paint.ink(Ink::Warm, "Warning:");
+        let word = self.paint.ink(Ink::Warning, "Warning:");
         // A panic elsewhere does not make the set wrong.
         let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         texts.filter(|text| printed.insert(text.clone())).map(|text| format!("{word} {text}")).collect()

@@ -12,9 +12,9 @@ use forest::rules::{Answer, Awaited, Denial, DenialKind, Question};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
+use hns_cluster::access_review;
 use hns_cluster::api::Api;
 use hns_cluster::handle::ForestHandle;
-use hns_cluster::rights;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -90,7 +90,7 @@ impl Asker<'_> {
             Account::Webhook => webhook,
             Account::Controller => controller,
         };
-        match rights::review(user, right) {
+        match access_review::review(user, right) {
             Some(review) => self.review(review).await,
             None => Answer::Failed(format!("{user:?} is no service account")),
         }
@@ -104,7 +104,11 @@ impl Asker<'_> {
         };
         let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
         let look = move || async move {
-            match reviews.create(&PostParams::default(), &review).await.map(|it| rights::allowed(it.status)) {
+            match reviews
+                .create(&PostParams::default(), &review)
+                .await
+                .map(|it| access_review::allowed(it.status))
+            {
                 Ok(Ok(true)) => Answer::Yes,
                 Ok(Ok(false)) => Answer::No,
                 Ok(Err(why)) => Answer::Failed(why),

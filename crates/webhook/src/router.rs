@@ -16,7 +16,7 @@ use forest::Settings;
 use forest::configuration::Served;
 use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
-use hns_cluster::configuration::{Configuration, discover};
+use hns_cluster::configured_kinds::{Configuration, discover};
 use hns_cluster::handle::ForestHandle;
 use hns_runtime::serve::Peer;
 use json_patch::Patch;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::Context;
 use forest::Forest;
 use hns_cluster::api::Api;
-use hns_cluster::configuration::{self, Configuration};
+use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
@@ -98,7 +98,7 @@ fn watch(
     feed::start(client, &writer, &metrics, || false).detach_all();
     tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
     let both = (&writer, &handle);
-    let configuration = configuration::start(client, both, Detail::Metadata, &metrics, &process.readiness);
+    let configuration = configured_kinds::start(client, both, Detail::Metadata, &metrics, &process.readiness);
     Ok((handle, configuration))
 }
 

@@ -241,7 +241,7 @@ impl World {
                 let line = std::iter::once("kubectl-hns").chain(words.split_whitespace());
                 let cli =
                     kubectl_hns::cli::parse(line.map(Into::into)).map_err(|stop| format!("{stop:?}"))?;
-                kubectl_hns::foretell(cli).await.map_err(|failure| failure.to_string())?
+                kubectl_hns::plan_json(cli).await.map_err(|failure| failure.to_string())?
             };
             if plan["pending"] != 0 {
                 return Err(format!("{} changes are under way", plan["pending"]));

@@ -10,7 +10,7 @@ use forest::{Content, Fact, Kind, KindId, KindSettings, Settings, Stream};
 use kube::Client;
 use tokio::task::JoinHandle;
 
-use super::shown::{Detail, watched};
+use super::detail::{Detail, watched};
 use super::stream::{Pump, Translate};
 use crate::api_object::ApiObject;
 use crate::handle::{ForestHandle, ForestWriter};

@@ -52,10 +52,10 @@ impl Pump {
         let (stream, name) = translate.stream();
         let tell = |told| {
             self.writer.tell([match told {
-                Told::All(items) => translate.all(items),
-                Told::Seen(item) => translate.seen(item),
-                Told::Gone(object) => translate.gone(object),
-                Told::Refused(why) => Fact::StreamLost(stream, why.into()),
+                WatchEvent::Listed(items) => translate.all(items),
+                WatchEvent::Applied(item) => translate.seen(item),
+                WatchEvent::Deleted(object) => translate.gone(object),
+                WatchEvent::Refused(why) => Fact::StreamLost(stream, why.into()),
             }]);
         };
         watch(&name, &self.metrics, open, |object| translate.item(object), tell).await;
@@ -64,13 +64,13 @@ impl Pump {
 
 /// What a watch has to say of objects that have been read as items.
 #[derive(Debug)]
-pub enum Told<I, K> {
+pub enum WatchEvent<I, K> {
     /// These are all there are.
-    All(Vec<I>),
+    Listed(Vec<I>),
     /// One was created or changed.
-    Seen(I),
+    Applied(I),
     /// One was deleted.
-    Gone(K),
+    Deleted(K),
     /// The API server will not say, for a reason that will not pass by itself; this is what it said instead.
     Refused(String),
 }
@@ -81,14 +81,14 @@ pub async fn watch<K, I, S>(
     metrics: &StreamMetrics,
     open: impl Fn() -> S + Send,
     item: impl Fn(K) -> I + Send,
-    tell: impl Fn(Told<I, K>) + Send,
+    tell: impl Fn(WatchEvent<I, K>) + Send,
 ) where
     S: Events<Item = Result<Event<K>, Error>> + Send,
     I: Send,
     K: Resource + Send,
 {
     let mut delay = Delay::default();
-    let mut denied = Denied::default();
+    let mut denied = DenialGrace::default();
     loop {
         let events = open();
         pin_mut!(events);
@@ -104,16 +104,16 @@ pub async fn watch<K, I, S>(
                 Ok(Event::InitDone) => {
                     tracing::debug!(stream = name, objects = listed.len(), "listed");
                     metrics.listed(name);
-                    tell(Told::All(std::mem::take(&mut listed)));
+                    tell(WatchEvent::Listed(std::mem::take(&mut listed)));
                     denied.has_listed = true;
                 }
                 Ok(Event::Apply(object)) => {
                     metrics.seen(name, object.meta(), Timestamp::now());
-                    tell(Told::Seen(item(object)));
+                    tell(WatchEvent::Applied(item(object)));
                 }
-                Ok(Event::Delete(object)) => tell(Told::Gone(object)),
+                Ok(Event::Delete(object)) => tell(WatchEvent::Deleted(object)),
                 Err(error) => {
-                    let passes = denied.may_pass(&error);
+                    let passes = denied.is_transient(&error);
                     let lists_anew = failed(name, metrics, &error, passes, &tell);
                     tokio::time::sleep(delay.next()).await;
                     if lists_anew {
@@ -130,17 +130,17 @@ pub async fn watch<K, I, S>(
 
 /// A refusal for want of rights that may yet turn out to be none.
 #[derive(Default)]
-struct Denied {
+struct DenialGrace {
     /// Whether there was ever a complete list.
     has_listed: bool,
     /// Since when there has been nothing but refusals.
     since: Option<Instant>,
 }
 
-impl Denied {
+impl DenialGrace {
     /// An API server that has just started refuses everybody for a moment, until it has read who may do what. What was known
     /// before still stands then.
-    fn may_pass(&mut self, error: &Error) -> bool {
+    fn is_transient(&mut self, error: &Error) -> bool {
         let denies = matches!(
             error,
             Error::InitialListFailed(kube::Error::Api(status)) | Error::WatchStartFailed(kube::Error::Api(status))
@@ -156,7 +156,7 @@ fn failed<I, K>(
     metrics: &StreamMetrics,
     error: &Error,
     passes: bool,
-    tell: &impl Fn(Told<I, K>),
+    tell: &impl Fn(WatchEvent<I, K>),
 ) -> bool {
     metrics.failed(name);
     let Some(why) = refusal(error).filter(|_| !passes) else {
@@ -164,7 +164,7 @@ fn failed<I, K>(
         return is_expired(error);
     };
     tracing::warn!(stream = name, %error, "cannot be listed or watched");
-    tell(Told::Refused(why));
+    tell(WatchEvent::Refused(why));
     true
 }
 
@@ -228,15 +228,15 @@ mod tests {
     async fn a_refusal_for_want_of_rights_may_pass_for_a_moment_and_only_after_a_list() {
         let denial =
             |code| Error::WatchStartFailed(kube::Error::Api(Status { code, ..Status::default() }.boxed()));
-        let mut never_listed = Denied::default();
-        assert!(!never_listed.may_pass(&denial(403)));
-        let mut denied = Denied { has_listed: true, since: None };
-        assert!(!denied.may_pass(&denial(404)), "a definition that is gone does not come back by itself");
-        assert!(denied.may_pass(&denial(403)));
+        let mut never_listed = DenialGrace::default();
+        assert!(!never_listed.is_transient(&denial(403)));
+        let mut denied = DenialGrace { has_listed: true, since: None };
+        assert!(!denied.is_transient(&denial(404)), "a definition that is gone does not come back by itself");
+        assert!(denied.is_transient(&denial(403)));
         tokio::time::advance(LONGEST_START / 2).await;
-        assert!(denied.may_pass(&denial(401)));
+        assert!(denied.is_transient(&denial(401)));
         tokio::time::advance(LONGEST_START / 2).await;
-        assert!(!denied.may_pass(&denial(403)));
+        assert!(!denied.is_transient(&denial(403)));
     }
 
     struct Nothing;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forest::KindSettings;
 use forest::configuration::rights::{Account, Lack, Right, lacks, needed};
 use futures::future::join_all;
-use hns_cluster::rights::{allowed, review};
+use hns_cluster::access_review::{allowed, review};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};

@@ -12,7 +12,7 @@ use forest::{Forest, KindSettings, Name, ObjectKey, ObjectScope, Scope};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION;
 use hns_cluster::api::Api;
-use hns_cluster::configuration::Configuration;
+use hns_cluster::configured_kinds::Configuration;
 use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 

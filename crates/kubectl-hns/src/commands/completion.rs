@@ -12,29 +12,29 @@ use crate::{Failure, Terminal};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The shell.
-    shell: Known,
+    shell: ShellName,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Known {
+enum ShellName {
     Bash,
     Zsh,
     Fish,
     Powershell,
 }
 
-impl From<Known> for Shell {
-    fn from(shell: Known) -> Self {
+impl From<ShellName> for Shell {
+    fn from(shell: ShellName) -> Self {
         match shell {
-            Known::Bash => Self::Bash,
-            Known::Zsh => Self::Zsh,
-            Known::Fish => Self::Fish,
-            Known::Powershell => Self::PowerShell,
+            ShellName::Bash => Self::Bash,
+            ShellName::Zsh => Self::Zsh,
+            ShellName::Fish => Self::Fish,
+            ShellName::Powershell => Self::PowerShell,
         }
     }
 }
 
-fn script(shell: Known, command: Command) -> String {
+fn script(shell: ShellName, command: Command) -> String {
     let mut text = Vec::new();
     let mut command = command.bin_name("kubectl-hns");
     clap_complete::generate(Shell::from(shell), &mut command, "kubectl-hns", &mut text);
@@ -54,10 +54,10 @@ mod tests {
 
     #[test]
     fn every_shell_gets_all_commands() {
-        for shell in Known::value_variants() {
+        for shell in ShellName::value_variants() {
             let script = script(*shell, crate::cli::command());
             for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {
-                let word = if matches!(shell, Known::Fish) { word.trim_start_matches('-') } else { word };
+                let word = if matches!(shell, ShellName::Fish) { word.trim_start_matches('-') } else { word };
                 assert!(script.contains(word), "{shell:?} lacks {word}");
             }
         }

@@ -11,8 +11,8 @@ use super::kinds::{
     without_type,
 };
 use super::plan;
+use crate::cluster_preview::Document;
 use crate::flags::Switch;
-use crate::foresight::Document;
 use crate::format::{Format, render};
 use crate::lines::Lines;
 use crate::session::Session;
@@ -35,7 +35,7 @@ enum Command {
     /// Show which kinds are propagated, and what is wrong with the configuration.
     Describe(Describe),
     /// Say how a kind is propagated.
-    SetResource(SetAsked),
+    SetResource(SetResourceArguments),
     /// Take a kind out of the configuration.
     DeleteType(DeleteType),
 }
@@ -49,7 +49,7 @@ struct Describe {
 
 /// Without `--yes` it asks where objects of the same name are in the way.
 #[derive(Debug, Args)]
-struct SetAsked {
+struct SetResourceArguments {
     #[command(flatten)]
     resource: SetResource,
 
@@ -92,7 +92,7 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     text.push_str("\nConditions:\n");
     for condition in &status.conditions {
         let line = format!("{} ({}): {}", condition.type_, condition.reason, condition.message);
-        text.line(paint.ink(Ink::Warm, &line));
+        text.line(paint.ink(Ink::Warning, &line));
     }
     text
 }
@@ -110,7 +110,7 @@ fn synchronized(resource: &ResourceStatus) -> String {
 }
 
 async fn set_resource(
-    SetAsked { resource: arguments, yes }: &SetAsked,
+    SetResourceArguments { resource: arguments, yes }: &SetResourceArguments,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
@@ -118,16 +118,16 @@ async fn set_resource(
     let force = Switch::is_on(arguments.force);
     let wanted = with_resource(arguments, entries(&object), force)?;
     if !yes && propagates(&mode(&arguments.mode)) {
-        agree(arguments, session, terminal).await?;
+        confirm(arguments, session, terminal).await?;
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
 }
 
 /// Asks, if objects of the same name are in the way. What would be refused is left to the API server to refuse.
-async fn agree(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
-    let (change, foretold) = plan::set_resource(arguments, session).await?;
-    let document = Document::new(change, &foretold);
+async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+    let (change, result) = plan::set_resource(arguments, session).await?;
+    let document = Document::new(change, &result);
     let conflicts = document.conflicts();
     if conflicts.is_empty() {
         return Ok(());
@@ -139,7 +139,7 @@ async fn agree(arguments: &SetResource, session: &Session, terminal: &Terminal) 
             "Error: this needs your consent, and stdin is not a terminal; nothing was changed: {}{more}",
             shown.join("; ")
         ))
-        .or_else(format!(
+        .with_hint(format!(
             "Rename or delete one of the two of each name, or use --yes. `kubectl hns plan config set-resource {} --mode {}` \
              lists everything.",
             arguments.words(),
@@ -150,7 +150,7 @@ async fn agree(arguments: &SetResource, session: &Session, terminal: &Terminal) 
         terminal.note(note);
     }
     terminal.print(&document.text(terminal.paint));
-    if terminal.asks("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
+    if terminal.confirm("Go on?")? { Ok(()) } else { Err(Failure::new("Nothing was changed")) }
 }
 
 async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {

@@ -44,13 +44,13 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
-    let situation = relocation::look(session, name, &[]).await?;
-    for note in &situation.notes {
+    let placement = relocation::read(session, name, &[]).await?;
+    for note in &placement.notes {
         terminal.note(note);
     }
     let (steps, what) = match arguments.to {
-        To::Sub => (relocation::to_sub(&situation)?, "a subnamespace"),
-        To::Full => (relocation::to_full(&situation)?, "a full namespace"),
+        To::Sub => (relocation::to_sub(&placement)?, "a subnamespace"),
+        To::Full => (relocation::to_full(&placement)?, "a full namespace"),
     };
     if steps.is_empty() {
         terminal.line(&format!("{name} is {what} already; unchanged"));
@@ -58,20 +58,20 @@ pub(crate) async fn run(
     }
     relocation::check_rights(session, name, &steps).await?;
     let heading = format!("Making {name} {what}:");
-    relocation::agree(session, terminal, (&situation, &steps), (&heading, arguments.yes)).await?;
-    move_::make(session, terminal, &situation, &steps).await?;
+    relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
+    move_::perform_all(session, terminal, &placement, &steps).await?;
     terminal.line(&format!("{name} is {what} now"));
-    let of = situation.subnamespace_of.or(situation.parent);
+    let of = placement.subnamespace_of.or(placement.parent);
     match (of, arguments.to) {
         (Some(of), To::Sub) if arguments.wait.is_wanted(true) => {
-            taken(arguments, &of, session, terminal).await
+            wait_for_anchor(arguments, &of, session, terminal).await
         }
         _ => Ok(()),
     }
 }
 
 /// Waits until the anchor says that the namespace is its own.
-async fn taken(
+async fn wait_for_anchor(
     arguments: &Arguments,
     parent: &str,
     session: &Session,

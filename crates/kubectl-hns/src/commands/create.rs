@@ -47,7 +47,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         state(child, seen.state())
     })
     .await?;
-    let notes = relocation::arrive(session, terminal, (child, Some(parent)), deadline).await?;
+    let notes = relocation::wait_for_arrival(session, terminal, (child, Some(parent)), deadline).await?;
     for note in &notes {
         terminal.note(note);
     }

@@ -21,7 +21,7 @@ use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
 /// How long a webhook may take to see that cascading deletion is allowed now.
-const HEARSAY: Duration = Duration::from_secs(10);
+const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
@@ -83,7 +83,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         return deletion.tried(allows).await;
     }
     if !arguments.yes {
-        deletion.agree(allows).await?;
+        deletion.confirm(allows).await?;
     }
     if allows {
         deletion.allow().await?;
@@ -123,7 +123,7 @@ impl Deletion<'_> {
 
     /// Asks whether the namespaces may be deleted. Without a terminal, HNC's scripts go on where nothing is deleted but what they
     /// name.
-    async fn agree(&self, allows: bool) -> Result<(), Failure> {
+    async fn confirm(&self, allows: bool) -> Result<(), Failure> {
         let is_terminal = self.terminal.can_ask();
         if !is_terminal && allows {
             return Ok(());
@@ -133,7 +133,7 @@ impl Deletion<'_> {
             return Ok(());
         }
         self.terminal.print(&consequences.text());
-        if self.terminal.asks("Delete?")? {
+        if self.terminal.confirm("Delete?")? {
             return Ok(());
         }
         Err(Failure::new("Nothing was changed"))
@@ -143,7 +143,7 @@ impl Deletion<'_> {
     async fn consequences(&self, allows: bool) -> Result<Consequences, Failure> {
         let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
         anchor.map_err(|problem| could_not(self.parent, &problem))?;
-        let found = consequences::look(self.session, (self.parent, self.child), allows).await?;
+        let found = consequences::read(self.session, (self.parent, self.child), allows).await?;
         for note in &found.notes {
             self.terminal.note(note);
         }
@@ -153,8 +153,8 @@ impl Deletion<'_> {
     /// Allows cascading deletion; tells whether that was a change.
     async fn allow(&self) -> Result<bool, Failure> {
         let object = hierarchy::read(self.session, self.child).await?;
-        let wish = set::Wish { allow: true, ..set::Wish::default() };
-        let outcome = set::outcome(self.child, &hierarchy::spec(&object), &wish);
+        let request = set::SpecRequest { allow: true, ..set::SpecRequest::default() };
+        let outcome = set::outcome(self.child, &hierarchy::spec(&object), &request);
         for line in &outcome.lines {
             self.terminal.line(&format!("{line}{}", self.dry_run.suffix()));
         }
@@ -171,7 +171,7 @@ impl Deletion<'_> {
 
     /// Deletes the anchor, as soon as the webhook knows that cascading deletion is allowed.
     async fn delete(&self, allows: bool) -> Done {
-        let deadline = Instant::now() + HEARSAY;
+        let deadline = Instant::now() + WEBHOOK_DELAY;
         loop {
             match self.request().await {
                 Err(problem) if allows && is_about_children(&problem) && Instant::now() < deadline => {}
@@ -219,13 +219,13 @@ fn is_about_children(problem: &Problem) -> bool {
 /// HNC's words, without a blank line.
 fn could_not(parent: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
-    match problem.way_out() {
-        Some(way_out) => failure.or_else(way_out),
+    match problem.hint() {
+        Some(hint) => failure.with_hint(hint),
         None if problem.is_not_found() => {
-            failure.or_else(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
+            failure.with_hint(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
         }
         None if is_about_children(problem) => {
-            failure.or_else("With -a (--allowCascadingDeletion) the subnamespaces below go as well.")
+            failure.with_hint("With -a (--allowCascadingDeletion) the subnamespaces below go as well.")
         }
         None => failure,
     }

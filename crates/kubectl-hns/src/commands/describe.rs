@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::hierarchy;
 use crate::format::{Format, render};
 use crate::lines::Lines;
-use crate::picture::Shown;
+use crate::picture::ConditionView;
 use crate::session::Session;
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
@@ -35,7 +35,7 @@ struct Description {
     parent: Option<String>,
     children: Vec<Child>,
     allow_cascading_deletion: bool,
-    conditions: Vec<Shown>,
+    conditions: Vec<ConditionView>,
     events: Vec<Line>,
 }
 
@@ -114,9 +114,9 @@ fn shown_children(data: &serde_json::Value) -> Vec<&str> {
     children.into_iter().flatten().filter_map(|child| child.as_str()).collect()
 }
 
-fn condition(value: &serde_json::Value) -> Shown {
+fn condition(value: &serde_json::Value) -> ConditionView {
     let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    Shown { type_: text("type"), reason: text("reason"), message: text("message") }
+    ConditionView { type_: text("type"), reason: text("reason"), message: text("message") }
 }
 
 fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
@@ -192,7 +192,7 @@ fn text(description: &Description, paint: Paint) -> String {
     text.line(format!("  Allows Cascading Deletion: {}", description.allow_cascading_deletion));
     text.push_str(if conditions.is_empty() { "  No conditions\n" } else { "  Conditions:\n" });
     for condition in conditions {
-        text.line(format!("  - {}", paint.ink(Ink::Warm, &condition.line())));
+        text.line(format!("  - {}", paint.ink(Ink::Warning, &condition.line())));
     }
     text.push('\n');
     if description.events.is_empty() {

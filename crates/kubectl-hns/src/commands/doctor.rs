@@ -2,8 +2,8 @@
 //!
 //! Each check is a function of what was read. What the user may not read is said, not guessed.
 
+mod account_rights;
 mod installation;
-mod rights;
 mod settings;
 mod trees;
 
@@ -37,7 +37,7 @@ struct Finding {
     subject: String,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    way_out: Option<String>,
+    hint: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -51,15 +51,15 @@ enum Level {
 
 impl Finding {
     fn ok(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { level: Level::Ok, subject: subject.into(), text: text.into(), way_out: None }
+        Self { level: Level::Ok, subject: subject.into(), text: text.into(), hint: None }
     }
 
     fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self { level: Level::Note, ..Self::ok(subject, text) }
     }
 
-    fn wrong(subject: impl Into<String>, text: impl Into<String>, way_out: impl Into<String>) -> Self {
-        Self { level: Level::Wrong, way_out: Some(way_out.into()), ..Self::ok(subject, text) }
+    fn wrong(subject: impl Into<String>, text: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { level: Level::Wrong, hint: Some(hint.into()), ..Self::ok(subject, text) }
     }
 
     /// Something that could not be read: a note if the user may not, else wrong.
@@ -67,8 +67,8 @@ impl Finding {
         if problem.is_forbidden() {
             return Self::note(subject, "you may not read this, so it was not checked");
         }
-        let way_out = problem.way_out().unwrap_or_else(|| "Look at the API server's own health.".into());
-        Self::wrong(subject, format!("cannot be read: {problem}"), way_out)
+        let hint = problem.hint().unwrap_or_else(|| "Look at the API server's own health.".into());
+        Self::wrong(subject, format!("cannot be read: {problem}"), hint)
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
-    findings.extend(rights::check(session).await);
+    findings.extend(account_rights::check(session).await);
     findings.extend(trees::check(session).await);
     let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
     match arguments.output {
@@ -101,11 +101,11 @@ fn text(findings: &[Finding], paint: Paint) -> String {
     for finding in findings {
         let (word, ink) = match finding.level {
             Level::Ok => ("ok   ", Ink::Good),
-            Level::Note => ("note ", Ink::Warm),
+            Level::Note => ("note ", Ink::Warning),
             Level::Wrong => ("WRONG", Ink::Bad),
         };
         text.line(format!("{}  {}: {}", paint.ink(ink, word), finding.subject, finding.text));
-        for line in finding.way_out.iter().flat_map(|it| it.lines()) {
+        for line in finding.hint.iter().flat_map(|it| it.lines()) {
             text.line(format!("       {line}"));
         }
     }

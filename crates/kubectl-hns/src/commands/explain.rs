@@ -7,12 +7,12 @@ use forest::Name;
 use forest::why::{Answer, There};
 use serde::Serialize;
 
-use crate::evidence;
 use crate::format::{Format, render};
-use crate::picture::Shown;
+use crate::object_argument::ObjectArgument;
+use crate::object_states::{ObjectState, ObjectStates};
+use crate::picture::ConditionView;
 use crate::session::Session;
-use crate::subject::Subject;
-use crate::whereabouts::{Mark, Whereabouts};
+use crate::structure;
 use crate::{Failure, Terminal};
 
 /// Say why an object is in a namespace, or why it is not.
@@ -24,7 +24,7 @@ use crate::{Failure, Terminal};
 pub(crate) struct Arguments {
     /// The object, as in secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not be there.
     #[arg(value_name = "KIND/NAME")]
-    subject: Subject,
+    subject: ObjectArgument,
 
     /// Print it in this form; names are those of the namespaces that have the object, of this one and those below.
     #[arg(short, long, value_name = "FORMAT")]
@@ -40,7 +40,7 @@ struct Explanation {
     resource: String,
     name: String,
     #[serde(flatten)]
-    mark: Mark,
+    mark: ObjectState,
     /// The root first.
     ancestors: Vec<String>,
     /// The objects of that name above, the root's first.
@@ -49,7 +49,7 @@ struct Explanation {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unknown_above: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    condition: Option<Shown>,
+    condition: Option<ConditionView>,
     /// Everything below, if this one is a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     below: Vec<Below>,
@@ -69,7 +69,7 @@ struct Source {
 struct Below {
     namespace: String,
     #[serde(flatten)]
-    mark: Mark,
+    mark: ObjectState,
 }
 
 pub(crate) async fn run(
@@ -79,9 +79,10 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let Arguments { subject, output } = arguments;
     let namespace = Name::from(&*session.namespace);
-    let evidence = evidence::surroundings(session, std::slice::from_ref(&session.namespace)).await?;
-    let whereabouts = Whereabouts::look(session, subject, evidence, std::slice::from_ref(&namespace)).await?;
-    let explanation = explanation(&whereabouts, &namespace);
+    let structure = structure::surroundings(session, std::slice::from_ref(&session.namespace)).await?;
+    let object_states =
+        ObjectStates::read(session, subject, structure, std::slice::from_ref(&namespace)).await?;
+    let explanation = explanation(&object_states, &namespace);
     match (output, explanation) {
         (_, None) => {}
         (None, Some(explanation)) => terminal.print(&text::draw(&explanation, terminal.paint)),
@@ -89,30 +90,32 @@ pub(crate) async fn run(
             terminal.print(&render(*format, &explanation, explanation.holders())?);
         }
     }
-    for note in &whereabouts.loaded.notes {
+    for note in &object_states.loaded.notes {
         terminal.note(note);
     }
     Ok(())
 }
 
-fn explanation(whereabouts: &Whereabouts, namespace: &Name) -> Option<Explanation> {
-    let answer = whereabouts.answer(namespace)?;
-    let mut ancestors = whereabouts.loaded.forest.ancestry(namespace);
+fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explanation> {
+    let answer = object_states.answer(namespace)?;
+    let mut ancestors = object_states.loaded.forest.ancestry(namespace);
     ancestors.reverse();
     ancestors.pop();
     let is_source = matches!(answer.there, There::Own { .. });
-    let below = if is_source { whereabouts.below(namespace) } else { Vec::new() };
-    let place =
-        |(name, answer): &(Name, Answer)| Below { namespace: name.to_string(), mark: Mark::from(answer) };
+    let below = if is_source { object_states.below(namespace) } else { Vec::new() };
+    let place = |(name, answer): &(Name, Answer)| Below {
+        namespace: name.to_string(),
+        mark: ObjectState::from(answer),
+    };
     Some(Explanation {
         namespace: namespace.to_string(),
-        resource: whereabouts.kind.group_resource(),
-        name: whereabouts.name.clone(),
-        mark: Mark::from(&answer),
+        resource: object_states.kind.group_resource(),
+        name: object_states.name.clone(),
+        mark: ObjectState::from(&answer),
         ancestors: ancestors.iter().map(ToString::to_string).collect(),
         above: sources(&answer),
         unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
-        condition: answer.refused.as_ref().map(Shown::from),
+        condition: answer.refused.as_ref().map(ConditionView::from),
         below: below.iter().map(place).collect(),
     })
 }

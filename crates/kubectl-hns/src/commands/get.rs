@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         "Error: {resource:?} cannot be listed: `kubectl hns get` needs the list server (resources.hnc.x-k8s.io), which this \
          version does not have"
     ))
-    .or_else(format!(
+    .with_hint(format!(
         "`kubectl get {resource} -A` lists them in all namespaces; `kubectl get namespaces -l \
          NAMESPACE.tree.hnc.x-k8s.io/depth` says which namespaces are below NAMESPACE."
     )))

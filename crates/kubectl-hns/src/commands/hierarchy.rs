@@ -8,9 +8,9 @@ use kube::api::{DynamicObject, PostParams};
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::evidence::{self, unreadable};
 use crate::failure::Problem;
 use crate::session::Session;
+use crate::structure::{self, unreadable};
 
 /// How often an object is read again because somebody else has written it. The controller does when it has something to
 /// record.
@@ -34,17 +34,17 @@ pub(super) struct Edit {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NewParent {
     /// There is to be none.
-    Nobody,
+    Root,
     /// This namespace.
-    This(String),
+    Namespace(String),
 }
 
 impl NewParent {
     /// The name, if there is to be one.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
-            Self::Nobody => None,
-            Self::This(name) => Some(name),
+            Self::Root => None,
+            Self::Namespace(name) => Some(name),
         }
     }
 }
@@ -62,8 +62,8 @@ impl Edit {
         let spec = &mut object.data["spec"];
         match &self.parent {
             None => {}
-            Some(NewParent::This(parent)) => spec["parent"] = json!(parent),
-            Some(NewParent::Nobody) => drop(spec.as_object_mut().and_then(|it| it.remove("parent"))),
+            Some(NewParent::Namespace(parent)) => spec["parent"] = json!(parent),
+            Some(NewParent::Root) => drop(spec.as_object_mut().and_then(|it| it.remove("parent"))),
         }
         if let Some(allow) = self.allow_cascading_deletion {
             spec["allowCascadingDeletion"] = json!(allow);
@@ -83,7 +83,7 @@ pub(super) async fn read(session: &Session, namespace: &str) -> Result<DynamicOb
     let found = session.call(api(session, namespace).get_opt(NAME)).await;
     let found = found.map_err(|problem| unreadable(namespace, &problem))?;
     Ok(found.unwrap_or_else(|| {
-        let mut object = DynamicObject::new(NAME, &evidence::hierarchies()).within(namespace);
+        let mut object = DynamicObject::new(NAME, &structure::hierarchies()).within(namespace);
         object.data = json!({});
         object
     }))
@@ -143,7 +143,7 @@ pub(super) async fn write(
 }
 
 pub(super) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(session.client.clone(), namespace, &evidence::hierarchies())
+    Api::namespaced_with(session.client.clone(), namespace, &structure::hierarchies())
 }
 
 /// The conditions that the object shows, as lines.
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn object(data: Value) -> DynamicObject {
-        let mut object = DynamicObject::new(NAME, &evidence::hierarchies());
+        let mut object = DynamicObject::new(NAME, &structure::hierarchies());
         object.data = data;
         object
     }
@@ -166,7 +166,8 @@ mod tests {
         let mut it = object(json!({
             "spec": { "parent": "a", "labels": [], "unknown": 1 }, "status": { "children": ["b"] },
         }));
-        let edit = Edit { parent: Some(NewParent::This("c".into())), allow_cascading_deletion: Some(false) };
+        let edit =
+            Edit { parent: Some(NewParent::Namespace("c".into())), allow_cascading_deletion: Some(false) };
         edit.apply(&mut it);
         assert_eq!(
             it.data,
@@ -175,7 +176,7 @@ mod tests {
                 "status": { "children": ["b"] },
             })
         );
-        Edit { parent: Some(NewParent::Nobody), ..Edit::default() }.apply(&mut it);
+        Edit { parent: Some(NewParent::Root), ..Edit::default() }.apply(&mut it);
         assert_eq!(it.data["spec"], json!({ "labels": [], "unknown": 1, "allowCascadingDeletion": false }));
     }
 
@@ -183,7 +184,7 @@ mod tests {
     fn an_object_without_a_spec_gets_one() {
         let mut it = object(json!({}));
         assert_eq!(spec(&it), Spec::default());
-        Edit { parent: Some(NewParent::This("c".into())), ..Edit::default() }.apply(&mut it);
+        Edit { parent: Some(NewParent::Namespace("c".into())), ..Edit::default() }.apply(&mut it);
         assert_eq!(it.data, json!({ "spec": { "parent": "c" } }));
         assert_eq!(spec(&object(json!({ "spec": { "parent": "" } }))), Spec::default());
     }

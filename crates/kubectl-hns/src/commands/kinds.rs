@@ -125,7 +125,7 @@ fn risky(resource: &str, mode: &str) -> Failure {
         "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
          date are replaced or deleted at once."
     ))
-    .or_else(format!(
+    .with_hint(format!(
         "`kubectl hns plan config set-resource {resource} --mode {mode} --force` lists what would happen. To go ahead: \
          `kubectl hns config set-resource {resource} --mode {mode} --force`."
     ))
@@ -151,7 +151,7 @@ pub(super) async fn read(session: &Session) -> Result<DynamicObject, Failure> {
 pub(super) fn unreadable(problem: &Problem) -> Failure {
     let failure = Failure::because("the HNCConfiguration cannot be read", problem);
     if problem.is_not_found() {
-        return failure.or_else(
+        return failure.with_hint(
             "Nothing is configured, so only roles and rolebindings are propagated; `kubectl hns config set-resource` adds others.",
         );
     }

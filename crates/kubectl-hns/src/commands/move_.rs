@@ -4,10 +4,10 @@ use clap::Args;
 use hns_api::labels;
 use k8s_openapi::api::core::v1::Namespace;
 
-use super::relocation::{self, Situation, Step};
-use crate::evidence::unreadable;
+use super::relocation::{self, Placement, Step};
 use crate::failure::Done;
 use crate::session::Session;
+use crate::structure::unreadable;
 use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
@@ -36,28 +36,28 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
     is_possible(session, name, to).await?;
-    let situation = relocation::look(session, name, &[to]).await?;
-    for note in &situation.notes {
+    let placement = relocation::read(session, name, &[to]).await?;
+    for note in &placement.notes {
         terminal.note(note);
     }
-    let steps = relocation::move_to(&situation, to);
+    let steps = relocation::move_to(&placement, to);
     if steps.is_empty() {
         terminal.line(&format!("{name} is below {to} already; unchanged"));
     } else {
         relocation::check_rights(session, name, &steps).await?;
-        let heading = heading(&situation, to);
-        relocation::agree(session, terminal, (&situation, &steps), (&heading, arguments.yes)).await?;
-        make(session, terminal, &situation, &steps).await?;
+        let heading = heading(&placement, to);
+        relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
+        perform_all(session, terminal, &placement, &steps).await?;
         terminal.line(&format!("Moved {name} below {to}"));
     }
     if arguments.wait.is_wanted(true) {
-        arrive(arguments, session, terminal).await?;
+        wait_for_arrival(arguments, session, terminal).await?;
     }
     Ok(())
 }
 
-fn heading(situation: &Situation, to: &str) -> String {
-    let Situation { name, subnamespace_of, parent, .. } = situation;
+fn heading(placement: &Placement, to: &str) -> String {
+    let Placement { name, subnamespace_of, parent, .. } = placement;
     let is = match (subnamespace_of, parent) {
         (Some(of), _) => format!("a subnamespace of {of}"),
         (None, Some(parent)) => format!("a child of {parent}"),
@@ -76,28 +76,33 @@ async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Fail
     let marks = parent.metadata.labels.unwrap_or_default();
     if marks.contains_key(&labels::tree_label(name)) {
         return Err(Failure::new(format!("Error: {to} is below {name}, so it cannot be its parent"))
-            .or_else(format!("Move {to} away first.")));
+            .with_hint(format!("Move {to} away first.")));
     }
     Ok(())
 }
 
 /// Makes the steps, each of which may be the last if this is interrupted.
-pub(super) async fn make(
+pub(super) async fn perform_all(
     session: &Session,
     terminal: &Terminal,
-    situation: &Situation,
+    placement: &Placement,
     steps: &[Step],
 ) -> Result<(), Failure> {
     for (place, step) in steps.iter().enumerate() {
-        relocation::perform(session, situation, step).await?;
-        terminal.line(&format!("[{}/{}] {}", place + 1, steps.len(), step.line(&situation.name)));
+        relocation::perform(session, placement, step).await?;
+        terminal.line(&format!("[{}/{}] {}", place + 1, steps.len(), step.line(&placement.name)));
     }
     Ok(())
 }
 
-async fn arrive(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+async fn wait_for_arrival(
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
-    let notes = relocation::arrive(session, terminal, (name, Some(to)), arguments.wait.deadline()).await?;
+    let notes =
+        relocation::wait_for_arrival(session, terminal, (name, Some(to)), arguments.wait.deadline()).await?;
     for note in &notes {
         terminal.note(note);
     }

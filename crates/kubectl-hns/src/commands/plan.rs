@@ -4,13 +4,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
-use hns_cluster::configuration::entries;
+use hns_cluster::configured_kinds::entries;
 use serde_json::Value;
 
 use super::{create, hierarchy, kinds, set};
+use crate::cluster_preview::{ClusterPreview, Document, PreviewResult};
 use crate::failure::Done;
 use crate::flags::Switch;
-use crate::foresight::{Document, Foresight, Foretold};
 use crate::format::{Format, render};
 use crate::session::Session;
 use crate::{Failure, Terminal};
@@ -99,7 +99,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
 
 /// The plan as data.
 pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result<Document, Failure> {
-    let (change, foretold) = match &arguments.command {
+    let (change, result) = match &arguments.command {
         Command::Set(properties) => set(properties, session).await?,
         Command::Delete(arguments) => delete(arguments, session).await?,
         Command::Create(child) => create(child, session).await?,
@@ -111,23 +111,23 @@ pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result
             configure(session, about, |present| Ok(kinds::without_type(arguments, present))).await?
         }
     };
-    Ok(Document::new(change, &foretold))
+    Ok(Document::new(change, &result))
 }
 
-pub(super) type Told = (Vec<String>, Foretold);
+pub(super) type Planned = (Vec<String>, PreviewResult);
 
-async fn set(properties: &set::Properties, session: &Session) -> Result<Told, Failure> {
-    let (name, wish) = (&*properties.namespace, properties.wish()?);
+async fn set(properties: &set::Properties, session: &Session) -> Result<Planned, Failure> {
+    let (name, request) = (&*properties.namespace, properties.request()?);
     let object = hierarchy::read(session, name).await?;
     let present = hierarchy::spec(&object);
-    let outcome = set::outcome(name, &present, &wish);
+    let outcome = set::outcome(name, &present, &request);
     let parent = match &outcome.edit.parent {
         Some(parent) => parent.name().map(str::to_owned),
         None => present.parent.clone(),
     };
     let concerned: Vec<&str> =
         [Some(name), parent.as_deref(), present.parent.as_deref()].into_iter().flatten().collect();
-    let foresight = Foresight::open(session, &concerned, &[]).await?;
+    let cluster_preview = ClusterPreview::open(session, &concerned, &[]).await?;
     let allow = outcome.edit.allow_cascading_deletion.unwrap_or(present.allows_cascading_deletion);
     let intent = Intent::SetHierarchy {
         namespace: name.into(),
@@ -135,13 +135,13 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Told, Fa
         allow_cascading_deletion: allow,
     };
     let intents = if outcome.changes == 0 { Vec::new() } else { vec![intent] };
-    Ok((outcome.lines, foresight.try_all(&intents).await?))
+    Ok((outcome.lines, cluster_preview.try_all(&intents).await?))
 }
 
-async fn delete(arguments: &Delete, session: &Session) -> Result<Told, Failure> {
+async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failure> {
     let name = &*arguments.namespace;
-    let foresight = Foresight::open(session, &[name], &[]).await?;
-    let forest = foresight.forest();
+    let cluster_preview = ClusterPreview::open(session, &[name], &[]).await?;
+    let forest = cluster_preview.forest();
     let mut intents = Vec::new();
     let mut change = Vec::new();
     if Switch::is_on(arguments.allow) {
@@ -164,12 +164,12 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Told, Failure> 
         change.push(format!("Deleting namespace {name}"));
         intents.push(Intent::DeleteNamespace { name: name.into() });
     }
-    Ok((change, foresight.try_all(&intents).await?))
+    Ok((change, cluster_preview.try_all(&intents).await?))
 }
 
-async fn create(child: &create::Child, session: &Session) -> Result<Told, Failure> {
+async fn create(child: &create::Child, session: &Session) -> Result<Planned, Failure> {
     let (child, parent) = (&*child.name, session.parent()?);
-    let foresight = Foresight::open(session, &[parent], &[]).await?;
+    let cluster_preview = ClusterPreview::open(session, &[parent], &[]).await?;
     let change = vec![format!("Creating the subnamespace anchor {child} in {parent}")];
     let intent = Intent::CreateAnchor {
         parent: parent.into(),
@@ -177,11 +177,14 @@ async fn create(child: &create::Child, session: &Session) -> Result<Told, Failur
         labels: Labels::default(),
         annotations: Labels::default(),
     };
-    Ok((change, foresight.try_all(&[intent]).await?))
+    Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
 
 /// What configuring a kind would do. Whether it takes force is decided where the change is made.
-pub(super) async fn set_resource(arguments: &kinds::SetResource, session: &Session) -> Result<Told, Failure> {
+pub(super) async fn set_resource(
+    arguments: &kinds::SetResource,
+    session: &Session,
+) -> Result<Planned, Failure> {
     let about = (&*arguments.group, &*arguments.resource);
     configure(session, about, |present| kinds::with_resource(arguments, present, true)).await
 }
@@ -190,22 +193,22 @@ async fn configure(
     session: &Session,
     about: (&str, &str),
     edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
-) -> Result<Told, Failure> {
+) -> Result<Planned, Failure> {
     let mut object = kinds::read(session).await?;
-    let foresight = Foresight::open(session, &[], &[about]).await?;
+    let cluster_preview = ClusterPreview::open(session, &[], &[about]).await?;
     let present = kinds::entries(&object);
     let wanted = edit(present.clone())?;
     let name = kinds::full_name(about.0, about.1);
     if present == wanted {
         let change = vec![format!("The configuration of {name} would stay as it is")];
-        return Ok((change, foresight.try_all(&[]).await?));
+        return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
     let intent = Intent::Configure {
-        old: foresight.configured.entries.clone(),
+        old: cluster_preview.configured.entries.clone(),
         new: entries(&object),
-        served: foresight.configured.served.clone(),
+        served: cluster_preview.configured.served.clone(),
     };
     let change = vec![format!("Changing the configuration of {name}")];
-    Ok((change, foresight.try_all(&[intent]).await?))
+    Ok((change, cluster_preview.try_all(&[intent]).await?))
 }

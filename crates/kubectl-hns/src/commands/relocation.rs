@@ -22,12 +22,12 @@ use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::hierarchy;
+use crate::cluster_preview::{ClusterPreview, Document};
 use crate::copies::Objects;
-use crate::evidence::{self, unreadable};
 use crate::failure::Problem;
-use crate::foresight::{Document, Foresight};
-use crate::rights::{self, Right};
 use crate::session::Session;
+use crate::structure::{self, unreadable};
+use crate::user_rights::{self, Right};
 use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
 
@@ -35,7 +35,7 @@ pub(super) use self::perform::perform;
 
 /// What a namespace is, as far as its place is concerned.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Situation {
+pub(super) struct Placement {
     pub(super) name: String,
     /// The annotation that makes it a subnamespace of this one.
     pub(super) subnamespace_of: Option<String>,
@@ -46,14 +46,14 @@ pub(super) struct Situation {
     /// The namespaces that hold an anchor of its name.
     pub(super) anchors: Vec<String>,
     /// What its anchor, or else its `HierarchyConfiguration`, hands it: an anchor's `spec`.
-    pub(super) handed: Handed,
+    pub(super) managed: ManagedMetadata,
     /// What could not be read.
     pub(super) notes: Vec<String>,
 }
 
 /// Managed labels and annotations, as the `spec` of an anchor holds them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Handed {
+pub(super) struct ManagedMetadata {
     pub(super) labels: Option<Vec<KeyValue>>,
     pub(super) annotations: Option<Vec<KeyValue>>,
 }
@@ -94,13 +94,13 @@ impl Step {
     }
 
     /// The same for a preview.
-    fn intent(&self, situation: &Situation) -> Intent {
-        let name = Name::from(&*situation.name);
+    fn intent(&self, placement: &Placement) -> Intent {
+        let name = Name::from(&*placement.name);
         match self {
             Self::SetParent { to } => Intent::SetHierarchy {
                 namespace: name,
                 parent: Some(to.as_str().into()),
-                allow_cascading_deletion: situation.allows_cascading_deletion,
+                allow_cascading_deletion: placement.allows_cascading_deletion,
             },
             Self::Annotate { to, .. } => {
                 Intent::Annotate { namespace: name, subnamespace_of: to.as_deref().map(Name::from) }
@@ -108,8 +108,8 @@ impl Step {
             Self::CreateAnchor { parent } => Intent::CreateAnchor {
                 parent: parent.as_str().into(),
                 child: name,
-                labels: pairs(situation.handed.labels.as_deref()),
-                annotations: pairs(situation.handed.annotations.as_deref()),
+                labels: pairs(placement.managed.labels.as_deref()),
+                annotations: pairs(placement.managed.annotations.as_deref()),
             },
             Self::DeleteAnchor { parent } => {
                 Intent::DeleteAnchor { parent: parent.as_str().into(), child: name }
@@ -142,8 +142,8 @@ fn pairs(pairs: Option<&[KeyValue]>) -> Labels {
 }
 
 /// What moves the namespace below `to`, or ends a move that was interrupted.
-pub(super) fn move_to(situation: &Situation, to: &str) -> Vec<Step> {
-    let Situation { subnamespace_of, parent, anchors, .. } = situation;
+pub(super) fn move_to(placement: &Placement, to: &str) -> Vec<Step> {
+    let Placement { subnamespace_of, parent, anchors, .. } = placement;
     if subnamespace_of.is_none() {
         let there = parent.as_deref() == Some(to);
         return if there { Vec::new() } else { vec![Step::SetParent { to: to.to_owned() }] };
@@ -160,8 +160,8 @@ pub(super) fn move_to(situation: &Situation, to: &str) -> Vec<Step> {
 }
 
 /// What makes a subnamespace a full namespace with the same parent.
-pub(super) fn to_full(situation: &Situation) -> Result<Vec<Step>, Failure> {
-    let Situation { name, subnamespace_of, parent, anchors, .. } = situation;
+pub(super) fn to_full(placement: &Placement) -> Result<Vec<Step>, Failure> {
+    let Placement { name, subnamespace_of, parent, anchors, .. } = placement;
     let mut steps = Vec::new();
     if let Some(of) = subnamespace_of {
         // Otherwise the namespace would be without a parent in between.
@@ -169,7 +169,7 @@ pub(super) fn to_full(situation: &Situation) -> Result<Vec<Step>, Failure> {
             return Err(Failure::new(format!(
                 "Error: {name} is a subnamespace of {of}, and its parent is not {of} yet"
             ))
-            .or_else("The controller is about to set the parent: try again in a moment."));
+            .with_hint("The controller is about to set the parent: try again in a moment."));
         }
         steps.push(Step::Annotate { from: subnamespace_of.clone(), to: None });
     }
@@ -178,11 +178,11 @@ pub(super) fn to_full(situation: &Situation) -> Result<Vec<Step>, Failure> {
 }
 
 /// What makes a full namespace a subnamespace of its parent.
-pub(super) fn to_sub(situation: &Situation) -> Result<Vec<Step>, Failure> {
-    let Situation { name, subnamespace_of, parent, anchors, .. } = situation;
+pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
+    let Placement { name, subnamespace_of, parent, anchors, .. } = placement;
     let Some(of) = subnamespace_of.as_ref().or(parent.as_ref()) else {
         return Err(Failure::new(format!("Error: {name} has no parent that it could be a subnamespace of"))
-            .or_else(format!("Give it one first: `kubectl hns move {name} --to PARENT`.")));
+            .with_hint(format!("Give it one first: `kubectl hns move {name} --to PARENT`.")));
     };
     let mut steps = Vec::new();
     if subnamespace_of.is_none() {
@@ -195,41 +195,41 @@ pub(super) fn to_sub(situation: &Situation) -> Result<Vec<Step>, Failure> {
 }
 
 /// Reads what a namespace is; `also` may hold an anchor of it, beside its present parents.
-pub(super) async fn look(session: &Session, name: &str, also: &[&str]) -> Result<Situation, Failure> {
+pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result<Placement, Failure> {
     let namespaces = session.all::<Namespace>();
     let namespace = session.call(namespaces.get_metadata(name)).await.map_err(|it| unreadable(name, &it))?;
     let object = hierarchy::read(session, name).await?;
     let value =
         |key: &str| namespace.metadata.annotations.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
     let spec = hierarchy::spec(&object);
-    let mut situation = Situation {
+    let mut placement = Placement {
         name: name.to_owned(),
         subnamespace_of: value(annotations::SUBNAMESPACE_OF),
         parent: spec.parent,
         allows_cascading_deletion: spec.allows_cascading_deletion,
-        handed: handed(&object.data),
-        ..Situation::default()
+        managed: managed(&object.data),
+        ..Placement::default()
     };
-    let own = [situation.subnamespace_of.clone(), situation.parent.clone()];
+    let own = [placement.subnamespace_of.clone(), placement.parent.clone()];
     let likely: BTreeSet<String> =
         own.into_iter().flatten().chain(also.iter().map(|it| (*it).to_owned())).collect();
-    for anchor in anchors(session, name, &likely, &mut situation.notes).await? {
+    for anchor in anchors(session, name, &likely, &mut placement.notes).await? {
         if anchor.metadata.deletion_timestamp.is_some() {
             continue;
         }
         let namespace = anchor.metadata.namespace.clone().unwrap_or_default();
-        let decides = situation.subnamespace_of.as_ref() == Some(&namespace) || situation.anchors.is_empty();
-        if decides && situation.subnamespace_of.is_some() {
-            situation.handed = handed(&anchor.data);
+        let decides = placement.subnamespace_of.as_ref() == Some(&namespace) || placement.anchors.is_empty();
+        if decides && placement.subnamespace_of.is_some() {
+            placement.managed = managed(&anchor.data);
         }
-        situation.anchors.push(namespace);
+        placement.anchors.push(namespace);
     }
-    Ok(situation)
+    Ok(placement)
 }
 
-fn handed(data: &Value) -> Handed {
+fn managed(data: &Value) -> ManagedMetadata {
     let list = |field: &str| serde_json::from_value(data["spec"][field].clone()).ok().flatten();
-    Handed { labels: list("labels"), annotations: list("annotations") }
+    ManagedMetadata { labels: list("labels"), annotations: list("annotations") }
 }
 
 /// The anchors of that name: of the whole cluster or, for a user who may not list them, in `likely` namespaces.
@@ -240,7 +240,7 @@ async fn anchors(
     notes: &mut Vec<String>,
 ) -> Result<Vec<DynamicObject>, Failure> {
     let failed = |problem: Problem| Failure::because("subnamespaceanchors cannot be read", &problem);
-    let everywhere = Api::<DynamicObject>::all_with(session.client.clone(), &evidence::anchors());
+    let everywhere = Api::<DynamicObject>::all_with(session.client.clone(), &structure::anchors());
     let of_that_name = ListParams::default().fields(&format!("metadata.name={name}"));
     match session.list(&everywhere, &of_that_name).await {
         Ok(found) => return Ok(found),
@@ -265,7 +265,7 @@ async fn anchors(
 }
 
 fn anchors_in(session: &Session, namespace: &str) -> Api<DynamicObject> {
-    Api::namespaced_with(session.client.clone(), namespace, &evidence::anchors())
+    Api::namespaced_with(session.client.clone(), namespace, &structure::anchors())
 }
 
 fn namespaces(session: &Session) -> Api<DynamicObject> {
@@ -276,7 +276,7 @@ fn namespaces(session: &Session) -> Api<DynamicObject> {
 pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
     let mut missing = Vec::new();
     for right in steps.iter().map(|step| step.right(name)) {
-        let answer = rights::may(session, &right).await;
+        let answer = user_rights::is_allowed(session, &right).await;
         let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
         if answer != Ok(true) {
             missing.push(right.to_string());
@@ -290,19 +290,19 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
         "Error: you may not {}, which this needs; nothing was changed",
         missing.join(", nor ")
     ))
-    .or_else("Ask an administrator for the right, or to do it for you."))
+    .with_hint("Ask an administrator for the right, or to do it for you."))
 }
 
 /// Says what the steps come to and asks, unless that is not wanted. Fails before anything is changed if one of the steps would
 /// be refused.
-pub(super) async fn agree(
+pub(super) async fn confirm(
     session: &Session,
     terminal: &Terminal,
-    (situation, steps): (&Situation, &[Step]),
+    (placement, steps): (&Placement, &[Step]),
     (heading, yes): (&str, bool),
 ) -> Result<(), Failure> {
-    let plan = foretell(session, situation, steps).await?;
-    for note in plan.notes.iter().filter(|note| !situation.notes.contains(note)) {
+    let plan = preview(session, placement, steps).await?;
+    for note in plan.notes.iter().filter(|note| !placement.notes.contains(note)) {
         terminal.note(note);
     }
     match plan.is_possible() {
@@ -312,28 +312,28 @@ pub(super) async fn agree(
     }
     terminal.line(heading);
     for (place, step) in steps.iter().enumerate() {
-        terminal.line(&format!("  {}. {}", place + 1, step.line(&situation.name)));
+        terminal.line(&format!("  {}. {}", place + 1, step.line(&placement.name)));
     }
     terminal.print(&plan.effects(terminal.paint));
-    if yes || terminal.asks("Go on?")? {
+    if yes || terminal.confirm("Go on?")? {
         return Ok(());
     }
     Err(Failure::new("Nothing was changed"))
 }
 
 /// What would come of the steps, copies included.
-async fn foretell(session: &Session, situation: &Situation, steps: &[Step]) -> Result<Document, Failure> {
-    let intents: Vec<Intent> = steps.iter().map(|step| step.intent(situation)).collect();
+async fn preview(session: &Session, placement: &Placement, steps: &[Step]) -> Result<Document, Failure> {
+    let intents: Vec<Intent> = steps.iter().map(|step| step.intent(placement)).collect();
     let targets = steps.iter().filter_map(Step::target);
-    let own = [Some(&situation.name), situation.subnamespace_of.as_ref(), situation.parent.as_ref()];
+    let own = [Some(&placement.name), placement.subnamespace_of.as_ref(), placement.parent.as_ref()];
     let concerned: Vec<&str> = own.into_iter().flatten().map(String::as_str).chain(targets).collect();
-    let foresight = Foresight::open(session, &concerned, &[]).await?;
-    Ok(Document::new(Vec::new(), &foresight.try_all(&intents).await?))
+    let preview = ClusterPreview::open(session, &concerned, &[]).await?;
+    Ok(Document::new(Vec::new(), &preview.try_all(&intents).await?))
 }
 
 /// Waits until the namespace and everything below it is in its place below `parent`, with all copies; gives what could not be
 /// looked at.
-pub(super) async fn arrive(
+pub(super) async fn wait_for_arrival(
     session: &Session,
     terminal: &Terminal,
     (name, parent): (&str, Option<&str>),
@@ -369,7 +369,7 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     }
     let api = session.all::<Namespace>();
     let above = match parent {
-        None => Marks::new(),
+        None => Depths::new(),
         Some(parent) => depths(&session.call(api.get_metadata(parent)).await.map_err(failed)?.metadata),
     };
     let below = ListParams::default().labels(&labels::tree_label(name));
@@ -379,17 +379,17 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
         }
         other => other.map_err(failed)?,
     };
-    let members: Vec<(String, Marks)> = members
+    let members: Vec<(String, Depths)> = members
         .iter()
         .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
         .collect();
-    Ok(placed(name, &above, &members))
+    Ok(label_progress(name, &above, &members))
 }
 
 /// Depths by ancestor, as tree labels give them.
-type Marks = std::collections::BTreeMap<String, u64>;
+type Depths = std::collections::BTreeMap<String, u64>;
 
-fn depths(metadata: &ObjectMeta) -> Marks {
+fn depths(metadata: &ObjectMeta) -> Depths {
     let depth = |(key, value): (&String, &String)| {
         Some((labels::tree_label_namespace(key)?.to_owned(), value.parse().ok()?))
     };
@@ -397,9 +397,9 @@ fn depths(metadata: &ObjectMeta) -> Marks {
 }
 
 /// Whether all members of the tree below `name` bear the labels of what is `above` it, and of nothing else.
-fn placed(name: &str, above: &Marks, members: &[(String, Marks)]) -> Progress {
+fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> Progress {
     let inside: BTreeSet<&str> = members.iter().map(|(member, _)| &**member).collect();
-    let is_right = |(_, marks): &&(String, Marks)| {
+    let is_right = |(_, marks): &&(String, Depths)| {
         let Some(own) = marks.get(name) else { return false };
         let right = above.iter().all(|(ancestor, depth)| marks.get(ancestor) == Some(&(depth + own + 1)));
         right && marks.keys().all(|it| above.contains_key(it) || inside.contains(&**it))
@@ -414,13 +414,13 @@ fn placed(name: &str, above: &Marks, members: &[(String, Marks)]) -> Progress {
 
 /// How far the copies in the namespace and everything below it are. What the user may not see is left out, and noted.
 async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
-    let evidence = evidence::read(session, &[name.to_owned()]).await?;
-    if !evidence.notes.is_empty() {
+    let structure = structure::read(session, &[name.to_owned()]).await?;
+    if !structure.notes.is_empty() {
         *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];
         return Ok(Progress::Done);
     }
-    let tree = BTreeSet::from_iter(below(&evidence.forest(), name));
-    let objects = Objects::read(session, evidence).await?;
+    let tree = BTreeSet::from_iter(below(&structure.forest(), name));
+    let objects = Objects::read(session, structure).await?;
     *notes = objects.notes().to_vec();
     let wrong = objects.wrong(&tree);
     let Some(first) = wrong.first() else { return Ok(Progress::Done) };

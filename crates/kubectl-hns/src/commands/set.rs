@@ -48,7 +48,7 @@ pub(crate) struct Properties {
 
 /// What is to be set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Wish {
+pub(super) struct SpecRequest {
     pub(super) root: bool,
     pub(super) parent: Option<String>,
     pub(super) allow: bool,
@@ -68,9 +68,9 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let (name, wish) = (&*arguments.properties.namespace, arguments.properties.wish()?);
+    let (name, request) = (&*arguments.properties.namespace, arguments.properties.request()?);
     let object = hierarchy::read(session, name).await?;
-    let outcome = outcome(name, &hierarchy::spec(&object), &wish);
+    let outcome = outcome(name, &hierarchy::spec(&object), &request);
     for line in &outcome.lines {
         terminal.line(line);
     }
@@ -85,19 +85,20 @@ pub(crate) async fn run(
     if let Some(parent) = &outcome.edit.parent
         && arguments.wait.is_wanted(false)
     {
-        arrived(arguments, parent.name(), session, terminal).await?;
+        wait_for_arrival(arguments, parent.name(), session, terminal).await?;
     }
     Ok(())
 }
 
-async fn arrived(
+async fn wait_for_arrival(
     arguments: &Arguments,
     parent: Option<&str>,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
-    let notes = relocation::arrive(session, terminal, (name, parent), arguments.wait.deadline()).await?;
+    let notes =
+        relocation::wait_for_arrival(session, terminal, (name, parent), arguments.wait.deadline()).await?;
     for note in &notes {
         terminal.note(note);
     }
@@ -116,20 +117,20 @@ fn updated(name: &str, changes: usize) -> String {
 
 impl Properties {
     /// What is asked for, if that makes sense.
-    pub(super) fn wish(&self) -> Result<Wish, Failure> {
-        let wish = Wish {
+    pub(super) fn request(&self) -> Result<SpecRequest, Failure> {
+        let request = SpecRequest {
             // HNC's flag counts whatever its value.
             root: self.root.is_some(),
             parent: self.parent.clone().filter(|parent| !parent.is_empty()),
             allow: Switch::is_on(self.allow),
             forbid: Switch::is_on(self.forbid),
         };
-        wish.is_sensible()?;
-        Ok(wish)
+        request.is_sensible()?;
+        Ok(request)
     }
 }
 
-impl Wish {
+impl SpecRequest {
     fn is_sensible(&self) -> Result<(), Failure> {
         if self.root && self.parent.is_some() {
             return Err(Failure::new(
@@ -145,17 +146,17 @@ impl Wish {
     }
 }
 
-/// What `wish` changes in the namespace `name`, whose configuration is `present`.
-pub(super) fn outcome(name: &str, present: &Spec, wish: &Wish) -> Outcome {
+/// What `request` changes in the namespace `name`, whose configuration is `present`.
+pub(super) fn outcome(name: &str, present: &Spec, request: &SpecRequest) -> Outcome {
     let mut outcome = Outcome::default();
-    if wish.root {
+    if request.root {
         outcome.make_root(name, present);
     }
-    if let Some(parent) = &wish.parent {
+    if let Some(parent) = &request.parent {
         outcome.give_parent(name, present, parent);
     }
-    if wish.allow || wish.forbid {
-        outcome.cascade(name, present, wish.allow);
+    if request.allow || request.forbid {
+        outcome.cascade(name, present, request.allow);
     }
     outcome
 }
@@ -167,7 +168,7 @@ impl Outcome {
             None => self.lines.push(format!("{name} is already a root namespace; unchanged ")),
             Some(parent) => {
                 self.lines.push(format!("Unsetting the parent of {name} (was previously {parent})"));
-                self.edit.parent = Some(NewParent::Nobody);
+                self.edit.parent = Some(NewParent::Root);
                 self.changes += 1;
             }
         }
@@ -183,7 +184,7 @@ impl Outcome {
             None => format!("Setting the parent of {name} to {parent}"),
         };
         self.lines.push(line);
-        self.edit.parent = Some(NewParent::This(parent.to_owned()));
+        self.edit.parent = Some(NewParent::Namespace(parent.to_owned()));
         self.changes += 1;
     }
 
@@ -207,18 +208,18 @@ mod tests {
         Spec { parent: Some(parent.to_owned()).filter(|it| !it.is_empty()), allows_cascading_deletion }
     }
 
-    fn said(present: &Spec, wish: &Wish) -> (Vec<String>, usize) {
-        let outcome = outcome("n", present, wish);
+    fn said(present: &Spec, request: &SpecRequest) -> (Vec<String>, usize) {
+        let outcome = outcome("n", present, request);
         (outcome.lines, outcome.changes)
     }
 
     #[test]
     fn every_line_is_hnc_s() {
-        let root = Wish { root: true, ..Wish::default() };
-        let parent = Wish { parent: Some("p".into()), ..Wish::default() };
-        let allow = Wish { allow: true, ..Wish::default() };
-        let forbid = Wish { forbid: true, ..Wish::default() };
-        for (present, wish, line, changes) in [
+        let root = SpecRequest { root: true, ..SpecRequest::default() };
+        let parent = SpecRequest { parent: Some("p".into()), ..SpecRequest::default() };
+        let allow = SpecRequest { allow: true, ..SpecRequest::default() };
+        let forbid = SpecRequest { forbid: true, ..SpecRequest::default() };
+        for (present, request, line, changes) in [
             (spec("o", false), &root, "Unsetting the parent of n (was previously o)", 1),
             (spec("", false), &root, "n is already a root namespace; unchanged ", 0),
             (spec("", false), &parent, "Setting the parent of n to p", 1),
@@ -229,10 +230,10 @@ mod tests {
             (spec("", true), &forbid, "Forbidding cascading deletion on 'n'", 1),
             (spec("", false), &forbid, "Cascading deletion for 'n' is already set to false; unchanged", 0),
         ] {
-            assert_eq!(said(&present, wish), (vec![line.to_owned()], changes), "{wish:?}");
+            assert_eq!(said(&present, request), (vec![line.to_owned()], changes), "{request:?}");
         }
-        assert_eq!(said(&spec("o", true), &Wish::default()), (Vec::new(), 0));
-        let both = Wish { parent: Some("p".into()), allow: true, ..Wish::default() };
+        assert_eq!(said(&spec("o", true), &SpecRequest::default()), (Vec::new(), 0));
+        let both = SpecRequest { parent: Some("p".into()), allow: true, ..SpecRequest::default() };
         assert_eq!(said(&spec("o", false), &both).1, 2);
         assert_eq!(updated("n", 1), "Succesfully updated 1 property of the hierarchical configuration of n");
         assert_eq!(
@@ -243,8 +244,8 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let root = Wish { root: true, parent: Some("p".into()), ..Wish::default() };
-        let cascade = Wish { allow: true, forbid: true, ..Wish::default() };
+        let root = SpecRequest { root: true, parent: Some("p".into()), ..SpecRequest::default() };
+        let cascade = SpecRequest { allow: true, forbid: true, ..SpecRequest::default() };
         assert!(root.is_sensible().unwrap_err().text.ends_with("make it a root at the same time"));
         assert!(cascade.is_sensible().unwrap_err().text.starts_with("Cannot set both"));
     }

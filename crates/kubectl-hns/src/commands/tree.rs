@@ -3,13 +3,13 @@
 use clap::{Args, ValueEnum};
 use forest::Name;
 
-use crate::evidence;
 use crate::flags::Switch;
 use crate::format::{self, render};
+use crate::object_argument::ObjectArgument;
+use crate::object_states::ObjectStates;
 use crate::picture::{self, Node, dot, mermaid, svg, text};
 use crate::session::Session;
-use crate::subject::Subject;
-use crate::whereabouts::Whereabouts;
+use crate::structure;
 use crate::{Failure, Terminal};
 
 /// Draw the hierarchy below namespaces.
@@ -29,7 +29,7 @@ pub(crate) struct Arguments {
 
     /// Mark where this object is the source, where it has arrived, and where it was stopped, and why; as in secret/registry.
     #[arg(long, value_name = "KIND/NAME")]
-    show_copies: Option<Subject>,
+    show_copies: Option<ObjectArgument>,
 
     /// Draw it in this form.
     #[arg(short, long, value_name = "FORMAT")]
@@ -67,24 +67,24 @@ pub(crate) async fn run(
     let own = [session.namespace.clone()];
     let asked = &arguments.roots;
     let read = async |starts: &[String]| match arguments.show_copies {
-        Some(_) => evidence::surroundings(session, starts).await,
-        None => evidence::read(session, starts).await,
+        Some(_) => structure::surroundings(session, starts).await,
+        None => structure::read(session, starts).await,
     };
-    let evidence = match (asked.is_empty(), read(asked).await?) {
+    let structure = match (asked.is_empty(), read(asked).await?) {
         (true, seen) if !seen.is_whole => read(&own).await?,
         (_, seen) => seen,
     };
-    let everything = asked.is_empty() && evidence.is_whole;
+    let everything = asked.is_empty() && structure.is_whole;
     let roots: Vec<Name> = match (everything, asked.is_empty()) {
-        (true, _) => picture::roots(&evidence),
+        (true, _) => picture::roots(&structure),
         (false, true) => own.iter().map(|it| Name::from(&**it)).collect(),
         (false, false) => asked.iter().map(|it| Name::from(&**it)).collect(),
     };
     let (trees, notes) = match &arguments.show_copies {
-        None => (picture::grow(&evidence, &roots), evidence.notes),
+        None => (picture::build(&structure, &roots), structure.notes),
         Some(subject) => {
-            let whereabouts = Whereabouts::look(session, subject, evidence, &roots).await?;
-            (picture::marked(&whereabouts, &roots), whereabouts.loaded.notes)
+            let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
+            (picture::build_with_object(&object_states, &roots), object_states.loaded.notes)
         }
     };
     terminal.print(&drawn(&trees, arguments.output, terminal)?);

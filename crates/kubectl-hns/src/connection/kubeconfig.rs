@@ -78,8 +78,9 @@ fn server(mut cluster: Cluster, args: &ConnectionArgs) -> Result<Cluster, Failur
         cluster.certificate_authority_data = None;
     }
     if cluster.server.is_none() {
-        return Err(Failure::new("Error: nothing says where the API server is")
-            .or_else("Give --context or --server, or set a current context: `kubectl config use-context`."));
+        return Err(Failure::new("Error: nothing says where the API server is").with_hint(
+            "Give --context or --server, or set a current context: `kubectl config use-context`.",
+        ));
     }
     Ok(cluster)
 }
@@ -203,7 +204,7 @@ mod tests {
             assert!(choice(line).unwrap_err().contains(wanted), "{line}");
         }
         let empty = chosen(&Kubeconfig::default(), &args("")).unwrap_err();
-        assert!(empty.way_out.is_some(), "{empty}");
+        assert!(empty.hint.is_some(), "{empty}");
         let address = chosen(&Kubeconfig::default(), &args("-s http://h:1")).unwrap();
         assert_eq!(address.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("http://h:1"));
     }

@@ -51,15 +51,15 @@ fn add<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{grow, marked};
+    use super::super::{build, build_with_object};
     use super::*;
-    use crate::evidence::tests::sketch;
-    use crate::whereabouts::tests::whereabouts;
+    use crate::object_states::tests::object_states;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn nodes_and_edges_stand_once() {
-        let evidence = sketch(&["a", "[s] b < a", "x < y ! ActivitiesHalted (InCycle): \"q\"", "y < x"]);
-        let text = draw(&grow(&evidence, &["a".into(), "x".into(), "y".into()]));
+        let structure = sketch(&["a", "[s] b < a", "x < y ! ActivitiesHalted (InCycle): \"q\"", "y < x"]);
+        let text = draw(&build(&structure, &["a".into(), "x".into(), "y".into()]));
         for (line, times) in [
             ("  \"a\" [label=\"a\"];\n", 1),
             ("  \"b\" [label=\"b\", style=\"rounded,filled,dashed\"];\n", 1),
@@ -74,8 +74,8 @@ mod tests {
 
     #[test]
     fn an_object_is_named_in_the_nodes() {
-        let all = whereabouts(&["a", "b < a"], &[("a", "", "!b")]);
-        let text = draw(&marked(&all, &["a".into()]));
+        let all = object_states(&["a", "b < a"], &[("a", "", "!b")]);
+        let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("  \"a\" [label=\"a\\nsource\", fillcolor=\"#cfe2ff\"];\n"), "{text}");
         let stopped =
             "[label=\"b\\nstopped\", fillcolor=\"#fff3cd\", tooltip=\"the one in a does not come here";

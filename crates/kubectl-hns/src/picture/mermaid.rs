@@ -65,15 +65,15 @@ impl<'a> Chart<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{grow, marked};
+    use super::super::{build, build_with_object};
     use super::*;
-    use crate::evidence::tests::sketch;
-    use crate::whereabouts::tests::whereabouts;
+    use crate::object_states::tests::object_states;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn a_chart_of_a_tree() {
-        let evidence = sketch(&["a ! Bad (X): x", "[s] end < a", "c < end"]);
-        let text = draw(&grow(&evidence, &["a".into()]));
+        let structure = sketch(&["a ! Bad (X): x", "[s] end < a", "c < end"]);
+        let text = draw(&build(&structure, &["a".into()]));
         let wanted = "\
 flowchart LR
   n1[\"a\"]
@@ -88,8 +88,8 @@ flowchart LR
 
     #[test]
     fn an_object_is_named_in_the_nodes() {
-        let all = whereabouts(&["a", "b < a", "c < b"], &[("a", "", "!c"), ("b", "a", "")]);
-        let text = draw(&marked(&all, &["a".into()]));
+        let all = object_states(&["a", "b < a", "c < b"], &[("a", "", "!c"), ("b", "a", "")]);
+        let text = draw(&build_with_object(&all, &["a".into()]));
         for line in [
             "n1[\"a<br/>source\"]",
             "class n2 copy",

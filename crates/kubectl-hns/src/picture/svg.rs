@@ -129,15 +129,15 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{grow, marked};
+    use super::super::{build, build_with_object};
     use super::*;
-    use crate::evidence::tests::sketch;
-    use crate::whereabouts::tests::whereabouts;
+    use crate::object_states::tests::object_states;
+    use crate::structure::tests::sketch;
 
     #[test]
     fn every_namespace_has_a_box_and_every_edge_a_line() {
-        let evidence = sketch(&["a", "[s] b < a", "c < a ! ActivitiesHalted (X): <&>", "d < c", "lone"]);
-        let text = draw(&grow(&evidence, &["a".into(), "lone".into()]));
+        let structure = sketch(&["a", "[s] b < a", "c < a ! ActivitiesHalted (X): <&>", "d < c", "lone"]);
+        let text = draw(&build(&structure, &["a".into(), "lone".into()]));
         assert_eq!(text.matches("<rect").count(), 5);
         assert_eq!(text.matches("<path").count(), 3);
         assert!(text.contains(">[s] b</text>") && text.contains("class=\"sub\""));
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn boxes_of_a_column_do_not_overlap() {
-        let evidence = sketch(&["a", "b < a", "c < b", "d < b", "e < a", "f < e", "g < e", "h < a"]);
-        let text = draw(&grow(&evidence, &["a".into()]));
+        let structure = sketch(&["a", "b < a", "c < b", "d < b", "e < a", "f < e", "g < e", "h < a"]);
+        let text = draw(&build(&structure, &["a".into()]));
         let numbers = |name: &str| {
             let key = format!(" {name}=\"");
             let rects = text.split("<rect").skip(1);
@@ -167,12 +167,12 @@ mod tests {
 
     #[test]
     fn an_object_is_named_in_the_boxes() {
-        let all = whereabouts(&["a", "b < a"], &[("a", "", "!b")]);
-        let text = draw(&marked(&all, &["a".into()]));
+        let all = object_states(&["a", "b < a"], &[("a", "", "!b")]);
+        let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("class=\"source\"") && text.contains(">a: source</text>"), "{text}");
         assert!(
             text.contains("<title>the one in a does not come here") && text.contains(">b: stopped</text>")
         );
-        assert!(!draw(&grow(&sketch(&["a"]), &["a".into()])).contains(".source"), "no style without use");
+        assert!(!draw(&build(&sketch(&["a"]), &["a".into()])).contains(".source"), "no style without use");
     }
 }

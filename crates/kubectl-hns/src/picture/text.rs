@@ -2,8 +2,8 @@
 
 use super::{Health, Node};
 use crate::lines::Lines;
+use crate::object_states::ObjectState;
 use crate::terminal::{Ink, Paint};
-use crate::whereabouts::Mark;
 
 /// The trees, what the mark of subnamespaces means if there is one, and the conditions that the numbers stand for.
 pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
@@ -45,7 +45,7 @@ impl Drawing {
         let object = node.object.as_ref().map(|it| self.object(it)).unwrap_or_default();
         let ink = match node.health() {
             Health::Well => return name + &object,
-            Health::Complaining => Ink::Warm,
+            Health::Complaining => Ink::Warning,
             Health::Halted => Ink::Bad,
         };
         let mut numbers: Vec<usize> = node.conditions.iter().map(|it| self.number(&it.line())).collect();
@@ -57,7 +57,7 @@ impl Drawing {
     }
 
     /// What an object is here, and why, unless that goes without saying.
-    fn object(&self, mark: &Mark) -> String {
+    fn object(&self, mark: &ObjectState) -> String {
         let label = self.paint.ink(mark.state.ink(), &mark.label());
         match &mark.why {
             Some(why) if mark.needs_a_reason() => format!(" [{label}: {why}]"),
@@ -90,14 +90,14 @@ impl Drawing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{grow, marked};
+    use super::super::{build, build_with_object};
     use super::*;
-    use crate::evidence::tests::sketch;
-    use crate::whereabouts::tests::whereabouts;
+    use crate::object_states::tests::object_states;
+    use crate::structure::tests::sketch;
 
     fn drawn(lines: &[&str], roots: &[&str]) -> String {
         let roots: Vec<_> = roots.iter().map(|root| (*root).into()).collect();
-        draw(&grow(&sketch(lines), &roots), Paint::NONE)
+        draw(&build(&sketch(lines), &roots), Paint::NONE)
     }
 
     #[test]
@@ -146,8 +146,8 @@ Conditions:
 
     #[test]
     fn colour_changes_nothing_but_colour() {
-        let evidence = sketch(&["a", "[s] b < a ! ActivitiesHalted (X): x"]);
-        let trees = grow(&evidence, &["a".into()]);
+        let structure = sketch(&["a", "[s] b < a ! ActivitiesHalted (X): x"]);
+        let trees = build(&structure, &["a".into()]);
         let coloured = draw(&trees, Paint { on: true });
         assert!(coloured.contains("\x1b[31m(1)\x1b[0m") && coloured.contains("\x1b[2m[s]\x1b[0m b"));
         let mut plain = coloured;
@@ -160,8 +160,8 @@ Conditions:
     #[test]
     fn an_object_is_shown_where_it_is_and_where_it_was_stopped() {
         let lines = ["acme", "dev < acme ! BadConfiguration (X): x", "[s] web < dev", "old < acme", "other"];
-        let all = whereabouts(&lines, &[("acme", "", "!old"), ("dev", "acme", "")]);
-        let text = draw(&marked(&all, &["acme".into(), "other".into()]), Paint::NONE);
+        let all = object_states(&lines, &[("acme", "", "!old"), ("dev", "acme", "")]);
+        let text = draw(&build_with_object(&all, &["acme".into(), "other".into()]), Paint::NONE);
         let wanted = "\
 acme [source]
 ├── dev (1) [copy of acme]

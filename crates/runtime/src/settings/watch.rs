@@ -13,7 +13,7 @@ use tokio::sync::watch::{Receiver, channel};
 
 use super::metrics::SettingsMetrics;
 use super::{Component, Document};
-use hns_cluster::feed::stream::{Told, watch};
+use hns_cluster::feed::stream::{WatchEvent, watch};
 use hns_cluster::metrics::StreamMetrics;
 
 /// What is in the `ConfigMap`, or that there is none; `None` before that is known.
@@ -38,13 +38,13 @@ pub fn follow(
         let only = Config::default().fields(&format!("metadata.name={SETTINGS_CONFIG_MAP}"));
         let open = move || watcher(api.clone().into(), only.clone());
         let data = |object: ConfigMap| object.data.unwrap_or_default();
-        let tell = move |told: Told<BTreeMap<String, String>, ConfigMap>| {
+        let tell = move |told: WatchEvent<BTreeMap<String, String>, ConfigMap>| {
             let data = match told {
-                Told::All(all) => all.into_iter().next().unwrap_or_default(),
-                Told::Seen(data) => data,
-                Told::Gone(_) => BTreeMap::new(),
+                WatchEvent::Listed(all) => all.into_iter().next().unwrap_or_default(),
+                WatchEvent::Applied(data) => data,
+                WatchEvent::Deleted(_) => BTreeMap::new(),
                 // What was seen last stands.
-                Told::Refused(_) => return,
+                WatchEvent::Refused(_) => return,
             };
             for component in [Component::Controller, Component::Webhook] {
                 metrics.seen(component, &own, Document::read(&data, component).as_ref());

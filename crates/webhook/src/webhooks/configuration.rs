@@ -3,7 +3,7 @@
 use forest::configuration::{Entry, Served};
 use forest::rules::Denial;
 use forest::rules::configuration::Request as RuleRequest;
-use hns_cluster::configuration::entries_of;
+use hns_cluster::configured_kinds::entries_of;
 use hns_cluster::ingest::shown::Shown;
 
 use super::{Request, new, old, operation, unreadable};

@@ -8,8 +8,8 @@ use forest::preview::{Intent, NamespaceState, Preview};
 use forest::rules::User;
 use forest::{Forest, Name};
 
+use crate::cluster_preview;
 use crate::commands::hierarchy;
-use crate::foresight;
 use crate::session::Session;
 use crate::{Failure, published};
 
@@ -27,18 +27,18 @@ pub(super) struct Consequences {
 }
 
 /// Looks at what is above and below the child; `allows` says that cascading deletion is allowed first.
-pub(super) async fn look(
+pub(super) async fn read(
     session: &Session,
     (parent, child): (&str, &str),
     allows: bool,
 ) -> Result<Consequences, Failure> {
     let concerned = [parent, child];
-    let (evidence, (settings, note)) = futures::join!(
-        Box::pin(foresight::gather(session, &concerned)),
+    let (structure, (settings, note)) = futures::join!(
+        Box::pin(cluster_preview::gather(session, &concerned)),
         Box::pin(published::settings(session)),
     );
-    let evidence = evidence?;
-    let notes = evidence.notes.iter().cloned().chain(note).collect();
+    let structure = structure?;
+    let notes = structure.notes.iter().cloned().chain(note).collect();
     let mut intents = Vec::new();
     if allows {
         let present = hierarchy::spec(&hierarchy::read(session, child).await?);
@@ -49,7 +49,7 @@ pub(super) async fn look(
         });
     }
     intents.push(Intent::DeleteAnchor { parent: parent.into(), child: child.into() });
-    let forest = evidence.forest_under(Arc::new(settings));
+    let forest = structure.forest_under(Arc::new(settings));
     Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
 }
 
@@ -109,13 +109,13 @@ mod tests {
     use forest::AnchorFact;
 
     use super::*;
-    use crate::evidence::tests::sketch;
+    use crate::structure::tests::sketch;
 
     fn deleting(allows: bool) -> Consequences {
-        let mut evidence = sketch(&["a", "[s] b < a", "[s] c < b", "full < b", "below < full", "other < a"]);
+        let mut structure = sketch(&["a", "[s] b < a", "[s] c < b", "full < b", "below < full", "other < a"]);
         for (parent, child) in [("a", "b"), ("b", "c")] {
             let name = child.into();
-            evidence.anchors.push((parent.into(), AnchorFact { name, ..AnchorFact::default() }));
+            structure.anchors.push((parent.into(), AnchorFact { name, ..AnchorFact::default() }));
         }
         let allow = Intent::SetHierarchy {
             namespace: "b".into(),
@@ -124,7 +124,7 @@ mod tests {
         };
         let delete = Intent::DeleteAnchor { parent: "a".into(), child: "b".into() };
         let intents: Vec<Intent> = allows.then_some(allow).into_iter().chain([delete]).collect();
-        Consequences::new(("a", "b"), evidence.forest(), &intents)
+        Consequences::new(("a", "b"), structure.forest(), &intents)
     }
 
     #[test]

@@ -7,36 +7,36 @@ use hns_api::{anchor_states, annotations, conditions};
 
 use super::{Finding, some};
 use crate::copies::{Objects, Wrong};
-use crate::evidence::{self, Evidence};
 use crate::session::Session;
+use crate::structure::{self, Structure};
 
 /// All these checks; of a user who may not list, none, which is said.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
-    let mut evidence = match evidence::read(session, &[]).await {
-        Ok(evidence) if evidence.notes.is_empty() => evidence,
+    let mut structure = match structure::read(session, &[]).await {
+        Ok(structure) if structure.notes.is_empty() => structure,
         Ok(_) => {
             let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked";
             return vec![Finding::note("trees", text)];
         }
         Err(failure) => {
-            let way_out = failure.way_out.unwrap_or_else(|| "Look at the API server's own health.".into());
-            return vec![Finding::wrong("trees", failure.text, way_out)];
+            let hint = failure.hint.unwrap_or_else(|| "Look at the API server's own health.".into());
+            return vec![Finding::wrong("trees", failure.text, hint)];
         }
     };
-    let mut findings = structure(&evidence);
-    match evidence::add_anchors(session, &mut evidence).await {
-        Ok(true) => findings.extend(anchors(&evidence)),
+    let mut findings = check_structure(&structure);
+    match structure::add_anchors(session, &mut structure).await {
+        Ok(true) => findings.extend(anchors(&structure)),
         Ok(false) => {
             findings.push(Finding::note("anchors", "you may not list them, so they were not checked"));
         }
         Err(failure) => findings.push(Finding::note("anchors", failure.text)),
     }
     if findings.is_empty() {
-        let text = format!("{} namespaces, none with a condition", evidence.namespaces.len());
+        let text = format!("{} namespaces, none with a condition", structure.namespaces.len());
         findings.push(Finding::ok("trees", text));
     }
-    let everywhere: BTreeSet<Name> = evidence.namespaces.keys().cloned().collect();
-    findings.extend(match Objects::read(session, evidence).await {
+    let everywhere: BTreeSet<Name> = structure.namespaces.keys().cloned().collect();
+    findings.extend(match Objects::read(session, structure).await {
         Ok(objects) => {
             let mut findings = vec![copies(&objects.wrong(&everywhere), objects.copies(&everywhere))];
             findings.extend(objects.notes().iter().map(|note| Finding::note("copies", note)));
@@ -48,12 +48,12 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
 }
 
 /// Cycles and missing parents as they follow from what is configured, whatever the controller has reported; then what it has.
-fn structure(evidence: &Evidence) -> Vec<Finding> {
-    let forest = evidence.forest();
+fn check_structure(structure: &Structure) -> Vec<Finding> {
+    let forest = structure.forest();
     let mut findings = Vec::new();
     let mut cycles = BTreeSet::new();
     let mut orphans: BTreeMap<Name, Vec<String>> = BTreeMap::new();
-    for name in evidence.namespaces.keys() {
+    for name in structure.namespaces.keys() {
         if let Some(cycle) = forest.cycle(name) {
             cycles.insert(cycle.iter().map(ToString::to_string).collect::<Vec<_>>().join(" <- "));
         } else if let Some(parent) = forest.parent(name).filter(|parent| !forest.exists(parent)) {
@@ -61,18 +61,18 @@ fn structure(evidence: &Evidence) -> Vec<Finding> {
         }
     }
     for cycle in cycles {
-        let way_out =
+        let hint =
             "Set the parent of one of them to a namespace outside: `kubectl hns set NAMESPACE --root`.";
-        findings.push(Finding::wrong("cycle", cycle, way_out));
+        findings.push(Finding::wrong("cycle", cycle, hint));
     }
     for (parent, orphans) in orphans {
-        let way_out = format!(
+        let hint = format!(
             "Create namespace {parent}, or give them another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
         );
         let text = format!("{} name {parent} as their parent, which does not exist", some(&orphans));
-        findings.push(Finding::wrong("missing parent", text, way_out));
+        findings.push(Finding::wrong("missing parent", text, hint));
     }
-    findings.extend(reported(evidence));
+    findings.extend(reported(structure));
     findings
 }
 
@@ -84,27 +84,27 @@ const SEEN: [&str; 3] = [
     conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
 ];
 
-fn reported(evidence: &Evidence) -> Vec<Finding> {
+fn reported(structure: &Structure) -> Vec<Finding> {
     let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
-    for name in evidence.hierarchies.keys() {
-        for condition in evidence.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
+    for name in structure.hierarchies.keys() {
+        for condition in structure.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
             shown.entry((kind, condition.message.to_string())).or_default().push(name.to_string());
         }
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
-        let way_out = format!("`kubectl hns describe {}` shows it in its place.", names[0]);
-        Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), way_out)
+        let hint = format!("`kubectl hns describe {}` shows it in its place.", names[0]);
+        Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
 }
 
-fn anchors(evidence: &Evidence) -> Vec<Finding> {
+fn anchors(structure: &Structure) -> Vec<Finding> {
     let mut findings = Vec::new();
     let not_ok = |(_, anchor): &&(Name, AnchorFact)| anchor.state.as_deref() != Some(anchor_states::OK);
-    for (parent, anchor) in evidence.anchors.iter().filter(not_ok) {
+    for (parent, anchor) in structure.anchors.iter().filter(not_ok) {
         let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
-        let way_out = match state {
+        let hint = match state {
             anchor_states::CONFLICT => format!(
                 "The namespace {name} is not its own. `kubectl delete subns {name} -n {parent}` takes the anchor away and leaves \
                  the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace."
@@ -117,12 +117,12 @@ fn anchors(evidence: &Evidence) -> Vec<Finding> {
             _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
         };
         let is = if state.is_empty() { "has no state yet".into() } else { format!("is in state {state}") };
-        findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), way_out));
+        findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), hint));
     }
     let anchor = |parent: &str, name: &Name| {
-        evidence.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && anchor.name == *name)
+        structure.anchors.iter().any(|(namespace, anchor)| **namespace == *parent && anchor.name == *name)
     };
-    for (name, namespace) in &evidence.namespaces {
+    for (name, namespace) in &structure.namespaces {
         let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
         if let Some(parent) = of
             && !anchor(parent, name)
@@ -162,7 +162,7 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
 mod tests {
     use super::super::Level;
     use super::*;
-    use crate::evidence::tests::sketch;
+    use crate::structure::tests::sketch;
 
     fn texts(findings: &[Finding]) -> Vec<String> {
         findings.iter().map(|it| format!("{}: {}", it.subject, it.text)).collect()
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn cycles_orphans_and_conditions_are_each_said_once() {
-        let evidence = sketch(&[
+        let structure = sketch(&[
             "a ! BadConfiguration (IllegalManagedLabel): x/y",
             "b < a ! BadConfiguration (IllegalManagedLabel): x/y",
             "o < gone ! ActivitiesHalted (ParentMissing): gone",
@@ -179,25 +179,25 @@ mod tests {
             "y < x",
         ]);
         assert_eq!(
-            texts(&structure(&evidence)),
+            texts(&check_structure(&structure)),
             [
                 "cycle: x <- y <- x",
                 "missing parent: o name gone as their parent, which does not exist",
                 "condition BadConfiguration (IllegalManagedLabel): a, b: x/y",
             ]
         );
-        assert_eq!(structure(&sketch(&["a", "b < a"])), []);
+        assert_eq!(check_structure(&sketch(&["a", "b < a"])), []);
     }
 
     #[test]
     fn anchors_and_subnamespaces_must_match() {
-        let mut evidence = sketch(&["a", "[s] lost < a", "[s] well < a"]);
+        let mut structure = sketch(&["a", "[s] lost < a", "[s] well < a"]);
         let anchor = |name: &str, state: &str| {
             ("a".into(), AnchorFact { name: name.into(), state: Some(state.into()), ..AnchorFact::default() })
         };
-        evidence.anchors = vec![anchor("well", "Ok"), anchor("taken", "Conflict")];
+        structure.anchors = vec![anchor("well", "Ok"), anchor("taken", "Conflict")];
         assert_eq!(
-            texts(&anchors(&evidence)),
+            texts(&anchors(&structure)),
             [
                 "anchor: taken in a is in state Conflict",
                 "anchor: lost is a subnamespace of a, where it has no anchor",

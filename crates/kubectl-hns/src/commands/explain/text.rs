@@ -2,8 +2,8 @@
 
 use super::{Below, Explanation, Source};
 use crate::lines::Lines;
+use crate::object_states::{ObjectState, State};
 use crate::terminal::{Ink, Paint};
-use crate::whereabouts::{Mark, State};
 
 /// The whole of it.
 pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
@@ -41,7 +41,7 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
         text.line("  Below: nothing");
         return;
     }
-    let is_ours = |mark: &Mark| mark.state == State::Copy && mark.from.as_deref() == Some(namespace);
+    let is_ours = |mark: &ObjectState| mark.state == State::Copy && mark.from.as_deref() == Some(namespace);
     let ours = below.iter().filter(|it| is_ours(&it.mark)).count();
     text.line(format!("  Below: {ours} of {} namespaces have a copy", below.len()));
     for Below { namespace, mark } in below.iter().filter(|it| !is_ours(&it.mark)) {
@@ -55,12 +55,12 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
 mod tests {
     use super::super::explanation;
     use super::*;
-    use crate::whereabouts::tests::whereabouts;
+    use crate::object_states::tests::object_states;
 
     #[test]
     fn a_copy_a_source_and_what_is_stopped() {
         let lines = ["acme", "dev < acme", "web < dev", "db < dev", "old < acme"];
-        let mut all = whereabouts(
+        let mut all = object_states(
             &lines,
             &[("acme", "", "!old"), ("dev", "", ""), ("web", "acme", ""), ("db", "acme", "")],
         );

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use std::time::Duration;
 
-use super::{Situation, Step, anchors_in, namespaces};
+use super::{Placement, Step, anchors_in, namespaces};
 use crate::Failure;
 use crate::commands::hierarchy::{self, Edit, NewParent};
 use crate::failure::Problem;
@@ -23,27 +23,27 @@ const POLL: Duration = Duration::from_millis(250);
 /// It was refused, or what it waits for does not happen. What was done before stays, and the same command goes on from there.
 pub(in crate::commands) async fn perform(
     session: &Session,
-    situation: &Situation,
+    placement: &Placement,
     step: &Step,
 ) -> Result<(), Failure> {
-    let name = &*situation.name;
+    let name = &*placement.name;
     let done = match step {
         Step::SetParent { to } => set_parent(session, name, to).await?,
         Step::Annotate { from, to } => annotate(session, name, from.as_deref(), to.as_deref()).await,
-        Step::CreateAnchor { parent } => create_anchor(session, situation, parent).await,
+        Step::CreateAnchor { parent } => create_anchor(session, placement, parent).await,
         Step::DeleteAnchor { parent } => delete_anchor(session, name, parent).await?,
     };
     done.map_err(|problem| {
         let failure = Failure::could_not(step.line(name), &problem);
         let again = "Nothing is lost; the same command goes on from here once the reason is gone.";
-        let way_out = failure.way_out.clone().map_or_else(|| again.to_owned(), |it| format!("{it}\n{again}"));
-        failure.or_else(way_out)
+        let hint = failure.hint.clone().map_or_else(|| again.to_owned(), |it| format!("{it}\n{again}"));
+        failure.with_hint(hint)
     })
 }
 
 async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<(), Problem>, Failure> {
     let object = hierarchy::read(session, name).await?;
-    let edit = Edit { parent: Some(NewParent::This(to.to_owned())), ..Edit::default() };
+    let edit = Edit { parent: Some(NewParent::Namespace(to.to_owned())), ..Edit::default() };
     Ok(hierarchy::write(session, name, object, &edit, false).await)
 }
 
@@ -74,7 +74,7 @@ async fn annotate(
             None => drop(present.remove(annotations::SUBNAMESPACE_OF)),
         }
         match session.call(api.replace(name, &PostParams::default(), &namespace)).await {
-            Err(problem) if (problem.is_stale() || problem.is_passing()) && Instant::now() < deadline => {}
+            Err(problem) if (problem.is_stale() || problem.is_temporary()) && Instant::now() < deadline => {}
             other => return other.map(drop),
         }
         sleep(POLL).await;
@@ -82,17 +82,17 @@ async fn annotate(
 }
 
 /// A webhook that has not heard of the annotation yet takes the namespace for somebody else's.
-async fn create_anchor(session: &Session, situation: &Situation, parent: &str) -> Result<(), Problem> {
+async fn create_anchor(session: &Session, placement: &Placement, parent: &str) -> Result<(), Problem> {
     let api = session.within::<SubnamespaceAnchor>(parent);
-    let handed = situation.handed.clone();
-    let spec = SubnamespaceAnchorSpec { labels: handed.labels, annotations: handed.annotations };
-    let anchor = SubnamespaceAnchor::new(&situation.name, spec);
+    let managed = placement.managed.clone();
+    let spec = SubnamespaceAnchorSpec { labels: managed.labels, annotations: managed.annotations };
+    let anchor = SubnamespaceAnchor::new(&placement.name, spec);
     let deadline = Instant::now() + PATIENCE;
     loop {
         match session.call(api.create(&PostParams::default(), &anchor)).await {
             Ok(_) => return Ok(()),
             Err(problem) if is_there(&problem) => {
-                let present = session.call(api.get_metadata_opt(&situation.name)).await?;
+                let present = session.call(api.get_metadata_opt(&placement.name)).await?;
                 if present.is_some_and(|it| it.metadata.deletion_timestamp.is_none()) {
                     return Ok(());
                 }
@@ -101,7 +101,8 @@ async fn create_anchor(session: &Session, situation: &Situation, parent: &str) -
                     return Err(problem);
                 }
             }
-            Err(problem) if (problem.code() == 409 || problem.is_passing()) && Instant::now() < deadline => {}
+            Err(problem)
+                if (problem.code() == 409 || problem.is_temporary()) && Instant::now() < deadline => {}
             Err(problem) => return Err(problem),
         }
         sleep(POLL).await;
@@ -133,7 +134,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
             match session.call(api.delete(name, &params)).await {
                 Ok(_) => {}
                 Err(problem) if problem.is_not_found() => return Ok(Ok(())),
-                Err(problem) if problem.code() == 409 || problem.is_passing() => {}
+                Err(problem) if problem.code() == 409 || problem.is_temporary() => {}
                 Err(problem) => return Ok(Err(problem)),
             }
         }
@@ -147,7 +148,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
                 "Error: the anchor {name} in {parent} is still in state {state}, so it was not deleted: it might take the \
                  namespace along"
             ))
-            .or_else(
+            .with_hint(
                 "The controller has not looked at it yet; `kubectl hns doctor` says whether it runs. The same command goes on \
                  from here.",
             ));

@@ -1,15 +1,15 @@
-//! Which steps follow from which situation, and when a tree has arrived.
+//! Which steps follow from which placement, and when a tree has arrived.
 
 use super::*;
 
-fn situation(of: Option<&str>, parent: Option<&str>, anchors: &[&str]) -> Situation {
+fn placement(of: Option<&str>, parent: Option<&str>, anchors: &[&str]) -> Placement {
     let text = |it: &str| it.to_owned();
-    Situation {
+    Placement {
         name: "n".into(),
         subnamespace_of: of.map(text),
         parent: parent.map(text),
         anchors: anchors.iter().copied().map(text).collect(),
-        ..Situation::default()
+        ..Placement::default()
     }
 }
 
@@ -19,14 +19,14 @@ fn lines(steps: &[Step]) -> Vec<String> {
 
 #[test]
 fn a_full_namespace_moves_by_its_parent() {
-    assert_eq!(lines(&move_to(&situation(None, Some("o"), &[]), "p")), ["set the parent of n to p"]);
-    assert_eq!(lines(&move_to(&situation(None, None, &[]), "p")), ["set the parent of n to p"]);
-    assert!(move_to(&situation(None, Some("p"), &[]), "p").is_empty());
+    assert_eq!(lines(&move_to(&placement(None, Some("o"), &[]), "p")), ["set the parent of n to p"]);
+    assert_eq!(lines(&move_to(&placement(None, None, &[]), "p")), ["set the parent of n to p"]);
+    assert!(move_to(&placement(None, Some("p"), &[]), "p").is_empty());
 }
 
 #[test]
 fn a_subnamespace_is_never_moved_by_deleting_first() {
-    let steps = move_to(&situation(Some("o"), Some("o"), &["o"]), "p");
+    let steps = move_to(&placement(Some("o"), Some("o"), &["o"]), "p");
     assert_eq!(
         lines(&steps),
         [
@@ -41,11 +41,11 @@ fn a_subnamespace_is_never_moved_by_deleting_first() {
 #[test]
 fn a_move_goes_on_where_it_was_interrupted() {
     let states = [
-        (situation(Some("o"), Some("o"), &["o"]), 3),
-        (situation(Some("p"), Some("o"), &["o"]), 2),
-        (situation(Some("p"), Some("p"), &["o"]), 2),
-        (situation(Some("p"), Some("p"), &["o", "p"]), 1),
-        (situation(Some("p"), Some("p"), &["p"]), 0),
+        (placement(Some("o"), Some("o"), &["o"]), 3),
+        (placement(Some("p"), Some("o"), &["o"]), 2),
+        (placement(Some("p"), Some("p"), &["o"]), 2),
+        (placement(Some("p"), Some("p"), &["o", "p"]), 1),
+        (placement(Some("p"), Some("p"), &["p"]), 0),
     ];
     let full = move_to(&states[0].0, "p");
     for (state, left) in states {
@@ -56,7 +56,7 @@ fn a_move_goes_on_where_it_was_interrupted() {
 
 #[test]
 fn conversions_keep_the_parent() {
-    let sub = situation(Some("o"), Some("o"), &["o"]);
+    let sub = placement(Some("o"), Some("o"), &["o"]);
     assert_eq!(
         lines(&to_full(&sub).unwrap()),
         [
@@ -64,23 +64,23 @@ fn conversions_keep_the_parent() {
             "delete the subnamespace anchor n in o, which by then no longer holds n",
         ]
     );
-    assert!(to_full(&situation(Some("o"), None, &["o"])).is_err(), "it would be without a parent");
-    assert_eq!(lines(&to_full(&situation(None, Some("o"), &["o"])).unwrap()).len(), 1, "the second run");
-    assert!(to_full(&situation(None, Some("o"), &[])).unwrap().is_empty());
+    assert!(to_full(&placement(Some("o"), None, &["o"])).is_err(), "it would be without a parent");
+    assert_eq!(lines(&to_full(&placement(None, Some("o"), &["o"])).unwrap()).len(), 1, "the second run");
+    assert!(to_full(&placement(None, Some("o"), &[])).unwrap().is_empty());
 
-    let full = situation(None, Some("o"), &[]);
+    let full = placement(None, Some("o"), &[]);
     assert_eq!(
         lines(&to_sub(&full).unwrap()),
         ["annotate namespace n with hnc.x-k8s.io/subnamespace-of=o", "create the subnamespace anchor n in o"]
     );
-    assert_eq!(lines(&to_sub(&situation(Some("o"), Some("o"), &[])).unwrap()).len(), 1, "the second run");
-    assert!(to_sub(&situation(Some("o"), Some("o"), &["o"])).unwrap().is_empty());
-    assert!(to_sub(&situation(None, None, &[])).unwrap_err().way_out.is_some());
+    assert_eq!(lines(&to_sub(&placement(Some("o"), Some("o"), &[])).unwrap()).len(), 1, "the second run");
+    assert!(to_sub(&placement(Some("o"), Some("o"), &["o"])).unwrap().is_empty());
+    assert!(to_sub(&placement(None, None, &[])).unwrap_err().hint.is_some());
 }
 
 #[test]
 fn rights_are_named_as_people_ask_for_them() {
-    let steps = move_to(&situation(Some("o"), Some("o"), &["o"]), "p");
+    let steps = move_to(&placement(Some("o"), Some("o"), &["o"]), "p");
     let rights: Vec<String> = steps.iter().map(|step| step.right("n").to_string()).collect();
     assert_eq!(
         rights,
@@ -92,25 +92,28 @@ fn rights_are_named_as_people_ask_for_them() {
     );
 }
 
-fn marks(pairs: &[(&str, u64)]) -> Marks {
+fn depths(pairs: &[(&str, u64)]) -> Depths {
     pairs.iter().map(|(name, depth)| ((*name).to_owned(), *depth)).collect()
 }
 
 #[test]
 fn a_tree_has_arrived_when_all_its_labels_say_so() {
-    let above = marks(&[("p", 0), ("root", 1)]);
-    let moved = ("n".to_owned(), marks(&[("n", 0), ("p", 1), ("root", 2)]));
-    let child = ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
-    assert_eq!(placed("n", &above, &[moved.clone(), child.clone()]), Progress::Done);
+    let above = depths(&[("p", 0), ("root", 1)]);
+    let moved = ("n".to_owned(), depths(&[("n", 0), ("p", 1), ("root", 2)]));
+    let child = ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
+    assert_eq!(label_progress("n", &above, &[moved.clone(), child.clone()]), Progress::Done);
     for late in [
-        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2)])),
-        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 2)])),
-        ("c".to_owned(), marks(&[("c", 0), ("n", 1), ("p", 2), ("root", 3), ("old", 2)])),
+        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2)])),
+        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 2)])),
+        ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3), ("old", 2)])),
     ] {
-        let seen = placed("n", &above, &[moved.clone(), late.clone()]);
+        let seen = label_progress("n", &above, &[moved.clone(), late.clone()]);
         assert_eq!(seen, Progress::Part(1, 2, "the tree labels of c".into()), "{late:?}");
     }
-    assert!(matches!(placed("n", &above, &[]), Progress::Part(0, 1, _)), "nothing seen is nothing done");
-    let lone = ("n".to_owned(), marks(&[("n", 0)]));
-    assert_eq!(placed("n", &Marks::new(), &[lone]), Progress::Done, "a root");
+    assert!(
+        matches!(label_progress("n", &above, &[]), Progress::Part(0, 1, _)),
+        "nothing seen is nothing done"
+    );
+    let lone = ("n".to_owned(), depths(&[("n", 0)]));
+    assert_eq!(label_progress("n", &Depths::new(), &[lone]), Progress::Done, "a root");
 }

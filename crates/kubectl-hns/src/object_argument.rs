@@ -9,13 +9,13 @@ use crate::Failure;
 
 /// A kind and a name as written: `secret/registry`, `cm/x`, `roles.rbac.authorization.k8s.io/x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Subject {
+pub(crate) struct ObjectArgument {
     resource: String,
     group: String,
     pub(crate) name: String,
 }
 
-impl FromStr for Subject {
+impl FromStr for ObjectArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -29,7 +29,7 @@ impl FromStr for Subject {
     }
 }
 
-impl Subject {
+impl ObjectArgument {
     /// The kind that is meant.
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl Subject {
         let entry = Entry { resource: resource.clone(), group: group.clone(), ..Entry::default() };
         let found = served.named(&entry).map_err(|(_, why)| {
             Failure::new(format!("Error: {entry}: {why}"))
-                .or_else("`kubectl api-resources --namespaced` shows the kinds there are.")
+                .with_hint("`kubectl api-resources --namespaced` shows the kinds there are.")
         })?;
         if !found.namespaced {
             let text =
@@ -89,7 +89,7 @@ mod tests {
             ("node/x", Err("is in no namespace")),
             ("nonsense/x", Err("the API server serves no such resource")),
         ] {
-            let found = text.parse::<Subject>().unwrap().kind(&served());
+            let found = text.parse::<ObjectArgument>().unwrap().kind(&served());
             match (found.map(|it| it.to_string()), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{text}"),
                 (Err(failure), Err(expected)) => {
@@ -99,7 +99,7 @@ mod tests {
             }
         }
         for wrong in ["x", "/x", "cm/", "cm/x/y", ""] {
-            assert!(wrong.parse::<Subject>().is_err(), "{wrong}");
+            assert!(wrong.parse::<ObjectArgument>().is_err(), "{wrong}");
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use super::*;
 
 /// What was asked: the query's interesting part, and how the objects were to be shown.
-type Asked = Arc<Mutex<Vec<(String, &'static str)>>>;
+type Requests = Arc<Mutex<Vec<(String, &'static str)>>>;
 
 fn secret(name: &str, copy: bool) -> Value {
     let labels = if copy { json!({ "hnc.x-k8s.io/inherited-from": "root" }) } else { json!({}) };
@@ -33,7 +33,7 @@ fn without_content(mut list: Value) -> Value {
 }
 
 /// Two copies, on a page each, and a source. The second page of the copies fails the first time.
-fn client(asked: Asked) -> Client {
+fn client(asked: Requests) -> Client {
     let failed = Arc::new(Mutex::new(false));
     let answer = move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default().to_owned();
@@ -82,7 +82,7 @@ fn kind(kind: &str, resource: &str) -> Kind {
 
 /// Everything that is told up to the end of the list, in words, and what was asked until a moment later.
 async fn told(kind: &Kind, detail: Detail) -> (Vec<String>, Vec<(String, &'static str)>) {
-    let asked = Asked::default();
+    let asked = Requests::default();
     let mut events = watched(&client(asked.clone()), kind, detail);
     let mut told = Vec::new();
     while told.last().is_none_or(|last| last != "that is all") {

@@ -20,12 +20,12 @@ use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;
 
-/// Namespaces that are looked at together where they cannot be listed.
+/// Namespaces that are read at together where they cannot be listed.
 const AT_ONCE: usize = 8;
 
 /// What was read.
 #[derive(Debug, Default)]
-pub(crate) struct Evidence {
+pub(crate) struct Structure {
     pub(crate) namespaces: BTreeMap<Name, NamespaceFact>,
     pub(crate) hierarchies: BTreeMap<Name, HierarchyFact>,
     /// Each with the namespace it is in.
@@ -36,7 +36,7 @@ pub(crate) struct Evidence {
     pub(crate) is_whole: bool,
 }
 
-impl Evidence {
+impl Structure {
     /// The children that the `HierarchyConfiguration` shows, in its order.
     pub(crate) fn children(&self, name: &str) -> &[Name] {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.children)
@@ -96,21 +96,21 @@ pub(crate) fn anchors() -> ApiResource {
 ///
 /// # Errors
 /// A list failed for another reason than rights, or one of `roots` is not there.
-pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Evidence, Failure> {
-    let evidence = match lists(session).await? {
-        Some(evidence) => evidence,
+pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
+    let structure = match lists(session).await? {
+        Some(structure) => structure,
         None => around(session, roots).await?,
     };
     for root in roots {
-        if !evidence.namespaces.contains_key(&**root) && !evidence.hierarchies.contains_key(&**root) {
+        if !structure.namespaces.contains_key(&**root) && !structure.hierarchies.contains_key(&**root) {
             return Err(unreadable(root, &missing(root)));
         }
     }
-    Ok(evidence)
+    Ok(structure)
 }
 
 /// The namespaces and hierarchies of the whole cluster; none if the user may not list them.
-async fn lists(session: &Session) -> Result<Option<Evidence>, Failure> {
+async fn lists(session: &Session) -> Result<Option<Structure>, Failure> {
     let everything = ListParams::default();
     let namespaces_api = session.all::<Namespace>();
     let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());
@@ -122,11 +122,11 @@ async fn lists(session: &Session) -> Result<Option<Evidence>, Failure> {
         (Err(problem), _) | (_, Err(problem)) if problem.is_forbidden() => Ok(None),
         (Err(problem), _) => Err(Failure::because("namespaces cannot be listed", &problem)),
         (_, Err(problem)) => Err(Failure::because("hierarchyconfigurations cannot be listed", &problem)),
-        (Ok(namespaces), Ok(hierarchies)) => Ok(Some(Evidence {
+        (Ok(namespaces), Ok(hierarchies)) => Ok(Some(Structure {
             namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
             hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
             is_whole: true,
-            ..Evidence::default()
+            ..Structure::default()
         })),
     }
 }
@@ -135,11 +135,11 @@ async fn lists(session: &Session) -> Result<Option<Evidence>, Failure> {
 ///
 /// # Errors
 /// The list failed for another reason.
-pub(crate) async fn add_anchors(session: &Session, evidence: &mut Evidence) -> Result<bool, Failure> {
+pub(crate) async fn add_anchors(session: &Session, structure: &mut Structure) -> Result<bool, Failure> {
     let api = Api::<DynamicObject>::all_with(session.client.clone(), &anchors());
     match session.list(&api, &ListParams::default()).await {
         Ok(all) => {
-            evidence.anchors = all.into_iter().map(ingest::anchor).collect();
+            structure.anchors = all.into_iter().map(ingest::anchor).collect();
             Ok(true)
         }
         Err(problem) if problem.is_forbidden() => Ok(false),
@@ -149,12 +149,10 @@ pub(crate) async fn add_anchors(session: &Session, evidence: &mut Evidence) -> R
 
 /// HNC's words for a namespace that cannot be read.
 pub(crate) fn unreadable(namespace: &str, problem: &Problem) -> Failure {
-    let failure = Failure {
-        text: format!("Error reading namespace {namespace}: {problem}"),
-        way_out: problem.way_out(),
-    };
+    let failure =
+        Failure { text: format!("Error reading namespace {namespace}: {problem}"), hint: problem.hint() };
     if problem.is_not_found() {
-        return failure.or_else("`kubectl hns tree -A` shows the namespaces there are.");
+        return failure.with_hint("`kubectl hns tree -A` shows the namespaces there are.");
     }
     failure
 }
@@ -170,7 +168,7 @@ fn named(fact: NamespaceFact) -> (Name, NamespaceFact) {
 }
 
 /// One namespace without lists: each part may be refused.
-struct Looked {
+struct NamespaceRead {
     name: Name,
     namespace: Result<NamespaceFact, Problem>,
     hierarchy: Result<Option<HierarchyFact>, Problem>,
@@ -178,8 +176,8 @@ struct Looked {
 }
 
 /// Namespace after namespace, downward from `roots`.
-async fn around(session: &Session, roots: &[String]) -> Result<Evidence, Failure> {
-    let mut evidence = Evidence::default();
+async fn around(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
+    let mut structure = Structure::default();
     let mut hidden = Vec::new();
     let mut seen: BTreeSet<Name> = BTreeSet::new();
     let mut next: Vec<Name> = roots.iter().map(|name| Name::from(&**name)).collect();
@@ -187,30 +185,30 @@ async fn around(session: &Session, roots: &[String]) -> Result<Evidence, Failure
         next.retain(|name| seen.insert(name.clone()));
         let mut below = Vec::new();
         for some in next.chunks(AT_ONCE) {
-            for looked in join_all(some.iter().map(|name| look(session, name))).await {
-                let name = looked.name.clone();
-                if !evidence.add(looked, roots)? {
+            for read in join_all(some.iter().map(|name| read_namespace(session, name))).await {
+                let name = read.name.clone();
+                if !structure.add(read, roots)? {
                     hidden.push(name.to_string());
                 }
-                below.extend(evidence.children(&name).iter().cloned());
+                below.extend(structure.children(&name).iter().cloned());
             }
         }
         next = below;
     }
-    evidence.notes.push(format!(
+    structure.notes.push(format!(
         "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is below {}",
         roots.join(", ")
     ));
     if !hidden.is_empty() {
-        evidence.notes.push(format!("you may not read the hierarchy of {}", hidden.join(", ")));
+        structure.notes.push(format!("you may not read the hierarchy of {}", hidden.join(", ")));
     }
-    Ok(evidence)
+    Ok(structure)
 }
 
-impl Evidence {
+impl Structure {
     /// Takes over what was found; false if the user may not read the hierarchy there.
-    fn add(&mut self, looked: Looked, roots: &[String]) -> Result<bool, Failure> {
-        let Looked { name, namespace, hierarchy, anchors } = looked;
+    fn add(&mut self, read: NamespaceRead, roots: &[String]) -> Result<bool, Failure> {
+        let NamespaceRead { name, namespace, hierarchy, anchors } = read;
         match namespace {
             Ok(fact) => drop(self.namespaces.insert(name.clone(), fact)),
             // A child may have gone meanwhile, or be an anchor's that is still missing.
@@ -234,7 +232,7 @@ impl Evidence {
     }
 }
 
-async fn look(session: &Session, name: &Name) -> Looked {
+async fn read_namespace(session: &Session, name: &Name) -> NamespaceRead {
     let namespaces = session.all::<Namespace>();
     let hierarchies = Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &hierarchies());
     let anchors = Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &anchors());
@@ -244,7 +242,7 @@ async fn look(session: &Session, name: &Name) -> Looked {
         session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)),
         session.list(&anchors, &params),
     );
-    Looked {
+    NamespaceRead {
         name: name.clone(),
         namespace: namespace.map(|it| ingest::namespace(&it.metadata)),
         hierarchy: hierarchy.map(|it| it.map(|object| ingest::hierarchy(object).1)),
@@ -258,10 +256,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Evidence from lines `name < parent`, `[s]` before the name of a subnamespace, and `! Type (Reason): message` at the end
+    /// Structure from lines `name < parent`, `[s]` before the name of a subnamespace, and `! Type (Reason): message` at the end
     /// for conditions. Children are listed as a controller would.
-    pub(crate) fn sketch(lines: &[&str]) -> Evidence {
-        let mut evidence = Evidence::default();
+    pub(crate) fn sketch(lines: &[&str]) -> Structure {
+        let mut structure = Structure::default();
         for line in lines {
             let (line, conditions) = line.split_once('!').unwrap_or((line, ""));
             let (name, parent) = line.split_once('<').unwrap_or((line, ""));
@@ -276,20 +274,20 @@ pub(crate) mod tests {
                 annotations: of.into_iter().collect::<Labels>(),
                 ..Default::default()
             };
-            evidence.namespaces.insert(name.clone(), fact);
-            let own = evidence.hierarchies.entry(name.clone()).or_default();
+            structure.namespaces.insert(name.clone(), fact);
+            let own = structure.hierarchies.entry(name.clone()).or_default();
             own.parent = (!parent.is_empty()).then(|| parent.into());
             own.status.conditions = conditions.split(';').filter_map(condition).collect();
             if !parent.is_empty() {
                 let status: &mut HierarchyStatus =
-                    &mut evidence.hierarchies.entry(parent.into()).or_default().status;
+                    &mut structure.hierarchies.entry(parent.into()).or_default().status;
                 status.children.push(name);
                 status.children.sort();
             }
         }
-        let known: Vec<Name> = evidence.namespaces.keys().cloned().collect();
-        evidence.hierarchies.retain(|name, _| known.contains(name));
-        evidence
+        let known: Vec<Name> = structure.namespaces.keys().cloned().collect();
+        structure.hierarchies.retain(|name, _| known.contains(name));
+        structure
     }
 
     fn condition(text: &str) -> Option<Condition> {
@@ -308,10 +306,10 @@ pub(crate) mod tests {
 
     #[test]
     fn an_anchor_speaks_for_a_namespace_that_cannot_be_read() {
-        let mut evidence = sketch(&["a"]);
+        let mut structure = sketch(&["a"]);
         let anchor = AnchorFact { name: "b".into(), state: Some("Ok".into()), ..AnchorFact::default() };
-        evidence.anchors = vec![("a".into(), anchor)];
-        assert!(evidence.is_subnamespace("b"));
-        assert!(!evidence.is_subnamespace("c"));
+        structure.anchors = vec![("a".into(), anchor)];
+        assert!(structure.is_subnamespace("b"));
+        assert!(!structure.is_subnamespace("c"));
     }
 }

@@ -13,7 +13,7 @@ use kube::{Api, Client, CustomResourceExt};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 
-use crate::feed::stream::{Told, watch};
+use crate::feed::stream::{WatchEvent, watch};
 use crate::metrics::StreamMetrics;
 
 /// What the watches have to say.
@@ -49,12 +49,12 @@ async fn configuration(client: Client, metrics: StreamMetrics, events: Unbounded
     let api = Api::<DynamicObject>::all_with(client, &HNCConfiguration::api_resource());
     let only = Config::default().fields(&format!("metadata.name={HNC_CONFIGURATION}"));
     let open = move || watcher(api.clone(), only.clone());
-    let tell = move |told: Told<DynamicObject, DynamicObject>| {
+    let tell = move |told: WatchEvent<DynamicObject, DynamicObject>| {
         let event = match told {
-            Told::All(all) => Event::Configuration(all.into_iter().next().map(Arc::new)),
-            Told::Seen(seen) => Event::Configuration(Some(Arc::new(seen))),
-            Told::Gone(_) => Event::Configuration(None),
-            Told::Refused(why) => Event::ConfigurationRefused(why),
+            WatchEvent::Listed(all) => Event::Configuration(all.into_iter().next().map(Arc::new)),
+            WatchEvent::Applied(seen) => Event::Configuration(Some(Arc::new(seen))),
+            WatchEvent::Deleted(_) => Event::Configuration(None),
+            WatchEvent::Refused(why) => Event::ConfigurationRefused(why),
         };
         // Nobody listens when the process ends.
         let _ = events.send(event);
@@ -67,16 +67,16 @@ type Definition = PartialObjectMeta<CustomResourceDefinition>;
 async fn definitions(client: Client, metrics: StreamMetrics, events: UnboundedSender<Event>) {
     let api = Api::<Definition>::all(client);
     let open = move || watcher(api.clone(), Config::default());
-    let tell = move |told: Told<(String, Option<String>), Definition>| {
+    let tell = move |told: WatchEvent<(String, Option<String>), Definition>| {
         let event = match told {
-            Told::All(all) => {
+            WatchEvent::Listed(all) => {
                 let live = all.into_iter().filter_map(|(name, uid)| Some((name, uid?)));
                 Event::Definitions(live.collect())
             }
-            Told::Seen((name, Some(uid))) => Event::Definition(name, uid),
-            Told::Seen((name, None)) => Event::DefinitionGone(name),
-            Told::Gone(object) => Event::DefinitionGone(identity(object).0),
-            Told::Refused(_) => Event::DefinitionsRefused,
+            WatchEvent::Applied((name, Some(uid))) => Event::Definition(name, uid),
+            WatchEvent::Applied((name, None)) => Event::DefinitionGone(name),
+            WatchEvent::Deleted(object) => Event::DefinitionGone(identity(object).0),
+            WatchEvent::Refused(_) => Event::DefinitionsRefused,
         };
         let _ = events.send(event);
     };

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 
 use forest::rules::User;
-use hns_cluster::rights::allowed;
+use hns_cluster::access_review::allowed;
 
 use crate::failure::Problem;
 use crate::session::Session;
@@ -53,7 +53,7 @@ impl fmt::Display for Right {
 }
 
 /// Whether the user has it; an error says why that is not known.
-pub(crate) async fn may(session: &Session, right: &Right) -> Result<Result<bool, String>, Problem> {
+pub(crate) async fn is_allowed(session: &Session, right: &Right) -> Result<Result<bool, String>, Problem> {
     let Right { verb, group, resource, namespace, name } = right;
     let attributes = ResourceAttributes {
         verb: Some((*verb).to_owned()),

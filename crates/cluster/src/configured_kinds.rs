@@ -5,9 +5,9 @@
 //! it serves, or cannot say it of some groups, nothing is taken for gone. Where the configuration may not be read and never was,
 //! roles and role bindings are propagated all the same. Resolves nothing itself ([`forest::configuration`]).
 
-mod agenda;
 mod discovery;
 mod entries;
+mod schedule;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -25,9 +25,9 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use self::agenda::{Agenda, Outcome};
 pub use self::discovery::discover;
 pub use self::entries::{entries, entries_of};
+use self::schedule::{Outcome, Schedule};
 use self::watch::Event;
 use crate::feed::{Detail, ObjectFeeds};
 use crate::handle::{ForestHandle, ForestWriter};
@@ -115,7 +115,7 @@ pub fn start(
         feeds: ObjectFeeds::new(client.clone(), (writer.clone(), forest.clone()), detail, metrics.clone()),
         state: Configuration::default(),
         definitions_are_known: false,
-        agenda: Agenda::default(),
+        schedule: Schedule::default(),
         failures: 0,
         refused: None,
         undiscovered: None,
@@ -136,7 +136,7 @@ struct Follower {
     state: Configuration,
     /// Or it is known that they cannot be.
     definitions_are_known: bool,
-    agenda: Agenda,
+    schedule: Schedule,
     failures: u32,
     /// Why the configuration cannot be read, and why it cannot be said what is served.
     refused: Option<String>,
@@ -151,7 +151,7 @@ impl Follower {
     async fn follow(mut self, mut heard: UnboundedReceiver<Event>) {
         let patience = Instant::now() + DEFINITIONS;
         loop {
-            let due = self.agenda.next().filter(|_| self.is_informed());
+            let due = self.schedule.next().filter(|_| self.is_informed());
             tokio::select! {
                 event = heard.recv() => match event {
                     Some(event) => self.hear_all(event, &mut heard).await,
@@ -202,7 +202,7 @@ impl Follower {
                 (self.state.is_known, self.state.object, self.refused) = (true, object, None);
                 // Nor is what is written in its status a reason to ask for anything.
                 if is_new {
-                    self.agenda.configuration_changed(now);
+                    self.schedule.configuration_changed(now);
                 }
             }
             Event::ConfigurationRefused(why) => {
@@ -213,7 +213,7 @@ impl Follower {
                         known,
                         "the HNCConfiguration cannot be read; what is known of it stands"
                     );
-                    self.agenda.configuration_changed(now);
+                    self.schedule.configuration_changed(now);
                 }
                 self.refused = Some(why);
             }
@@ -236,7 +236,7 @@ impl Follower {
         change(&mut definitions);
         self.state.definitions = Some(Arc::new(definitions));
         self.definitions_are_known = true;
-        self.agenda.definition_changed(now);
+        self.schedule.definition_changed(now);
     }
 
     /// What was known before is enough for an entry that is found in it; a new one may need a new answer.
@@ -247,7 +247,7 @@ impl Follower {
                 self.put_in_force(resolution).await;
             }
         }
-        if self.agenda.is_due(Instant::now()) {
+        if self.schedule.is_due(Instant::now()) {
             self.discover().await;
         }
         if self.refused.is_some() && !self.feeds.is_configured() {
@@ -271,7 +271,7 @@ impl Follower {
                 Outcome::Incomplete
             }
         };
-        self.agenda.asked(outcome, Instant::now());
+        self.schedule.asked(outcome, Instant::now());
     }
 
     async fn learn(&mut self, served: Served) -> Outcome {

@@ -1,10 +1,10 @@
-//! What is foretold, as data: what `-o json` prints, and what the text is made of.
+//! What is result, as data: what `-o json` prints, and what the text is made of.
 
 use forest::Forest;
 use forest::preview::{AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange};
 use serde::Serialize;
 
-use super::{Foretold, Judgement};
+use super::{Decision, PreviewResult};
 use crate::Failure;
 
 /// A plan.
@@ -132,23 +132,23 @@ const OVERWRITE: &str = "overwrite";
 const DELETE: &str = "delete";
 
 impl Document {
-    pub(crate) fn new(change: Vec<String>, foretold: &Foretold) -> Self {
-        let outcome = &foretold.outcome;
-        let warnings = foretold.judgements.iter().flat_map(|it| match it {
-            Judgement::Allowed { warnings } => warnings.clone(),
+    pub(crate) fn new(change: Vec<String>, result: &PreviewResult) -> Self {
+        let outcome = &result.outcome;
+        let warnings = result.decisions.iter().flat_map(|it| match it {
+            Decision::Allowed { warnings } => warnings.clone(),
             _ => Vec::new(),
         });
         let mut document = Self {
             change,
-            verdict: verdict(&foretold.judgements),
+            verdict: verdict(&result.decisions),
             warnings: warnings.collect(),
             namespaces: outcome.namespaces.iter().map(namespace).collect(),
             anchors: outcome.anchors.iter().map(anchor).collect(),
-            objects: outcome.objects.iter().map(|it| object(&foretold.forest, it)).collect(),
-            kept: outcome.kept.iter().map(|it| kept(&foretold.forest, it)).collect(),
+            objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
+            kept: outcome.kept.iter().map(|it| kept(&result.forest, it)).collect(),
             totals: Totals::default(),
-            pending: foretold.pending,
-            notes: foretold.notes.clone(),
+            pending: result.pending,
+            notes: result.notes.clone(),
         };
         document.totals = document.count();
         document
@@ -163,7 +163,7 @@ impl Document {
         let message = message.as_deref().unwrap_or_default();
         let code = code.unwrap_or_default();
         Err(Failure::new(format!("Error: this would be refused ({code}): {message}"))
-            .or_else("Nothing was changed."))
+            .with_hint("Nothing was changed."))
     }
 
     fn count(&self) -> Totals {
@@ -210,9 +210,9 @@ impl Document {
 }
 
 /// The worst of all.
-fn verdict(judgements: &[Judgement]) -> Verdict {
-    let refusal = judgements.iter().find_map(|it| match it {
-        Judgement::Refused { code, reason, message } => Some(Verdict {
+fn verdict(decisions: &[Decision]) -> Verdict {
+    let refusal = decisions.iter().find_map(|it| match it {
+        Decision::Refused { code, reason, message } => Some(Verdict {
             outcome: "refused",
             code: Some(*code),
             reason: Some(reason.clone()),
@@ -220,8 +220,8 @@ fn verdict(judgements: &[Judgement]) -> Verdict {
         }),
         _ => None,
     });
-    let unknown = judgements.iter().find_map(|it| match it {
-        Judgement::Unknown { why } => {
+    let unknown = decisions.iter().find_map(|it| match it {
+        Decision::Unknown { why } => {
             Some(Verdict { outcome: "unknown", message: Some(why.clone()), ..Verdict::default() })
         }
         _ => None,

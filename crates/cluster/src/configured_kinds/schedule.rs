@@ -31,12 +31,12 @@ pub(super) enum Outcome {
 
 /// When to ask.
 #[derive(Debug, Default)]
-pub(super) struct Agenda {
+pub(super) struct Schedule {
     due: VecDeque<Instant>,
     retry: Option<Duration>,
 }
 
-impl Agenda {
+impl Schedule {
     /// When to ask next; `None` when there is no reason to.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.front().copied()
@@ -79,12 +79,12 @@ mod tests {
     use super::*;
 
     /// When it is asked, in milliseconds, if each time it goes as given.
-    fn times(agenda: &mut Agenda, start: Instant, outcomes: &[Outcome]) -> Vec<u128> {
+    fn times(schedule: &mut Schedule, start: Instant, outcomes: &[Outcome]) -> Vec<u128> {
         let mut times = Vec::new();
         for outcome in outcomes {
-            let Some(next) = agenda.next() else { break };
+            let Some(next) = schedule.next() else { break };
             times.push((next - start).as_millis());
-            agenda.asked(*outcome, next);
+            schedule.asked(*outcome, next);
         }
         times
     }
@@ -93,33 +93,33 @@ mod tests {
     fn a_complete_answer_ends_it_and_after_a_definition_it_is_asked_a_few_times() {
         use Outcome::Complete;
         let start = Instant::now();
-        let mut agenda = Agenda::default();
-        assert!(!agenda.is_due(start) && agenda.next().is_none());
-        agenda.configuration_changed(start);
-        assert!(agenda.is_due(start));
-        assert_eq!(times(&mut agenda, start, &[Complete; 3]), [0]);
+        let mut schedule = Schedule::default();
+        assert!(!schedule.is_due(start) && schedule.next().is_none());
+        schedule.configuration_changed(start);
+        assert!(schedule.is_due(start));
+        assert_eq!(times(&mut schedule, start, &[Complete; 3]), [0]);
 
-        agenda.definition_changed(start);
-        assert_eq!(times(&mut agenda, start, &[Complete; 9]), [0, 300, 1_000, 3_000, 10_000]);
+        schedule.definition_changed(start);
+        assert_eq!(times(&mut schedule, start, &[Complete; 9]), [0, 300, 1_000, 3_000, 10_000]);
 
         // Each change begins it anew; what was due meanwhile is done at once.
-        agenda.definition_changed(start);
-        agenda.definition_changed(start + Duration::from_millis(200));
-        agenda.asked(Complete, start + Duration::from_secs(2));
-        assert_eq!(times(&mut agenda, start, &[Complete; 9]), [3_200, 10_200]);
+        schedule.definition_changed(start);
+        schedule.definition_changed(start + Duration::from_millis(200));
+        schedule.asked(Complete, start + Duration::from_secs(2));
+        assert_eq!(times(&mut schedule, start, &[Complete; 9]), [3_200, 10_200]);
     }
 
     #[test]
     fn what_is_left_open_is_asked_less_and_less_often() {
         use Outcome::{Complete, Incomplete};
         let start = Instant::now();
-        let mut agenda = Agenda::default();
-        agenda.configuration_changed(start);
-        let asked = times(&mut agenda, start, &[Incomplete; 14]);
+        let mut schedule = Schedule::default();
+        schedule.configuration_changed(start);
+        let asked = times(&mut schedule, start, &[Incomplete; 14]);
         assert_eq!(asked[..5], [0, 250, 750, 1_750, 3_750]);
         let last = &asked[asked.len() - 2..];
         assert_eq!(last[1] - last[0], 60_000);
-        agenda.asked(Complete, start + Duration::from_hours(1));
-        assert_eq!(agenda.next(), None);
+        schedule.asked(Complete, start + Duration::from_hours(1));
+        assert_eq!(schedule.next(), None);
     }
 }

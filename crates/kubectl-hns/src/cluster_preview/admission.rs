@@ -6,24 +6,24 @@ use forest::preview::{Intent, Preview};
 use forest::rules::{Answer, Answers, Question, User, Verdict};
 use futures::future::join_all;
 use hns_api::names;
-use hns_cluster::rights::{allowed, review};
+use hns_cluster::access_review::{allowed, review};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PostParams;
 
-use super::Judgement;
+use super::Decision;
 use crate::Failure;
 use crate::failure::Problem;
-use crate::rights::{Right, may};
 use crate::session::Session;
+use crate::user_rights::{Right, is_allowed};
 
 /// More rounds than any rule has questions one after the other.
 const ROUNDS: usize = 24;
 
 /// What the API server refuses before anybody judges.
-pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Judgement> {
+pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
     let refused = |code, reason: &str, message: String| {
-        Some(Judgement::Refused { code, reason: reason.to_owned(), message })
+        Some(Decision::Refused { code, reason: reason.to_owned(), message })
     };
     let absent = |name: &str| {
         let known = forest.namespace_version(name).is_some() || forest.hierarchy_version(name).is_some();
@@ -74,18 +74,18 @@ pub(super) async fn lacks_right(
     forest: &Forest,
     user: &User,
     intent: &Intent,
-) -> Result<Option<Judgement>, Failure> {
+) -> Result<Option<Decision>, Failure> {
     let right = right(forest, intent);
-    let answer = may(session, &right).await;
+    let answer = is_allowed(session, &right).await;
     let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
     Ok(match answer {
         Ok(true) => None,
-        Ok(false) => Some(Judgement::Refused {
+        Ok(false) => Some(Decision::Refused {
             code: 403,
             reason: "Forbidden".into(),
             message: format!("user {:?} may not {right}", user.name),
         }),
-        Err(why) => Some(Judgement::Unknown { why: format!("whether you may {right}: {why}") }),
+        Err(why) => Some(Decision::Unknown { why: format!("whether you may {right}: {why}") }),
     })
 }
 
@@ -113,7 +113,7 @@ async fn answer(session: &Session, question: &Question) -> Answer {
         // What was listed a moment ago is all that there is to know.
         Question::Await(_) => return Answer::No,
     };
-    match may(session, &right).await {
+    match is_allowed(session, &right).await {
         Ok(Ok(true)) => Answer::Yes,
         Ok(Ok(false)) => Answer::No,
         Ok(Err(why)) => Answer::Failed(why),

@@ -12,12 +12,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Map;
 
 use super::*;
-use crate::evidence;
-use crate::evidence::tests::sketch;
+use crate::structure;
+use crate::structure::tests::sketch;
 
 /// The role `r` in a sketched cluster: namespaces that have one, each with where it comes from, if it is a copy, and the tree
 /// that it selects, if it does.
-pub(crate) fn whereabouts(lines: &[&str], roles: &[(&str, &str, &str)]) -> Whereabouts {
+pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> ObjectStates {
     let kind = Kind::role();
     let of_kind = ServedKind {
         kind: kind.clone(),
@@ -26,9 +26,9 @@ pub(crate) fn whereabouts(lines: &[&str], roles: &[(&str, &str, &str)]) -> Where
         namespaced: true,
         verbs: Vec::new(),
     };
-    let configured = Configured::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new());
-    let evidence = sketch(lines);
-    let mut forest = evidence.forest();
+    let configured = ConfiguredKinds::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new());
+    let structure = sketch(lines);
+    let mut forest = structure.forest();
     forest.apply(Fact::Kinds(configured.settings()));
     let id = forest.kind_named(&kind.group, &kind.kind).unwrap();
     let fact = |(namespace, from, tree): &(&str, &str, &str)| {
@@ -42,11 +42,11 @@ pub(crate) fn whereabouts(lines: &[&str], roles: &[(&str, &str, &str)]) -> Where
             annotations: pair(annotations::PROPAGATE_TREE_SELECT, tree),
             ..ObjectMeta::default()
         };
-        ingest::object(&kind, &evidence::settings(), metadata, Some(Map::new()))
+        ingest::object(&kind, &structure::settings(), metadata, Some(Map::new()))
     };
     forest.apply(Fact::Objects(id, roles.iter().map(fact).collect()));
-    let loaded = Loaded { forest, evidence, unseen: BTreeMap::new(), notes: Vec::new() };
-    Whereabouts::new(kind, "r".into(), loaded, &configured)
+    let loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes: Vec::new() };
+    ObjectStates::new(kind, "r".into(), loaded, &configured)
 }
 
 fn own() -> There {
@@ -106,14 +106,14 @@ fn each_answer_has_a_word_and_a_reason() {
     ];
     for (there, verdict, above, label, why) in cases {
         let what = format!("{there:?} {verdict:?}");
-        let mark = Mark::from(&answer(there, verdict, above));
+        let mark = ObjectState::from(&answer(there, verdict, above));
         assert_eq!((&*mark.label(), mark.why.as_deref().unwrap_or_default()), (label, why), "{what}");
     }
 }
 
 #[test]
 fn reasons_add_up() {
-    let said = |answer: &Answer| Mark::from(answer).why.unwrap_or_default();
+    let said = |answer: &Answer| ObjectState::from(answer).why.unwrap_or_default();
     let untouched = |why| answer(There::Nothing, Verdict::AsItIs(why), vec![above("a", false)]);
     let going = said(&untouched(Untouched::NamespaceGoing));
     assert!(going.starts_with("the namespace is being deleted; also, the one in a does not come"), "{going}");
@@ -142,12 +142,13 @@ fn reasons_add_up() {
 
 #[test]
 fn a_kind_of_which_the_configuration_cannot_be_read_is_not_called_unconfigured() {
-    let whereabouts = whereabouts(&["a", "b < a"], &[("a", "", "")]);
+    let object_states = object_states(&["a", "b < a"], &[("a", "", "")]);
     let other = Kind { group: "x.io".into(), version: "v1".into(), kind: "X".into(), resource: "xs".into() };
-    let configured = Configured { is_known: false, ..Configured::new(Served::default(), Vec::new()) };
-    let of_other = Whereabouts::new(other, "x".into(), whereabouts.loaded, &configured);
+    let configured =
+        ConfiguredKinds { is_known: false, ..ConfiguredKinds::new(Served::default(), Vec::new()) };
+    let of_other = ObjectStates::new(other, "x".into(), object_states.loaded, &configured);
     assert_eq!(of_other.listing, Listing::Unknown);
-    let known = Configured { is_known: true, ..configured };
-    let of_other = Whereabouts::new(of_other.kind, "x".into(), of_other.loaded, &known);
+    let known = ConfiguredKinds { is_known: true, ..configured };
+    let of_other = ObjectStates::new(of_other.kind, "x".into(), of_other.loaded, &known);
     assert_eq!(of_other.listing, Listing::Absent);
 }

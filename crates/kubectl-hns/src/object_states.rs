@@ -12,16 +12,16 @@ use forest::{Forest, Kind, Name, ObjectKey};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::configured::{self, Configured};
-use crate::evidence::Evidence;
-use crate::loader::{Loaded, Wanted, load};
+use crate::configured_kinds::{self, ConfiguredKinds};
+use crate::loader::{Loaded, Selection, load};
+use crate::object_argument::ObjectArgument;
 use crate::published;
 use crate::session::Session;
-use crate::subject::Subject;
+use crate::structure::Structure;
 use crate::terminal::Ink;
 
 /// One object and all that is known of it in the namespaces that were looked at.
-pub(crate) struct Whereabouts {
+pub(crate) struct ObjectStates {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) loaded: Loaded,
@@ -30,39 +30,40 @@ pub(crate) struct Whereabouts {
     unseen_roles: BTreeSet<Name>,
 }
 
-impl Whereabouts {
-    /// Looks for the object in what `evidence` shows; around `starts` alone, if it may not be listed in the whole cluster.
+impl ObjectStates {
+    /// Looks for the object in what `structure` shows; around `starts` alone, if it may not be listed in the whole cluster.
     ///
     /// # Errors
     /// There is no such kind, or a request failed for another reason than rights.
-    pub(crate) async fn look(
+    pub(crate) async fn read(
         session: &Session,
-        subject: &Subject,
-        evidence: Evidence,
+        subject: &ObjectArgument,
+        structure: Structure,
         starts: &[Name],
     ) -> Result<Self, Failure> {
         let mut notes = Vec::new();
         let (configured, (settings, doubt)) =
-            futures::join!(configured::read(session, &mut notes), published::settings(session));
+            futures::join!(configured_kinds::read(session, &mut notes), published::settings(session));
         let configured = configured?;
         notes.extend(doubt);
         let kind = subject.kind(&configured.served)?;
-        let within = around(&evidence.forest(), starts);
-        let wanted = Wanted::Named(&kind, &subject.name);
-        let mut loaded = load(session, (evidence, Arc::new(settings)), &configured, wanted, &within).await?;
+        let within = around(&structure.forest(), starts);
+        let selection = Selection::Named(&kind, &subject.name);
+        let mut loaded =
+            load(session, (structure, Arc::new(settings)), &configured, selection, &within).await?;
         loaded.notes.extend(notes);
         Ok(Self::new(kind, subject.name.clone(), loaded, &configured))
     }
 
-    fn new(kind: Kind, name: String, loaded: Loaded, configured: &Configured) -> Self {
-        let Configured { entries, served, resolution, is_known } = configured;
+    fn new(kind: Kind, name: String, loaded: Loaded, configured: &ConfiguredKinds) -> Self {
+        let ConfiguredKinds { entries, served, resolution, is_known } = configured;
         let listing = match Listing::of(&kind, entries, served, resolution) {
             Listing::Absent if !is_known => Listing::Unknown,
             listing => listing,
         };
         let unseen = |kind: &Kind| {
             let id = loaded.forest.kind_named(&kind.group, &kind.kind);
-            id.and_then(|id| loaded.unseen.get(&id)).cloned().unwrap_or_default()
+            id.and_then(|id| loaded.unread.get(&id)).cloned().unwrap_or_default()
         };
         let (unseen, unseen_roles) = (unseen(&kind), unseen(&Kind::role()));
         Self { kind, name, loaded, listing, unseen, unseen_roles }
@@ -129,7 +130,7 @@ impl State {
         match self {
             Self::Source | Self::Copy => Ink::Good,
             Self::Absent | Self::Unknown => Ink::Faint,
-            Self::Missing | Self::Replaced | Self::Surplus | Self::Conflict | Self::Stopped => Ink::Warm,
+            Self::Missing | Self::Replaced | Self::Surplus | Self::Conflict | Self::Stopped => Ink::Warning,
         }
     }
 }
@@ -137,7 +138,7 @@ impl State {
 /// What is said of an object in one namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Mark {
+pub(crate) struct ObjectState {
     pub(crate) state: State,
     /// Where the copy comes from, or should come from.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -150,7 +151,7 @@ pub(crate) struct Mark {
     is_plain: bool,
 }
 
-impl Mark {
+impl ObjectState {
     /// In a few words.
     pub(crate) fn label(&self) -> String {
         let word = match self.state {
@@ -179,7 +180,7 @@ impl Mark {
     }
 }
 
-impl From<&Answer> for Mark {
+impl From<&Answer> for ObjectState {
     fn from(answer: &Answer) -> Self {
         let (state, from, why) = judged(answer);
         let from = from.map(ToString::to_string);

@@ -1,7 +1,7 @@
 //! What would come of a change, before it is made: the forest's own preview ([`forest::preview`]) of the cluster as it is now,
 //! with the user's rights looked up as that user. Nothing is written.
 
-mod answers;
+mod admission;
 mod document;
 mod text;
 
@@ -16,19 +16,19 @@ pub(crate) use self::document::Document;
 use k8s_openapi::api::core::v1::Namespace;
 
 use crate::Failure;
-use crate::configured::{self, Configured};
-use crate::evidence::{self, Evidence};
-use crate::loader::{self, Wanted, load};
+use crate::configured_kinds::{self, ConfiguredKinds};
+use crate::loader::{self, Selection, load};
 use crate::published;
-use crate::rights;
 use crate::session::Session;
+use crate::structure::{self, Structure};
+use crate::user_rights;
 
 /// The cluster as it is now, for changes to be tried on.
-pub(crate) struct Foresight<'a> {
+pub(crate) struct ClusterPreview<'a> {
     session: &'a Session,
     preview: Preview,
     user: User,
-    pub(crate) configured: Configured,
+    pub(crate) configured: ConfiguredKinds,
     /// The namespaces that are known, for where objects cannot be listed in the whole cluster.
     within: BTreeSet<Name>,
     /// What is not known, for people.
@@ -39,7 +39,7 @@ pub(crate) struct Foresight<'a> {
 
 /// What is said of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Judgement {
+pub(crate) enum Decision {
     /// It would be let through, with these warnings.
     Allowed { warnings: Vec<String> },
     /// It would be refused.
@@ -49,9 +49,9 @@ pub(crate) enum Judgement {
 }
 
 /// What would come of changes.
-pub(crate) struct Foretold {
+pub(crate) struct PreviewResult {
     /// One for each change, up to the first that would be refused.
-    pub(crate) judgements: Vec<Judgement>,
+    pub(crate) decisions: Vec<Decision>,
     /// What would follow; of changes that would be refused, nothing.
     pub(crate) outcome: Outcome,
     /// How many writes the controller has yet to make anyhow.
@@ -61,7 +61,7 @@ pub(crate) struct Foretold {
     pub(crate) notes: Vec<String>,
 }
 
-impl<'a> Foresight<'a> {
+impl<'a> ClusterPreview<'a> {
     /// Reads what there is: everything or, for a user who may not list everything, what their rights show around `concerned`. Of
     /// `also`, ignored kinds are looked at too.
     pub(crate) async fn open(
@@ -69,24 +69,24 @@ impl<'a> Foresight<'a> {
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
-        let user = rights::user(session).await;
+        let user = user_rights::user(session).await;
         let user = user.map_err(|it| Failure::because("it cannot be found out who you are", &it))?;
         let mut notes = Vec::new();
-        let (evidence, configured, (settings, note)) = futures::join!(
+        let (structure, configured, (settings, note)) = futures::join!(
             Box::pin(gather(session, concerned)),
-            Box::pin(configured::read(session, &mut notes)),
+            Box::pin(configured_kinds::read(session, &mut notes)),
             Box::pin(published::settings(session)),
         );
-        let (evidence, configured) = (evidence?, configured?);
+        let (structure, configured) = (structure?, configured?);
         notes.extend(note);
         let is_meant =
             |it: &&Kind| also.iter().any(|(group, resource)| it.group == *group && it.resource == *resource);
         let kinds: Vec<Kind> =
             configured.resolution.settings().map(|it| &it.kind).filter(is_meant).cloned().collect();
         let within: BTreeSet<Name> =
-            evidence.namespaces.keys().chain(evidence.hierarchies.keys()).cloned().collect();
-        let all = Wanted::All(&kinds);
-        let seen = (evidence, Arc::new(settings));
+            structure.namespaces.keys().chain(structure.hierarchies.keys()).cloned().collect();
+        let all = Selection::All(&kinds);
+        let seen = (structure, Arc::new(settings));
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         notes.extend(loaded.notes);
         let preview = Preview::new(loaded.forest);
@@ -99,23 +99,23 @@ impl<'a> Foresight<'a> {
     }
 
     /// Tries the changes one after the other, as far as they would be let through.
-    pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<Foretold, Failure> {
-        let mut judgements = Vec::new();
+    pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<PreviewResult, Failure> {
+        let mut decisions = Vec::new();
         // The first is judged on what is there now, as the webhook would.
-        let mut judgement = match intents.first() {
-            Some(intent) => Some(self.judge(intent).await?),
+        let mut decision = match intents.first() {
+            Some(intent) => Some(self.decide(intent).await?),
             None => None,
         };
         self.settle().await?;
         let pending = size(&self.preview.outcome());
         self.preview.mark();
         for (at, intent) in intents.iter().enumerate() {
-            let verdict = match judgement.take() {
+            let verdict = match decision.take() {
                 Some(judged) => judged,
-                None => self.judge(intent).await?,
+                None => self.decide(intent).await?,
             };
-            let refused = matches!(verdict, Judgement::Refused { .. });
-            judgements.push(verdict);
+            let refused = matches!(verdict, Decision::Refused { .. });
+            decisions.push(verdict);
             if refused {
                 // What is refused in the middle leaves what was done before; none of it is begun.
                 self.preview.mark();
@@ -124,7 +124,7 @@ impl<'a> Foresight<'a> {
             self.preview.change(intent, &self.user);
             self.settle().await?;
             if at + 1 < intents.len() {
-                judgement = Some(self.judge(&intents[at + 1]).await?);
+                decision = Some(self.decide(&intents[at + 1]).await?);
             }
         }
         if self.preview.is_restless() {
@@ -133,28 +133,29 @@ impl<'a> Foresight<'a> {
         let outcome = self.preview.outcome();
         let Self { preview, mut notes, .. } = self;
         notes.dedup();
-        Ok(Foretold { judgements, outcome, pending, forest: preview.into_forest(), notes })
+        Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), notes })
     }
 
-    async fn judge(&mut self, intent: &Intent) -> Result<Judgement, Failure> {
-        if let Some(refusal) = answers::unfit(self.forest(), intent) {
+    async fn decide(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        if let Some(refusal) = admission::unfit(self.forest(), intent) {
             return Ok(refusal);
         }
-        if let Some(judgement) = answers::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        if let Some(decision) =
+            admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
         {
-            return Ok(judgement);
+            return Ok(decision);
         }
-        let verdict = answers::verdict(self.session, &self.preview, &self.user, intent).await;
+        let verdict = admission::verdict(self.session, &self.preview, &self.user, intent).await;
         Ok(match verdict {
-            Verdict::Allow { warnings } => Judgement::Allowed { warnings },
+            Verdict::Allow { warnings } => Decision::Allowed { warnings },
             Verdict::Deny(denial) => match denial.kind {
-                DenialKind::Internal | DenialKind::Unavailable => Judgement::Unknown { why: denial.message },
+                DenialKind::Internal | DenialKind::Unavailable => Decision::Unknown { why: denial.message },
                 kind => {
                     let (code, reason) = kind.code_and_reason();
-                    Judgement::Refused { code, reason: reason.to_owned(), message: denial.message }
+                    Decision::Refused { code, reason: reason.to_owned(), message: denial.message }
                 }
             },
-            Verdict::Ask(_) => Judgement::Unknown { why: "the rules could not be answered".into() },
+            Verdict::Ask(_) => Decision::Unknown { why: "the rules could not be answered".into() },
         })
     }
 
@@ -237,7 +238,7 @@ fn size(outcome: &Outcome) -> usize {
 }
 
 /// The whole cluster, or what is above and below those of these that are there; the first must be.
-pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Evidence, Failure> {
+pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Structure, Failure> {
     let mut starts: Vec<String> = Vec::new();
     for name in concerned {
         let api = session.all::<Namespace>();
@@ -247,5 +248,5 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Evid
             starts.push((*name).to_owned());
         }
     }
-    evidence::surroundings(session, &starts).await
+    structure::surroundings(session, &starts).await
 }

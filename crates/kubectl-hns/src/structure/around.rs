@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use forest::{HierarchyFact, Name};
 use hns_api::labels;
 
-use super::{AT_ONCE, Evidence, Looked, add_anchors, lists, look, missing, unreadable};
+use super::{AT_ONCE, NamespaceRead, Structure, add_anchors, lists, missing, read_namespace, unreadable};
 use crate::Failure;
 use crate::session::Session;
 
@@ -14,29 +14,29 @@ use crate::session::Session;
 ///
 /// # Errors
 /// A request failed for another reason than rights, or one of `starts` is not there.
-pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Evidence, Failure> {
-    let Some(mut evidence) = lists(session).await? else {
+pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Structure, Failure> {
+    let Some(mut structure) = lists(session).await? else {
         let mut view = View::default();
         for start in starts {
             view.upwards(session, start).await?;
             view.downwards(session, start).await?;
         }
-        return Ok(view.told(starts));
+        return Ok(view.into_structure(starts));
     };
-    if let Some(start) = starts.iter().find(|start| !evidence.namespaces.contains_key(&***start)) {
+    if let Some(start) = starts.iter().find(|start| !structure.namespaces.contains_key(&***start)) {
         return Err(unreadable(start, &missing(start)));
     }
-    if !add_anchors(session, &mut evidence).await? {
-        evidence
+    if !add_anchors(session, &mut structure).await? {
+        structure
             .notes
             .push("you may not list subnamespaceanchors in the whole cluster; they are left out".into());
     }
-    Ok(evidence)
+    Ok(structure)
 }
 
 #[derive(Default)]
 struct View {
-    evidence: Evidence,
+    structure: Structure,
     /// The parents that tree labels tell, for where no hierarchy may be read.
     parents: BTreeMap<Name, Name>,
     hidden: BTreeSet<Name>,
@@ -45,23 +45,25 @@ struct View {
 impl View {
     async fn upwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
         let mut next = Some(Name::from(start));
-        while let Some(name) = next.filter(|name| !self.evidence.hierarchies.contains_key(name)) {
-            self.add(look(session, &name).await, start)?;
-            next = self.evidence.forest().parent(&name).cloned();
+        while let Some(name) = next.filter(|name| !self.structure.hierarchies.contains_key(name)) {
+            self.add(read_namespace(session, &name).await, start)?;
+            next = self.structure.forest().parent(&name).cloned();
         }
         Ok(())
     }
 
     async fn downwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
-        let mut next = self.evidence.children(start).to_vec();
+        let mut next = self.structure.children(start).to_vec();
         while !next.is_empty() {
-            next.retain(|name| !self.evidence.hierarchies.contains_key(name));
+            next.retain(|name| !self.structure.hierarchies.contains_key(name));
             let mut below = Vec::new();
             for some in next.chunks(AT_ONCE) {
-                for looked in futures::future::join_all(some.iter().map(|name| look(session, name))).await {
-                    let name = looked.name.clone();
-                    self.add(looked, start)?;
-                    below.extend(self.evidence.children(&name).iter().cloned());
+                for read in
+                    futures::future::join_all(some.iter().map(|name| read_namespace(session, name))).await
+                {
+                    let name = read.name.clone();
+                    self.add(read, start)?;
+                    below.extend(self.structure.children(&name).iter().cloned());
                 }
             }
             next = below;
@@ -70,18 +72,18 @@ impl View {
     }
 
     /// Takes over what was found. A namespace that is not there has no hierarchy either, and stays unknown.
-    fn add(&mut self, looked: Looked, start: &str) -> Result<(), Failure> {
-        let Looked { name, namespace, hierarchy, anchors } = looked;
+    fn add(&mut self, read: NamespaceRead, start: &str) -> Result<(), Failure> {
+        let NamespaceRead { name, namespace, hierarchy, anchors } = read;
         match namespace {
             Ok(fact) => {
-                self.learn(&name, fact.labels.iter());
-                self.evidence.namespaces.insert(name.clone(), fact);
+                self.add_parents(&name, fact.labels.iter());
+                self.structure.namespaces.insert(name.clone(), fact);
             }
             Err(problem) if problem.is_not_found() && *name != *start => return Ok(()),
             Err(problem) if problem.is_forbidden() => {}
             Err(problem) => return Err(unreadable(&name, &problem)),
         }
-        self.evidence.anchors.extend(anchors.unwrap_or_default());
+        self.structure.anchors.extend(anchors.unwrap_or_default());
         let fact = match hierarchy {
             Ok(fact) => fact.unwrap_or_default(),
             Err(problem) if problem.is_forbidden() => {
@@ -91,11 +93,11 @@ impl View {
             }
             Err(problem) => return Err(unreadable(&name, &problem)),
         };
-        self.evidence.hierarchies.insert(name, fact);
+        self.structure.hierarchies.insert(name, fact);
         Ok(())
     }
 
-    fn learn<'a>(&mut self, name: &Name, labels: impl Iterator<Item = (&'a str, &'a str)>) {
+    fn add_parents<'a>(&mut self, name: &Name, labels: impl Iterator<Item = (&'a str, &'a str)>) {
         let depth = |(key, value): (&str, &str)| {
             Some((value.parse::<usize>().ok()?, Name::from(labels::tree_label_namespace(key)?)))
         };
@@ -107,20 +109,20 @@ impl View {
         }
     }
 
-    fn told(self, starts: &[String]) -> Evidence {
-        let Self { mut evidence, hidden, .. } = self;
-        evidence.notes.push(format!(
+    fn into_structure(self, starts: &[String]) -> Structure {
+        let Self { mut structure, hidden, .. } = self;
+        structure.notes.push(format!(
             "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below {}",
             starts.join(", ")
         ));
         if !hidden.is_empty() {
             let hidden: Vec<&str> = hidden.iter().map(|it| &**it).collect();
-            evidence.notes.push(format!(
+            structure.notes.push(format!(
                 "you may not read the hierarchy of {}; its parent is what tree labels tell, if anything does",
                 hidden.join(", ")
             ));
         }
-        evidence
+        structure
     }
 }
 
@@ -143,17 +145,17 @@ mod tests {
         let fact =
             NamespaceFact { name: "leaf".into(), labels: labels.into_iter().collect(), ..Default::default() };
         let mut view = View::default();
-        let looked = |name: &str, namespace| Looked {
+        let read = |name: &str, namespace| NamespaceRead {
             name: name.into(),
             namespace,
             hierarchy: Err(forbidden()),
             anchors: Err(forbidden()),
         };
-        view.add(looked("leaf", Ok(fact)), "leaf").unwrap();
-        view.add(looked("mid", Err(forbidden())), "leaf").unwrap();
-        view.add(looked("top", Err(forbidden())), "leaf").unwrap();
-        let evidence = view.told(&["leaf".into()]);
-        assert_eq!(evidence.forest().ancestry("leaf").join(" "), "leaf mid top");
-        assert!(evidence.notes[1].contains("leaf, mid, top"), "{:?}", evidence.notes);
+        view.add(read("leaf", Ok(fact)), "leaf").unwrap();
+        view.add(read("mid", Err(forbidden())), "leaf").unwrap();
+        view.add(read("top", Err(forbidden())), "leaf").unwrap();
+        let structure = view.into_structure(&["leaf".into()]);
+        assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
+        assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
     }
 }

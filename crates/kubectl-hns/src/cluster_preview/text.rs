@@ -1,4 +1,4 @@
-//! What is foretold, for people.
+//! What is result, for people.
 
 use super::document::{Document, Namespace, Object, Pair, Totals};
 use crate::lines::Lines;
@@ -13,7 +13,7 @@ impl Document {
         }
         text.line(self.sentence(paint));
         for warning in &self.warnings {
-            text.line(paint.ink(Ink::Warm, &format!("Warning: {warning}")));
+            text.line(paint.ink(Ink::Warning, &format!("Warning: {warning}")));
         }
         if self.verdict.outcome != "refused" {
             text.push_str(&self.effects(paint));
@@ -48,7 +48,7 @@ impl Document {
             for it in &self.kept {
                 let (resource, name, namespace, source) = (&it.resource, &it.name, &it.namespace, &it.source);
                 let line = format!("  keep {resource} {name} in {namespace}; that of {source} is left out");
-                text.line(paint.ink(Ink::Warm, &line));
+                text.line(paint.ink(Ink::Warning, &line));
             }
         }
         text.line(format!("\n{}", totals(&self.totals)));
@@ -69,9 +69,8 @@ impl Document {
                     (verdict.code.unwrap_or_default(), verdict.reason.as_deref().unwrap_or_default());
                 paint.ink(Ink::Bad, &format!("This would be refused ({code} {reason}): {message}"))
             }
-            _ => {
-                paint.ink(Ink::Warm, &format!("It is not known whether this would be let through: {message}"))
-            }
+            _ => paint
+                .ink(Ink::Warning, &format!("It is not known whether this would be let through: {message}")),
         }
     }
 
@@ -97,7 +96,7 @@ impl Document {
         for condition in &it.conditions {
             let (action, type_, reason) = (condition.action, &condition.type_, &condition.reason);
             let line = format!("  {name}: condition {type_} ({reason}) {action}: {}", condition.message);
-            text.line(paint.ink(if action == "comes" { Ink::Warm } else { Ink::Faint }, &line));
+            text.line(paint.ink(if action == "comes" { Ink::Warning } else { Ink::Faint }, &line));
         }
     }
 }
@@ -119,7 +118,7 @@ fn object(object: &Object, paint: Paint) -> String {
     let line = format!("  {action} {resource} {name} in {namespace}{from}");
     match *action {
         "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: what it holds is lost)")),
-        "delete" => paint.ink(Ink::Warm, &line),
+        "delete" => paint.ink(Ink::Warning, &line),
         _ => line,
     }
 }

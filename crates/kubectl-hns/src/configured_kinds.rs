@@ -5,7 +5,7 @@ use forest::configuration::{Entry, Fault, Resolution, Served, resolve};
 use forest::{Kind, KindSettings};
 use hns_api::{HNCConfiguration, names};
 use hns_cluster::api::Api;
-use hns_cluster::configuration::{discover, entries};
+use hns_cluster::configured_kinds::{discover, entries};
 use kube::CustomResourceExt;
 use kube::api::DynamicObject;
 
@@ -14,7 +14,7 @@ use crate::session::Session;
 
 /// What is known of the configuration.
 #[derive(Debug, Clone)]
-pub(crate) struct Configured {
+pub(crate) struct ConfiguredKinds {
     /// What the API server serves.
     pub(crate) served: Served,
     /// What is asked for.
@@ -25,7 +25,7 @@ pub(crate) struct Configured {
     pub(crate) is_known: bool,
 }
 
-impl Configured {
+impl ConfiguredKinds {
     /// What comes of these entries.
     pub(crate) fn new(served: Served, entries: Vec<Result<Entry, String>>) -> Self {
         let resolution = resolve(&entries, &served);
@@ -53,7 +53,7 @@ impl Configured {
 ///
 /// # Errors
 /// It could not be read for another reason than rights.
-pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<Configured, Failure> {
+pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<ConfiguredKinds, Failure> {
     let api = Api::<DynamicObject>::all_with(session.client.clone(), &HNCConfiguration::api_resource());
     let (object, served) =
         futures::join!(session.call(api.get_opt(names::HNC_CONFIGURATION)), discover(&session.client),);
@@ -71,7 +71,7 @@ pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<C
         notes.push(format!("it cannot be known which kinds the API server serves: {why}"));
         Served::default()
     });
-    let configured = Configured { is_known, ..Configured::new(served, entries) };
+    let configured = ConfiguredKinds { is_known, ..ConfiguredKinds::new(served, entries) };
     let unclear = configured.resolution.findings.iter().filter(|it| it.fault == Fault::Unavailable);
     notes.extend(unclear.map(|it| format!("{} could not be looked at: {}", it.subject, it.why)));
     Ok(configured)
