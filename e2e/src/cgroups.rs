@@ -1,18 +1,19 @@
-//! Control groups by name, in every hierarchy of this machine: made, and removed with all below them; and limits to what
-//! processes may use of the processors. Ends no process.
+//! Control groups (cgroups) of this machine, and limits to what processes may use of its processors. Ends no process.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
-use crate::process::Keeper;
+use crate::cleanup;
 
 const ROOT: &str = "/sys/fs/cgroup";
+
+const REMOVE_DEADLINE: Duration = Duration::from_secs(20);
 
 /// Where the hierarchies are mounted: one place for each controller (version 1), or one for all (version 2). Links to
 /// such a place do not count. Empty where there are none.
@@ -26,47 +27,55 @@ pub(crate) fn hierarchies() -> Vec<PathBuf> {
     own.map(|entry| entry.path()).filter(|path| path.join(PROCESSES).exists()).collect()
 }
 
-/// Makes an empty cgroup of this name in every hierarchy.
-pub(crate) fn create(name: &str) -> anyhow::Result<()> {
-    for hierarchy in hierarchies() {
-        let path = hierarchy.join(name);
-        fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
-    }
-    Ok(())
+/// A cgroup of one name in every hierarchy. It is removed, with all below it, when this value is dropped or this process ends.
+#[derive(Debug)]
+pub(crate) struct Cgroup {
+    paths: Vec<PathBuf>,
 }
 
-/// Removes the cgroups of this name with all below them, trying again until `deadline` while processes in them end.
-/// None there is no error.
-pub(crate) fn remove(name: &OsStr, deadline: Instant) -> anyhow::Result<()> {
-    for hierarchy in hierarchies() {
-        let path = hierarchy.join(name);
-        while let Err(error) = remove_tree(&path) {
-            anyhow::ensure!(Instant::now() < deadline, "removing {}: {error}", path.display());
-            thread::sleep(Duration::from_millis(20));
+impl Cgroup {
+    pub(crate) fn create(name: &str) -> anyhow::Result<Self> {
+        let mut created = Self { paths: Vec::new() };
+        for hierarchy in hierarchies() {
+            let path = hierarchy.join(name);
+            fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
+            created.paths.push(path.clone());
+            cleanup::remove_at_end(&path)?;
+        }
+        Ok(created)
+    }
+}
+
+impl Drop for Cgroup {
+    /// Processes in it may take a moment to end.
+    fn drop(&mut self) {
+        let deadline = Instant::now() + REMOVE_DEADLINE;
+        for path in &self.paths {
+            while let Err(error) = remove_tree(path) {
+                if Instant::now() > deadline {
+                    eprintln!("hns: {} stays: {error}", path.display());
+                    break;
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
         }
     }
-    Ok(())
 }
 
 /// The period over which a share of the processors is counted, in microseconds: the one that Kubernetes uses.
 const PERIOD: u32 = 100_000;
 
-/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. When it is dropped, who
-/// was in it goes on without it. Its cgroups go then, or when this process has ended in any way and so have those in it.
+/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. When it is dropped, the
+/// processes in it go on without a limit.
 #[derive(Debug)]
 pub struct CpuLimit {
-    keeper: Keeper,
+    cgroup: Cgroup,
 }
 
 impl CpuLimit {
-    /// A limit of so many thousandths of a processor, with nobody in it. Needs root.
+    /// A limit of so many thousandths of a processor, without processes. Needs root.
     pub fn new(thousandths: u32) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("hns-limit-").tempdir()?;
-        let keeper = Keeper::start_with(directory.path(), Some(name(directory.path())))?;
-        // From here on the keeper removes it.
-        let _ = directory.keep();
-        let limit = Self { keeper };
-        create(name(limit.keeper.directory()))?;
+        let limit = Self { cgroup: Cgroup::create(&format!("hns-limit-{}", process::id()))? };
         limit.set(thousandths * (PERIOD / 1000))?;
         Ok(limit)
     }
@@ -92,23 +101,23 @@ impl CpuLimit {
     }
 
     /// Where the limit is: in the one hierarchy, or in the one of the processors.
-    fn path(&self) -> anyhow::Result<PathBuf> {
-        let all = hierarchies();
-        let only = all.len() == 1;
-        let mut paths = all.into_iter().map(|path| path.join(name(self.keeper.directory())));
-        paths.find(|path| only || path.join(VERSION_1).exists()).context("no cgroups for processors")
+    fn path(&self) -> anyhow::Result<&Path> {
+        let paths = &self.cgroup.paths;
+        let found = paths.iter().find(|path| paths.len() == 1 || path.join(VERSION_1).exists());
+        found.map(PathBuf::as_path).context("no cgroups for processors")
     }
 }
 
-/// A cgroup goes only when nobody is in it.
+/// Only a cgroup without processes can be removed.
 impl Drop for CpuLimit {
     fn drop(&mut self) {
-        let Ok(path) = self.path() else { return };
-        let inside = fs::read_to_string(path.join(PROCESSES)).unwrap_or_default();
-        let outside = path.parent().unwrap_or(&path).join(PROCESSES);
-        for pid in inside.lines() {
-            // One that has just ended is gone already.
-            let _ = fs::write(&outside, pid);
+        for path in &self.cgroup.paths {
+            let inside = fs::read_to_string(path.join(PROCESSES)).unwrap_or_default();
+            let outside = path.parent().unwrap_or(path).join(PROCESSES);
+            for pid in inside.lines() {
+                // One that has just ended is gone already.
+                let _ = fs::write(&outside, pid);
+            }
         }
     }
 }
@@ -118,12 +127,6 @@ const PROCESSES: &str = "cgroup.procs";
 /// The file of a cgroup of version 1 with the limit.
 const VERSION_1: &str = "cpu.cfs_quota_us";
 
-/// The cgroups are called as the directory that their keeper keeps.
-fn name(directory: &Path) -> &str {
-    directory.file_name().and_then(OsStr::to_str).unwrap_or_default()
-}
-
-/// The files in a cgroup go with it and cannot be removed, so this is not [`fs::remove_dir_all`].
 fn remove_tree(path: &Path) -> io::Result<()> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

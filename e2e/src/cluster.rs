@@ -15,14 +15,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client, Config};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 pub use self::kubectl::Kubectl;
 
 use self::arguments::{AUDIT_POLICY, Layout};
 use crate::audit::Audit;
+use crate::cleanup;
 use crate::ports;
-use crate::process::{Keeper, Process, ProcessSpec, tail};
+use crate::process::{Process, ProcessSpec, tail};
 use crate::programs::Programs;
 
 /// A shared machine may be slow; a start that works takes a small part of this.
@@ -43,7 +45,7 @@ pub struct Cluster {
     etcd: Slot,
     api_server: Slot,
     controller_manager: Slot,
-    keeper: Keeper,
+    directory: TempDir,
 }
 
 /// One program of the control plane; a restart puts another process in.
@@ -112,12 +114,10 @@ impl Cluster {
     }
 
     async fn start_once(programs: &Programs, address: Ipv4Addr, audit_policy: &str) -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("hns-e2e-").tempdir()?;
-        let keeper = Keeper::start(directory.path())?;
+        let directory = cleanup::temporary_directory("hns-e2e-")?;
         let [etcd_port, etcd_peer_port, api_server_port] = ports::free()?;
         let layout = Layout {
-            // From here on the keeper removes it.
-            directory: directory.keep(),
+            directory: directory.path().to_owned(),
             address,
             etcd_port,
             etcd_peer_port,
@@ -145,7 +145,7 @@ impl Cluster {
             etcd,
             api_server,
             controller_manager,
-            keeper,
+            directory,
         };
         cluster.wait_for_default_service_account().await?;
         Ok(cluster)
@@ -204,7 +204,7 @@ impl Cluster {
 
     /// The cluster's directory: logs, certificates, data. It is removed with the cluster.
     pub fn dir(&self) -> &Path {
-        self.keeper.directory()
+        self.directory.path()
     }
 
     /// Who wrote what, as the API server saw it.
@@ -265,12 +265,8 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let processes = [self.controller_manager(), self.api_server(), self.etcd()];
         for process in &processes {
-            process.release();
-        }
-        for process in &processes {
             process.stop();
         }
-        self.keeper.end();
     }
 }
 

@@ -1,18 +1,16 @@
 //! A real Kubernetes control plane on loopback for tests and demonstrations, and what runs hns on it. Nothing here is
 //! part of the product, and nothing here fakes an API server.
 //!
-//! Start with [`Cluster`]. Every process is started under a guard (see [`guard`]) and ends with the test that started
-//! it, also when that panics or is killed. A program that is not a test of this package calls [`guard::reexecute`]
-//! first.
+//! Start with [`Cluster`]. Every process ends with the test that started it, also when that panics or is killed.
 
 mod apt;
 pub mod audit;
 mod cgroups;
+mod cleanup;
 pub mod cluster;
 pub mod command;
 pub mod deployed;
 pub mod dice;
-pub mod guard;
 pub mod http;
 pub mod node;
 pub mod ports;

@@ -23,8 +23,8 @@ pub use self::replica::Replica;
 
 use crate::cluster::pki::{self, Authority};
 use crate::cluster::{Cluster, kubeconfig};
+use crate::ports;
 use crate::process::ProcessSpec;
-use crate::{guard, ports};
 
 /// The namespace that hns lives in unless [`Options::namespace`] names another.
 pub const NAMESPACE: &str = "hnc-system";
@@ -289,7 +289,6 @@ pub(crate) fn start(
         program: binary(component)?,
         args: args.into_iter().map(Into::into).collect(),
         env: env.map(|(name, value)| (name.into(), value.into())).into(),
-        // The cluster's, whose removal waits for every process in it.
         directory: cluster.dir().to_owned(),
         grace: GRACE,
     };
@@ -336,7 +335,15 @@ fn binary(component: Component) -> anyhow::Result<PathBuf> {
         anyhow::ensure!(path.is_file(), "{BINARIES} is set, and {} is not there", path.display());
         return Ok(path);
     }
-    guard::beside(name)?.with_context(|| {
+    beside(name)?.with_context(|| {
         format!("{name} is not beside the running executable; run `cargo build -p hns-webhook -p hns-controller` first")
     })
+}
+
+/// The executable of this name beside the running one or one directory up (tests run from `deps`).
+fn beside(name: &str) -> anyhow::Result<Option<PathBuf>> {
+    let current = std::env::current_exe().context("finding the running executable")?;
+    let name = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    let mut directories = current.ancestors().skip(1).take(2);
+    Ok(directories.find_map(|directory| Some(directory.join(&name)).filter(|path| path.is_file())))
 }

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use hns_e2e::guard;
 
 mod bench;
 mod cargo;
@@ -11,9 +10,6 @@ mod demo;
 mod generate;
 mod node;
 mod test;
-
-/// The first argument that makes this executable the guard of a process instead of a command (see [`guard`]).
-const GUARD: &str = "guard";
 
 /// The project's own commands.
 #[derive(Parser)]
@@ -49,11 +45,6 @@ enum Command {
 }
 
 fn main() -> anyhow::Result<ExitCode> {
-    let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == GUARD) {
-        return Ok(guard::main(arguments));
-    }
-    guard::reexecute(&[GUARD]);
     match Arguments::parse().command {
         Command::Demo { once } => demo::run(once),
         Command::Test(options) => test::run(&options),

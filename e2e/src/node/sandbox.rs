@@ -7,13 +7,15 @@ use std::env;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
+use tempfile::TempDir;
 
 use super::{ADDRESS, images::Images};
-use crate::cgroups;
-use crate::process::{Exit, Keeper, Process, ProcessSpec};
+use crate::cgroups::Cgroup;
+use crate::cleanup;
+use crate::process::{Exit, Process, ProcessSpec};
 
 /// What a sandbox is made of.
 const UNSHARE: [&str; 8] = [
@@ -39,9 +41,6 @@ mount -t tmpfs tmpfs /run/probe
 /// Set inside, to the sandbox's directory.
 const VARIABLE: &str = "HNS_NODE_SANDBOX";
 
-/// An empty control group goes at once.
-const REMOVED: Duration = Duration::from_secs(5);
-
 const POLL: Duration = Duration::from_millis(100);
 
 /// Settings of the kernel, not of a network, that a kubelet sets; it finds them as it wants them and leaves the
@@ -57,15 +56,10 @@ const KERNEL: [(&str, u32); 6] = [
 
 /// Makes everything that a sandbox is made of, and lets it go. An error says in its words what cannot be made.
 pub(super) fn probe() -> anyhow::Result<()> {
-    let cgroup = format!("hns-node-probe-{}", process::id());
-    let script = script();
-    let output = cgroups::create(&cgroup).and_then(|()| {
-        let arguments = ["sh", "-c", &script, "sh", "sh", "-ec", PROBE];
-        let unshare = process::Command::new("unshare").args(UNSHARE).args(arguments).output();
-        unshare.context("running unshare")
-    });
-    cgroups::remove(cgroup.as_ref(), Instant::now() + REMOVED)?;
-    let output = output?;
+    let _cgroup = Cgroup::create(&format!("hns-node-probe-{}", process::id()))?;
+    let arguments = ["sh", "-c", &script(), "sh", "sh", "-ec", PROBE];
+    let output = process::Command::new("unshare").args(UNSHARE).args(arguments).output();
+    let output = output.context("running unshare")?;
     let said = String::from_utf8_lossy(&output.stderr);
     anyhow::ensure!(output.status.success(), "{}", said.trim());
     Ok(())
@@ -98,28 +92,26 @@ impl Inside {
 /// cgroups of the sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
-    keeper: Keeper,
+    directory: TempDir,
+    _cgroup: Cgroup,
 }
 
 impl Sandbox {
     /// Makes the directory; nothing runs yet.
     pub fn new() -> anyhow::Result<Self> {
-        let directory = tempfile::Builder::new().prefix("hns-node-").tempdir()?;
-        let keeper = Keeper::start_with(directory.path(), Some(cgroup(directory.path())))?;
-        // From here on the keeper removes it.
-        let _ = directory.keep();
-        Ok(Self { keeper })
+        let directory = cleanup::temporary_directory("hns-node-")?;
+        let cgroup = Cgroup::create(cgroup(directory.path()))?;
+        Ok(Self { directory, _cgroup: cgroup })
     }
 
     /// Where images and anything else that is needed inside is put.
     pub fn directory(&self) -> &Path {
-        self.keeper.directory()
+        self.directory.path()
     }
 
     /// Runs one test of the running test executable again, in the sandbox, and shows what it prints. An error when it
     /// does not pass within `timeout`.
     pub async fn run(&self, test: &str, timeout: Duration) -> anyhow::Result<()> {
-        cgroups::create(cgroup(self.directory()))?;
         let process = Process::spawn(self.specification(test)?)?;
         let mut shown = 0;
         let deadline = tokio::time::Instant::now() + timeout;
@@ -145,7 +137,7 @@ impl Sandbox {
         args.extend(["sh", "-c"].map(Into::into));
         args.push(script().into());
         args.extend(["sh".into(), executable.into()]);
-        args.extend(["--exact", test, "--nocapture"].map(Into::into));
+        args.extend(["--include-ignored", "--exact", test, "--nocapture"].map(Into::into));
         Ok(ProcessSpec {
             name: "the sandbox".into(),
             program: "unshare".into(),

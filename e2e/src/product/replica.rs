@@ -14,7 +14,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const LOG_LINES: usize = 30;
 
-/// A replica under a guard; stopped when dropped.
+/// A replica; stopped when dropped.
 #[derive(Debug)]
 pub struct Replica {
     process: Arc<Process>,

@@ -1,7 +1,7 @@
 //! Runs suites, some at a time, each with its output kept apart, and says at the end what they came to. Knows nothing of
 //! what they test.
 //!
-//! Each runs under a guard: when this program ends in any way, so do they.
+//! When this program ends in any way, so do they.
 
 use std::collections::VecDeque;
 use std::fs;
