@@ -8,6 +8,6 @@ use crate::cargo::cargo_with;
 const REQUIRE: (&str, &str) = ("HNS_NODE", "require");
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    cargo_with(&[REQUIRE], &["test", "--workspace", "--test", "node", "--", "--nocapture"])?;
+    cargo_with(&[REQUIRE], &["test", "--workspace", "--test", "node", "--", "--ignored", "--nocapture"])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -44,7 +44,8 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let wanted = |suite: &str| options.suites.is_empty() || options.suites.iter().any(|it| it == suite);
     // Before anything that takes long: where a node is required and cannot be, all of it would be in vain.
-    let node = !options.quick && wanted(NODE) && step("whether there can be a node", a_node_can_be)?;
+    let node = !options.quick && wanted(NODE);
+    let obstacle = if node { step("whether there can be a node", node_obstacle)? } else { None };
     if options.suites.is_empty() && !sources_are_in_order()? {
         return Ok(ExitCode::FAILURE);
     }
@@ -56,16 +57,20 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let built = step("building tests and binaries", suites::build)?;
     let chosen = suites::choose(built.suites, &options.suites)?;
     step("the control plane's programs", || Programs::find_or_build().map(drop))?;
-    if node {
+    if node && obstacle.is_none() {
         step("the node's programs and those of the images", node_programs)?;
     }
     let mut jobs = suites::in_order(chosen);
+    jobs.retain(|suite| suite.name != NODE || obstacle.is_none());
     if options.full {
         step("the oldest control plane's programs", || Programs::of(Kubernetes::Oldest).map(drop))?;
         jobs.extend(suites::on_the_oldest(&jobs));
     }
     let width = options.jobs.map_or_else(default_width, NonZeroUsize::get);
     let passed = lanes::run(jobs, width, &built.logs)?;
+    if let Some(obstacle) = obstacle {
+        eprintln!("== {NODE}: skipped: {obstacle}");
+    }
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -90,16 +95,13 @@ fn sources_are_in_order() -> anyhow::Result<bool> {
 /// The suite on a real node.
 const NODE: &str = "node";
 
-/// Whether it can run, which says so itself where it cannot. An error where `HNS_NODE` requires it.
-fn a_node_can_be() -> anyhow::Result<bool> {
+/// Why it cannot run here, if so. An error where `HNS_NODE` requires it.
+fn node_obstacle() -> anyhow::Result<Option<String>> {
     let required = requirements::required();
     match requirements::check(required) {
-        Ok(()) => Ok(true),
+        Ok(()) => Ok(None),
         Err(reason) if required => Err(reason.context("HNS_NODE=require, and there can be no node here")),
-        Err(reason) => {
-            eprintln!("the suite `node` will not run: {reason:#}");
-            Ok(false)
-        }
+        Err(reason) => Ok(Some(format!("{reason:#}"))),
     }
 }
 

@@ -133,9 +133,10 @@ impl Suite {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value));
         Self {
             alone: ALONE.contains(&name.as_str()),
+            // A plain `cargo test` leaves it out.
+            args: if name == NODE { vec!["--ignored".into()] } else { Vec::new() },
             name,
             program,
-            args: Vec::new(),
             env: variables.chain(proxies()).collect(),
             directory: package.to_owned(),
         }
@@ -156,7 +157,7 @@ impl Suite {
     }
 }
 
-/// A guarded process has no proxies of its environment unless it is given them; a suite may fetch something.
+/// A [`Process`](hns_e2e::Process) has no proxies of its environment unless it is given them; a suite may fetch something.
 fn proxies() -> impl Iterator<Item = (OsString, OsString)> {
     PROXY_VARIABLES.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
 }
@@ -270,8 +271,8 @@ mod tests {
         let library = json!({ "reason": "compiler-artifact", "executable": null });
         let messages = [
             artifact("crates/forest", "test", "properties", true),
-            artifact("e2e", "bin", "hns-guard", false),
-            artifact("e2e", "bin", "hns-guard", true),
+            artifact("e2e", "bin", "hns-cluster", false),
+            artifact("e2e", "bin", "hns-cluster", true),
             artifact("e2e", "test", "structure", true),
             artifact("e2e", "lib", "hns_e2e", true),
             library,
