@@ -17,13 +17,16 @@ mod op;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forest::plan::{Action, Plan, plan};
+use forest::why::{Listing, Question, Untouched, Verdict, explain};
 use forest::{
-    Change, Definition, Fact, Forest, KindId, Name, ObjectFact, ObjectKey, ObjectScope, Scope, Stream,
+    Change, Definition, Fact, Forest, KindId, Mode, Name, ObjectFact, ObjectKey, ObjectScope, Scope, Stream,
     Version,
 };
 use proptest::prelude::*;
 
-use crate::cluster::{Cluster, binding_key, bindings, empty_forest, note_conflicts, role_key, roles};
+use crate::cluster::{
+    Cluster, EXCLUDED, binding_key, bindings, empty_forest, note_conflicts, role_key, roles,
+};
 use crate::naive::writes::{Writes, check_report};
 use crate::op::{NAMES, Op, any_op, config, list, stream, streams};
 
@@ -226,11 +229,49 @@ fn check_against(cluster: &Cluster, forest: &Forest) {
         assert_eq!(said.cycle, cluster.cycle(&name), "the cycle of {name}");
         assert_eq!(Writes::of(&said.plan), Writes::wanted(cluster, &name), "the writes in {name}");
         check_report(cluster, &name, said.plan.report.as_ref());
+        for key in cluster.keys() {
+            check_explanation(cluster, forest, &name, &key);
+        }
     }
     let copies = cluster.objects.values().filter(|object| object.inherited_from.is_some()).count();
     let sizes = forest.sizes();
     assert_eq!(sizes.namespaces, NAMES.iter().filter(|name| cluster.exists(name)).count());
     assert_eq!((sizes.copies, sizes.sources), (copies, cluster.objects.len() - copies));
+}
+
+/// What belongs in a namespace, and whose it is.
+fn check_explanation(cluster: &Cluster, forest: &Forest, name: &Name, key: &ObjectKey) {
+    let none = BTreeSet::new();
+    let question =
+        Question { key: key.clone(), listing: Listing::Configured, unseen: &none, unseen_roles: &none };
+    let said = explain(forest, &question, name).verdict;
+    let object = cluster.objects.get(&(name.clone(), key.clone()));
+    let forsaken = object.filter(|it| !it.terminating && cluster.is_forsaken(name, it));
+    let is_right = match &said {
+        Verdict::AsItIs(Untouched::Unmanaged(_)) => **name == *EXCLUDED,
+        Verdict::AsItIs(Untouched::NoNamespace) => !cluster.namespaces.contains_key(name),
+        Verdict::AsItIs(Untouched::Ignored) => cluster.mode(key) == Mode::Ignore,
+        Verdict::AsItIs(Untouched::NamespaceGoing) => cluster.namespaces[name].terminating,
+        Verdict::AsItIs(Untouched::Halted { at, .. }) => {
+            cluster.halted_root(name).as_ref() == Some(at) && forsaken.is_none()
+        }
+        Verdict::AsItIs(Untouched::Going) => object.is_some_and(|it| it.terminating),
+        Verdict::Forsaken(from) => forsaken.is_some_and(|it| it.inherited_from.as_ref() == Some(from)),
+        Verdict::Copy(from) => cluster.wanted_copy(name, key).is_some_and(|(wanted, ..)| wanted == *from),
+        Verdict::Conflict(from) => {
+            cluster.in_the_way(name).contains(key)
+                && cluster.source(name, key).is_some_and(|(source, _)| source == *from)
+        }
+        Verdict::Own | Verdict::Nothing => {
+            let own = object.is_some_and(|it| it.inherited_from.is_none());
+            cluster.source(name, key).is_none() && own == (said == Verdict::Own)
+        }
+        Verdict::AsItIs(_) | Verdict::Unknown => false,
+    };
+    let treated = !cluster.is_frozen(name) && cluster.mode(key) != Mode::Ignore;
+    let going = object.is_some_and(|it| it.terminating);
+    let untouched = matches!(said, Verdict::AsItIs(_) | Verdict::Forsaken(_));
+    assert!(is_right && untouched == (!treated || going), "{name}, {key:?}: {said:?}");
 }
 
 proptest! {

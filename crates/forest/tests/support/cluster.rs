@@ -179,6 +179,8 @@ pub(crate) struct Cluster {
     pub(crate) modes: [Mode; 2],
     /// Of the same: whether the configuration says `onConflict: Overwrite`.
     pub(crate) overwrites: [bool; 2],
+    /// Of any kind, instead of those: its mode, and whether own objects are overwritten.
+    pub(crate) configured: BTreeMap<KindId, (Mode, bool)>,
     clock: u64,
 }
 

@@ -453,6 +453,9 @@ impl Cluster {
     }
 
     pub(crate) fn mode(&self, key: &ObjectKey) -> Mode {
+        if let Some((mode, _)) = self.configured.get(&key.kind) {
+            return *mode;
+        }
         if key.kind == quotas() {
             return Mode::Propagate;
         }
@@ -513,7 +516,9 @@ impl Cluster {
 
     /// Whether own objects of this kind are replaced.
     pub(crate) fn overwrites(&self, key: &ObjectKey) -> bool {
-        key.kind == quotas() || self.overwrites[usize::from(key.kind == bindings())]
+        let configured = self.configured.get(&key.kind).map(|(_, overwrites)| *overwrites);
+        configured
+            .unwrap_or_else(|| key.kind == quotas() || self.overwrites[usize::from(key.kind == bindings())])
     }
 
     /// The own objects that are kept although a source from above should be in their place.
