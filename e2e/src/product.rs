@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
+use hns_api::names;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -72,7 +73,7 @@ pub struct Options {
     pub controller_args: Vec<String>,
     /// Whether there are admission policies; without, every refusal is the webhook's own.
     pub policies: bool,
-    /// Whether hns makes the webhook's certificate itself. Registrations then name its Service and no authority.
+    /// Whether hns makes the webhook's certificate itself. Registrations then name no authority.
     pub internal_certificates: bool,
 }
 
@@ -118,7 +119,7 @@ pub struct Product<'c> {
 
 impl<'c> Product<'c> {
     /// Applies the CRDs and waits until they are served, then the namespace and RBAC, then the policies, then the registrations,
-    /// which name a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
+    /// which name a Service that leads to a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
     /// [`Product::start_webhook`].
     pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let product = Self::prepare(cluster, options)?;
@@ -139,7 +140,8 @@ impl<'c> Product<'c> {
         let certificates = directory.join("certificates");
         fs::create_dir(&certificates)?;
         let authority = Authority::new("hns-webhook")?;
-        let signed = authority.server(&["127.0.0.1", "localhost"])?;
+        let signed =
+            authority.server(&["127.0.0.1", "localhost", &names::webhook_host(&options.namespace)])?;
         pki::write(&certificates, "ca.crt", &authority.pem())?;
         signed.write(&certificates, "tls")?;
         let [webhook_port] = ports::free()?;
@@ -174,7 +176,7 @@ impl<'c> Product<'c> {
         &self.certificates
     }
 
-    /// Applies the registrations as the controller keeps them by default, with the address of the webhook in place of its Service.
+    /// Applies the registrations as the controller keeps them by default, with a Service that leads to loopback.
     pub async fn install_registrations(&self) -> anyhow::Result<()> {
         self.route_to(self.webhook_port).await
     }
@@ -182,16 +184,11 @@ impl<'c> Product<'c> {
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
         let mut documents = manifests::moved(manifests::registrations()?, &self.options.namespace)?;
-        if self.options.internal_certificates {
-            for document in &mut documents {
-                manifests::through_service(document, port);
-            }
-            documents.push(manifests::service(&self.options.namespace));
-        } else {
-            for document in &mut documents {
-                manifests::redirect(document, port, &self.ca_pem)?;
-            }
+        let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
+        for document in &mut documents {
+            manifests::through_service(document, port, authority)?;
         }
+        documents.push(manifests::service(&self.options.namespace));
         manifests::apply(self.cluster, &documents).await
     }
 

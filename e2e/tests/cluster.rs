@@ -9,14 +9,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hns_api::names;
 use hns_e2e::{
-    Cluster, Exit, Fault, Options, Process, ProcessSpec, Product, Proxy, Signal, audit, eventually, product,
+    Cluster, Exit, Fault, Options, Process, ProcessSpec, Product, Proxy, Signal, Steps, audit, eventually, product,
 };
 use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhookConfiguration, WebhookClientConfig};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ListParams, PostParams};
 use kube::{Api, Client, Config};
 use rustix::process::{Pid, kill_process, test_kill_process};
+use rustls::server::Acceptor;
+use tokio::net::TcpListener;
+use tokio_rustls::LazyConfigAcceptor;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -330,7 +334,7 @@ async fn programs_restart_with_the_same_data() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_manifests_are_installed_and_registrations_name_loopback() -> Result<()> {
+async fn the_manifests_are_installed_and_registrations_name_the_service() -> Result<()> {
     let cluster = Cluster::start().await?;
     let product = Product::install(&cluster, Options::default()).await?;
     let crds = cluster.kubectl().args(["get", "crd", "-o", "name"]).ok().await?;
@@ -346,11 +350,12 @@ async fn the_manifests_are_installed_and_registrations_name_loopback() -> Result
         Ok(configuration.webhooks.into_iter().flatten().map(|webhook| webhook.client_config).collect())
     };
     let check = |clients: Vec<WebhookClientConfig>, port: u16| {
-        let address = format!("https://127.0.0.1:{port}/");
         assert!(!clients.is_empty());
         for client in clients {
-            assert!(client.service.is_none());
-            assert!(client.url.unwrap_or_default().starts_with(&address));
+            let service = client.service.map(|it| (it.namespace, it.name, it.port));
+            let expected =
+                (product::NAMESPACE.to_owned(), names::WEBHOOK_SERVICE.to_owned(), Some(i32::from(port)));
+            assert_eq!(service, Some(expected));
             assert_eq!(client.ca_bundle.unwrap_or_default().0, product.ca_pem().as_bytes());
         }
     };
@@ -361,5 +366,31 @@ async fn the_manifests_are_installed_and_registrations_name_loopback() -> Result
     assert!(configurations.get_opt(name).await?.is_none());
     product.install_registrations().await?;
     check(clients().await?, product.webhook_port());
+    Ok(())
+}
+
+/// The API server offers HTTP/2 only to a webhook whose URL names loopback, and in production there is none.
+#[tokio::test]
+async fn webhooks_are_called_over_http1_as_in_production() -> Result<()> {
+    let cluster = Cluster::start().await?;
+    let product = Product::install(&cluster, Options::default()).await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    product.route_to(listener.local_addr()?.port()).await?;
+    let offered = async {
+        let (stream, _) = listener.accept().await?;
+        let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+        let hello = handshake.client_hello();
+        let protocols = hello.alpn().into_iter().flatten();
+        Ok::<_, anyhow::Error>(protocols.map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>())
+    };
+    let steps = Steps::of(cluster.admin());
+    let asking = async {
+        loop {
+            // Refused: the other side closes the connection, or the API server does not know its address yet.
+            let _ = steps.set_parent("default", "kube-public").await;
+        }
+    };
+    let offered = async { tokio::select! { offered = offered => offered, never = asking => never } };
+    assert_eq!(tokio::time::timeout(SOON, offered).await??, ["http/1.1"]);
     Ok(())
 }

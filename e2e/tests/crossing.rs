@@ -163,9 +163,7 @@ async fn split_by_user(cluster: &Cluster, first: u16, second: u16) {
     ] {
         let mut webhook = original.clone();
         webhook.name = name.into();
-        let url =
-            webhook.client_config.url.as_ref().unwrap().replace(&format!(":{first}/"), &format!(":{port}/"));
-        webhook.client_config.url = Some(url);
+        webhook.client_config.service.as_mut().unwrap().port = Some(port.into());
         let condition = MatchCondition { name: "whose".into(), expression: expression.into() };
         webhook.match_conditions.get_or_insert_default().push(condition);
         webhooks.push(webhook);

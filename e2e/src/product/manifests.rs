@@ -1,4 +1,4 @@
-//! The product's manifests: read from files, pointed at loopback, applied. Registrations and policies are what the code makes of
+//! The product's manifests: read from files, given the webhook's port, applied. Registrations and policies are what the code makes of
 //! the default settings, since the manifests leave to the controller what it alone knows.
 
 use std::fs;
@@ -87,38 +87,33 @@ fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {
     cluster.kubectl().args(args).stdin(list.to_string())
 }
 
-/// Replaces the Service in every webhook of a webhook configuration by a port on loopback; leaves other objects alone.
-pub(super) fn redirect(document: &mut Value, port: u16, ca_pem: &str) -> anyhow::Result<()> {
-    let Some(webhooks) = document.get_mut("webhooks").and_then(Value::as_array_mut) else {
-        return Ok(());
-    };
-    // ByteString writes itself as base64, which is how the API wants it.
-    let bundle = serde_json::to_value(ByteString(ca_pem.as_bytes().to_vec()))?;
-    for webhook in webhooks {
-        let path = webhook["clientConfig"]["service"]["path"].as_str();
-        let path = path.with_context(|| format!("the webhook {} names no Service path", webhook["name"]))?;
-        webhook["clientConfig"] = json!({
-            "url": format!("https://127.0.0.1:{port}{path}"),
-            "caBundle": bundle,
-        });
+/// Names another port of the Service in every webhook of a webhook configuration, and the authority of its certificate if there
+/// is one; leaves other objects alone.
+pub(super) fn through_service(
+    document: &mut Value,
+    port: u16,
+    authority: Option<&str>,
+) -> anyhow::Result<()> {
+    for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
+        let client = &mut webhook["clientConfig"];
+        client["service"]["port"] = port.into();
+        if let Some(authority) = authority {
+            // ByteString writes itself as base64, which is how the API wants it.
+            client["caBundle"] = serde_json::to_value(ByteString(authority.as_bytes().to_vec()))?;
+        }
     }
     Ok(())
 }
 
-/// Names another port of the Service in every webhook of a webhook configuration; leaves other objects alone.
-pub(super) fn through_service(document: &mut Value, port: u16) {
-    for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        webhook["clientConfig"]["service"]["port"] = port.into();
-    }
-}
-
-/// The Service in front of the webhook, as a name for loopback: there is nobody who would forward to endpoints.
+/// The Service in front of the webhook, as a name for loopback, since nothing forwards to endpoints.
+///
+/// The name is an address: the API server takes it as it is and asks no DNS.
 pub(super) fn service(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": { "name": names::WEBHOOK_SERVICE, "namespace": namespace },
-        "spec": { "type": "ExternalName", "externalName": "localhost" },
+        "spec": { "type": "ExternalName", "externalName": "127.0.0.1" },
     })
 }
 
@@ -139,17 +134,21 @@ mod tests {
     }
 
     #[test]
-    fn a_service_becomes_an_address() {
-        let mut document = json!({ "webhooks": [{
-            "name": "objects",
-            "clientConfig": { "service": { "name": "hns-webhook", "namespace": "hnc-system", "path": "/validate" } },
-        }] });
-        redirect(&mut document, 4711, "PEM").unwrap();
-        let expected = json!({ "url": "https://127.0.0.1:4711/validate", "caBundle": "UEVN" });
-        assert_eq!(document["webhooks"][0]["clientConfig"], expected);
+    fn a_webhook_is_called_through_the_service() {
+        let service = json!({ "name": "hns-webhook", "namespace": "hnc-system", "path": "/validate" });
+        let registration = json!({ "webhooks": [{ "name": "objects", "clientConfig": { "service": service } }] });
+        let called = |authority| {
+            let mut document = registration.clone();
+            through_service(&mut document, 4711, authority).unwrap();
+            document["webhooks"][0]["clientConfig"].clone()
+        };
+        let mut service = service.clone();
+        service["port"] = 4711.into();
+        assert_eq!(called(Some("PEM")), json!({ "service": service, "caBundle": "UEVN" }));
+        assert_eq!(called(None), json!({ "service": service }));
 
         let mut other = json!({ "kind": "Service" });
-        redirect(&mut other, 4711, "PEM").unwrap();
+        through_service(&mut other, 4711, Some("PEM")).unwrap();
         assert_eq!(other, json!({ "kind": "Service" }));
     }
 }
