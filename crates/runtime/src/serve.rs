@@ -1,13 +1,11 @@
-//! An HTTP server for an axum router, with or without TLS, that no client can hold on to.
+//! An HTTP/1.1 server for an axum router, with or without TLS, that no client can block.
 //!
-//! It bounds how many connections there are, how long one may say nothing, and how long a shutdown
-//! takes. It knows nothing of what the router answers, and sets no limit on a handler's time.
+//! It limits how many connections there are, how long one may be silent, and how long a shutdown takes. It sets no limit on a
+//! handler's time.
 
 mod activity;
 mod connection;
-mod gathered;
-mod places;
-mod streams;
+mod slots;
 
 #[cfg(test)]
 mod tests;
@@ -30,29 +28,27 @@ use tokio::{
     time::Instant,
 };
 
-use self::{connection::Connection, places::Places};
+use self::{connection::Connection, slots::Slots};
 use crate::telemetry::panic_message;
 
-/// How long and how much a server bears with its clients.
+/// How many connections a server accepts, and how long each may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at a time; when one more comes, one that is idle is closed.
+    /// Connections at a time. When one more comes, an idle one is closed.
     pub connections: usize,
     /// From the TCP connection to the end of the TLS handshake.
     pub handshake: Duration,
     /// From the handshake to the first complete request head.
     pub first_request: Duration,
-    /// Without a request under way. Longer than the 90 s after which Go's client gives up its own
-    /// idle connections: if this side closed first, a review just sent over HTTP/1.1 could be lost,
-    /// and Go does not repeat a POST.
+    /// Without a request in flight. Longer than the 90 s after which Go's client closes its own idle connections: if the server
+    /// closed first, a review just sent could be lost, and Go does not repeat a POST.
     pub idle: Duration,
-    /// With requests under way of which none begins or ends: a body that does not arrive.
+    /// For one request, for example one whose body does not arrive.
     pub stalled: Duration,
 }
 
 impl Limits {
-    /// For webhooks. An API server has 200 changes under way at a time by default, and a connection with nothing to do gives its
-    /// place up.
+    /// For webhooks. By default an API server has at most 200 writes in flight, each on a connection of its own.
     pub const WEBHOOK: Self = Self {
         connections: 512,
         handshake: Duration::from_secs(10),
@@ -65,25 +61,25 @@ impl Limits {
     pub const ADMIN: Self = Self { connections: 64, ..Self::WEBHOOK };
 }
 
-/// Where a request comes from; every request has this among its extensions.
+/// The address that a request comes from; an extension of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub IpAddr);
 
-/// How a server ends once it is told to.
+/// How a server shuts down.
 #[derive(Clone, Copy, Debug)]
 pub struct Grace {
-    /// How long to go on accepting connections.
+    /// How long it continues to accept connections.
     pub delay: Duration,
-    /// When it is over at the latest, the delay included.
+    /// How long the shutdown takes at most, the delay included.
     pub timeout: Duration,
 }
 
 impl Grace {
-    /// Ends at once.
+    /// No delay: connections are cut off.
     pub const NONE: Self = Self { delay: Duration::ZERO, timeout: Duration::ZERO };
 }
 
-/// A server that has its socket and serves nothing yet.
+/// A server that has its socket and does not serve yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -92,20 +88,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without TLS: HTTP/1.1 only.
+    /// A server without TLS.
     pub fn plain(listener: TcpListener, limits: Limits) -> Self {
         Self { listener, tls: None, limits }
     }
 
-    /// A server with TLS: HTTP/2 where client and `tls` agree on it by ALPN, else HTTP/1.1.
+    /// A server with TLS.
     pub fn https(listener: TcpListener, tls: Arc<ServerConfig>, limits: Limits) -> Self {
         Self { listener, tls: Some(tls), limits }
     }
 
-    /// Serves `router` until `draining` completes, then ends within `grace`: goes on for the delay, in
-    /// which each answer over HTTP/1.1 asks the client to open another connection for its next request,
-    /// then accepts no more connections, lets the requests under way finish, and cuts off at the
-    /// deadline. Returns how many connections were cut off.
+    /// Serves `router` until `draining` completes, then shuts down within `grace`. During the delay it continues to serve, and
+    /// each response asks the client to use another connection for its next request. Then it accepts no more connections, waits
+    /// for requests in flight, and cuts off what is left at the deadline. Returns how many connections were cut off.
     ///
     /// A handler that panics is logged and answered with 500; nothing else is affected.
     pub async fn serve(self, router: Router, draining: impl Future<Output = ()>, grace: Grace) -> usize {
@@ -121,7 +116,7 @@ impl Server {
             Connection { router, tls: self.tls.map(Into::into), limits: self.limits, stage: watching };
         let mut connections = Connections {
             listener: self.listener,
-            places: Places::new(self.limits),
+            slots: Slots::new(self.limits),
             accepted: None,
             connection,
             tasks: JoinSet::new(),
@@ -146,19 +141,19 @@ impl Server {
     }
 }
 
-/// How far a server is.
+/// What a server is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// It closes before long.
+    /// It serves, and closes soon.
     Draining,
     Closing,
 }
 
 struct Connections {
     listener: TcpListener,
-    places: Arc<Places>,
-    /// A client that has no place yet.
+    slots: Arc<Slots>,
+    /// A client that has no slot yet.
     accepted: Option<(TcpStream, SocketAddr)>,
     connection: Connection,
     tasks: JoinSet<()>,
@@ -172,49 +167,48 @@ impl Connections {
                 if self.accepted.is_none() {
                     self.accepted = Some(self.listener.accept().await?);
                 }
-                // Meanwhile the kernel lets others wait.
-                Ok(self.places.room().await)
+                // Meanwhile other clients wait in the kernel's queue.
+                Ok(self.slots.free().await)
             };
             tokio::select! {
                 stopped = &mut stop => return stopped,
                 Some(ended) = self.tasks.join_next() => report(ended),
-                room = next => match room {
-                    Ok(room) => self.spawn(room),
+                slot = next => match slot {
+                    Ok(slot) => self.spawn(slot),
                     Err(error) => pause_after(&error).await,
                 },
             }
         }
     }
 
-    /// Clients that the kernel has already let in believe that they are connected: dropping the
-    /// listener would reset them.
+    /// Accepts the clients in the kernel's queue: they are connected already, and dropping the listener would reset them.
     fn accept_waiting(&mut self) {
-        while let Some(room) = self.places.try_room() {
+        while let Some(slot) = self.slots.try_free() {
             if self.accepted.is_none() {
                 self.accepted = self.listener.accept().now_or_never().and_then(Result::ok);
             }
             if self.accepted.is_none() {
                 return;
             }
-            self.spawn(room);
+            self.spawn(slot);
         }
     }
 
-    /// Serves the client that has no place yet.
-    fn spawn(&mut self, room: OwnedSemaphorePermit) {
+    /// Serves the accepted client.
+    fn spawn(&mut self, permit: OwnedSemaphorePermit) {
         let Some((stream, peer)) = self.accepted.take() else { return };
         let connection = self.connection.clone();
-        // The same client, by whichever protocol it has come.
-        let (place, activity) = self.places.take(room, peer.ip().to_canonical());
+        // A client has the same address over IPv4 and over IPv4 mapped to IPv6.
+        let (slot, activity) = self.slots.take(permit, peer.ip().to_canonical());
         self.tasks.spawn(async move {
             connection.run(stream, peer, activity).await;
-            drop(place);
+            drop(slot);
         });
     }
 }
 
-/// An error of one client is nothing to wait for; one of the process (too many open files) would
-/// come back at once.
+/// Waits after an error of the process, such as too many open files, which would recur at once. An error of one client needs no
+/// pause.
 async fn pause_after(error: &io::Error) {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted) {
@@ -228,6 +222,6 @@ fn report(ended: Result<(), JoinError>) {
         && error.is_panic()
     {
         let panic = error.into_panic();
-        tracing::error!(reason = panic_message(&*panic), "connection ended by a panic");
+        tracing::error!(reason = panic_message(&*panic), "a connection task panicked");
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Everything that is the same for every binary. What a binary does is the function it passes.
 
-mod held;
-
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use clap::Parser;
@@ -105,7 +103,7 @@ where
     if let Some(threads) = program.threads {
         runtime.worker_threads(threads);
     }
-    let runtime = runtime.enable_all().on_thread_start(held::hold).build()?;
+    let runtime = runtime.enable_all().build()?;
     let result = runtime.block_on(async {
         let process = Process {
             program,

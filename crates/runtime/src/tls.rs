@@ -82,8 +82,8 @@ impl ServingCertificate {
         Ok(Arc::new(Self { current: ArcSwapOption::empty(), loaded: watch::Sender::new(false), not_after }))
     }
 
-    /// A server's TLS settings, with whatever certificate is current at each handshake, for HTTP/2
-    /// and HTTP/1.1. With an authority of `clients`, a client needs a certificate of it.
+    /// TLS settings of a server for HTTP/1.1, which presents the current certificate in each handshake. With an authority of
+    /// `clients`, a client needs a certificate of it.
     ///
     /// # Errors
     /// The TLS library offers none of its own protocol versions.
@@ -106,7 +106,7 @@ impl ServingCertificate {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
 

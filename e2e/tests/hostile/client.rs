@@ -1,32 +1,23 @@
-//! A TLS client that trusts the webhook's certificate and sends whatever it is told, in either protocol. Never follows,
-//! repeats or corrects anything.
+//! A TLS client that trusts the webhook's certificate and sends over HTTP/1.1 what it is given. It follows, repeats and corrects
+//! nothing.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use hns_e2e::Product;
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-/// Which HTTP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Protocol {
-    Http1,
-    Http2,
-}
-
-pub(super) const PROTOCOLS: [Protocol; 2] = [Protocol::Http1, Protocol::Http2];
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -48,15 +39,9 @@ impl Sent {
         }
     }
 
-    fn request(self, protocol: Protocol) -> Result<Request<Full<Bytes>>> {
-        let uri = match protocol {
-            Protocol::Http1 => self.path,
-            Protocol::Http2 => format!("https://localhost{}", self.path),
-        };
-        let mut request = Request::builder().method(self.method).uri(uri);
-        if protocol == Protocol::Http1 {
-            request = request.header(header::HOST, "localhost");
-        }
+    fn request(self) -> Result<Request<Full<Bytes>>> {
+        let mut request =
+            Request::builder().method(self.method).uri(self.path).header(header::HOST, "localhost");
         if let Some(content_type) = self.content_type {
             request = request.header(header::CONTENT_TYPE, content_type);
         }
@@ -64,10 +49,10 @@ impl Sent {
     }
 }
 
-/// Where the webhook is and how it is trusted. Clones share nothing that could break.
+/// The address of the webhook and the certificate to trust. Clones share no connection.
 #[derive(Clone)]
 pub(super) struct Client {
-    /// Where it connects from.
+    /// The address to connect from.
     address: Ipv4Addr,
     port: u16,
     roots: RootCertStore,
@@ -84,7 +69,7 @@ impl Client {
         Ok(Self { address: Ipv4Addr::LOCALHOST, port: product.webhook_port(), roots, config })
     }
 
-    /// The same from another address of loopback.
+    /// The same from another loopback address.
     pub(super) fn from(self, address: Ipv4Addr) -> Self {
         Self { address, ..self }
     }
@@ -108,69 +93,50 @@ impl Client {
         socket.connect((Ipv4Addr::LOCALHOST, self.port).into()).await.context("connecting")
     }
 
-    /// A connection on which nothing has been said but the handshake.
-    pub(super) async fn tls(&self, protocol: Protocol) -> Result<TlsStream<TcpStream>> {
+    /// A connection on which nothing has been sent after the handshake.
+    pub(super) async fn tls(&self) -> Result<TlsStream<TcpStream>> {
         let mut config = self.config.clone();
-        config.alpn_protocols = vec![match protocol {
-            Protocol::Http1 => b"http/1.1".to_vec(),
-            Protocol::Http2 => b"h2".to_vec(),
-        }];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         let name = ServerName::try_from("localhost")?;
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await?).await?;
-        if protocol == Protocol::Http2 {
-            ensure!(stream.get_ref().1.alpn_protocol() == Some(b"h2"), "it does not speak HTTP/2");
-        }
-        Ok(stream)
+        Ok(TlsConnector::from(Arc::new(config)).connect(name, self.tcp().await?).await?)
     }
 
-    /// Sends one request on a connection of its own; the status and the body of the answer.
-    pub(super) async fn ask(&self, protocol: Protocol, sent: Sent) -> Result<(StatusCode, String)> {
-        let stream = TokioIo::new(self.tls(protocol).await?);
-        let request = sent.request(protocol)?;
-        match protocol {
-            Protocol::Http1 => {
-                let (mut sender, connection) = http1::handshake(stream).await?;
-                let driver = tokio::spawn(connection);
-                let answer = read(sender.send_request(request).await?).await;
-                driver.abort();
-                answer
-            }
-            Protocol::Http2 => {
-                let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-                let driver = tokio::spawn(connection);
-                let answer = read(sender.send_request(request).await?).await;
-                driver.abort();
-                answer
-            }
-        }
+    /// Sends one request on a connection of its own. Returns the status and the body of the response.
+    pub(super) async fn ask(&self, sent: Sent) -> Result<(StatusCode, String)> {
+        Session::new(self.clone()).ask(sent).await
     }
 }
 
-/// A connection for many requests at once.
+/// A pool of connections for many requests at a time. Clones share the connections.
 #[derive(Clone)]
-pub(super) struct Session(http2::SendRequest<Full<Bytes>>);
-
-impl Client {
-    /// Connects for as long as the session or a clone of it is kept.
-    pub(super) async fn session(&self) -> Result<Session> {
-        let stream = TokioIo::new(self.tls(Protocol::Http2).await?);
-        let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-        tokio::spawn(connection);
-        Ok(Session(sender))
-    }
+pub(super) struct Session {
+    client: Client,
+    idle: Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>,
 }
 
 impl Session {
-    /// Sends one request beside the others; the status and the body of the answer.
-    pub(super) async fn ask(&self, sent: Sent) -> Result<(StatusCode, String)> {
-        let mut sender = self.0.clone();
-        sender.ready().await?;
-        read(sender.send_request(sent.request(Protocol::Http2)?).await?).await
+    pub(super) fn new(client: Client) -> Self {
+        Self { client, idle: Arc::default() }
     }
-}
 
-async fn read(response: http::Response<Incoming>) -> Result<(StatusCode, String)> {
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    /// Sends one request on an idle connection, or on a new one. Returns the status and the body of the response.
+    pub(super) async fn ask(&self, sent: Sent) -> Result<(StatusCode, String)> {
+        let idle = self.idle.lock().expect("no test panics with it").pop();
+        let mut sender = match idle {
+            Some(sender) => sender,
+            None => self.connect().await?,
+        };
+        sender.ready().await?;
+        let response = sender.send_request(sent.request()?).await?;
+        let status = response.status();
+        let body = response.into_body().collect().await?.to_bytes();
+        self.idle.lock().expect("no test panics with it").push(sender);
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    }
+
+    async fn connect(&self) -> Result<SendRequest<Full<Bytes>>> {
+        let (sender, connection) = http1::handshake(TokioIo::new(self.client.tls().await?)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
 }

@@ -132,7 +132,7 @@ const CONTROLLER: &str = "the controller";
 type Answers = BTreeMap<(&'static str, u64), usize>;
 
 async fn flood(product: &Product<'_>, versions: &BTreeMap<String, Value>) -> Result<Answers> {
-    let session = Client::new(product)?.session().await?;
+    let session = Session::new(Client::new(product)?);
     futures::stream::iter(0..REVIEWS)
         .map(|number| send(session.clone(), number, versions))
         .buffer_unordered(AT_A_TIME)

@@ -4,7 +4,6 @@
 //! The reviews of users come from a real API server, at 127.0.0.1; who attacks comes from 127.0.0.2, as from another pod, or
 //! from the same address, as behind address translation.
 
-use std::convert::Infallible;
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -15,18 +14,13 @@ use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
 use hns_api::names::paths;
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports, refusal};
-use http::Request;
-use http_body_util::StreamBody;
-use hyper::body::{Bytes, Frame};
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::time::timeout;
 
-use super::client::{Client, Protocol, Sent, Session};
+use super::client::{Client, Sent, Session};
 use super::forged::{creation_below, somebody};
 use super::review::honest;
 use super::world::unharmed;
@@ -91,7 +85,7 @@ async fn forged_changes_of_parents_leave_room_for_those_of_users() -> Result<()>
     const FORGED: usize = 1_500;
     let (world, _guard) = world().await?;
     let user = world.roots("forged").await?;
-    let session = Client::new(&world.product)?.from(ELSEWHERE).session().await?;
+    let session = Session::new(Client::new(&world.product)?.from(ELSEWHERE));
     let began = Instant::now();
     let allowed: usize = futures::stream::iter(0..FORGED)
         .map(|number| forged(session.clone(), number))
@@ -117,33 +111,30 @@ async fn forged(session: Session, number: usize) -> Result<bool> {
     Ok(serde_json::from_str::<Value>(&body)?["response"]["allowed"] == true)
 }
 
-/// Sends all of a large body but its last byte and says nothing any more; returns the connection.
-async fn half_sent(client: Client) -> Result<impl Sized> {
-    const LENGTH: usize = 8 * 1024 * 1024;
-    let head = format!(
-        "POST {}?timeout=30s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {LENGTH}\r\n\r\n",
-        paths::NAMESPACES
-    );
-    let mut stream = client.tls(Protocol::Http1).await?;
-    stream.write_all(head.as_bytes()).await?;
-    // An error says that the webhook has had enough.
-    let _ = stream.write_all(&vec![b' '; LENGTH - 1]).await;
-    Ok(stream)
+/// How a request says how long its body is.
+#[derive(Debug, Clone, Copy)]
+enum Length {
+    Known,
+    /// The body comes in chunks.
+    Unknown,
 }
 
-/// The same over HTTP/2, without saying how long it will be.
-async fn half_sent_stream(client: Client) -> Result<impl Sized> {
-    let chunk = Frame::data(Bytes::from(vec![b' '; 8 * 1024 * 1024 - 1]));
-    let chunks = futures::stream::iter([Ok::<_, Infallible>(chunk)]).chain(futures::stream::pending());
-    let stream = TokioIo::new(client.tls(Protocol::Http2).await?);
-    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-    let connection = tokio::spawn(connection);
-    let request = Request::post(format!("https://localhost{}?timeout=30s", paths::NAMESPACES));
-    let request =
-        request.header("content-type", "application/json").body(StreamBody::new(Box::pin(chunks)))?;
-    // An error says that the webhook has had enough.
-    let _ = sender.send_request(request).await;
-    Ok((sender, connection))
+/// Sends all of a large body but its last byte, and then nothing; returns the connection.
+async fn half_sent(client: Client, length: Length) -> Result<impl Sized> {
+    const LENGTH: usize = 8 * 1024 * 1024;
+    let (header, chunk) = match length {
+        Length::Known => (format!("Content-Length: {LENGTH}"), String::new()),
+        Length::Unknown => ("Transfer-Encoding: chunked".to_owned(), format!("{LENGTH:x}\r\n")),
+    };
+    let head = format!(
+        "POST {}?timeout=30s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{header}\r\n\r\n{chunk}",
+        paths::NAMESPACES
+    );
+    let mut stream = client.tls().await?;
+    stream.write_all(head.as_bytes()).await?;
+    // An error says that the webhook has closed the connection.
+    let _ = stream.write_all(&vec![b' '; LENGTH - 1]).await;
+    Ok(stream)
 }
 
 /// The most memory that a process has had, in MiB.
@@ -163,15 +154,8 @@ async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Resul
     for from in [ELSEWHERE, Ipv4Addr::LOCALHOST] {
         let client = Client::new(&world.product)?.from(from);
         let sending = tokio::spawn(join_all((0..BODIES).map(move |number| {
-            let client = client.clone();
-            async move {
-                // Kept until all are there, and until this task is aborted.
-                Ok::<Box<dyn Send>, anyhow::Error>(if number % 2 == 0 {
-                    Box::new(half_sent(client).await?)
-                } else {
-                    Box::new(half_sent_stream(client).await?)
-                })
-            }
+            // Connections are kept until all are there, and until this task is aborted.
+            half_sent(client.clone(), if number % 2 == 0 { Length::Known } else { Length::Unknown })
         })));
         let mut slowest = Duration::ZERO;
         let began = Instant::now();
@@ -197,7 +181,7 @@ async fn idle_connections_take_nobodys_place() -> Result<()> {
     let user = world.roots("idle").await?;
     let client = Client::new(&world.product)?;
     let open = async || {
-        let mut stream = client.tls(Protocol::Http1).await?;
+        let mut stream = client.tls().await?;
         stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
         stream.read_u8().await?;
         Ok::<_, anyhow::Error>(stream)
@@ -217,7 +201,7 @@ async fn idle_connections_take_nobodys_place() -> Result<()> {
     let answered = connections.iter().filter(|(stream, _)| stream.is_some()).count();
     ensure!(answered > 1_000, "only {answered} of them were answered");
     let asked = Instant::now();
-    timeout(PROMPT, honest(&client, Protocol::Http1)).await.context("a review on another connection")??;
+    timeout(PROMPT, honest(&client)).await.context("a review on another connection")??;
     println!("with {answered} connections, two reviews on others took {:.1?}", asked.elapsed());
     // The API server's own connections were the longest idle.
     let took = moves(&user, "idle").await?;
@@ -276,8 +260,7 @@ fn certificate(cluster: &Cluster, name: &str) -> [PathBuf; 2] {
 
 /// Whether the webhook answers this client; what went wrong, if it does not.
 async fn is_answered(client: &Client) -> Result<()> {
-    honest(client, Protocol::Http1).await?;
-    honest(client, Protocol::Http2).await
+    honest(client).await
 }
 
 #[tokio::test]

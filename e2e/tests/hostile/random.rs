@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Duration, timeout};
 
-use super::client::{Client, PROTOCOLS, Protocol, Sent};
+use super::client::{Client, Sent};
 use super::review::{creation, honest, placement};
 use super::world::{unharmed, webhook};
 
@@ -50,7 +50,7 @@ async fn random_and_broken_requests_never_make_it_panic() -> Result<()> {
         // Short, since some of these wait for a namespace that does not come.
         let sent = Sent::json(&format!("{path}?timeout=1s"), body);
         let (status, answer) = client
-            .ask(PROTOCOLS[round % 2], sent)
+            .ask(sent)
             .await
             .with_context(|| format!("round {round}, seed {SEED:#x}: {shown}"))?;
         let code = status.as_u16();
@@ -60,9 +60,7 @@ async fn random_and_broken_requests_never_make_it_panic() -> Result<()> {
     println!("300 broken requests were answered: {answers:?}");
     ensure!(answers.contains_key(&200) && answers.contains_key(&400), "some could be read and some not");
     raw(&client, &mut random).await?;
-    for protocol in PROTOCOLS {
-        honest(&client, protocol).await?;
-    }
+    honest(&client).await?;
     unharmed(&replica)
 }
 
@@ -135,8 +133,7 @@ async fn raw(client: &Client, random: &mut Random) -> Result<()> {
                 .await
                 .context("bytes on TCP")?;
         } else {
-            let protocol = if round % 4 == 1 { Protocol::Http1 } else { Protocol::Http2 };
-            let mut stream = client.tls(protocol).await?;
+            let mut stream = client.tls().await?;
             let _ = stream.write_all(&bytes).await;
             let _ = stream.shutdown().await;
             let _ = timeout(Duration::from_secs(5), stream.read_to_end(&mut answer))

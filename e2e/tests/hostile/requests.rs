@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
-use super::client::{Client, PROTOCOLS, Protocol, Sent};
+use super::client::{Client, Sent};
 use super::review::{creation, honest};
 use super::world::{unharmed, webhook};
 
@@ -58,30 +58,20 @@ fn cases() -> Vec<Case> {
 async fn what_is_no_review_gets_a_clear_4xx_and_a_line_in_the_log() -> Result<()> {
     let (product, replica) = webhook().await?;
     let client = Client::new(&product)?;
-    for protocol in PROTOCOLS {
-        honest(&client, protocol).await?;
-        for (what, sent, code, said) in cases() {
-            let lines = refusals(&replica);
-            let (status, body) =
-                client.ask(protocol, sent).await.with_context(|| format!("{protocol:?}: {what}"))?;
-            ensure!(
-                status.as_u16() == code && body.contains(said),
-                "{protocol:?}: {what}: {status} {body:?}"
-            );
-            eventually(
-                &format!("{protocol:?}: {what}: a line in the log"),
-                Duration::from_secs(2),
-                async || {
-                    let status = format!("\"status\":{code}");
-                    let new: Vec<String> = refusals(&replica).split_off(lines.len());
-                    let logged = new.iter().any(|line| line.contains(&status));
-                    if logged { Ok(()) } else { Err(format!("{new:?}")) }
-                },
-            )
-            .await?;
-            println!("{protocol:?}: {what}: {status}: {}", body.trim());
-            honest(&client, protocol).await?;
-        }
+    honest(&client).await?;
+    for (what, sent, code, said) in cases() {
+        let lines = refusals(&replica);
+        let (status, body) = client.ask(sent).await.context(what)?;
+        ensure!(status.as_u16() == code && body.contains(said), "{what}: {status} {body:?}");
+        eventually(&format!("{what}: a line in the log"), Duration::from_secs(2), async || {
+            let status = format!("\"status\":{code}");
+            let new: Vec<String> = refusals(&replica).split_off(lines.len());
+            let logged = new.iter().any(|line| line.contains(&status));
+            if logged { Ok(()) } else { Err(format!("{new:?}")) }
+        })
+        .await?;
+        println!("{what}: {status}: {}", body.trim());
+        honest(&client).await?;
     }
     unharmed(&replica)
 }
@@ -101,7 +91,7 @@ async fn a_body_that_never_arrives_is_not_waited_for() -> Result<()> {
         paths::NAMESPACES
     );
     for (what, pause) in [("nothing", None), ("a byte now and then", Some(Duration::from_millis(100)))] {
-        let mut stream = client.tls(Protocol::Http1).await?;
+        let mut stream = client.tls().await?;
         stream.write_all(head.as_bytes()).await?;
         let began = Instant::now();
         let (mut reader, mut writer) = tokio::io::split(stream);
@@ -123,7 +113,7 @@ async fn a_body_that_never_arrives_is_not_waited_for() -> Result<()> {
         ensure!(answer.starts_with("HTTP/1.1 408") && answer.contains("did not arrive"), "{answer:?}");
         ensure!((Duration::from_millis(1500)..Duration::from_secs(4)).contains(&took), "{took:?}");
         println!("of a body {what} arrives: 408 after {took:.1?}");
-        honest(&client, Protocol::Http1).await?;
+        honest(&client).await?;
     }
     unharmed(&replica)
 }

@@ -1,10 +1,10 @@
-//! Honest reviews: one that must be allowed, one that must be denied, one that takes its time.
+//! Reviews as the API server sends them: one that must be allowed, one that must be denied, one that takes long.
 
 use anyhow::{Context, Result, ensure};
 use hns_api::names::paths;
 use serde_json::{Value, json};
 
-use super::client::{Client, Protocol, Sent};
+use super::client::{Client, Sent};
 
 /// A namespace that nobody has heard of.
 pub(super) const UNHEARD: &str = "never-heard-of";
@@ -58,11 +58,11 @@ pub(super) fn placement(uid: &str) -> Value {
 }
 
 /// A review is allowed and another denied, as they should be.
-pub(super) async fn honest(client: &Client, protocol: Protocol) -> Result<()> {
+pub(super) async fn honest(client: &Client) -> Result<()> {
     let ask = async |labels: Value| -> Result<Value> {
         let sent =
             Sent::json(&format!("{}?timeout=5s", paths::NAMESPACES), creation("u-1", &labels).to_string());
-        let (status, body) = client.ask(protocol, sent).await.context("an honest review")?;
+        let (status, body) = client.ask(sent).await.context("an honest review")?;
         ensure!(status.is_success(), "{status} {body}");
         let review: Value = serde_json::from_str(&body)?;
         ensure!(review["response"]["uid"] == "u-1" && review["kind"] == "AdmissionReview", "{review}");

@@ -9,7 +9,7 @@ use hns_api::names::paths;
 use hns_e2e::{Exit, Fault, Signal, eventually};
 use serde_json::Value;
 
-use super::client::{Client, PROTOCOLS, Protocol, Sent};
+use super::client::{Client, Sent};
 use super::review::{UNHEARD, honest, placement};
 use super::world::{install, unharmed, webhook, webhook_behind_proxy};
 
@@ -35,8 +35,7 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
             Fault::Delay(SLOW)
         })
     });
-    let slow: Vec<_> =
-        PROTOCOLS.iter().map(|protocol| tokio::spawn(slow_review(client.clone(), *protocol))).collect();
+    let slow = [(); 2].map(|()| tokio::spawn(slow_review(client.clone())));
     eventually("both reviews are under way", GRACE, async || match lookups.load(Ordering::SeqCst) {
         2 => Ok(()),
         count => Err(format!("{count} lookups")),
@@ -53,7 +52,7 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
     println!("unready {:.1?} after SIGTERM", told.elapsed());
     let mut answered = 0;
     while told.elapsed() < Duration::from_secs(2) {
-        honest(&client, PROTOCOLS[answered % 2])
+        honest(&client)
             .await
             .context("a review before all load balancers have noticed")?;
         answered += 1;
@@ -78,9 +77,9 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
     Ok(())
 }
 
-async fn slow_review(client: Client, protocol: Protocol) -> Result<Value> {
+async fn slow_review(client: Client) -> Result<Value> {
     let path = format!("{}?timeout=10s", paths::HIERARCHY_CONFIGURATIONS);
-    let (status, body) = client.ask(protocol, Sent::json(&path, placement("u-4").to_string())).await?;
+    let (status, body) = client.ask(Sent::json(&path, placement("u-4").to_string())).await?;
     ensure!(status.is_success(), "{status} {body}");
     let review: Value = serde_json::from_str(&body)?;
     ensure!(review["response"]["uid"] == "u-4", "{review}");
@@ -90,7 +89,7 @@ async fn slow_review(client: Client, protocol: Protocol) -> Result<Value> {
 #[tokio::test]
 async fn a_second_signal_ends_the_webhook_at_once() -> Result<()> {
     let (product, replica) = webhook().await?;
-    honest(&Client::new(&product)?, Protocol::Http1).await?;
+    honest(&Client::new(&product)?).await?;
     unharmed(&replica)?;
     replica.process().signal(Signal::TERM)?;
     // Two signals of one kind that nobody has looked at yet are one.

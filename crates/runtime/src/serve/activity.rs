@@ -1,26 +1,23 @@
-//! What a connection has been doing lately, and until when it may go on like that.
+//! What a connection is doing, since when, and how long it may go on.
 //!
-//! Counts requests and looks at the clock; it closes nothing itself.
+//! Records requests and reads the clock; closes nothing itself.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, time::Instant};
+use tokio_util::sync::CancellationToken;
 
 use super::Limits;
 
-/// The requests of one connection.
+/// The requests of one connection, which come one after the other.
 #[derive(Debug)]
 pub(super) struct Activity {
     state: Mutex<State>,
     limits: Limits,
-    /// Told when all requests have been answered.
+    /// Notified when a request is answered.
     idle: Arc<Notify>,
-    has_to_go: AtomicBool,
-    leave: Notify,
+    close: CancellationToken,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,30 +32,24 @@ pub(super) enum Phase {
     Silent,
     /// All requests so far are answered.
     Idle,
-    /// So many requests are under way.
-    Busy(usize),
+    /// A request is in flight.
+    Busy,
 }
 
-/// A request under way, until dropped.
+/// A request in flight, until dropped.
 #[derive(Debug)]
-pub(super) struct Request(Arc<Activity>);
+pub(super) struct InFlight(Arc<Activity>);
 
 impl Activity {
-    /// Of a connection that has just been made; `idle` is told whenever it has become idle.
+    /// Of a connection that has just been accepted. `idle` is notified whenever it becomes idle.
     pub(super) fn new(limits: Limits, idle: Arc<Notify>) -> Arc<Self> {
         let state = State { phase: Phase::Silent, since: Instant::now() };
-        Arc::new(Self {
-            state: Mutex::new(state),
-            limits,
-            idle,
-            has_to_go: AtomicBool::new(false),
-            leave: Notify::new(),
-        })
+        Arc::new(Self { state: Mutex::new(state), limits, idle, close: CancellationToken::new() })
     }
 
-    /// The handshake is over: requests may come.
-    pub(super) fn is_open(&self) {
-        self.change(|phase| phase);
+    /// The TLS handshake is done: the time for the first request begins.
+    pub(super) fn handshake_done(&self) {
+        self.enter(Phase::Silent);
     }
 
     /// Since when it has been in its phase.
@@ -66,43 +57,34 @@ impl Activity {
         self.state.lock().since
     }
 
-    /// Whether no request is under way.
+    /// Whether no request is in flight.
     pub(super) fn is_idle(&self) -> bool {
-        !matches!(self.state.lock().phase, Phase::Busy(_))
+        self.state.lock().phase != Phase::Busy
     }
 
-    /// Asks the connection to end, because another one needs its place.
-    pub(super) fn leave(&self) {
-        self.has_to_go.store(true, Ordering::Relaxed);
-        self.leave.notify_one();
+    /// Requests that the connection closes, because another one needs its slot.
+    pub(super) fn request_close(&self) {
+        self.close.cancel();
     }
 
-    /// Whether it was asked to end.
-    pub(super) fn has_to_go(&self) -> bool {
-        self.has_to_go.load(Ordering::Relaxed)
+    /// Whether it was requested to close.
+    pub(super) fn is_close_requested(&self) -> bool {
+        self.close.is_cancelled()
     }
 
-    /// Waits until it is asked to end.
-    pub(super) async fn asked_to_leave(&self) {
-        self.leave.notified().await;
+    /// Waits until it is requested to close.
+    pub(super) async fn close_requested(&self) {
+        self.close.cancelled().await;
     }
 
-    /// Counts a request until the result is dropped.
-    pub(super) fn begin(self: &Arc<Self>) -> Request {
-        self.change(|phase| match phase {
-            Phase::Silent | Phase::Idle => Phase::Busy(1),
-            Phase::Busy(count) => Phase::Busy(count + 1),
-        });
-        Request(self.clone())
+    /// A request begins, and ends when the result is dropped.
+    pub(super) fn begin(self: &Arc<Self>) -> InFlight {
+        self.enter(Phase::Busy);
+        InFlight(self.clone())
     }
 
-    fn change(&self, change: impl FnOnce(Phase) -> Phase) {
-        let mut state = self.state.lock();
-        state.phase = change(state.phase);
-        state.since = Instant::now();
-        if state.phase == Phase::Idle {
-            self.idle.notify_one();
-        }
+    fn enter(&self, phase: Phase) {
+        *self.state.lock() = State { phase, since: Instant::now() };
     }
 
     /// Waits until the connection has been in one phase for as long as its limits allow.
@@ -112,25 +94,23 @@ impl Activity {
             let limit = match phase {
                 Phase::Silent => self.limits.first_request,
                 Phase::Idle => self.limits.idle,
-                Phase::Busy(_) => self.limits.stalled,
+                Phase::Busy => self.limits.stalled,
             };
             let deadline = since + limit;
             if Instant::now() >= deadline {
                 return phase;
             }
-            // A phase that began meanwhile may end sooner than the one being waited for.
+            // A phase that begins meanwhile may expire earlier.
             let shortest = self.limits.idle.min(self.limits.stalled);
             tokio::time::sleep_until(deadline.min(Instant::now() + shortest)).await;
         }
     }
 }
 
-impl Drop for Request {
+impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.change(|phase| match phase {
-            Phase::Busy(count) if count > 1 => Phase::Busy(count - 1),
-            _ => Phase::Idle,
-        });
+        self.0.enter(Phase::Idle);
+        self.0.idle.notify_one();
     }
 }
 
@@ -154,14 +134,12 @@ mod tests {
         assert_eq!(phase, Phase::Silent);
         assert!(about(limits.first_request).contains(&after), "{after:?}");
 
-        let first = activity.begin();
-        let second = activity.begin();
+        let request = activity.begin();
         let (phase, after) = expires_after(&activity).await;
-        assert_eq!(phase, Phase::Busy(2));
+        assert_eq!(phase, Phase::Busy);
         assert!(about(limits.stalled).contains(&after), "{after:?}");
 
-        drop(first);
-        drop(second);
+        drop(request);
         let (phase, after) = expires_after(&activity).await;
         assert_eq!(phase, Phase::Idle);
         assert!(about(limits.idle).contains(&after), "{after:?}");
@@ -176,9 +154,9 @@ mod tests {
             async move { activity.expired().await }
         });
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let _stuck = activity.begin();
+        let _stalled = activity.begin();
         let start = Instant::now();
-        assert_eq!(waiting.await.unwrap(), Phase::Busy(1));
+        assert_eq!(waiting.await.unwrap(), Phase::Busy);
         assert!(start.elapsed() <= Duration::from_secs(121), "{:?}", start.elapsed());
     }
 }

@@ -1,11 +1,11 @@
-//! What a review costs: recorded `AdmissionReview`s are posted to a running `hns-webhook` as an API server posts them, over
-//! HTTP/2 and TLS, and the processor's time that the webhook takes is divided by their number.
+//! The cost of a review: recorded `AdmissionReview`s are posted to a running `hns-webhook` as an API server posts them, over
+//! HTTP/1.1 and TLS, and the processor time of the webhook is divided by their number.
 //!
 //! The reviews were recorded from a real API server (`reviews/recorded`) and need no question to it; [`world`] is the hierarchy
-//! that they are about. Every answer is checked. Nothing is written to the cluster meanwhile.
+//! that they are about. Every response is checked. Nothing is written to the cluster meanwhile.
 //!
-//! A machine's speed changes by half within minutes: the reviews are posted by turns, in many rounds, and in each of them this
-//! process reads one of them, too ([`yardstick`]).
+//! A machine's speed changes by half within minutes, so the reviews are posted by turns, in many rounds, and in each round this
+//! process parses one of them, too ([`yardstick`]).
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -19,8 +19,8 @@ use hns_e2e::{Cluster, Options, Product};
 use http::{Method, Request, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -78,21 +78,22 @@ const REVIEWS: [Review; 4] = [
 #[derive(Debug, Clone, Copy)]
 struct Load {
     name: &'static str,
+    /// Each with one review at a time.
     connections: usize,
-    /// Reviews at a time on each.
-    streams: usize,
     /// Of how many reviews one is sent.
     share: usize,
 }
 
 const LOADS: [Load; 2] = [
-    // A burst of requests to two API servers.
-    Load { name: "", connections: 2, streams: 32, share: 1 },
-    // Nothing that a review costs is shared with another one.
-    Load { name: ", one at a time", connections: 1, streams: 1, share: 4 },
+    // A burst of requests.
+    Load { name: "", connections: 64, share: 1 },
+    Load { name: ", one at a time", connections: 1, share: 4 },
 ];
 
-/// Who is measured.
+/// A connection to the webhook.
+type Sender = SendRequest<Full<Bytes>>;
+
+/// The webhook that is measured.
 #[derive(Debug, Clone)]
 struct Target {
     /// Where it serves admission; its certificate is for `localhost`.
@@ -197,7 +198,7 @@ fn shown(review: Review, load: Load, costs: &Costs) -> [Figure; 5] {
     let what = format!("{}{}", review.name, load.name);
     let each = costs.each(|cost| cost.user + cost.system);
     let total = Figure::new(format!("{what} ({} bytes)", review.body.len()), each, "µs");
-    let is_held = load.streams > 1;
+    let is_held = load.connections > 1;
     let (cheapest, dearest) = costs.range();
     [
         if is_held { total.held_to(Held::AtMost(ALLOWED)) } else { total },
@@ -248,46 +249,42 @@ async fn measure_one(target: &Target, review: Review, load: Load, reviews: usize
     for _ in 0..load.connections {
         senders.push(connect(target).await?);
     }
-    let expected = first_answer(senders[0].clone(), review).await?;
-    post(&senders, review, &expected, load, reviews / 10).await?;
+    let expected = first_answer(&mut senders[0], review).await?;
+    post(&mut senders, review, &expected, reviews / 10).await?;
     let (before, began) = (target.ticks()?, Instant::now());
-    let reviews = post(&senders, review, &expected, load, reviews).await?;
+    let reviews = post(&mut senders, review, &expected, reviews).await?;
     let (after, took) = (target.ticks()?, began.elapsed());
     Ok(Cost { reviews, seconds: took.as_secs_f64(), user: after.0 - before.0, system: after.1 - before.1 })
 }
 
-/// Posts as many reviews, all of them on their way as the load says; how many were answered.
+/// Posts so many reviews over all connections; returns how many were answered.
 async fn post(
-    senders: &[SendRequest<Full<Bytes>>],
+    senders: &mut Vec<Sender>,
     review: Review,
     expected: &Bytes,
-    load: Load,
     reviews: usize,
 ) -> anyhow::Result<usize> {
-    let each = reviews.div_ceil(senders.len() * load.streams);
+    let each = reviews.div_ceil(senders.len());
     let mut tasks = JoinSet::new();
-    for sender in senders {
-        for _ in 0..load.streams {
-            let (mut sender, expected) = (sender.clone(), expected.clone());
-            tasks.spawn(async move {
-                for _ in 0..each {
-                    // The same review is answered by the same bytes.
-                    let answer = ask(&mut sender, review).await?;
-                    ensure!(answer == expected, "it was answered otherwise: {answer:?}");
-                }
-                anyhow::Ok(each)
-            });
-        }
+    for mut sender in senders.drain(..) {
+        let expected = expected.clone();
+        tasks.spawn(async move {
+            for _ in 0..each {
+                // The same review is answered by the same bytes.
+                let answer = ask(&mut sender, review).await?;
+                ensure!(answer == expected, "it was answered otherwise: {answer:?}");
+            }
+            anyhow::Ok(sender)
+        });
     }
-    let mut answered = 0;
     while let Some(task) = tasks.join_next().await {
-        answered += task??;
+        senders.push(task??);
     }
-    Ok(answered)
+    Ok(each * senders.len())
 }
 
-async fn first_answer(mut sender: SendRequest<Full<Bytes>>, review: Review) -> anyhow::Result<Bytes> {
-    let answer = ask(&mut sender, review).await?;
+async fn first_answer(sender: &mut Sender, review: Review) -> anyhow::Result<Bytes> {
+    let answer = ask(sender, review).await?;
     let said: Value = serde_json::from_slice(&answer)?;
     let response = &said["response"];
     if response["status"]["code"] != review.code || response["allowed"] != (review.code == 200) {
@@ -296,8 +293,9 @@ async fn first_answer(mut sender: SendRequest<Full<Bytes>>, review: Review) -> a
     Ok(answer)
 }
 
-async fn ask(sender: &mut SendRequest<Full<Bytes>>, review: Review) -> anyhow::Result<Bytes> {
-    let request = Request::post(format!("https://localhost{}", review.path))
+async fn ask(sender: &mut Sender, review: Review) -> anyhow::Result<Bytes> {
+    let request = Request::post(review.path)
+        .header(header::HOST, "localhost")
         .header(header::CONTENT_TYPE, "application/json")
         .header(header::ACCEPT, "application/json, */*")
         .header(header::ACCEPT_ENCODING, "gzip")
@@ -309,13 +307,12 @@ async fn ask(sender: &mut SendRequest<Full<Bytes>>, review: Review) -> anyhow::R
     Ok(response.into_body().collect().await?.to_bytes())
 }
 
-async fn connect(target: &Target) -> anyhow::Result<SendRequest<Full<Bytes>>> {
+async fn connect(target: &Target) -> anyhow::Result<Sender> {
     let mut config = trusting(&target.ca_pem)?;
-    config.alpn_protocols = vec![b"h2".to_vec()];
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
     let name = ServerName::try_from("localhost")?;
     let stream = client::connect(target.address, name, Arc::new(config)).await?;
-    ensure!(stream.get_ref().1.alpn_protocol() == Some(b"h2"), "it does not speak HTTP/2");
-    let (sender, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     Ok(sender)
 }
