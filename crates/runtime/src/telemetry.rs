@@ -1,25 +1,19 @@
-//! What the process says about itself on standard error.
-//!
-//! One line per event, in HNC's JSON form or as text. It decides nothing and stores nothing.
+//! Logs on standard error: one line per event, as JSON or as text.
 
 mod json;
-mod lines;
 
-use std::io::IsTerminal as _;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
 
-pub(crate) use self::lines::hold;
 use crate::{args::LogFormat, start::Program};
 
-/// Crates that tell every connection and every frame at debug level, and of which an operator needs
-/// the warnings only.
-const QUIET: &[&str] = &["h2", "hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tower"];
+/// Crates that log every connection at debug level. Operators need only their warnings.
+const QUIET: &[&str] = &["hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tower"];
 
 /// Sends logs to standard error, and panics into the log.
 ///
-/// The level is info, or debug if `debug`; the environment variable `RUST_LOG`, if set and not
-/// empty, decides instead.
+/// The level is info, or debug if `debug`. The environment variable `RUST_LOG`, if set and not empty, overrides both.
 ///
 /// # Errors
 /// `RUST_LOG` cannot be read as a filter, or logging was set up before.
@@ -29,12 +23,12 @@ pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
             .map_err(|error| anyhow::anyhow!("RUST_LOG={directives}: {error}"))?,
         _ => EnvFilter::try_new(directives(debug))?,
     };
-    let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(|| lines::Lines);
+    let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Json => {
-            lines.fmt_fields(fmt::format::JsonFields::new()).event_format(json::Line).finish().try_init()?;
+            lines.fmt_fields(fmt::format::JsonFields::new()).event_format(json::JsonLine).finish().try_init()?;
         }
-        LogFormat::Text => lines.with_ansi(std::io::stderr().is_terminal()).finish().try_init()?,
+        LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).finish().try_init()?,
     }
     std::panic::set_hook(Box::new(|panic| {
         tracing::error!(
@@ -46,7 +40,7 @@ pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a panic said. [`std::panic::PanicHookInfo::payload`] and a caught panic have the same form.
+/// The message of a panic. [`std::panic::PanicHookInfo::payload`] and a caught panic have the same form.
 pub(crate) fn panic_message(payload: &(dyn std::any::Any + Send)) -> &str {
     let text = payload.downcast_ref::<&str>().copied();
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
@@ -59,7 +53,7 @@ fn directives(debug: bool) -> String {
     directives.join(",")
 }
 
-/// The first line of every log: what runs, and with which settings.
+/// The first line of every log: the program and its settings.
 pub fn log_start(program: Program, settings: &str) {
     tracing::info!(
         program = program.name,
