@@ -29,8 +29,6 @@ async fn an_installation_in_another_namespace_is_found() {
     let flags = || vec!["--excluded-namespace=apart".to_owned()];
     let options = Options {
         namespace: HOME.to_owned(),
-        // Only then does the registration name a Service, as outside of tests.
-        internal_certificates: true,
         webhook_args: flags(),
         controller_args: flags(),
         ..Options::default()
