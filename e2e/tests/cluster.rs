@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use hns_api::names;
 use hns_e2e::{
-    Cluster, Exit, Fault, Options, Process, ProcessSpec, Product, Proxy, Signal, Steps, audit, eventually, product,
+    Cluster, Exit, Fault, Options, Process, ProcessSpec, Product, Proxy, Signal, Steps, audit, eventually,
+    product,
 };
 use k8s_openapi::api::admissionregistration::v1::{ValidatingWebhookConfiguration, WebhookClientConfig};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -381,7 +382,9 @@ async fn webhooks_are_called_over_http1_as_in_production() -> Result<()> {
         let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
         let hello = handshake.client_hello();
         let protocols = hello.alpn().into_iter().flatten();
-        Ok::<_, anyhow::Error>(protocols.map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>())
+        Ok::<_, anyhow::Error>(
+            protocols.map(|it| String::from_utf8_lossy(it).into_owned()).collect::<Vec<_>>(),
+        )
     };
     let steps = Steps::of(cluster.admin());
     let asking = async {
@@ -390,7 +393,9 @@ async fn webhooks_are_called_over_http1_as_in_production() -> Result<()> {
             let _ = steps.set_parent("default", "kube-public").await;
         }
     };
-    let offered = async { tokio::select! { offered = offered => offered, never = asking => never } };
+    let offered = async {
+        tokio::select! { offered = offered => offered, never = asking => never }
+    };
     assert_eq!(tokio::time::timeout(SOON, offered).await??, ["http/1.1"]);
     Ok(())
 }

@@ -26,7 +26,11 @@ pub fn init(format: LogFormat, debug: bool) -> anyhow::Result<()> {
     let lines = fmt::Subscriber::builder().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Json => {
-            lines.fmt_fields(fmt::format::JsonFields::new()).event_format(json::JsonLine).finish().try_init()?;
+            lines
+                .fmt_fields(fmt::format::JsonFields::new())
+                .event_format(json::JsonLine)
+                .finish()
+                .try_init()?;
         }
         LogFormat::Text => lines.with_ansi(io::stderr().is_terminal()).finish().try_init()?,
     }

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_webhook_is_called_through_the_service() {
         let service = json!({ "name": "hns-webhook", "namespace": "hnc-system", "path": "/validate" });
-        let registration = json!({ "webhooks": [{ "name": "objects", "clientConfig": { "service": service } }] });
+        let registration =
+            json!({ "webhooks": [{ "name": "objects", "clientConfig": { "service": service } }] });
         let called = |authority| {
             let mut document = registration.clone();
             through_service(&mut document, 4711, authority).unwrap();

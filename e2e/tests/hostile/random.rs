@@ -49,10 +49,8 @@ async fn random_and_broken_requests_never_make_it_panic() -> Result<()> {
         let shown = String::from_utf8_lossy(&body).into_owned();
         // Short, since some of these wait for a namespace that does not come.
         let sent = Sent::json(&format!("{path}?timeout=1s"), body);
-        let (status, answer) = client
-            .ask(sent)
-            .await
-            .with_context(|| format!("round {round}, seed {SEED:#x}: {shown}"))?;
+        let (status, answer) =
+            client.ask(sent).await.with_context(|| format!("round {round}, seed {SEED:#x}: {shown}"))?;
         let code = status.as_u16();
         ensure!(code == 200 || (400..500).contains(&code), "round {round}: {status} {answer}: {shown}");
         *answers.entry(code).or_default() += 1;

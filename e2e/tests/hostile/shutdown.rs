@@ -52,9 +52,7 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
     println!("unready {:.1?} after SIGTERM", told.elapsed());
     let mut answered = 0;
     while told.elapsed() < Duration::from_secs(2) {
-        honest(&client)
-            .await
-            .context("a review before all load balancers have noticed")?;
+        honest(&client).await.context("a review before all load balancers have noticed")?;
         answered += 1;
     }
     for review in slow {

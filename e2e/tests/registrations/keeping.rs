@@ -202,7 +202,8 @@ async fn registrations_are_put_back(objects: &Objects) {
             let entry = entries.iter_mut().find(|entry| entry["name"] == hierarchies).unwrap();
             entry["failurePolicy"] = json!("Ignore");
             entry["matchConditions"] = json!([]);
-            entry["clientConfig"] = json!({ "url": elsewhere, "caBundle": entry["clientConfig"]["caBundle"] });
+            entry["clientConfig"] =
+                json!({ "url": elsewhere, "caBundle": entry["clientConfig"]["caBundle"] });
             let mut foreign = entry.clone();
             foreign["name"] = json!("foreign.example.com");
             foreign["timeoutSeconds"] = json!(7);
