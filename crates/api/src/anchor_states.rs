@@ -1,6 +1,6 @@
-//! The states in `status.status` of an anchor, by name. It never says which one applies.
+//! The values of `status.status` of an anchor.
 
-/// The subnamespace does not exist: not yet, not possible, or not any more.
+/// The subnamespace does not exist.
 pub const MISSING: &str = "Missing";
 
 /// The subnamespace exists and names the anchor's namespace as its parent.
@@ -9,5 +9,5 @@ pub const OK: &str = "Ok";
 /// A namespace of that name exists and does not belong to the anchor.
 pub const CONFLICT: &str = "Conflict";
 
-/// The name is that of a namespace that is not managed.
+/// The name belongs to a namespace that is not managed.
 pub const FORBIDDEN: &str = "Forbidden";

@@ -1,25 +1,25 @@
-//! The types and reasons of conditions, by name. It never says which one applies, nor words a message.
+//! The types and reasons of conditions.
 
-/// The status of every condition that is reported; one that does not hold is absent.
+/// The status of every condition. A condition that does not hold is absent.
 pub const STATUS_TRUE: &str = "True";
 
-/// On a namespace: nothing is propagated here or below until the reason is gone.
+/// On a namespace: nothing is propagated in it or below it.
 pub const ACTIVITIES_HALTED: &str = "ActivitiesHalted";
 
-/// On a namespace or the cluster's configuration: something in it cannot be honoured; the rest goes on.
+/// On a namespace or on the `HNCConfiguration`: a part of the spec is invalid and is ignored.
 pub const BAD_CONFIGURATION: &str = "BadConfiguration";
 
-/// On the cluster's configuration: a kind cannot be synchronized.
+/// On the `HNCConfiguration`: a kind cannot be synchronized.
 pub const OUT_OF_SYNC: &str = "OutOfSync";
 
-/// On the cluster's configuration: some namespaces have conditions. Its reason is the type of those.
+/// On the `HNCConfiguration`: some namespaces have conditions. The reason is the type of these conditions.
 pub const NAMESPACE_CONDITION: &str = "NamespaceCondition";
 
 /// Reasons of [`ACTIVITIES_HALTED`] on a namespace.
 pub mod activities_halted {
-    /// The definition of hierarchy configurations is being deleted.
+    /// The `CustomResourceDefinition` of `HierarchyConfiguration` is being deleted.
     pub const DELETING_CRD: &str = "DeletingCRD";
-    /// The parent is a namespace that is not managed.
+    /// The parent is not a managed namespace.
     pub const ILLEGAL_PARENT: &str = "IllegalParent";
     /// The parent does not exist.
     pub const PARENT_MISSING: &str = "ParentMissing";
@@ -31,26 +31,27 @@ pub mod activities_halted {
 
 /// Reasons of [`BAD_CONFIGURATION`] on a namespace.
 pub mod bad_namespace {
-    /// The namespace says that it is a subnamespace, and its parent holds no anchor for it.
+    /// The namespace is annotated as a subnamespace, but its parent has no anchor for it.
     pub const SUBNAMESPACE_ANCHOR_MISSING: &str = "SubnamespaceAnchorMissing";
-    /// A label in the spec is not a managed one.
+    /// The key of a label in the spec is not a managed key.
     pub const ILLEGAL_MANAGED_LABEL: &str = "IllegalManagedLabel";
-    /// An annotation in the spec is not a managed one.
+    /// The key of an annotation in the spec is not a managed key.
     pub const ILLEGAL_MANAGED_ANNOTATION: &str = "IllegalManagedAnnotation";
 }
 
-/// Reasons of [`BAD_CONFIGURATION`] and [`OUT_OF_SYNC`] on the cluster's configuration.
+/// Reasons of [`BAD_CONFIGURATION`] and [`OUT_OF_SYNC`] on the `HNCConfiguration`.
 pub mod bad_configuration {
-    /// No such resource.
+    /// The API server serves no such resource.
     pub const RESOURCE_NOT_FOUND: &str = "ResourceNotFound";
     /// The resource is cluster-scoped.
     pub const RESOURCE_NOT_NAMESPACED: &str = "ResourceNotNamespaced";
-    /// The same kind is configured twice, or one that is always propagated is configured.
+    /// A kind is configured twice, or a kind that is always propagated is configured.
     pub const MULTIPLE_CONFIGURATIONS_FOR_TYPE: &str = "MultipleConfigurationsForType";
-    /// A service account lacks rights on a configured kind; the message names them and where to grant them.
+    /// A service account lacks rights on a configured kind. The message names the rights and where to grant
+    /// them.
     pub const MISSING_RIGHTS: &str = "MissingRights";
     /// The controller and the webhook run with different settings; the message names the flags.
     pub const SETTINGS_DIFFER: &str = "SettingsDiffer";
-    /// Anything else; the message says what.
+    /// Another problem, which the message describes.
     pub const UNKNOWN: &str = "Unknown";
 }

@@ -1,5 +1,5 @@
-//! The four `CustomResourceDefinition`s as they are to be installed: what the types derive, and then what a
-//! derive cannot say. It never writes a file and never talks to a cluster.
+//! The four `CustomResourceDefinition`s to install: the derived ones, completed with what a derive cannot
+//! express.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use kube::CustomResourceExt;
 
 use crate::{HNCConfiguration, HierarchicalResourceQuota, HierarchyConfiguration, SubnamespaceAnchor, names};
 
-/// All four definitions, sorted by name. They are complete: whoever installs them need not add anything.
+/// All four definitions, sorted by name and ready to install.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         hierarchical_resource_quotas(),
@@ -21,8 +21,8 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The definition of hierarchical quotas. Its empty `subresources` is HNC's: no status subresource, but the
-/// key is there.
+/// The definition of hierarchical quotas. As in HNC, the key `subresources` is present and empty: there is
+/// no status subresource.
 pub fn hierarchical_resource_quotas() -> CustomResourceDefinition {
     let mut crd = finish(HierarchicalResourceQuota::crd(), None);
     for version in &mut crd.spec.versions {
@@ -31,12 +31,12 @@ pub fn hierarchical_resource_quotas() -> CustomResourceDefinition {
     crd
 }
 
-/// The definition of hierarchy configurations, of which a namespace can hold only `hierarchy`.
+/// The definition of hierarchy configurations. The only allowed name is `hierarchy`.
 pub fn hierarchy_configurations() -> CustomResourceDefinition {
     finish(HierarchyConfiguration::crd(), Some(names::HIERARCHY_CONFIGURATION))
 }
 
-/// The definition of the cluster's configuration, of which there can be only `config`.
+/// The definition of the cluster's configuration. The only allowed name is `config`.
 pub fn hnc_configurations() -> CustomResourceDefinition {
     finish(HNCConfiguration::crd(), Some(names::HNC_CONFIGURATION))
 }
@@ -46,8 +46,8 @@ pub fn subnamespace_anchors() -> CustomResourceDefinition {
     finish(SubnamespaceAnchor::crd(), None)
 }
 
-/// Adds what the derive leaves out and takes away what it adds of its own; `only_name` is the one name an
-/// object may have.
+/// Adds what the derive omits and removes what it adds; `only_name` is the only allowed name, if there is
+/// one.
 fn finish(mut crd: CustomResourceDefinition, only_name: Option<&str>) -> CustomResourceDefinition {
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
@@ -57,8 +57,8 @@ fn finish(mut crd: CustomResourceDefinition, only_name: Option<&str>) -> CustomR
 }
 
 fn finish_version(version: &mut CustomResourceDefinitionVersion, only_name: Option<&str>) {
-    // Status is written with the whole object, by us and by everyone who ever wrote a client for these
-    // kinds. With a status subresource such writes would lose the status without an error.
+    // HNC's clients write the status together with the whole object. With a status subresource, such a
+    // write would lose the status without an error.
     version.subresources = None;
     let Some(schema) = version.schema.as_mut().and_then(|validation| validation.open_api_v3_schema.as_mut())
     else {
@@ -73,9 +73,8 @@ fn finish_version(version: &mut CustomResourceDefinitionVersion, only_name: Opti
     properties.insert("metadata".into(), metadata(only_name));
 }
 
-/// Removes what schema generators add on their own: titles, defaults, and `nullable`, with which a null
-/// would be stored where the API server otherwise drops it. Puts back what they drop: the two types of an
-/// integer or text.
+/// Removes what schema generators add: titles, defaults, and `nullable`, which would store a null that the
+/// API server otherwise drops. Restores the two types of an integer-or-string, which they omit.
 fn normalize(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.default = None;
@@ -95,7 +94,7 @@ fn normalize(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// A description as `kubectl explain` wants it: one line without markup, however the source wrapped it.
+/// A description as `kubectl explain` shows it: one line without markup.
 fn one_line(text: &str) -> String {
     let words: Vec<_> = text.split_whitespace().collect();
     words.join(" ").replace('`', "")

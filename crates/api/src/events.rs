@@ -1,6 +1,6 @@
-//! The events that are published, by name. It never words a message.
+//! The component, type and reasons of events.
 
-/// The component of every event, in `source.component`: readers filter on that field.
+/// The component of every event, in `source.component`. Clients filter by this field.
 pub const COMPONENT: &str = crate::GROUP;
 
 /// The type of every event.
@@ -9,13 +9,13 @@ pub const TYPE_WARNING: &str = "Warning";
 /// On a source: it cannot be propagated, at all or to one namespace.
 pub const CANNOT_PROPAGATE_OBJECT: &str = "CannotPropagateObject";
 
-/// On a copy, or where it would be: it cannot be written or removed.
+/// On a copy, or on the namespace of a missing copy: it cannot be written or removed.
 pub const CANNOT_UPDATE_OBJECT: &str = "CannotUpdateObject";
 
-/// On a copy: an object that was no copy has been replaced by it.
+/// On a copy: it has replaced an object that was not a copy.
 pub const OBJECT_OVERWRITTEN: &str = "ObjectOverwritten";
 
-/// On a source: one of its propagation annotations cannot be understood.
+/// On a source: one of its propagation annotations is invalid.
 pub const CANNOT_PARSE_SELECTOR: &str = "CannotParseSelector";
 
 /// On a hierarchical quota: the resource quota derived from it cannot be written.

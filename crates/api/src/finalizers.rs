@@ -1,6 +1,7 @@
-//! The two finalizers, by name. It never says when one is set.
+//! The names of the two finalizers.
 
-/// On an anchor, until its subnamespace is gone or known not to be its own. It is the bare group name.
+/// On an anchor, until its subnamespace is deleted or is known to belong to another parent. It is the plain
+/// group name.
 pub const SUBNAMESPACE_ANCHOR: &str = "hnc.x-k8s.io";
 
 /// On the hierarchy configuration of a namespace that holds an anchor. The spelling is HNC's.

@@ -1,5 +1,4 @@
-//! What a `HierarchicalResourceQuota` looks like: one sum for a namespace and everything below. It never
-//! adds anything up.
+//! The kind `HierarchicalResourceQuota`: one limit for a namespace and all namespaces below.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::schema;
 
-/// The limits on what a namespace and all namespaces below may use together.
+/// The limits on the total usage of a namespace and all namespaces below.
 #[expect(clippy::duplicated_attributes, reason = "both printer columns are strings, and each must say so")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
@@ -26,36 +25,36 @@ use crate::schema;
     derive = "PartialEq",
     printcolumn(name = "Request", type_ = "string", json_path = ".status.requestsSummary"),
     printcolumn(name = "Limit", type_ = "string", json_path = ".status.limitsSummary"),
-    doc = "Limits what the namespace it is in and all namespaces below may use, counted together.",
+    doc = "Limits the total usage of its namespace and all namespaces below.",
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchicalResourceQuotaSpec {
-    /// The limit for each named resource; any name that a core resource quota takes.
+    /// The limit for each named resource. All resource names of a core resource quota are allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantities")]
     pub hard: Option<BTreeMap<String, Quantity>>,
 }
 
-/// What is used of the limits.
+/// The usage of the limited resources.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchicalResourceQuotaStatus {
-    /// The limits as they are in force.
+    /// The effective limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantities")]
     pub hard: Option<BTreeMap<String, Quantity>>,
 
-    /// What this namespace and all namespaces below use together of each limited resource.
+    /// The total usage of each limited resource in this namespace and all namespaces below.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantities")]
     pub used: Option<BTreeMap<String, Quantity>>,
 
-    /// Used and allowed amounts of everything but limits, in one line for people.
+    /// Usage and limits of all resources except limits, in one line for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_summary: Option<String>,
 
-    /// Used and allowed amounts of the resources whose names start with "limits.", in one line for people.
+    /// Usage and limits of the resources whose names start with "limits.", in one line for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits_summary: Option<String>,
 }

@@ -1,5 +1,4 @@
-//! What a `HierarchyConfiguration` looks like: the singleton `hierarchy` that places its namespace in the
-//! forest. It never says whether that place is legal.
+//! The kind `HierarchyConfiguration`: the singleton `hierarchy`, which sets the parent of its namespace.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -8,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{KeyValue, schema};
 
-// An absent field and its zero value mean the same; they are told apart only so that an object is written
-// back as its owner wrote it. (Not for users: the text below becomes the description in the definition.)
-/// Where this namespace stands in the hierarchy, and what it hands down.
+// An absent field and its zero value mean the same; the types distinguish them so that an object is written
+// back unchanged. (This is not a doc comment, because the doc comment becomes the description in the
+// definition.)
+/// The place of this namespace in the hierarchy, and what namespaces below inherit.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "hnc.x-k8s.io",
@@ -27,28 +27,28 @@ use crate::{KeyValue, schema};
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchyConfigurationSpec {
-    /// The namespace that this one is a child of. Empty or absent makes this namespace a root. For a
-    /// subnamespace the controller sets it to the namespace of the anchor.
+    /// The parent of this namespace. If it is empty or absent, this namespace is a root. For a
+    /// subnamespace, the controller sets it to the namespace of the anchor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
 
-    /// Whether deleting this namespace, or a subnamespace of it, may delete the subnamespaces below as
-    /// well. It holds for all namespaces below too. Absent means false.
+    /// Whether the deletion of this namespace, or of a subnamespace of it, may also delete the
+    /// subnamespaces below. It applies to all namespaces below as well. The default is false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_cascading_deletion: Option<bool>,
 
-    /// Labels that this namespace and all namespaces below must have. Only keys that the administrator has
-    /// declared as managed are accepted.
+    /// Labels of this namespace and all namespaces below. Only keys that the administrator has declared as
+    /// managed are accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<Vec<KeyValue>>,
 
-    /// Annotations that this namespace and all namespaces below must have. Only keys that the administrator
-    /// has declared as managed are accepted.
+    /// Annotations of this namespace and all namespaces below. Only keys that the administrator has
+    /// declared as managed are accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Vec<KeyValue>>,
 }
 
-/// What the controller has found out about this namespace's place in the hierarchy.
+/// The observed place of this namespace in the hierarchy.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchyConfigurationStatus {
@@ -56,8 +56,8 @@ pub struct HierarchyConfigurationStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<String>,
 
-    /// What is wrong with this namespace or, when activities are halted, with an ancestor. Empty when all
-    /// is well.
+    /// Problems of this namespace or, if activities are halted, of an ancestor. Empty if there are no
+    /// problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
@@ -69,17 +69,17 @@ impl HierarchyConfiguration {
         self.spec.parent.as_deref().filter(|parent| !parent.is_empty())
     }
 
-    /// Whether this object itself allows cascading deletion. What ancestors allow is not known here.
+    /// Whether this object allows cascading deletion. An ancestor may allow it as well.
     pub fn allows_cascading_deletion(&self) -> bool {
         self.spec.allow_cascading_deletion.unwrap_or(false)
     }
 
-    /// The managed labels of this object alone, in the order written.
+    /// The managed labels of this object, in the order of the spec.
     pub fn managed_labels(&self) -> &[KeyValue] {
         self.spec.labels.as_deref().unwrap_or_default()
     }
 
-    /// The managed annotations of this object alone, in the order written.
+    /// The managed annotations of this object, in the order of the spec.
     pub fn managed_annotations(&self) -> &[KeyValue] {
         self.spec.annotations.as_deref().unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! What the `HNCConfiguration` looks like: the cluster's singleton `config`, which says what kinds are
-//! propagated and how. It never resolves a resource name to a kind.
+//! The kind `HNCConfiguration`: the singleton `config`, which lists the propagated kinds and their modes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -19,12 +18,12 @@ use crate::schema;
     status = "HNCConfigurationStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "The configuration of the whole cluster. There is one, and its name is \"config\".",
+    doc = "The configuration of the cluster. There is one object, and its name is \"config\".",
     attr = "cfg_attr(all(), serde(default))"
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HNCConfigurationSpec {
-    /// The resources to synchronize. Roles and role bindings are always propagated and do not belong here.
+    /// The resources to synchronize. Roles and role bindings are always propagated and are not listed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Vec<ResourceSpec>>,
 }
@@ -33,75 +32,75 @@ pub struct HNCConfigurationSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSpec {
-    /// The API group of the resource; leave it out for the core group.
+    /// The API group of the resource. Omit it for the core group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 
-    /// The name of the resource, by preference in the plural.
+    /// The name of the resource, preferably in the plural.
     pub resource: String,
 
-    /// How the resource is synchronized. Propagate: every object goes to all namespaces below, unless it
-    /// opts out. `AllowPropagate`: only objects that opt in do. Remove: existing copies are deleted.
-    /// Ignore: nothing is done, existing copies stay. Absent means Propagate.
+    /// How the resource is synchronized. Propagate: every object is copied to all namespaces below, unless
+    /// it opts out. `AllowPropagate`: only objects that opt in are copied. Remove: existing copies are
+    /// deleted. Ignore: nothing is done, and existing copies stay. The default is Propagate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::mode")]
     pub mode: Option<SynchronizationMode>,
 
-    /// What becomes of an object in a namespace below that is not a copy, where one of the same name is
-    /// propagated. Keep: a request that leads there is refused; where no request was judged, the object is
-    /// kept, and that is shown as a condition. Report: no request is refused, the object is kept, and that is
-    /// shown. Overwrite: a request is refused as with Keep; where none was judged, the object is replaced.
-    /// Absent means Overwrite for `LimitRange`, `ResourceQuota` and `NetworkPolicy`, and Keep for all others.
+    /// What happens if an object that is not a copy has the same name as an object that is propagated to
+    /// its namespace. Keep: a request that causes the conflict is refused; if a conflict arises without a
+    /// reviewed request, the object is kept and a condition reports it. Report: no request is refused; the
+    /// object is kept and a condition reports it. Overwrite: a request is refused as with Keep; if a
+    /// conflict arises without a reviewed request, the object is replaced. The default is Overwrite for
+    /// `LimitRange`, `ResourceQuota` and `NetworkPolicy`, and Keep for all other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::conflict_policy")]
     pub on_conflict: Option<ConflictPolicy>,
 
-    /// Objects of these names are never propagated. A star stands for any characters and a question mark for
-    /// one.
+    /// Names of objects that are never propagated. An asterisk matches any characters, a question mark
+    /// matches one character.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excluded_names: Option<Vec<String>>,
 }
 
-/// What is being synchronized, and what is wrong with it.
+/// The synchronized resources, and the conditions of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HNCConfigurationStatus {
-    /// Every resource being synchronized, those that always are included, sorted by group and then by
-    /// resource.
+    /// All synchronized resources, including roles and role bindings, sorted by group and then by resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
 
-    /// What is wrong with this configuration, and a summary of what is wrong in namespaces. Empty when all
-    /// is well.
+    /// Problems of this configuration, and a summary of the conditions of namespaces. Empty if there are no
+    /// problems.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
 }
 
-/// One resource as it is being synchronized.
+/// The status of one resource.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceStatus {
-    /// The API group, as the spec names it; empty for the core group.
+    /// The API group, as in the spec; empty for the core group.
     pub group: String,
 
     /// The version that is read and written.
     pub version: String,
 
-    /// The resource, as the spec names it.
+    /// The resource, as in the spec.
     pub resource: String,
 
-    /// The mode in force.
+    /// The effective mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::text")]
     pub mode: Option<SynchronizationMode>,
 
-    /// How many copies exist. Absent in mode Ignore.
+    /// The number of copies. Absent in mode Ignore.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::count")]
     pub num_propagated_objects: Option<u64>,
 
-    /// How many source objects exist. Present only in the modes `Propagate` and `AllowPropagate`.
+    /// The number of source objects. Present only in the modes `Propagate` and `AllowPropagate`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::count")]
     pub num_source_objects: Option<u64>,
@@ -110,38 +109,38 @@ pub struct ResourceStatus {
 /// How the objects of one resource are synchronized.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
 pub enum SynchronizationMode {
-    /// Every source goes to all namespaces below, unless it opts out.
+    /// Every source is copied to all namespaces below, unless it opts out.
     #[default]
     Propagate,
-    /// Nothing is done; existing copies stay as they are.
+    /// Nothing is done; existing copies stay.
     Ignore,
-    /// Existing copies are deleted; sources are left alone.
+    /// Existing copies are deleted; sources stay.
     Remove,
     /// Only sources that opt in are propagated.
     AllowPropagate,
-    /// A word that the schema does not know, kept as written. It works as [`SynchronizationMode::Ignore`]
-    /// does.
+    /// An unknown value, kept as written. It has the effect of [`SynchronizationMode::Ignore`].
     #[serde(untagged)]
     Unknown(String),
 }
 
-/// What becomes of an object that is in the way of a copy.
+/// How a conflict between a copy and an object that is not a copy is handled.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum ConflictPolicy {
-    /// What leads to a conflict is refused; otherwise the object is kept, and that is shown.
+    /// A request that causes a conflict is refused. Otherwise the object is kept, and a condition reports
+    /// it.
     Keep,
-    /// The object is kept, and that is shown; nothing is refused.
+    /// The object is kept, and a condition reports it. No request is refused.
     Report,
-    /// What leads to a conflict is refused; otherwise the object is replaced by the copy.
+    /// A request that causes a conflict is refused. Otherwise the copy replaces the object.
     Overwrite,
-    /// A word that the schema does not know, kept as written. It works as [`ConflictPolicy::Report`] does:
-    /// what is not understood destroys nothing.
+    /// An unknown value, kept as written. It has the effect of [`ConflictPolicy::Report`], which deletes no
+    /// data.
     #[serde(untagged)]
     Unknown(String),
 }
 
 impl ResourceSpec {
-    /// The mode that the entry asks for; an absent mode is [`SynchronizationMode::Propagate`].
+    /// The requested mode; the default is [`SynchronizationMode::Propagate`].
     pub fn mode(&self) -> SynchronizationMode {
         self.mode.clone().unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! What one managed label or annotation looks like in a spec. It never checks whether a key is legal or
-//! managed.
+//! A managed label or annotation in the spec of a `HierarchyConfiguration` or a `SubnamespaceAnchor`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +8,6 @@ use serde::{Deserialize, Serialize};
 pub struct KeyValue {
     /// The key of the label or annotation.
     pub key: String,
-    /// The value it gets on this namespace and on all namespaces below.
+    /// The value on this namespace and on all namespaces below.
     pub value: String,
 }

@@ -1,13 +1,12 @@
-//! What the objects of `hnc.x-k8s.io/v1alpha2` look like, and the exact spelling of every label,
-//! annotation, finalizer, condition, event and object name that users and other programs compare against.
+//! The types of `hnc.x-k8s.io/v1alpha2`, and the exact spelling of every label, annotation, finalizer,
+//! condition, event and object name that users and other programs compare against.
 //!
-//! It never decides anything: there are types, constants and plain accessors, and no client, no clock and
-//! no rule.
+//! It has types, constants and plain accessors only; it has no client, no clock and no rule.
 //!
 //! The Rust types are **lenient** where the API server is strict: an object without `spec` or `metadata`
-//! parses, and so does one whose mode is a word that the schema would not let in. What was read and not
-//! changed is written back with the same meaning; an explicit `allowCascadingDeletion: false` or an empty
-//! list stays where it was.
+//! parses, and so does an object with a mode that the schema does not allow. Fields that were read and not
+//! changed are written back with the same meaning; an explicit `allowCascadingDeletion: false` or an empty
+//! list stays in place.
 
 #![warn(missing_docs)]
 
@@ -41,11 +40,11 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use key_value::KeyValue;
 pub use subnamespace_anchor::{SubnamespaceAnchor, SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
 
-/// The API group of all four kinds, and the prefix of every label and annotation of ours.
+/// The API group of all four kinds, and the prefix of all labels and annotations of the product.
 pub const GROUP: &str = "hnc.x-k8s.io";
 
 /// The only version that is served and stored.
 pub const VERSION: &str = "v1alpha2";
 
-/// Group and version as an object's `apiVersion` says them.
+/// The `apiVersion` of objects.
 pub const API_VERSION: &str = "hnc.x-k8s.io/v1alpha2";

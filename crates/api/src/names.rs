@@ -1,13 +1,13 @@
-//! The names of objects, webhooks and paths that manifests, certificates and users agree on. Those that
-//! depend on the namespace of the installation take it as an argument. It never says that an object exists.
+//! The names of objects, webhooks and paths that manifests, certificates and users depend on. Names that
+//! depend on the namespace of the installation are functions.
 
-/// The namespace of the installation unless a flag says otherwise.
+/// The default namespace of the installation.
 pub const DEFAULT_NAMESPACE: &str = "hnc-system";
 
-/// The only name that a `HierarchyConfiguration` may have.
+/// The only allowed name of a `HierarchyConfiguration`.
 pub const HIERARCHY_CONFIGURATION: &str = "hierarchy";
 
-/// The only name that an `HNCConfiguration` may have.
+/// The only allowed name of an `HNCConfiguration`.
 pub const HNC_CONFIGURATION: &str = "config";
 
 /// The `ValidatingWebhookConfiguration`.
@@ -34,104 +34,104 @@ pub const CONTROLLER_DEPLOYMENT: &str = "hnc-controller-manager";
 /// The Deployment of the webhook.
 pub const WEBHOOK_DEPLOYMENT: &str = "hnc-webhook";
 
-/// The service account of the controller. Webhook registrations exempt exactly this account.
+/// The service account of the controller. Webhook registrations exempt this account only.
 pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
 
 /// The service account of the webhook.
 pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
 
-/// The `ConfigMap` in which both binaries say what they run with, in the namespace of the installation.
+/// The `ConfigMap` in which both programs publish their settings, in the namespace of the installation.
 pub const SETTINGS_CONFIG_MAP: &str = "hnc-settings";
 
-/// The field manager of what the controller writes.
+/// The field manager of the controller's writes.
 pub const FIELD_MANAGER: &str = "hns-controller";
 
-/// The field manager of what HNC has written.
+/// The field manager of HNC's writes.
 pub const HNC_FIELD_MANAGER: &str = "manager";
 
 /// The Lease that the leading controller holds.
 pub const CONTROLLER_LEASE: &str = "hns-controller";
 
-/// The resource quota that is derived from hierarchical ones, in every namespace that they reach.
+/// The resource quota that is derived from hierarchical quotas, in each namespace that they apply to.
 pub const DERIVED_RESOURCE_QUOTA: &str = "hrq.hnc.x-k8s.io";
 
-/// The names of the webhooks within their configurations, as they stand in every denial that a user reads.
+/// The names of the webhooks within their configurations. They appear in every denial.
 pub mod webhooks {
-    /// Judges namespaces.
+    /// Validates namespaces.
     pub const NAMESPACES: &str = "namespaces.hnc.x-k8s.io";
-    /// Judges what a rule could still deny of a namespace before the mark of a tree has arrived on it; fails open.
+    /// Validates changes of namespaces whose tree labels are not set yet; fails open.
     pub const LATE_NAMESPACES: &str = "late-namespaces.hnc.x-k8s.io";
-    /// Judges hierarchy configurations.
+    /// Validates hierarchy configurations.
     pub const HIERARCHY_CONFIGURATIONS: &str = "hierarchyconfigurations.hnc.x-k8s.io";
-    /// Judges anchors.
+    /// Validates anchors.
     pub const SUBNAMESPACE_ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
-    /// Judges the cluster's configuration.
+    /// Validates the cluster's configuration.
     pub const HNC_CONFIGURATIONS: &str = "hncconfigurations.hnc.x-k8s.io";
-    /// Judges objects of propagated kinds. Its name also stands for the two below in metrics and logs.
+    /// Validates objects of propagated kinds. Metrics and logs use this name for the next two webhooks as well.
     pub const OBJECTS: &str = "objects.hnc.x-k8s.io";
-    /// Judges objects of propagated kinds in namespaces that bear the mark of a tree.
+    /// Validates objects of propagated kinds in labelled namespaces of a tree.
     pub const TREE_OBJECTS: &str = "tree-objects.hnc.x-k8s.io";
-    /// Judges what a rule could still deny of an object before the mark of a tree has arrived on its namespace; fails open.
+    /// Validates changes of objects in namespaces whose tree labels are not set yet; fails open.
     pub const LATE_OBJECTS: &str = "late-objects.hnc.x-k8s.io";
-    /// Judges hierarchical quotas.
+    /// Validates hierarchical quotas.
     pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "hrq.hnc.x-k8s.io";
-    /// Judges usage recorded in resource quotas. The spelling is HNC's.
+    /// Validates usage recorded in resource quotas. The spelling is HNC's.
     pub const RESOURCE_QUOTAS_STATUS: &str = "resourcesquotasstatus.hnc.x-k8s.io";
     /// Labels managed namespaces.
     pub const NAMESPACE_LABEL: &str = "namespacelabel.hnc.x-k8s.io";
-    /// Records who creates a subnamespace.
+    /// Records the user who creates a subnamespace.
     pub const INITIAL_ADMIN: &str = "initialadmin.hnc.x-k8s.io";
 }
 
-/// The names of the admission policies, which are also those of their bindings.
+/// The names of the admission policies and of their bindings.
 pub mod policies {
-    /// Guards our labels and annotations on namespaces.
+    /// Protects the labels and annotations of the product on namespaces.
     pub const NAMESPACE_KEYS: &str = "hns-namespace-keys";
     /// Keeps copies read-only.
     pub const COPIES: &str = "hns-copies";
-    /// Guards hierarchy configurations against deletion by proxy.
+    /// Protects hierarchy configurations from deletion by proxy.
     pub const HIERARCHY: &str = "hns-hierarchy";
-    /// Guards who created an anchor.
+    /// Protects the recorded creator of an anchor.
     pub const ANCHORS: &str = "hns-anchors";
-    /// Keeps a namespace whose anchors have not been dealt with.
+    /// Blocks the deletion of a namespace until its anchors are deleted.
     pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
-    /// All of them.
+    /// All policies.
     pub const ALL: [&str; 5] = [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS];
 }
 
-/// The HTTP paths that the webhooks are served under.
+/// The HTTP paths of the webhooks.
 pub mod paths {
-    /// Judges namespaces.
+    /// Validates namespaces.
     pub const NAMESPACES: &str = "/validate-v1-namespace";
-    /// Judges hierarchy configurations.
+    /// Validates hierarchy configurations.
     pub const HIERARCHY_CONFIGURATIONS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations";
-    /// Judges anchors.
+    /// Validates anchors.
     pub const SUBNAMESPACE_ANCHORS: &str = "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors";
-    /// Judges the cluster's configuration.
+    /// Validates the cluster's configuration.
     pub const HNC_CONFIGURATIONS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations";
-    /// Judges objects of propagated kinds.
+    /// Validates objects of propagated kinds.
     pub const OBJECTS: &str = "/validate-objects";
-    /// Judges hierarchical quotas.
+    /// Validates hierarchical quotas.
     pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "/validate-hnc-x-k8s-io-v1alpha2-hrq";
-    /// Judges usage recorded in resource quotas.
+    /// Validates usage recorded in resource quotas.
     pub const RESOURCE_QUOTAS_STATUS: &str = "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus";
     /// Labels managed namespaces.
     pub const NAMESPACE_LABEL: &str = "/mutate-namespace";
-    /// Records who creates a subnamespace.
+    /// Records the user who creates a subnamespace.
     pub const INITIAL_ADMIN: &str = "/mutate-initial-admin";
 }
 
-/// Identities other than our own that rules refer to, as user names in admission requests.
+/// The user names of other components that rules refer to.
 pub mod users {
-    /// The namespace controller, where each controller has an account of its own.
+    /// The namespace controller, if each controller has its own service account.
     pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
-    /// The namespace controller, where all controllers share the controller manager's identity.
+    /// The namespace controller, if all controllers use the identity of the controller manager.
     pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
-    /// The API server itself, which the quota admission plugin acts as.
+    /// The API server, whose identity the quota admission plugin uses.
     pub const API_SERVER: &str = "system:apiserver";
 }
 
-/// The user name of a service account, as admission requests and access reviews carry it.
+/// The user name of a service account in admission requests and access reviews.
 ///
 /// ```
 /// use hns_api::names::service_account_user;
@@ -141,7 +141,7 @@ pub fn service_account_user(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-/// The host name of the webhook, which its certificate must be valid for.
+/// The host name of the webhook; its certificate must be valid for it.
 ///
 /// ```
 /// assert_eq!(hns_api::names::webhook_host("hnc-system"), "hnc-webhook-service.hnc-system.svc");

@@ -1,30 +1,29 @@
-//! The pieces of schema that Rust types cannot say: conditions, quantities, modes and counts as the API
-//! server has always checked them. It never describes a whole kind.
+//! The parts of the schemas that Rust types cannot express: conditions, quantities, modes and counts.
 
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// What the API server accepts as the text of a quantity.
+/// The pattern of a quantity.
 const QUANTITY: &str = concat!(
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))",
     r"(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
 );
 
-/// A condition's type: an optional DNS prefix and a name.
+/// The pattern of a condition's type: an optional DNS prefix and a name.
 const CONDITION_TYPE: &str = concat!(
     r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
     r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
 );
 
-/// A condition's reason: one word, as programs compare it.
+/// The pattern of a condition's reason.
 const CONDITION_REASON: &str = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 
-/// A list of conditions with the checks that every Kubernetes condition has.
+/// A list of conditions with the checks that all Kubernetes conditions have.
 pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
         "items": {
             "type": "object",
-            "description": "One thing that is the matter.",
+            "description": "A condition of the object.",
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "lastTransitionTime": {
@@ -35,38 +34,38 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                 "message": {
                     "type": "string",
                     "maxLength": 32768,
-                    "description": "What is the matter, in words for people.",
+                    "description": "A message for people.",
                 },
                 "observedGeneration": {
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
-                    "description": "The generation of the object that the condition was concluded from.",
+                    "description": "The generation of the object that the condition was set for.",
                 },
                 "reason": {
                     "type": "string",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": CONDITION_REASON,
-                    "description": "Why, in one word for programs.",
+                    "description": "The reason, in one word for programs.",
                 },
                 "status": {
                     "type": "string",
                     "enum": ["True", "False", "Unknown"],
-                    "description": "Whether the condition holds.",
+                    "description": "The status of the condition.",
                 },
                 "type": {
                     "type": "string",
                     "maxLength": 316,
                     "pattern": CONDITION_TYPE,
-                    "description": "The kind of condition.",
+                    "description": "The type of the condition.",
                 },
             },
         },
     })
 }
 
-/// Amounts by resource name, each an integer or a text with the usual suffixes.
+/// Quantities by resource name.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
@@ -77,7 +76,7 @@ pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The four modes that a user may ask for.
+/// The allowed modes.
 pub(crate) fn mode(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -85,7 +84,7 @@ pub(crate) fn mode(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What may become of an object that is in the way of a copy.
+/// The allowed conflict policies.
 pub(crate) fn conflict_policy(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "string",
@@ -93,7 +92,7 @@ pub(crate) fn conflict_policy(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Any text.
+/// A string without further checks.
 pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string" })
 }

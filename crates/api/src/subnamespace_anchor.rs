@@ -1,5 +1,5 @@
-//! What a `SubnamespaceAnchor` looks like: its name is the child, its namespace the parent. It never says
-//! whether the child may or does exist; the states it reports are in [`crate::anchor_states`].
+//! The kind `SubnamespaceAnchor`. The name of an anchor is the child, its namespace the parent. The states
+//! are in [`crate::anchor_states`].
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::KeyValue;
 
-/// What the subnamespace is to be given.
+/// The managed labels and annotations of the subnamespace.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "hnc.x-k8s.io",
@@ -34,7 +34,7 @@ pub struct SubnamespaceAnchorSpec {
     pub annotations: Option<Vec<KeyValue>>,
 }
 
-/// What has become of the subnamespace.
+/// The state of the subnamespace.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 pub struct SubnamespaceAnchorStatus {
@@ -46,18 +46,18 @@ pub struct SubnamespaceAnchorStatus {
 }
 
 impl SubnamespaceAnchor {
-    /// The recorded state, one of [`crate::anchor_states`] unless someone else wrote it; `None` before the
-    /// first reconcile.
+    /// The recorded state, normally one of [`crate::anchor_states`]; `None` before the first
+    /// reconciliation.
     pub fn state(&self) -> Option<&str> {
         self.status.as_ref().and_then(|status| status.status.as_deref())
     }
 
-    /// The managed labels that the anchor hands to its subnamespace.
+    /// The managed labels that the anchor sets on its subnamespace.
     pub fn managed_labels(&self) -> &[KeyValue] {
         self.spec.labels.as_deref().unwrap_or_default()
     }
 
-    /// The managed annotations that the anchor hands to its subnamespace.
+    /// The managed annotations that the anchor sets on its subnamespace.
     pub fn managed_annotations(&self) -> &[KeyValue] {
         self.spec.annotations.as_deref().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Whether the generated definitions are, field by field, those that HNC's clients were written against.
+//! The generated definitions equal, field by field, the definitions that HNC's clients were written for.
 
 use hns_api::{Condition, crd};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
 
-/// Compares the definition with a table of JSON pointers and what stands there; `null` means that nothing
-/// does. A pointer that starts with `~` is relative to the schema.
+/// Compares the definition with a table of JSON pointers and expected values; `null` means that the value
+/// is absent. A pointer that starts with `~` is relative to the schema.
 fn check(definition: &CustomResourceDefinition, table: &[(&str, Value)]) {
     let name = definition.metadata.name.clone().unwrap_or_default();
     let value = serde_json::to_value(definition).expect("definitions are plain data");
@@ -18,7 +18,8 @@ fn check(definition: &CustomResourceDefinition, table: &[(&str, Value)]) {
     }
 }
 
-/// What holds for all four: one version, no conversion, no status subresource, nothing required at the top.
+/// Checks what all four definitions have in common: one version, no conversion, no status subresource, no
+/// required top-level field.
 fn check_common(definition: &CustomResourceDefinition, names: Value, scope: &str) {
     check(
         definition,
@@ -266,16 +267,16 @@ fn hierarchical_resource_quotas() {
     );
 }
 
-/// Walks the whole schema: nothing may let a value in, or invent one, that HNC's schema did not.
+/// Walks the whole schema: no field accepts a value, or has a default, that HNC's schema does not have.
 #[test]
 fn no_defaults_no_nulls_and_a_description_on_every_field() {
-    fn walk(path: &str, schema: &Value, seen: &mut usize) {
+    fn walk(path: &str, schema: &Value, count: &mut usize) {
         for key in ["default", "nullable", "title", "x-kubernetes-preserve-unknown-fields"] {
             assert_eq!(schema.get(key), None, "{path}: {key}");
         }
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
             if let Some(items) = schema.get("items") {
-                walk(path, items, seen);
+                walk(path, items, count);
             }
             return;
         };
@@ -285,20 +286,20 @@ fn no_defaults_no_nulls_and_a_description_on_every_field() {
                 let description = property.get("description").and_then(Value::as_str);
                 assert!(description.is_some_and(|text| !text.is_empty()), "{path}");
             }
-            *seen += 1;
-            walk(&path, property, seen);
+            *count += 1;
+            walk(&path, property, count);
         }
     }
     for definition in crd::all() {
         let name = definition.metadata.name.clone().unwrap();
         let value = serde_json::to_value(definition).unwrap();
-        let mut seen = 0;
-        walk(&name, value.pointer(SCHEMA).unwrap(), &mut seen);
-        assert!(seen >= 10, "{name}: only {seen} fields were looked at");
+        let mut count = 0;
+        walk(&name, value.pointer(SCHEMA).unwrap(), &mut count);
+        assert!(count >= 10, "{name}: only {count} fields were checked");
     }
 }
 
-/// The constants of conditions pass the checks of the schema they are written under.
+/// The constants of conditions pass the checks of the schema.
 #[test]
 fn a_condition_fits_its_schema() {
     let condition: Condition = serde_json::from_value(json!({

@@ -1,4 +1,4 @@
-//! Whether objects as clusters hold them can be read, and written back with the same meaning.
+//! Objects of clusters can be read, and are written back with the same meaning.
 
 use hns_api::{
     ConflictPolicy, HNCConfiguration, HierarchicalResourceQuota, HierarchyConfiguration, ResourceSpec,
@@ -7,7 +7,7 @@ use hns_api::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-/// The object as it is after being read and written.
+/// The object after it is read and written.
 fn round_trip<T: DeserializeOwned + Serialize>(object: &Value) -> serde_json::Result<Value> {
     serde_json::to_value(serde_json::from_value::<T>(object.clone())?)
 }
@@ -88,7 +88,7 @@ fn the_other_kinds_are_written_back_as_they_were_read() {
 }
 
 #[test]
-fn what_is_missing_is_empty() {
+fn missing_fields_are_empty() {
     let bare = json!({ "metadata": { "name": "hierarchy", "namespace": "acme" } });
     let configuration: HierarchyConfiguration = serde_json::from_value(bare.clone()).unwrap();
     assert_eq!(configuration.metadata.namespace.as_deref(), Some("acme"));
@@ -117,7 +117,7 @@ fn an_empty_parent_is_none() {
 }
 
 #[test]
-fn modes_are_words_and_strange_ones_survive() {
+fn unknown_modes_are_preserved() {
     let read = |entry: Value| -> HNCConfiguration {
         serde_json::from_value(json!({ "spec": { "resources": [entry] } })).unwrap()
     };
@@ -139,7 +139,7 @@ fn modes_are_words_and_strange_ones_survive() {
 }
 
 #[test]
-fn an_unknown_conflict_policy_survives() {
+fn unknown_conflict_policies_are_preserved() {
     let read = |entry: Value| serde_json::from_value::<ResourceSpec>(entry).unwrap();
     assert_eq!(read(json!({ "resource": "secrets" })).on_conflict, None);
     for (word, expected) in [

@@ -1,11 +1,13 @@
-//! How the API server is asked what a service account may do, and how its answer is read. Asks nothing itself.
+//! The question to the API server whether a service account has a right, and the reading of its answer. Sends no
+//! request.
 
 use forest::configuration::rights::Right;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 
-/// The question whether a service account has this right, by its user name; `None` when that is no service account's.
+/// The access review for a service account, given by its user name; `None` if the name is not that of a service
+/// account.
 pub fn review(user: &str, right: &Right) -> Option<SubjectAccessReview> {
     let (namespace, _) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     let groups = [
@@ -28,10 +30,10 @@ pub fn review(user: &str, right: &Right) -> Option<SubjectAccessReview> {
     Some(SubjectAccessReview { spec, ..SubjectAccessReview::default() })
 }
 
-/// Whether it is allowed.
+/// Whether the right is granted.
 ///
 /// # Errors
-/// Why it is not known: an authorizer that could not evaluate the question and did not allow it leaves the answer open.
+/// The answer is unknown: an authorizer failed to evaluate the question and no other one allowed it.
 pub fn allowed(status: Option<SubjectAccessReviewStatus>) -> Result<bool, String> {
     match status {
         None => Err("the API server answered an access review without a result".into()),
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_account_is_asked_about_with_its_groups() {
+    fn a_review_names_the_groups_of_the_service_account() {
         let right = Right {
             account: Account::Controller,
             verb: "create",
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_plain_yes_is_one() {
+    fn only_an_explicit_yes_allows() {
         let status = |allowed, denied, error: &str| {
             let evaluation_error = (!error.is_empty()).then(|| error.to_owned());
             Some(SubjectAccessReviewStatus { allowed, denied, evaluation_error, reason: None })

@@ -1,8 +1,8 @@
-//! Requests about objects by name: each name is encoded before it becomes a part of a URL.
+//! Requests for objects by name, with each name encoded as a segment of the URL.
 //!
-//! kube writes names into URLs as they are. But the names of some kinds, those of RBAC among them, may hold every character
-//! except `/` and `%`: `?` and `#` would end the path, so that the request is about the whole collection, and a space makes
-//! no URL at all. All programs make such requests through this type; clippy refuses kube's own methods.
+//! kube inserts names into URLs unencoded. Names of some kinds, such as those of RBAC, may have every character except
+//! `/` and `%`: `?` and `#` would end the path, so that the request addresses the whole collection, and a space makes
+//! the URL invalid. All programs use this type; clippy forbids kube's own methods.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -17,13 +17,13 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Every character that does not stand for itself everywhere in a URL.
+/// The characters that must be encoded in a path segment.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A name as one segment of the path of a URL.
 ///
-/// No object can be called `.` or `..`, or have a `/` in its name; after decoding these would be other paths. They are
-/// encoded twice, so that the API server looks for an object that cannot exist, and finds none.
+/// No object can have the name `.` or `..`, or a `/` in its name; a decoded path with them would be another path. They
+/// are encoded twice, so that the API server looks for an object that cannot exist.
 pub fn path_segment(name: &str) -> Cow<'_, str> {
     match name {
         "." | ".." => name.replace('.', "%252E").into(),
@@ -41,7 +41,7 @@ fn encoded(name: &str) -> Cow<'_, str> {
 pub struct Api<K>(kube::Api<K>);
 
 impl<K: Resource> Api<K> {
-    /// The objects of a kind, wherever they are.
+    /// The objects of a kind in all namespaces.
     pub fn all(client: Client) -> Self
     where
         K::DynamicType: Default,
@@ -49,7 +49,7 @@ impl<K: Resource> Api<K> {
         Self(kube::Api::all(client))
     }
 
-    /// The objects of this kind, wherever they are.
+    /// The objects of this kind in all namespaces.
     pub fn all_with(client: Client, kind: &K::DynamicType) -> Self {
         Self(kube::Api::all_with(client, kind))
     }
@@ -76,27 +76,27 @@ impl<K: Resource> Api<K> {
 
 #[expect(clippy::disallowed_methods, reason = "the names are encoded")]
 impl<K: Clone + DeserializeOwned + Debug> Api<K> {
-    /// An object.
+    /// Reads an object.
     pub async fn get(&self, name: &str) -> Result<K> {
         self.0.get(&path_segment(name)).await
     }
 
-    /// An object, if it exists.
+    /// Reads an object; `None` if it does not exist.
     pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
         self.0.get_opt(&path_segment(name)).await
     }
 
-    /// The metadata of an object.
+    /// Reads the metadata of an object.
     pub async fn get_metadata(&self, name: &str) -> Result<PartialObjectMeta<K>> {
         self.0.get_metadata(&path_segment(name)).await
     }
 
-    /// The metadata of an object, if it exists.
+    /// Reads the metadata of an object; `None` if it does not exist.
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
         self.0.get_metadata_opt(&path_segment(name)).await
     }
 
-    /// Changes an object.
+    /// Patches an object.
     pub async fn patch<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -106,7 +106,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         self.0.patch(&path_segment(name), params, patch).await
     }
 
-    /// Changes an object and gives its metadata.
+    /// Patches an object and returns its metadata.
     pub async fn patch_metadata<P: Serialize + Debug>(
         &self,
         name: &str,
@@ -124,13 +124,13 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         self.0.replace(&path_segment(name), params, object).await
     }
 
-    /// Deletes an object; gives it if it is still there.
+    /// Deletes an object; returns it if its deletion is pending.
     pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<either::Either<K, Status>> {
         self.0.delete(&path_segment(name), params).await
     }
 }
 
-/// What is asked of a collection names no object.
+/// Requests for collections have no object name, so kube's own methods are safe.
 impl<K> Deref for Api<K> {
     type Target = kube::Api<K>;
 
@@ -154,8 +154,8 @@ mod tests {
 
     use super::*;
 
-    /// What the API server makes of the path of a request: split where it is not encoded, then decoded; and whether the path is
-    /// all there is.
+    /// The path of a request as the API server sees it: split where it is not encoded, then decoded; and whether the
+    /// URL has nothing but the path.
     fn received(name: &str) -> (Vec<String>, bool) {
         let uri = |request: http::Request<Vec<u8>>| request.uri().clone();
         let request = Request::new("/api/v1/namespaces/a/secrets");
@@ -167,7 +167,7 @@ mod tests {
         ];
         let paths = uris.each_ref().map(http::Uri::path);
         assert!(paths.iter().all(|path| *path == paths[0]), "{paths:?}");
-        // Go decodes the whole path, and Kubernetes splits what comes of it.
+        // Go decodes the whole path, and Kubernetes splits the result.
         let decoded = percent_decode_str(paths[0]).decode_utf8().unwrap().into_owned();
         let is_all = uris.iter().all(|uri| uri.query().unwrap_or_default().is_empty());
         (decoded.split('/').skip(6).map(str::to_owned).collect(), is_all)
@@ -175,13 +175,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_legal_name_arrives_as_it_is(name in "\\PC{1,40}|[ -~]{1,20}|[\\x00-\\x1f?#:@ +&=]{1,9}") {
+        fn every_legal_name_arrives_unchanged(name in "\\PC{1,40}|[ -~]{1,20}|[\\x00-\\x1f?#:@ +&=]{1,9}") {
             prop_assume!(name != "." && name != ".." && !name.contains(['/', '%']));
             prop_assert_eq!(received(&name), (vec![name], true));
         }
 
         #[test]
-        fn no_name_is_another_path(name in "[./%2EF?#a]{1,9}") {
+        fn no_name_changes_the_path(name in "[./%2EF?#a]{1,9}") {
             let (segments, is_all) = received(&name);
             prop_assert!(is_all && segments.len() == 1, "{segments:?}");
             prop_assert!(!matches!(&*segments[0], "." | ".." | ""), "{segments:?}");
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_names_stay_as_they_are() {
+    fn ordinary_names_are_not_encoded() {
         for name in ["reader", "kube-root-ca.crt", "a.b-c"] {
             assert!(matches!(path_segment(name), Cow::Borrowed(same) if same == name));
         }

@@ -1,8 +1,7 @@
-//! An object of any kind as the API server shows it, without what nobody here reads.
+//! An object of any kind, parsed without the fields that the product does not use.
 //!
-//! `managedFields` are half of what many objects are, and `status` changes when nothing else does. Both are skipped while an
-//! object is parsed, but for when it was written and what of a quota is in force, so that they cost neither memory nor much
-//! time. Says nothing of what an object means.
+//! `managedFields` are half the size of many objects, and `status` changes often. Both are skipped during parsing,
+//! except for the times of writes and the enforced limits of a quota, which saves memory and time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,22 +13,22 @@ use kube::core::{ApiResource, DynamicResourceScope};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::{Map, Value, json};
 
-/// What the API server calls an object that it was asked to show the metadata of.
+/// The kind of an object whose metadata alone was requested.
 const METADATA_ONLY: &str = "PartialObjectMetadata";
 
-/// An object with its content, or only its metadata if that is all that was shown.
+/// An object with its content, or only its metadata if only that was requested.
 ///
-/// Of the metadata it has what [`Metadata`] names; the other fields are empty.
+/// The metadata has the fields of [`Metadata`]; the others are empty.
 #[derive(Debug, Clone)]
 pub struct ApiObject {
-    /// Which it is, and in which state.
+    /// The metadata.
     pub metadata: ObjectMeta,
-    /// Every other top-level field but `apiVersion` and `kind`, and of `status` only the object `hard`; `None` where only the
-    /// metadata was shown.
+    /// All other top-level fields except `apiVersion` and `kind`; of `status` only the object `hard`. `None` if only
+    /// the metadata was requested.
     pub content: Option<Map<String, Value>>,
 }
 
-/// What is read of metadata.
+/// The fields of the metadata that are read.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
@@ -46,13 +45,13 @@ struct Metadata {
     managed_fields: Option<Vec<Written>>,
 }
 
-/// When somebody wrote an object.
+/// The time of a write.
 #[derive(serde::Deserialize)]
 struct Written {
     time: Option<Time>,
 }
 
-/// What is read of a status.
+/// The fields of a status that are read.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Status {
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_copied_and_compared_is_read_and_the_rest_is_not() {
+    fn only_copied_and_compared_fields_are_read() {
         let object: ApiObject = serde_json::from_value(json!({
             "apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": { "a": "Yg==" }, "immutable": true,
             "status": { "phase": "x" },
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_status_what_is_in_force_is_read() {
+    fn the_enforced_limits_of_a_status_are_read() {
         let read = |status: Value| {
             let object = json!({ "kind": "ResourceQuota", "spec": {}, "status": status });
             serde_json::from_value::<ApiObject>(object).unwrap().content.unwrap().remove("status")
@@ -209,13 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn metadata_alone_is_no_empty_content() {
+    fn metadata_alone_has_no_content() {
         let read = |kind| {
             let object = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": { "name": "s" } });
             serde_json::from_value::<ApiObject>(object).unwrap().content
         };
         assert_eq!((read("PartialObjectMetadata"), read("Role")), (None, Some(Map::new())));
-        // Of the items of a list not even the kind is said.
+        // Items of a list have no kind.
         let item: ApiObject = serde_json::from_value(json!({ "metadata": null })).unwrap();
         assert_eq!((item.metadata, item.content), (ObjectMeta::default(), Some(Map::new())));
     }

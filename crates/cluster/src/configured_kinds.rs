@@ -1,9 +1,9 @@
-//! Which kinds are configured, followed for as long as the process lives: the `HNCConfiguration` named `config`, what the API
-//! server serves, and what comes of both, which is told to the forest and starts and ends streams.
+//! The configured kinds, followed while the process runs: combines the `HNCConfiguration` named `config` with the
+//! resources that the API server serves, sends the result to the forest, and starts and stops streams.
 //!
-//! Both binaries do the same. What was resolved stands until something better is known: while the API server does not say what
-//! it serves, or cannot say it of some groups, nothing is taken for gone. Where the configuration may not be read and never was,
-//! roles and role bindings are propagated all the same. Resolves nothing itself ([`forest::configuration`]).
+//! Both programs use this. A resolved configuration stays in force until there is a newer one: if discovery fails,
+//! wholly or for some groups, no kind is dropped. If the configuration cannot be read and was never read, roles and
+//! role bindings are propagated. [`forest::configuration`] resolves the entries.
 
 mod discovery;
 mod entries;
@@ -34,38 +34,38 @@ use crate::handle::{ForestHandle, ForestWriter};
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// So long no definition may change before what has happened is acted upon.
+/// Changes of definitions are collected until there was none for this long.
 const QUIET: Duration = Duration::from_millis(30);
 
-/// So many things are acted upon at once, however fast they come.
-const MOST: usize = 1_000;
+/// The largest number of events that are handled together.
+const MAX_EVENTS: usize = 1_000;
 
-/// So long definitions are waited for at the start: without them it is only known later when a kind comes or goes.
+/// The longest time that the first list of definitions may take. Without definitions, a kind that appears or disappears
+/// is detected later.
 const DEFINITIONS: Duration = Duration::from_secs(5);
 
-/// So often discovery may fail before roles and role bindings are propagated without knowing about the rest.
+/// After this many failures of discovery, roles and role bindings are propagated without the other kinds.
 const FAILURES: u32 = 5;
 
-/// The configuration as the process sees it.
+/// The observed configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Configuration {
-    /// Whether it is known what is in the cluster: the object, or that there is none.
+    /// Whether the object, or its absence, was observed.
     pub is_known: bool,
-    /// The object named `config`, as seen last.
+    /// The last observed object named `config`.
     pub object: Option<Arc<DynamicObject>>,
-    /// What comes of it; `None` before anything was resolved.
+    /// The resolved configuration; `None` before the first resolution.
     pub resolution: Option<Arc<Resolution>>,
-    /// What the API server serves, as known last.
+    /// The last known resources of the API server.
     pub served: Option<Arc<Served>>,
-    /// The uids of all definitions that are there to stay, by name; `None` when that is not known.
+    /// The uids of all definitions that are not being deleted, by name; `None` if they are unknown.
     pub definitions: Option<Arc<BTreeMap<String, String>>>,
-    /// What keeps it from being up to date.
+    /// Why the configuration may be out of date.
     pub trouble: Option<String>,
 }
 
 impl Configuration {
-    /// What the API server serves by this new answer, and by what was known before of groups that are unavailable or whose
-    /// definitions are there.
+    /// Completes this answer with earlier knowledge about groups that are unavailable or whose definitions exist.
     pub fn completed(&self, served: Served) -> Served {
         let is_defined =
             |name: &str| self.definitions.as_ref().is_some_and(|definitions| definitions.contains_key(name));
@@ -75,12 +75,12 @@ impl Configuration {
         }
     }
 
-    /// Whether the definition of the configuration itself is there to stay, as far as is known.
+    /// Whether the definition of `HNCConfiguration` exists and is not being deleted, as far as is known.
     pub fn may_exist(&self) -> bool {
         self.definitions.as_ref().is_some_and(|it| it.contains_key(HNCConfiguration::crd_name()))
     }
 
-    /// What would come of the configuration if this were the object; `None` before it is known what the API server serves.
+    /// The resolution of the given object; `None` before the resources of the API server are known.
     pub fn resolution_of(&self, object: Option<&DynamicObject>) -> Option<Resolution> {
         self.served.as_deref().map(|served| resolved(object, served))
     }
@@ -94,10 +94,10 @@ fn resolved(object: Option<&DynamicObject>, served: &Served) -> Resolution {
     resolve(&object.map(entries).unwrap_or_default(), served)
 }
 
-/// Follows the configuration from now on, and has the objects of the configured kinds watched. What is received is the
-/// configuration whenever it or what comes of it changes.
+/// Follows the configuration and watches the objects of the configured kinds. The receiver gets the configuration
+/// whenever the object or its resolution changes.
 ///
-/// The process counts as ready only after it has been known for the first time which kinds are configured.
+/// The process is ready only after the configured kinds were resolved for the first time.
 pub fn start(
     client: &Client,
     (writer, forest): (&ForestWriter, &ForestHandle),
@@ -106,7 +106,7 @@ pub fn start(
     readiness: &Readiness,
 ) -> Receiver<Configuration> {
     let (sender, receiver) = channel(Configuration::default());
-    let (events, heard) = unbounded_channel();
+    let (events, received) = unbounded_channel();
     let mut watches = watch::start(client, metrics, &events);
     watches.detach_all();
     let follower = Follower {
@@ -119,13 +119,12 @@ pub fn start(
         failures: 0,
         refused: None,
         undiscovered: None,
-        configured: readiness
-            .condition("hncconfigurations", "it is not known yet which kinds are configured"),
+        configured: readiness.condition("hncconfigurations", "the configured kinds are not known yet"),
         shown: None,
         readiness: readiness.clone(),
         sender,
     };
-    tokio::spawn(follower.follow(heard));
+    tokio::spawn(follower.follow(received));
     receiver
 }
 
@@ -134,11 +133,11 @@ struct Follower {
     writer: ForestWriter,
     feeds: ObjectFeeds,
     state: Configuration,
-    /// Or it is known that they cannot be.
+    /// Also true if definitions cannot be listed.
     definitions_are_known: bool,
     schedule: Schedule,
     failures: u32,
-    /// Why the configuration cannot be read, and why it cannot be said what is served.
+    /// Why the configuration cannot be read, and why discovery failed.
     refused: Option<String>,
     undiscovered: Option<String>,
     configured: Condition,
@@ -148,17 +147,17 @@ struct Follower {
 }
 
 impl Follower {
-    async fn follow(mut self, mut heard: UnboundedReceiver<Event>) {
-        let patience = Instant::now() + DEFINITIONS;
+    async fn follow(mut self, mut received: UnboundedReceiver<Event>) {
+        let deadline = Instant::now() + DEFINITIONS;
         loop {
             let due = self.schedule.next().filter(|_| self.is_informed());
             tokio::select! {
-                event = heard.recv() => match event {
-                    Some(event) => self.hear_all(event, &mut heard).await,
+                event = received.recv() => match event {
+                    Some(event) => self.receive_all(event, &mut received).await,
                     None => return,
                 },
-                () = sleep_until(due.unwrap_or(patience)), if due.is_some() => {}
-                () = sleep_until(patience), if !self.definitions_are_known => self.definitions_are_known = true,
+                () = sleep_until(due.unwrap_or(deadline)), if due.is_some() => {}
+                () = sleep_until(deadline), if !self.definitions_are_known => self.definitions_are_known = true,
             }
             if self.is_informed() {
                 self.act().await;
@@ -167,32 +166,32 @@ impl Follower {
         }
     }
 
-    /// Whether both watches have said something.
+    /// Whether both watches have delivered their first result.
     fn is_informed(&self) -> bool {
         (self.state.is_known || self.refused.is_some()) && self.definitions_are_known
     }
 
-    /// Changes of definitions come in bursts. What the configuration says is acted upon at once: until then objects that users
-    /// change are treated as it said before.
-    async fn hear_all(&mut self, first: Event, heard: &mut UnboundedReceiver<Event>) {
+    /// Changes of definitions come in bursts and are collected. A change of the configuration is handled at once,
+    /// because until then users' objects are treated by the old configuration.
+    async fn receive_all(&mut self, first: Event, received: &mut UnboundedReceiver<Event>) {
         let quiet = |event: &Event| match event {
             Event::Configuration(_) => Duration::ZERO,
             _ => QUIET,
         };
         let mut wait = quiet(&first);
-        self.hear(first);
-        for _ in 0..MOST {
-            match timeout(wait, heard.recv()).await {
+        self.receive(first);
+        for _ in 0..MAX_EVENTS {
+            match timeout(wait, received.recv()).await {
                 Ok(Some(event)) => {
                     wait = wait.min(quiet(&event));
-                    self.hear(event);
+                    self.receive(event);
                 }
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn receive(&mut self, event: Event) {
         let now = Instant::now();
         match event {
             Event::Configuration(object) => {
@@ -200,7 +199,7 @@ impl Follower {
                 let is_new =
                     !self.state.is_known || spec(object.as_ref()) != spec(self.state.object.as_ref());
                 (self.state.is_known, self.state.object, self.refused) = (true, object, None);
-                // Nor is what is written in its status a reason to ask for anything.
+                // A change of the status needs no new discovery.
                 if is_new {
                     self.schedule.configuration_changed(now);
                 }
@@ -211,17 +210,17 @@ impl Follower {
                     tracing::warn!(
                         why,
                         known,
-                        "the HNCConfiguration cannot be read; what is known of it stands"
+                        "the HNCConfiguration cannot be read; the last one that was read stays in force"
                     );
                     self.schedule.configuration_changed(now);
                 }
                 self.refused = Some(why);
             }
-            Event::Definitions(all) => self.redefine(now, |definitions| *definitions = all),
-            Event::Definition(name, uid) => self.redefine(now, |definitions| {
+            Event::Definitions(all) => self.update_definitions(now, |definitions| *definitions = all),
+            Event::Definition(name, uid) => self.update_definitions(now, |definitions| {
                 definitions.insert(name, uid);
             }),
-            Event::DefinitionGone(name) => self.redefine(now, |definitions| {
+            Event::DefinitionGone(name) => self.update_definitions(now, |definitions| {
                 definitions.remove(&name);
             }),
             Event::DefinitionsRefused => {
@@ -231,7 +230,7 @@ impl Follower {
         }
     }
 
-    fn redefine(&mut self, now: Instant, change: impl FnOnce(&mut BTreeMap<String, String>)) {
+    fn update_definitions(&mut self, now: Instant, change: impl FnOnce(&mut BTreeMap<String, String>)) {
         let mut definitions = self.state.definitions.as_deref().cloned().unwrap_or_default();
         change(&mut definitions);
         self.state.definitions = Some(Arc::new(definitions));
@@ -239,7 +238,7 @@ impl Follower {
         self.schedule.definition_changed(now);
     }
 
-    /// What was known before is enough for an entry that is found in it; a new one may need a new answer.
+    /// Earlier discovery suffices for entries that it resolves; a new entry may need a new discovery.
     async fn act(&mut self) {
         if let Some(served) = self.state.served.clone() {
             let resolution = self.state.resolve(&served);
@@ -259,10 +258,10 @@ impl Follower {
         let outcome = match discover(&self.client).await {
             Ok(served) => {
                 (self.failures, self.undiscovered) = (0, None);
-                self.learn(served).await
+                self.resolve_discovered(served).await
             }
             Err(why) => {
-                tracing::warn!(why, "it cannot be known what the API server serves; trying again");
+                tracing::warn!(why, "discovery failed; will retry");
                 self.failures += 1;
                 self.undiscovered = Some(why);
                 if self.failures >= FAILURES && !self.feeds.is_configured() {
@@ -271,10 +270,10 @@ impl Follower {
                 Outcome::Incomplete
             }
         };
-        self.schedule.asked(outcome, Instant::now());
+        self.schedule.completed(outcome, Instant::now());
     }
 
-    async fn learn(&mut self, served: Served) -> Outcome {
+    async fn resolve_discovered(&mut self, served: Served) -> Outcome {
         let served = self.state.completed(served);
         let resolution = self.state.resolve(&served);
         let is_open = |fault| matches!(fault, Fault::NotFound | Fault::Unavailable);
@@ -293,7 +292,7 @@ impl Follower {
         }
         if self.state.resolution.as_deref() != Some(&resolution) {
             for finding in &resolution.findings {
-                tracing::warn!(%finding, "an entry of the configuration is not in force");
+                tracing::warn!(%finding, "an entry of the configuration is ignored");
             }
         }
         let definitions = self.state.definitions.clone().unwrap_or_default();
@@ -303,18 +302,15 @@ impl Follower {
         self.state.resolution = Some(Arc::new(resolution));
     }
 
-    /// Says how things are: to who listens, and to who asks whether the process is ready.
+    /// Publishes the configuration, and reports its state in the readiness.
     fn show(&mut self) {
         let until_then = if self.state.is_known {
-            "the configuration read last stands"
+            "the last configuration that was read stays in force"
         } else {
             "only roles and rolebindings are propagated"
         };
         let refused = self.refused.as_ref().map(|why| format!("it cannot be read: {why}; {until_then}"));
-        let undiscovered = self
-            .undiscovered
-            .as_ref()
-            .map(|why| format!("it cannot be known what the API server serves: {why}"));
+        let undiscovered = self.undiscovered.as_ref().map(|why| format!("discovery failed: {why}"));
         let trouble = refused.or(undiscovered);
         match (&trouble, self.shown.take()) {
             (None, Some(shown)) => shown.withdraw(),

@@ -1,7 +1,7 @@
-//! The feed: watches on the API server, kept alive for ever, turned into facts.
+//! The feed: turns watches on the API server into facts and restarts them when they end.
 //!
-//! One task per stream. The streams of the structure and those of the configured kinds are independent: one that cannot be
-//! listed says so to the forest and keeps trying, and holds up none of the others. Decides nothing about what it carries.
+//! There is one task per stream. The streams of the structure and those of the configured kinds are independent: if a
+//! list fails, only that stream is degraded; its task reports this to the forest and retries.
 
 mod detail;
 mod objects;
@@ -25,7 +25,7 @@ use crate::ingest;
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// Starts the streams of the structure. The tasks never end by themselves. `is_leading` says whether this process writes now
+/// Starts the streams of the structure. The tasks do not end. `is_leading` tells whether this process currently writes
 /// ([`ingest::deleted_anchor_with_finalizer`]).
 pub fn start(
     client: &Client,
@@ -45,15 +45,15 @@ pub fn start(
     tasks
 }
 
-/// Shows in `readiness` how far the streams are, whenever one has come further or fallen back. The streams of the structure are
-/// required; a configured kind that cannot be listed is shown and holds up nothing.
+/// Reports the state of the streams in `readiness` whenever it changes. The streams of the structure are required; a
+/// configured kind that cannot be listed is reported and does not block readiness.
 pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
     let mut structure = structure.map(|(stream, condition)| (stream, StreamCondition::new(condition)));
     let mut kinds = BTreeMap::<KindId, StreamCondition>::new();
     loop {
-        for (stream, shown) in &mut structure {
-            shown.is(forest.read(|forest| forest.stream(*stream)));
+        for (stream, condition) in &mut structure {
+            condition.set(forest.read(|forest| forest.stream(*stream)));
         }
         let states: BTreeMap<KindId, (String, StreamState)> = forest.read(|forest| {
             let state = |id| forest.stream(Stream::Kind(id));
@@ -62,9 +62,9 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
         let gone: Vec<KindId> = kinds.keys().filter(|id| !states.contains_key(id)).copied().collect();
         gone.into_iter().filter_map(|id| kinds.remove(&id)).for_each(|shown| shown.condition.withdraw());
         for (id, (name, state)) in states {
-            let shown =
+            let condition =
                 kinds.entry(id).or_insert_with(|| StreamCondition::new(readiness.information(name, WAITING)));
-            shown.is(state);
+            condition.set(state);
         }
         if !forest.progressed().await {
             return;
@@ -72,7 +72,7 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     }
 }
 
-/// A stream as it is shown.
+/// The readiness condition of a stream.
 struct StreamCondition {
     condition: Condition,
     state: StreamState,
@@ -83,7 +83,7 @@ impl StreamCondition {
         Self { condition, state: StreamState::Waiting }
     }
 
-    fn is(&mut self, state: StreamState) {
+    fn set(&mut self, state: StreamState) {
         if state != self.state {
             match &state {
                 StreamState::Synced => self.condition.ready(),

@@ -1,7 +1,6 @@
-//! The forest shared between one writer and many readers.
+//! The forest, shared by one writer and many readers.
 //!
-//! Readers ask by a closure that cannot wait, so no lock is ever held across an await, and they never change anything.
-//! Writing is the feed's.
+//! Readers pass a closure that cannot await, so no lock is held across an await. Only the feed writes.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Read access to the forest. Clones see the same forest.
+/// Read access to the forest. Clones share the forest.
 #[derive(Clone, Debug)]
 pub struct ForestHandle {
     forest: Arc<RwLock<Forest>>,
@@ -20,17 +19,17 @@ pub struct ForestHandle {
 }
 
 impl ForestHandle {
-    /// Asks the forest as it is now.
+    /// Reads the current forest.
     pub fn read<T>(&self, ask: impl FnOnce(&Forest) -> T) -> T {
         ask(&self.forest.read())
     }
 
-    /// Waits until the forest knows what is awaited, or until the deadline; whether it knows it.
+    /// Waits until the forest knows `awaited`, or until the deadline; returns whether it does.
     pub async fn until(&self, awaited: &Awaited, deadline: Instant) -> bool {
         self.until_that(|forest| awaited.is_known(forest), deadline).await
     }
 
-    /// Waits until `holds` is true of the forest, or until the deadline; whether it is.
+    /// Waits until `holds` is true of the forest, or until the deadline; returns whether it is.
     pub async fn until_that(&self, holds: impl Fn(&Forest) -> bool, deadline: Instant) -> bool {
         let mut changed = self.changed.clone();
         loop {
@@ -44,22 +43,22 @@ impl ForestHandle {
         }
     }
 
-    /// Waits for the next change, whatever it is. Ends with `false` when nobody can change the forest any more.
+    /// Waits for the next change. Returns `false` when all writers are gone.
     pub async fn changed(&mut self) -> bool {
         self.changed.changed().await.is_ok()
     }
 
-    /// Waits until a stream is further, or less far, than it was, other kinds are configured, or a doubt has come up or is
-    /// over: not with every change in the cluster. Ends with `false` when nobody can change the forest any more.
+    /// Waits until the state of a stream, the configured kinds or the set of unconfirmed lists changes, which is rarer
+    /// than other changes. Returns `false` when all writers are gone.
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()
     }
 }
 
-/// What wants to know of every change, at once and in the writer's task: it must be quick.
+/// Called with every change, in the writer's task; it must be quick.
 pub type Listener = Box<dyn Fn(Change) + Send + Sync>;
 
-/// Write access to the forest. Clones write to the same forest.
+/// Write access to the forest. Clones share the forest.
 #[derive(Clone)]
 pub struct ForestWriter {
     forest: Arc<RwLock<Forest>>,
@@ -69,7 +68,7 @@ pub struct ForestWriter {
 }
 
 impl ForestWriter {
-    /// Shares `forest`; `listener` hears of every change.
+    /// Shares `forest`; `listener` is called with every change.
     pub fn new(forest: Forest, listener: Listener) -> (Self, ForestHandle) {
         let forest = Arc::new(RwLock::new(forest));
         let (changed, progressed) = (watch::Sender::new(()), watch::Sender::new(()));
@@ -82,7 +81,7 @@ impl ForestWriter {
         (Self { forest, changed, progressed, listener: Arc::new(listener) }, handle)
     }
 
-    /// Takes facts in. When this returns, readers see them and the listener has heard what they touched.
+    /// Applies facts. When this returns, readers see them and the listener was called.
     pub fn tell(&self, facts: impl IntoIterator<Item = Fact>) {
         let mut change = Change::default();
         let progresses = {
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_ends_when_the_forest_knows_and_at_the_deadline_otherwise() {
+    async fn waiting_ends_with_the_fact_or_at_the_deadline() {
         let (writer, handle) = ForestWriter::new(forest(), Box::new(|_| {}));
         let awaited = Awaited::Namespace("a".into());
         let start = Instant::now();
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_streams_kinds_and_doubts_are_progress() {
+    async fn only_streams_kinds_and_unconfirmed_lists_are_progress() {
         let settings = Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap());
         let (writer, mut handle) = ForestWriter::new(Forest::unconfigured(settings), Box::new(|_| {}));
         for (fact, is_progress) in [
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listener_hears_one_merged_change_after_the_readers_can_see_it() {
+    fn the_listener_gets_one_merged_change_after_readers_see_it() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let listener = {
             let heard = heard.clone();

@@ -1,7 +1,7 @@
-//! From API objects to facts: the only parser between what the API server shows and what the forest holds.
+//! Converts API objects to facts.
 //!
-//! Parsing never fails as a whole. What cannot be understood becomes a fact that says so, because an object that was
-//! skipped would linger as what it was before, or be taken for deleted at the next relist. Decides nothing.
+//! Every object gives a fact. An invalid object gives a fact that says so: if it were skipped, the forest would keep
+//! its former state or would treat it as deleted at the next list.
 
 pub mod shown;
 
@@ -22,7 +22,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectM
 use kube::core::DynamicObject;
 use serde_json::{Map, Value};
 
-/// A namespace, from its metadata.
+/// The fact for a namespace, from its metadata.
 pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
     NamespaceFact {
         name: name(metadata),
@@ -37,7 +37,7 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
     }
 }
 
-/// Which of these keys HNC or this controller has not set, or somebody else has set too. Those of the group are never asked for.
+/// The keys that have an owner other than HNC and this controller. Keys of the product's own group are not checked.
 fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field: &str) -> BTreeSet<Box<str>> {
     let written = |entry: &ManagedFieldsEntry, key: &str| {
         let fields = entry.fields_v1.as_ref().and_then(|it| it.0["f:metadata"][field].as_object());
@@ -54,7 +54,7 @@ fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field:
     keys.filter(is_foreign).map(|key| key.as_str().into()).collect()
 }
 
-/// Labels or annotations as metadata shows them.
+/// Labels or annotations.
 pub fn pairs(map: Option<&BTreeMap<String, String>>) -> Labels {
     map.into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
@@ -67,15 +67,15 @@ fn finalizers(metadata: &ObjectMeta) -> Vec<Box<str>> {
     metadata.finalizers.iter().flatten().map(|it| it.as_str().into()).collect()
 }
 
-/// A `HierarchyConfiguration`, with the namespace that it configures. A spec that is not as the types say makes a fact that
-/// is unreadable; a status that is not, one without status, so that it is written anew.
+/// The fact for a `HierarchyConfiguration`, with its namespace. An invalid spec gives a fact that is marked as
+/// unreadable; an invalid status gives a fact without status, so that the status is written again.
 pub fn hierarchy(object: DynamicObject) -> (Name, HierarchyFact) {
     let DynamicObject { metadata, mut data, .. } = object;
     let namespace = namespace_of(&metadata);
     let status: Option<HierarchyConfigurationStatus> =
         serde_json::from_value(data["status"].take()).unwrap_or_default();
     let mut fact = parse_hierarchy(data).unwrap_or_else(|error| {
-        tracing::warn!(%namespace, %error, "a HierarchyConfiguration cannot be understood; its namespace is frozen");
+        tracing::warn!(%namespace, %error, "invalid HierarchyConfiguration; its namespace is frozen");
         HierarchyFact { unreadable: Some(error.to_string().into()), ..HierarchyFact::default() }
     });
     fact.status = hierarchy_status(&status.unwrap_or_default());
@@ -97,7 +97,7 @@ fn parse_hierarchy(mut data: Value) -> Result<HierarchyFact, serde_json::Error> 
     })
 }
 
-/// A `SubnamespaceAnchor`, with the namespace that it is in. Of one that cannot be understood only the metadata counts: its
+/// The fact for a `SubnamespaceAnchor`, with its namespace. Of an invalid anchor only the metadata is used: its
 /// subnamespace gets no labels or annotations from it.
 pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
     let DynamicObject { metadata, mut data, .. } = object;
@@ -105,7 +105,7 @@ pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
     let spec: Result<Option<SubnamespaceAnchorSpec>, _> = serde_json::from_value(data["spec"].take());
     let spec = spec.unwrap_or_else(|error| {
         let name = metadata.name.as_deref();
-        tracing::warn!(%namespace, name, %error, "a SubnamespaceAnchor cannot be understood; its labels are not used");
+        tracing::warn!(%namespace, name, %error, "invalid SubnamespaceAnchor; its labels are not used");
         None
     });
     let SubnamespaceAnchorSpec { labels, annotations } = spec.unwrap_or_default();
@@ -126,15 +126,16 @@ pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
     (namespace, fact)
 }
 
-/// A deleted anchor, in its last state.
+/// The fact for a deleted anchor, from its last state.
 pub fn anchor_gone(object: DynamicObject) -> Fact {
     let metadata = object.metadata;
     Fact::AnchorGone(namespace_of(&metadata), name(&metadata), version(&metadata).uid)
 }
 
-/// The same for the controller that leads. The API server deletes an anchor although our finalizer is on it, if the deletion read the anchor
-/// before the finalizer was added. Such an anchor counts as one that is being deleted, so that its subnamespace goes too.
-/// It ends with [`Fact::AnchorGone`], as the answer to the write that takes the finalizer off.
+/// The fact for a deleted anchor on the leading controller. The API server deletes an anchor in spite of its finalizer
+/// if the deletion request had read the anchor before the finalizer was added. Such an anchor is treated as one that is
+/// being deleted, so that its subnamespace is deleted as well. [`Fact::AnchorGone`] follows when the finalizer is
+/// removed.
 pub fn deleted_anchor_with_finalizer(object: DynamicObject) -> Fact {
     let is_held = finalizers(&object.metadata).iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
     if !is_held || object.metadata.deletion_timestamp.is_some() {
@@ -151,16 +152,16 @@ fn hierarchy_status(status: &HierarchyConfigurationStatus) -> HierarchyStatus {
     }
 }
 
-fn condition(shown: &hns_api::Condition) -> Condition {
+fn condition(condition: &hns_api::Condition) -> Condition {
     Condition {
-        type_: shown.type_.as_str().into(),
-        reason: shown.reason.as_str().into(),
-        message: shown.message.as_str().into(),
-        since: Some(shown.last_transition_time.0.to_string().into()),
+        type_: condition.type_.as_str().into(),
+        reason: condition.reason.as_str().into(),
+        message: condition.message.as_str().into(),
+        since: Some(condition.last_transition_time.0.to_string().into()),
     }
 }
 
-/// An object of a propagated kind, from its metadata and, where the stream carries it, everything else.
+/// The fact for an object of a propagated kind, from its metadata and, if the stream delivers it, its content.
 pub fn object(
     kind: &Kind,
     settings: &Settings,
@@ -197,20 +198,20 @@ pub fn object(
     fact
 }
 
-/// The name of the Role that a `RoleBinding` refers to, unless it refers to a `ClusterRole`.
+/// The name of the Role that a `RoleBinding` refers to; `None` for a `ClusterRole`.
 fn role_bound(content: &Map<String, Value>) -> Option<Name> {
     let role = content.get("roleRef").filter(|role| role["kind"] != "ClusterRole")?;
     role["name"].as_str().map(Name::from)
 }
 
-/// The control plane puts a quota in force, and says in its status how much of it.
+/// Whether a quota is in force, which its status shows.
 fn in_force(kind: &Kind, body: &Map<String, Value>) -> bool {
     let hard = |field: &str| body.get(field)?.get("hard")?.as_object().filter(|hard| !hard.is_empty());
     !kind.is_quota() || hard("spec") == hard("status")
 }
 
-/// What of an object is copied and compared. What copies do not take over is left out of sources, so that a copy that has
-/// it all the same is put right; what is none of propagation's business is left out of both.
+/// The fields that are copied and compared. Fields that copies do not have are removed from sources, so that a copy
+/// that has them is corrected; fields that propagation ignores are removed from both.
 fn canonical(
     settings: &Settings,
     metadata: ObjectMeta,
@@ -230,18 +231,18 @@ fn canonical(
         .without_labels(|key| settings.unpropagated_labels.matches(key))
 }
 
-/// The state of an object that metadata shows.
+/// The version of an object.
 pub fn version(metadata: &ObjectMeta) -> Version {
     let text = |value: &Option<String>| value.as_deref().unwrap_or_default().into();
     Version { uid: text(&metadata.uid), resource_version: text(&metadata.resource_version) }
 }
 
-/// The name that metadata shows.
+/// The name of an object.
 pub fn name(metadata: &ObjectMeta) -> Name {
     metadata.name.as_deref().unwrap_or_default().into()
 }
 
-/// The namespace that metadata shows; empty for cluster-scoped objects.
+/// The namespace of an object; empty for cluster-scoped objects.
 pub fn namespace_of(metadata: &ObjectMeta) -> Name {
     metadata.namespace.as_deref().unwrap_or_default().into()
 }
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn an_anchor_that_goes_although_it_is_held_is_being_deleted() {
+    fn an_anchor_deleted_in_spite_of_its_finalizer_is_being_deleted() {
         let ends = |finalizers: &[&str], deleted: Value| {
             let metadata = json!({ "namespace": "a", "name": "b", "uid": "7", "finalizers": finalizers, "deletionTimestamp": deleted });
             let object = json!({ "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor", "metadata": metadata });
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_ours_where_nobody_else_has_set_them() {
+    fn keys_are_ours_unless_another_manager_owns_them() {
         let wrote = |manager: &str, labels: &[&str], annotations: &[&str]| {
             let set = |keys: &[&str]| -> Value {
                 keys.iter().map(|key| (format!("f:{key}"), json!({}))).collect::<Map<_, _>>().into()
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_of_a_spec_that_cannot_be_understood_is_known() {
+    fn the_status_of_an_invalid_spec_is_read() {
         let status = json!({ "conditions": [{
             "type": "ActivitiesHalted", "status": "True", "reason": "Unreadable", "message": "no",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -349,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_role_of_a_binding_is_known_where_its_content_is() {
+    fn the_role_of_a_binding_is_read_from_its_content() {
         let role = |kind: &Kind, content: Option<Value>| {
             let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
             let content = content.map(|content| content.as_object().cloned().unwrap());
@@ -365,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_cannot_be_understood_is_none_and_freezes_nothing() {
+    fn an_invalid_status_is_ignored() {
         for status in [json!(5), json!({ "conditions": "?" }), json!({ "children": [1] })] {
             let fact = read(&json!({ "parent": "b" }), &status);
             assert_eq!((fact.unreadable, fact.parent.as_deref()), (None, Some("b")), "{status}");

@@ -1,6 +1,7 @@
-//! What feeds a forest from a cluster: requests to the API server, watches, API objects as facts, the configured kinds.
+//! Feeds a forest from a cluster: requests to the API server, watches, conversion of API objects to facts, and the
+//! configured kinds.
 //!
-//! Knows how the API server is asked and what its answers mean; applies no rule of the hierarchy.
+//! It applies no rule of the hierarchy; `hns-webhook`, `hns-controller` and `kubectl-hns` build on it.
 
 pub mod access_review;
 pub mod api;
@@ -13,8 +14,8 @@ pub mod metrics;
 pub mod objects;
 pub mod readiness;
 
-/// Makes ring the TLS provider of everything in this process. A second call changes nothing.
+/// Makes ring the TLS provider of this process. A second call has no effect.
 pub fn install_tls_provider() {
-    // An error says that one is installed already.
+    // An error means that a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

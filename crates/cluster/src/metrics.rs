@@ -1,6 +1,6 @@
-//! The numbers that both binaries show: streams, and how much the forest holds.
+//! The metrics that both programs export: streams, and the size of the forest.
 //!
-//! Labels take their values from fixed sets only. Sizes are read when they are asked for.
+//! Label values come from fixed sets. Sizes are read at each scrape.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
@@ -10,10 +10,10 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeV
 
 use crate::handle::ForestHandle;
 
-/// The API server notes the times of writes in whole seconds, so less than one says nothing.
+/// The API server records write times in whole seconds, so smaller buckets are useless.
 const LAG_SECONDS: [f64; 7] = [1.0, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0];
 
-/// What has become of the watches.
+/// The metrics of the watches.
 #[derive(Clone, Debug)]
 pub struct StreamMetrics {
     lists: IntCounterVec,
@@ -23,26 +23,26 @@ pub struct StreamMetrics {
 }
 
 impl StreamMetrics {
-    /// Shows them in `registry`.
+    /// Registers the metrics in `registry`.
     ///
     /// # Errors
-    /// When they are shown there already.
+    /// They are registered already.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let counter = |name: &str, help: &str| IntCounterVec::new(Opts::new(name, help), &["resource"]);
         let metrics = Self {
             lists: counter("hns_watch_lists_total", "Complete lists received, by resource.")?,
             failures: counter(
                 "hns_watch_failures_total",
-                "Lists and watches that failed or broke off, by resource.",
+                "Lists and watches that failed or were interrupted, by resource.",
             )?,
             running: IntGaugeVec::new(
-                Opts::new("hns_watches", "Configured kinds whose objects are being watched: 1 for each."),
+                Opts::new("hns_watches", "1 for each configured kind whose objects are watched."),
                 &["resource"],
             )?,
             lag: HistogramVec::new(
                 HistogramOpts::new(
                     "hns_watch_lag_seconds",
-                    "Time from the last write to an object, which is noted in whole seconds, until it was seen, by resource.",
+                    "Time from the last write to an object, recorded in whole seconds, until this program received it, by resource.",
                 )
                 .buckets(LAG_SECONDS.to_vec()),
                 &["resource"],
@@ -63,10 +63,10 @@ impl StreamMetrics {
         self.failures.with_label_values(&[resource]).inc();
     }
 
-    /// A change of an object has been seen at this time.
+    /// Records that a change of an object was received at this time.
     pub(crate) fn seen(&self, resource: &str, object: &ObjectMeta, now: Timestamp) {
         if let Some(written) = written(object) {
-            // Clocks differ; what is ahead is not behind.
+            // Clocks differ; a negative lag counts as zero.
             let lag = now.duration_since(written).as_secs_f64().max(0.0);
             self.lag.with_label_values(&[resource]).observe(lag);
         }
@@ -77,18 +77,18 @@ impl StreamMetrics {
     }
 
     pub(crate) fn stopped(&self, resource: &str) {
-        // An error says that it never ran.
+        // An error means that it was not running.
         let _ = self.running.remove_label_values(&[resource]);
     }
 }
 
-/// When an object was last written, as far as it says. Copies that were changed do not.
+/// The time of the last write that the object records. Updated copies do not record it.
 fn written(object: &ObjectMeta) -> Option<Timestamp> {
     let fields = object.managed_fields.iter().flatten();
     fields.filter_map(|it| it.time.as_ref()).map(|time| time.0).max()
 }
 
-/// How much the forest holds, read at each scrape.
+/// The size of the forest, read at each scrape.
 #[derive(Debug)]
 pub struct ForestMetrics {
     forest: ForestHandle,
@@ -98,24 +98,24 @@ pub struct ForestMetrics {
 }
 
 impl ForestMetrics {
-    /// Shows them in `registry`.
+    /// Registers the metrics in `registry`.
     ///
     /// # Errors
-    /// When they are shown there already.
+    /// They are registered already.
     pub fn register(registry: &Registry, forest: ForestHandle) -> prometheus::Result<()> {
         registry.register(Box::new(Self {
             forest,
             namespaces: IntGauge::new("hns_forest_namespaces", "Managed namespaces.")?,
             halted: IntGauge::new(
                 "hns_forest_halted_namespaces",
-                "Managed namespaces halted for a reason of their own.",
+                "Managed namespaces that are halted for a reason of their own.",
             )?,
             objects: objects()?,
         }))
     }
 
-    /// A kind that is not propagated any more has no series any more.
-    fn show_objects(&self) -> Vec<MetricFamily> {
+    /// The series of a kind that is no longer propagated are removed.
+    fn collect_objects(&self) -> Vec<MetricFamily> {
         let Ok(gauge) = objects() else { return Vec::new() };
         self.forest.read(|forest| {
             for (kind, settings) in forest.kinds() {
@@ -146,7 +146,7 @@ impl Collector for ForestMetrics {
         let sizes = self.forest.read(forest::Forest::sizes);
         set(&self.namespaces, sizes.namespaces);
         set(&self.halted, sizes.halted);
-        [self.namespaces.collect(), self.halted.collect(), self.show_objects()].concat()
+        [self.namespaces.collect(), self.halted.collect(), self.collect_objects()].concat()
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lag_is_counted_from_the_youngest_write_that_an_object_tells() {
+    fn the_lag_starts_at_the_last_recorded_write() {
         let registry = Registry::new();
         let metrics = StreamMetrics::register(&registry).unwrap();
         let now = Timestamp::from_second(1_000).unwrap();
@@ -194,11 +194,15 @@ mod tests {
             assert!((sum() - before - lag).abs() < 0.001, "{lag}");
         }
         metrics.seen("x", &object(&[]), now);
-        assert_eq!(metrics.lag.with_label_values(&["x"]).get_sample_count(), 2, "nothing is made up");
+        assert_eq!(
+            metrics.lag.with_label_values(&["x"]).get_sample_count(),
+            2,
+            "no recorded write, no sample"
+        );
     }
 
     #[test]
-    fn objects_are_counted_by_kind_and_a_kind_that_goes_takes_its_series_along() {
+    fn the_series_of_a_removed_kind_are_removed() {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let forest = Forest::new(Arc::new(settings), vec![Kind::role(), Kind::role_binding()]);
         let role = forest.kind_named("rbac.authorization.k8s.io", "Role").unwrap();

@@ -1,4 +1,4 @@
-//! Watching one object by its name: nothing else of its kind need be readable.
+//! Watches one object by its name. This needs no right to read other objects of its kind.
 
 use std::{fmt::Debug, time::Duration};
 
@@ -16,9 +16,9 @@ use serde::de::DeserializeOwned;
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
-/// What happens to the object of this name, the present state first; `None` while there is none. Never ends.
+/// The states of the object of this name, the present one first; `None` if it does not exist. The stream does not end.
 ///
-/// An error says that the watch was interrupted or refused; it is tried again, after two seconds at most.
+/// An error means that the watch was interrupted or refused; it is retried within two seconds.
 pub fn watch<K>(api: impl Into<Api<K>>, name: &str) -> BoxStream<'static, Result<Option<K>, Error>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -26,7 +26,7 @@ where
     watch_object(api.into(), name).backoff(Delays(FIRST_DELAY)).boxed()
 }
 
-/// What the API server said, if it refuses the watch. While it cannot be reached, what was known last still stands.
+/// The message of the API server if it refuses the watch; `None` if it cannot be reached.
 pub fn refusal(error: &Error) -> Option<&str> {
     match error {
         Error::InitialListFailed(kube::Error::Api(status))
@@ -39,7 +39,7 @@ pub fn refusal(error: &Error) -> Option<&str> {
     }
 }
 
-/// Waiting times between attempts: doubling, never over [`LONGEST_DELAY`].
+/// The delays between attempts: they double up to [`LONGEST_DELAY`].
 struct Delays(Duration);
 
 impl Iterator for Delays {

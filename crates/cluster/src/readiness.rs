@@ -1,14 +1,14 @@
-//! Whether the process may be sent work, and if not, why not.
+//! The readiness of the process, and the reasons if it is not ready.
 //!
-//! Collects named conditions from the parts of a binary. It asks nobody and serves nothing.
+//! Collects named conditions from the parts of a program; `/readyz` serves the report.
 
 use std::{fmt, sync::Arc};
 
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
-/// The readiness of a process: ready while every required condition holds and no shutdown has
-/// begun. Clones share their state.
+/// The readiness of a process: it is ready if every required condition holds and no shutdown has begun. Clones share
+/// their state.
 #[derive(Clone, Debug)]
 pub struct Readiness {
     shared: Arc<Shared>,
@@ -36,7 +36,7 @@ struct Entry {
     reason: Option<String>,
 }
 
-/// One named part of a readiness; its owner alone says whether it holds.
+/// A named condition. Only its owner changes it.
 #[derive(Debug)]
 pub struct Condition {
     readiness: Readiness,
@@ -46,9 +46,9 @@ pub struct Condition {
 /// What `/readyz` answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Whether work may be sent.
+    /// Whether the process is ready.
     pub ready: bool,
-    /// One line for each condition, `[+]` or `[-]` first, and a last line with the conclusion.
+    /// One line for each condition, starting with `[+]` or `[-]`, and a last line with the result.
     pub text: String,
 }
 
@@ -59,18 +59,18 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// A readiness without conditions: ready at once. Declare conditions before serving it.
+    /// A readiness without conditions, which is ready. Add all conditions before it is served.
     pub fn new() -> Self {
         let (ready, _) = watch::channel(true);
         Self { shared: Arc::new(Shared { state: RwLock::default(), ready }) }
     }
 
-    /// Adds a condition that must hold, and does not hold yet because of `reason`.
+    /// Adds a required condition, which does not hold yet because of `reason`.
     pub fn condition(&self, name: impl Into<String>, reason: impl Into<String>) -> Condition {
         self.add(name.into(), reason.into(), true)
     }
 
-    /// Adds a condition that is shown and never counts.
+    /// Adds a condition that is reported and does not affect readiness.
     pub fn information(&self, name: impl Into<String>, reason: impl Into<String>) -> Condition {
         self.add(name.into(), reason.into(), false)
     }
@@ -84,17 +84,17 @@ impl Readiness {
         Condition { readiness: self.clone(), id }
     }
 
-    /// Unready from now on, whatever the conditions say.
+    /// Makes the process unready, whatever the conditions are.
     pub fn shutting_down(&self) {
         self.change(|state| state.shutting_down = true);
     }
 
-    /// Whether work may be sent.
+    /// Whether the process is ready.
     pub fn is_ready(&self) -> bool {
         self.shared.state.read().is_ready()
     }
 
-    /// Waits until work may be sent; never returns once a shutdown has begun.
+    /// Waits until the process is ready; does not return after a shutdown has begun.
     pub async fn ready(&self) {
         let mut ready = self.shared.ready.subscribe();
         // Cannot fail: `self` keeps the sender.
@@ -111,7 +111,7 @@ impl Readiness {
         let mut state = self.shared.state.write();
         let result = change(&mut state);
         let ready = state.is_ready();
-        // Under the lock, so that the last change published is the last one made.
+        // Under the lock, so that changes are published in order.
         self.shared.ready.send_if_modified(|published| {
             let differs = *published != ready;
             *published = ready;
@@ -122,12 +122,12 @@ impl Readiness {
 }
 
 impl Condition {
-    /// The condition holds.
+    /// Sets the condition.
     pub fn ready(&self) {
         self.set(None);
     }
 
-    /// The condition does not hold, because of `reason`.
+    /// Resets the condition, because of `reason`.
     pub fn not_ready(&self, reason: impl Into<String>) {
         self.set(Some(reason.into()));
     }
@@ -138,7 +138,7 @@ impl Condition {
         state.conditions.iter().all(|entry| entry.id != self.id || entry.reason.is_none())
     }
 
-    /// There is nothing to say any more: the condition is not shown from now on and does not count.
+    /// Removes the condition: it is no longer reported and does not count.
     pub fn withdraw(self) {
         self.readiness.change(|state| state.conditions.retain(|entry| entry.id != self.id));
     }
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_required_condition_counts_and_information_does_not() {
+    fn only_required_conditions_affect_readiness() {
         let readiness = Readiness::new();
         assert!(readiness.is_ready());
         let namespaces = readiness.condition("namespaces", "first list is under way");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_withdrawn_is_neither_shown_nor_counted() {
+    fn withdrawn_conditions_are_removed() {
         let readiness = Readiness::new();
         let conditions = ["a", "b", "c"].map(|name| readiness.condition(name, "not yet"));
         let [first, second, third] = conditions;
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_ends_with_the_last_condition() {
+    async fn waiting_ends_when_all_conditions_hold() {
         let readiness = Readiness::new();
         let condition = readiness.condition("a", "b");
         let waiting = tokio::spawn({

@@ -1,6 +1,6 @@
-//! Reading what users write costs no more than its length: objects in reviews, and objects as watches show them.
+//! The cost of parsing users' objects is linear in their length, for objects in reviews and objects from watches.
 
-#[cfg(test)] // Which it is anyhow; Clippy has to be told.
+#[cfg(test)] // Clippy needs this attribute.
 #[path = "../../forest/tests/support/cost.rs"]
 mod cost;
 
@@ -12,7 +12,7 @@ use hns_cluster::ingest::shown::Shown;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-/// Objects of which each has a long list of something else.
+/// Objects with one long list each.
 const OBJECTS: [(&str, &str, &str); 9] = [
     (r#"{""#, r#"f#":1,""#, r#"":1}"#),
     (r#"{"data":{""#, r#"f#":{"a":1},""#, r#"":1}}"#),

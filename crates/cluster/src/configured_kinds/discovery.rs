@@ -1,7 +1,6 @@
-//! What the API server serves, asked in two requests.
+//! Discovery: which resources the API server serves, read with two requests.
 //!
-//! A group of which the API server has no up-to-date answer, because the extension server behind it is down, is named as
-//! unavailable. Never decides what that means.
+//! If the extension server of a group does not answer, the group is reported as unavailable.
 
 use std::time::Duration;
 
@@ -10,22 +9,22 @@ use forest::configuration::{Served, ServedKind};
 use kube::Client;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 
-/// The longest that an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks what is served now.
+/// Reads the served resources.
 ///
 /// # Errors
-/// Why it could not be found out.
+/// Discovery failed.
 pub async fn discover(client: &Client) -> Result<Served, String> {
     let asked = async {
         let groups = client.list_api_groups_aggregated().await?.items;
         let core = client.list_core_api_versions_aggregated().await?.items;
         Ok::<_, kube::Error>(served(core.into_iter().chain(groups)))
     };
-    match tokio::time::timeout(PATIENCE, asked).await {
+    match tokio::time::timeout(TIMEOUT, asked).await {
         Ok(Ok(served)) if served.kinds.is_empty() => {
-            Err("the API server answered without saying what it serves".into())
+            Err("the API server did not answer with its resources".into())
         }
         Ok(Ok(served)) => Ok(served),
         Ok(Err(error)) => Err(error.to_string()),
@@ -33,7 +32,7 @@ pub async fn discover(client: &Client) -> Result<Served, String> {
     }
 }
 
-/// Of each resource the first version that has it counts: they come in the order of the API server's preference.
+/// For each resource, the first version that has it is used: versions are in the API server's order of preference.
 fn served(groups: impl IntoIterator<Item = APIGroupDiscovery>) -> Served {
     let mut served = Served::default();
     for group in groups {
@@ -79,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_version_that_has_a_resource_counts_and_stale_groups_are_named() {
+    fn the_preferred_version_is_used_and_stale_groups_are_reported() {
         let resource = |plural: &str, kind: &str, scope: &str| {
             json!({
                 "resource": plural, "responseKind": { "kind": kind }, "scope": scope, "verbs": ["list"],

@@ -1,6 +1,6 @@
-//! From the `HNCConfiguration` as the API server shows it to entries that can be resolved.
+//! Reads the entries of an `HNCConfiguration`.
 //!
-//! Each entry is read by itself: one that cannot be understood is given as the reason why, and the others are as they are.
+//! Each entry is read on its own: an invalid entry gives an error and does not affect the others.
 
 use forest::configuration::Entry;
 use forest::{Mode, OnConflict};
@@ -9,17 +9,17 @@ use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// What stands in `spec.resources`.
+/// The entries of `spec.resources`.
 pub fn entries(configuration: &DynamicObject) -> Vec<Result<Entry, String>> {
     entries_of(configuration.data.get("spec"))
 }
 
-/// What stands in the `resources` of this `spec`.
+/// The entries of `resources` in this `spec`.
 pub fn entries_of(spec: Option<&Value>) -> Vec<Result<Entry, String>> {
     match spec.and_then(|spec| spec.get("resources")) {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(resources)) => resources.iter().map(entry).collect(),
-        Some(_) => vec![Err("spec.resources is no list".into())],
+        Some(_) => vec![Err("spec.resources is not a list".into())],
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn each_entry_is_read_by_itself() {
+    fn each_entry_is_read_on_its_own() {
         let found = read(&json!([
             { "resource": "secrets" },
             { "resource": "things", "group": "example.com", "mode": "AllowPropagate", "onConflict": "Report",
@@ -80,14 +80,14 @@ mod tests {
         assert_eq!(found[1], Ok(all));
         assert!(found[2].as_ref().unwrap_err().contains("resource"));
         let careful = Entry { on_conflict: Some(OnConflict::Report), ..entry("configmaps", Mode::Ignore) };
-        assert_eq!(found[3], Ok(careful), "what is not understood destroys nothing");
+        assert_eq!(found[3], Ok(careful), "an unknown policy deletes no data");
         assert!(found[4].is_err());
         assert_eq!(found[5], Ok(entry("events", Mode::Remove)));
         assert_eq!(found.len(), 6);
     }
 
     #[test]
-    fn no_list_is_no_entries() {
+    fn a_value_that_is_not_a_list_is_an_error() {
         for absent in [json!({}), json!({ "spec": null }), json!({ "spec": { "resources": null } })] {
             assert_eq!(entries(&serde_json::from_value(absent).unwrap()), []);
         }

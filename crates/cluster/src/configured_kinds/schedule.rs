@@ -1,14 +1,15 @@
-//! When the API server is to be asked again what it serves: never at regular intervals, but when there is a reason to.
+//! When to repeat discovery: after changes and after failures, not at regular intervals.
 //!
-//! A definition that comes or goes is seen by its watch before all API servers act on it, so after a change it is asked a few
-//! times more. While it cannot be had, or leaves something open, it is asked less and less often. Pure: the time is given.
+//! The watch may deliver a changed definition before all API servers act on it, so discovery is repeated a few times
+//! after a change. After a failed or incomplete discovery, the interval grows. The module is pure: the caller passes
+//! the time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// After a definition has changed.
+/// The delays after a change of a definition.
 const FOLLOW_UPS: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(300),
@@ -20,16 +21,16 @@ const FOLLOW_UPS: [Duration; 5] = [
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// How it went.
+/// The outcome of a discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Everything is known.
+    /// All configured kinds were resolved.
     Complete,
-    /// Something that is configured is not served, or nothing could be found out.
+    /// A configured kind is not served, or discovery failed.
     Incomplete,
 }
 
-/// When to ask.
+/// The times of the next discoveries.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
     due: VecDeque<Instant>,
@@ -37,12 +38,12 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// When to ask next; `None` when there is no reason to.
+    /// When the next discovery is due; `None` if none is planned.
     pub(super) fn next(&self) -> Option<Instant> {
         self.due.front().copied()
     }
 
-    /// Whether it is time.
+    /// Whether a discovery is due.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.next().is_some_and(|next| next <= now)
     }
@@ -59,8 +60,8 @@ impl Schedule {
         self.due = FOLLOW_UPS.into_iter().map(|after| now + after).collect();
     }
 
-    /// It has been asked.
-    pub(super) fn asked(&mut self, outcome: Outcome, now: Instant) {
+    /// A discovery has ended.
+    pub(super) fn completed(&mut self, outcome: Outcome, now: Instant) {
         while self.is_due(now) {
             self.due.pop_front();
         }
@@ -78,19 +79,19 @@ impl Schedule {
 mod tests {
     use super::*;
 
-    /// When it is asked, in milliseconds, if each time it goes as given.
+    /// The times of the discoveries in milliseconds, with the given outcomes.
     fn times(schedule: &mut Schedule, start: Instant, outcomes: &[Outcome]) -> Vec<u128> {
         let mut times = Vec::new();
         for outcome in outcomes {
             let Some(next) = schedule.next() else { break };
             times.push((next - start).as_millis());
-            schedule.asked(*outcome, next);
+            schedule.completed(*outcome, next);
         }
         times
     }
 
     #[test]
-    fn a_complete_answer_ends_it_and_after_a_definition_it_is_asked_a_few_times() {
+    fn a_changed_definition_causes_a_few_discoveries() {
         use Outcome::Complete;
         let start = Instant::now();
         let mut schedule = Schedule::default();
@@ -102,15 +103,15 @@ mod tests {
         schedule.definition_changed(start);
         assert_eq!(times(&mut schedule, start, &[Complete; 9]), [0, 300, 1_000, 3_000, 10_000]);
 
-        // Each change begins it anew; what was due meanwhile is done at once.
+        // Each change restarts the schedule; an overdue discovery runs at once.
         schedule.definition_changed(start);
         schedule.definition_changed(start + Duration::from_millis(200));
-        schedule.asked(Complete, start + Duration::from_secs(2));
+        schedule.completed(Complete, start + Duration::from_secs(2));
         assert_eq!(times(&mut schedule, start, &[Complete; 9]), [3_200, 10_200]);
     }
 
     #[test]
-    fn what_is_left_open_is_asked_less_and_less_often() {
+    fn incomplete_discoveries_are_repeated_at_growing_intervals() {
         use Outcome::{Complete, Incomplete};
         let start = Instant::now();
         let mut schedule = Schedule::default();
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(asked[..5], [0, 250, 750, 1_750, 3_750]);
         let last = &asked[asked.len() - 2..];
         assert_eq!(last[1] - last[0], 60_000);
-        schedule.asked(Complete, start + Duration::from_hours(1));
+        schedule.completed(Complete, start + Duration::from_hours(1));
         assert_eq!(schedule.next(), None);
     }
 }

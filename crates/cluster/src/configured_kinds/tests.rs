@@ -1,4 +1,4 @@
-//! Following the configuration on an API server that says what it is told to.
+//! Follows the configuration on a fake API server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::*;
 const CONFIGS: &str = "/apis/hnc.x-k8s.io/v1alpha2/hncconfigurations";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Answers by path. What is not there is not found; a watch says nothing until everything has to be listed anew.
+/// Answers by path; other paths are not found. A watch delivers no events.
 #[derive(Clone, Default)]
 struct Server {
     answers: Arc<Mutex<BTreeMap<String, Value>>>,
@@ -25,7 +25,7 @@ struct Server {
 }
 
 impl Server {
-    fn says(&self, path: &str, answer: Value) {
+    fn set(&self, path: &str, answer: Value) {
         self.answers.lock().insert(path.to_owned(), answer);
     }
 
@@ -57,13 +57,13 @@ impl Server {
     fn serves_things(&self, versions: &Value) {
         let secrets = resource("secrets", "Secret");
         let core = json!([{ "version": "v1", "freshness": "Current", "resources": [secrets] }]);
-        self.says("/api", json!({ "items": [{ "metadata": {}, "versions": core }] }));
-        self.says("/apis", json!({ "items": [{ "metadata": { "name": "x.io" }, "versions": versions }] }));
+        self.set("/api", json!({ "items": [{ "metadata": {}, "versions": core }] }));
+        self.set("/apis", json!({ "items": [{ "metadata": { "name": "x.io" }, "versions": versions }] }));
     }
 
     fn defines(&self, uids: &[&str]) {
         let of = |uid: &&str| json!({ "metadata": { "name": "things.x.io", "uid": uid } });
-        self.says(DEFINITIONS, list(&uids.iter().map(of).collect::<Vec<_>>()));
+        self.set(DEFINITIONS, list(&uids.iter().map(of).collect::<Vec<_>>()));
     }
 
     fn configures(&self, resources: &Value) {
@@ -71,7 +71,7 @@ impl Server {
             "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HNCConfiguration",
             "metadata": { "name": "config" }, "spec": { "resources": resources },
         });
-        self.says(CONFIGS, list(&[config]));
+        self.set(CONFIGS, list(&[config]));
     }
 }
 
@@ -89,7 +89,7 @@ fn list(items: &[Value]) -> Value {
 }
 
 fn refusal(code: u16) -> Value {
-    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "it says no", "reason": "" })
+    json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "message": "denied", "reason": "" })
 }
 
 struct Followed {
@@ -110,13 +110,13 @@ fn follow(server: Server, detail: Detail) -> Followed {
 }
 
 impl Followed {
-    /// The kinds in the forest beside roles and role bindings.
+    /// The kinds in the forest, except roles and role bindings.
     fn kinds(&self) -> Vec<String> {
         let line = |it: &forest::KindSettings| format!("{} {}", it.kind.group_resource(), it.mode);
         self.forest.read(|forest| forest.kinds().skip(2).map(|(_, it)| line(it)).collect())
     }
 
-    /// The resources that are being watched.
+    /// The watched resources.
     fn watched(&self) -> Vec<String> {
         let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
         let lines = text.lines().filter_map(|line| line.strip_prefix("hns_watches{resource=\""));
@@ -124,8 +124,8 @@ impl Followed {
         names.filter(|name| !name.contains("rbac")).collect()
     }
 
-    /// Everything is listed anew and followed up; the clock is not the real one.
-    async fn everything_is_seen(&self) {
+    /// Waits until everything is listed again. The clock is paused.
+    async fn until_all_is_listed(&self) {
         self.server.changed.notify_waiters();
         tokio::time::sleep(Duration::from_secs(30)).await;
     }
@@ -137,12 +137,12 @@ async fn kinds_follow_the_configuration_and_what_is_served() {
     server.serves_things(&things("Current", &[resource("things", "Thing")]));
     server.defines(&["1"]);
     server.configures(&json!([{ "resource": "things" }, { "resource": "secrets", "mode": "Ignore" }]));
-    server.says("/apis/x.io/v1/things", list(&[]));
+    server.set("/apis/x.io/v1/things", list(&[]));
     let followed = follow(server, Detail::Content);
-    assert!(!followed.readiness.is_ready(), "which kinds there are is not known yet");
-    followed.everything_is_seen().await;
+    assert!(!followed.readiness.is_ready(), "the kinds are not known yet");
+    followed.until_all_is_listed().await;
     assert!(followed.readiness.is_ready());
-    assert_eq!(followed.kinds(), ["things.x.io Propagate"], "nothing is done with what is ignored");
+    assert_eq!(followed.kinds(), ["things.x.io Propagate"], "ignored kinds are not watched");
     assert_eq!(followed.watched(), ["things.x.io"]);
     let all: Vec<String> = {
         let configuration = followed.configuration.borrow();
@@ -151,38 +151,38 @@ async fn kinds_follow_the_configuration_and_what_is_served() {
     };
     assert_eq!(all, ["things", "secrets"]);
 
-    // A group that is unavailable, or forgotten for a moment, has not lost its kinds.
+    // A group that is unavailable, or missing for a moment, keeps its kinds.
     for versions in [things("Stale", &[]), things("Current", &[])] {
         followed.server.serves_things(&versions);
         followed.server.defines(&["1"]);
-        followed.everything_is_seen().await;
+        followed.until_all_is_listed().await;
         assert_eq!((followed.kinds().len(), followed.watched().len()), (1, 1), "{versions}");
     }
 
     followed.server.defines(&[]);
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert_eq!((followed.kinds(), followed.watched()), (vec![], vec![]));
 
     followed.server.serves_things(&things("Current", &[resource("things", "Thing")]));
     followed.server.defines(&["2"]);
     followed.server.configures(&json!([{ "resource": "things", "mode": "Remove" }]));
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert_eq!(followed.kinds(), ["things.x.io Remove"]);
 
     followed.server.configures(&json!([]));
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert_eq!((followed.kinds(), followed.watched()), (vec![], vec![]));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_is_defined_anew_is_listed_anew() {
+async fn a_kind_with_a_new_definition_is_listed_again() {
     let server = Server::default();
     server.serves_things(&things("Current", &[resource("things", "Thing")]));
     server.defines(&["1"]);
     server.configures(&json!([{ "resource": "things" }]));
-    server.says("/apis/x.io/v1/things", list(&[]));
+    server.set("/apis/x.io/v1/things", list(&[]));
     let followed = follow(server, Detail::Metadata);
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     let stream = || {
         followed
             .forest
@@ -190,69 +190,69 @@ async fn a_kind_that_is_defined_anew_is_listed_anew() {
     };
     assert_eq!(stream(), StreamState::Synced);
 
-    followed.server.says("/apis/x.io/v1/things", refusal(503));
+    followed.server.set("/apis/x.io/v1/things", refusal(503));
     followed.server.defines(&["2"]);
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert!(matches!(stream(), StreamState::Lost(why) if why.contains("replaced")));
-    followed.server.says("/apis/x.io/v1/things", list(&[]));
-    followed.everything_is_seen().await;
+    followed.server.set("/apis/x.io/v1/things", list(&[]));
+    followed.until_all_is_listed().await;
     assert_eq!(stream(), StreamState::Synced);
     assert_eq!(followed.watched(), ["things.x.io"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_configuration_that_may_be_read_roles_are_propagated() {
+async fn roles_are_propagated_if_the_configuration_cannot_be_read() {
     let server = Server::default();
     server.serves_things(&things("Current", &[resource("things", "Thing")]));
     server.defines(&["1"]);
-    server.says(CONFIGS, refusal(403));
+    server.set(CONFIGS, refusal(403));
     let followed = follow(server, Detail::Content);
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert!(followed.readiness.is_ready());
     assert!(followed.forest.read(Forest::is_configured));
     assert_eq!(followed.forest.read(|forest| forest.kinds().count()), 2);
     let shown = followed.readiness.report().text;
-    assert!(shown.contains("[-]configuration degraded: it cannot be read: it says no"), "{shown}");
+    assert!(shown.contains("[-]configuration degraded: it cannot be read: denied"), "{shown}");
     assert!(!followed.configuration.borrow().is_known);
 
     followed.server.configures(&json!([{ "resource": "things" }]));
-    followed.everything_is_seen().await;
+    followed.until_all_is_listed().await;
     assert_eq!(followed.kinds(), ["things.x.io Propagate"]);
     assert!(!followed.readiness.report().text.contains("degraded"));
 
-    // What was read last stands.
-    followed.server.says(CONFIGS, refusal(403));
-    followed.everything_is_seen().await;
+    // The last configuration stays in force.
+    followed.server.set(CONFIGS, refusal(403));
+    followed.until_all_is_listed().await;
     assert_eq!(followed.kinds(), ["things.x.io Propagate"]);
-    assert!(followed.readiness.report().text.contains("the configuration read last stands"));
+    assert!(followed.readiness.report().text.contains("the last configuration that was read stays in force"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_nothing_is_known_of_what_is_served_roles_are_propagated() {
+async fn roles_are_propagated_if_discovery_fails() {
     let server = Server::default();
     server.defines(&["1"]);
     server.configures(&json!([{ "resource": "things" }]));
     let followed = follow(server, Detail::Content);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!followed.forest.read(Forest::is_configured), "it is tried a few times first");
-    followed.everything_is_seen().await;
+    assert!(!followed.forest.read(Forest::is_configured), "there are a few attempts first");
+    followed.until_all_is_listed().await;
     assert_eq!(followed.forest.read(|forest| forest.kinds().count()), 2);
-    assert!(followed.readiness.report().text.contains("what the API server serves"));
+    assert!(followed.readiness.report().text.contains("discovery failed"));
 
     followed.server.serves_things(&things("Current", &[resource("things", "Thing")]));
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(followed.kinds(), ["things.x.io Propagate"], "it is tried on and on");
+    assert_eq!(followed.kinds(), ["things.x.io Propagate"], "discovery is retried");
 }
 
 #[tokio::test(start_paused = true)]
-async fn definitions_that_cannot_be_had_hold_nothing_up() {
+async fn unreadable_definitions_do_not_block_readiness() {
     for answer in [refusal(403), refusal(500)] {
         let server = Server::default();
         server.serves_things(&things("Current", &[resource("things", "Thing")]));
-        server.says(DEFINITIONS, answer);
+        server.set(DEFINITIONS, answer);
         server.configures(&json!([{ "resource": "things" }]));
         let followed = follow(server, Detail::Content);
-        followed.everything_is_seen().await;
+        followed.until_all_is_listed().await;
         assert_eq!(followed.kinds(), ["things.x.io Propagate"]);
         assert!(followed.readiness.is_ready());
     }

@@ -1,5 +1,4 @@
-//! The two watches that say when something about the configuration may have changed: on the one object that it is, and on the
-//! metadata of definitions. Concludes nothing.
+//! The two watches that the configuration depends on: the `HNCConfiguration`, and the metadata of definitions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,24 +15,24 @@ use tokio::task::JoinSet;
 use crate::feed::stream::{WatchEvent, watch};
 use crate::metrics::StreamMetrics;
 
-/// What the watches have to say.
+/// An event of one of the watches.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The configuration is this; `None` when there is none.
+    /// The current configuration; `None` if there is none.
     Configuration(Option<Arc<DynamicObject>>),
-    /// The configuration may not be read; the text is the API server's.
+    /// The configuration cannot be read, with the message of the API server.
     ConfigurationRefused(String),
-    /// These are all definitions: name and uid. Those that are being deleted are left out.
+    /// The names and uids of all definitions that are not being deleted.
     Definitions(BTreeMap<String, String>),
-    /// A definition is there, with this uid.
+    /// A definition exists, with this uid.
     Definition(String, String),
-    /// A definition is gone, or going.
+    /// A definition is deleted or is being deleted.
     DefinitionGone(String),
-    /// Definitions may not be listed.
+    /// Definitions cannot be listed.
     DefinitionsRefused,
 }
 
-/// Starts both.
+/// Starts both watches.
 pub(super) fn start(
     client: &Client,
     metrics: &StreamMetrics,
@@ -56,7 +55,7 @@ async fn configuration(client: Client, metrics: StreamMetrics, events: Unbounded
             WatchEvent::Deleted(_) => Event::Configuration(None),
             WatchEvent::Refused(why) => Event::ConfigurationRefused(why),
         };
-        // Nobody listens when the process ends.
+        // The receiver is dropped when the process ends.
         let _ = events.send(event);
     };
     watch(HNCConfiguration::crd_name(), &metrics, open, |object| object, tell).await;
@@ -83,7 +82,7 @@ async fn definitions(client: Client, metrics: StreamMetrics, events: UnboundedSe
     watch("customresourcedefinitions.apiextensions.k8s.io", &metrics, open, identity, tell).await;
 }
 
-/// Its name, and its uid unless it is being deleted.
+/// The name, and the uid unless the definition is being deleted.
 fn identity(definition: Definition) -> (String, Option<String>) {
     let metadata = definition.metadata;
     let uid = metadata.uid.filter(|_| metadata.deletion_timestamp.is_none());

@@ -1,8 +1,8 @@
-//! How much of the objects the API server is asked to show: all of them whole, or no more than what will be used.
+//! Which representation of objects is requested: whole objects, or only the metadata that is needed.
 //!
-//! Secrets and `ConfigMaps` can be large and very many, and most are nobody's source or copy. Their lists are asked for as
-//! metadata, with the copies, which are compared, once more whole; what is to be copied is read when it is. Never decides
-//! which kinds are watched.
+//! Secrets and `ConfigMaps` can be large and numerous, and most are neither sources nor copies. They are listed as
+//! metadata; copies, which are compared, are listed once more in full; the content of a source is read when it is
+//! copied.
 
 use forest::exclusion::SECRET_TYPES;
 use forest::{Kind, Mode};
@@ -21,22 +21,23 @@ use tower::service_fn;
 
 use crate::api_object::ApiObject;
 
-/// Asks for the metadata of a list's objects.
+/// Requests the metadata of the objects of a list.
 const LIST: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1");
-/// The same of a watch's.
+/// Requests the metadata of the objects of a watch.
 const WATCH: HeaderValue =
     HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
 
-/// How many objects with all that is in them are held at a time.
+/// The page size of lists with content, which limits memory.
 const LARGE_PAGE: u32 = 100;
 
-/// How much of the objects a binary needs.
+/// The part of the objects that a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
-    /// All of it, of the kinds that something is done with: to copy.
+    /// Whole objects of the kinds that are propagated or removed; the controller copies them.
     Content,
-    /// Names, labels and annotations, of ignored kinds too: to judge, also what would be overwritten if they were propagated.
+    /// Metadata, of ignored kinds as well; the webhook validates with it, including what a change of mode would
+    /// overwrite.
     Metadata,
 }
 
@@ -46,7 +47,7 @@ impl Detail {
     }
 }
 
-/// How the API server calls a kind.
+/// The API resource of a kind.
 pub fn api_resource(kind: &Kind) -> ApiResource {
     ApiResource {
         group: kind.group.clone(),
@@ -59,7 +60,7 @@ pub fn api_resource(kind: &Kind) -> ApiResource {
 
 pub(super) type Events = BoxStream<'static, Result<Event<ApiObject>, Error>>;
 
-/// Watches the objects of a kind, which begins with a complete list.
+/// Watches the objects of a kind, starting with a complete list.
 pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail) -> Events {
     let resource = api_resource(kind);
     let config = selected(kind);
@@ -79,8 +80,8 @@ pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail) -> Events {
     }
 }
 
-/// Which objects of a kind are watched: all, but for the Secrets that belong to something in their own namespace, of which
-/// there can be very many.
+/// The selection of objects of a kind: all, except Secrets of the types that are never propagated, which can be
+/// numerous.
 fn selected(kind: &Kind) -> Config {
     if kind.group.is_empty() && kind.kind == "Secret" {
         let others = SECRET_TYPES.map(|it| format!("type!={it}"));
@@ -97,7 +98,7 @@ fn objects(client: Client, resource: &ApiResource) -> Api<ApiObject> {
     Api::all_with(client, resource)
 }
 
-/// The same client, which asks for metadata in lists, and in watches if wanted.
+/// The same client, which requests metadata in lists and, if `watches`, in watches.
 fn as_metadata(client: &Client, watches: bool) -> Client {
     let (client, namespace) = (client.clone(), client.default_namespace().to_owned());
     let ask = move |mut request: Request<Body>| {
@@ -113,10 +114,11 @@ fn as_metadata(client: &Client, watches: bool) -> Client {
     Client::new(service_fn(ask), namespace)
 }
 
-/// The end of a list: every copy once more, whole, and then the word that this was all. After an error it begins anew, so that
-/// the end is not told before there was one without.
+/// The end of a list: lists every copy again with its content, and then reports the end. After an error it starts
+/// again, so that the end is reported only after success.
 ///
-/// This list is not older than the one before, and the watch goes on from that one: it tells again of what has changed in between.
+/// This list is at least as new as the one before. The watch continues from the earlier list, so it repeats changes in
+/// between.
 fn copies(
     objects: Api<ApiObject>,
     fields: Option<String>,

@@ -1,7 +1,7 @@
-//! The streams of the configured kinds: they come and go while the process runs, as the configuration says.
+//! The streams of the configured kinds, which start and stop as the configuration changes.
 //!
-//! When a kind is not configured any more its watch is ended, and before it can come back that has really happened, so nothing
-//! that the old watch had still to say is taken for the new one's. Never decides which kinds these are.
+//! When a kind is removed from the configuration, its watch is stopped completely before the kind can be added again,
+//! so that no event of the old watch is taken for one of the new watch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
 use crate::metrics::StreamMetrics;
 
-/// The running streams. They end with it.
+/// The running streams. Dropping this value stops them.
 pub(crate) struct ObjectFeeds {
     client: Client,
     forest: ForestHandle,
@@ -30,7 +30,7 @@ pub(crate) struct ObjectFeeds {
 
 struct Running {
     task: JoinHandle<()>,
-    /// The uid of the kind's definition, where it has one that is known.
+    /// The uid of the kind's definition, if it is known.
     definition: Option<String>,
 }
 
@@ -46,15 +46,15 @@ impl ObjectFeeds {
         Self { client, forest, pump, detail, settings, told: None, running: BTreeMap::new() }
     }
 
-    /// Whether the forest has been told of any configuration.
+    /// Whether the forest knows the configured kinds.
     pub(crate) fn is_configured(&self) -> bool {
         self.told.is_some()
     }
 
-    /// Tells the forest that these are the configured kinds, ends the streams of others and starts those that are missing. A
-    /// stream whose kind is defined anew, by another object, is started anew. `definition` gives the uid of that object.
+    /// Sets the configured kinds: stops the streams of other kinds and starts missing ones. If the definition of a kind
+    /// was replaced by another object, its stream is restarted; `definition` gives the uid of the definition.
     ///
-    /// Ignored kinds are not told where nothing is done with them.
+    /// Ignored kinds are omitted if the program does not use them.
     pub(crate) async fn follow<'a>(
         &mut self,
         kinds: impl IntoIterator<Item = &'a KindSettings>,
@@ -88,7 +88,7 @@ impl ObjectFeeds {
                 return;
             }
             self.stop(&kind).await;
-            let why = "its definition has been replaced, and its objects have not been listed since";
+            let why = "its definition was replaced; its objects are being listed";
             self.pump.writer.tell([Fact::StreamLost(Stream::Kind(id), why.into())]);
         }
         let resource = kind.group_resource();
@@ -104,14 +104,14 @@ impl ObjectFeeds {
         self.running.insert(kind, Running { task, definition });
     }
 
-    /// When this returns, the stream has said its last.
+    /// Stops a stream and waits until it has ended.
     async fn stop(&mut self, kind: &Kind) {
         let Some(Running { task, .. }) = self.running.remove(kind) else { return };
         task.abort();
-        // An error says that it was ended, which is what was wanted.
+        // The error means that the task was cancelled.
         let _ = task.await;
         let resource = kind.group_resource();
-        tracing::info!(resource, "not watching any more");
+        tracing::info!(resource, "stopped watching");
         self.pump.metrics.stopped(&resource);
     }
 
@@ -127,8 +127,8 @@ impl ObjectFeeds {
     }
 }
 
-/// Until the structure is known, nobody can say of which objects the content will be needed, and all of it would have to be
-/// held; nor is anything copied before.
+/// Objects are listed after the structure: before that it is unknown which objects' content is needed, so that all
+/// content would have to be kept, and nothing is copied anyway.
 async fn structure_known(mut forest: ForestHandle) {
     while forest.read(|forest| forest.structure_gap().is_some()) && forest.progressed().await {}
 }
@@ -154,7 +154,7 @@ impl Translate<ApiObject> for Objects {
         (Stream::Kind(self.id), self.kind.group_resource())
     }
 
-    /// What the controller has written comes back by the watch: what is in it is known from the answer.
+    /// The content of objects that the controller itself has written is known from the answer to the write.
     fn item(&self, ApiObject { metadata, content }: ApiObject) -> Self::Item {
         let (namespace, name) = (ingest::namespace_of(&metadata), ingest::name(&metadata));
         let version = ingest::version(&metadata);

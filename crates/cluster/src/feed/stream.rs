@@ -1,7 +1,7 @@
-//! One stream, pumped into the forest for as long as the process lives.
+//! One stream of watch events, written to the forest while the process runs.
 //!
-//! A complete list is told as one fact, so that what disappeared during a gap disappears from the forest too, and a stream
-//! counts as synced at the *end* of its first list. After an error the next attempt comes within two seconds.
+//! A complete list becomes one fact, so that objects that were deleted during a gap disappear from the forest as well.
+//! A stream is synced at the *end* of its first list. After an error the next attempt follows within two seconds.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::metrics::StreamMetrics;
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
 
-/// So long an API server that starts may take to know who may do what.
+/// The longest time that a starting API server may refuse requests because it has not read its roles yet.
 const LONGEST_START: Duration = Duration::from_secs(5);
 
-/// How the objects of one stream become facts.
+/// Converts the objects of one stream to facts.
 pub(super) trait Translate<K>: Send + 'static {
     type Item: Send;
 
-    /// What the stream is called, for the forest and for people.
+    /// The stream, for the forest and for logs.
     fn stream(&self) -> (Stream, String);
     fn item(&self, object: K) -> Self::Item;
     fn seen(&self, item: Self::Item) -> Fact;
@@ -33,7 +33,7 @@ pub(super) trait Translate<K>: Send + 'static {
     fn all(&self, items: Vec<Self::Item>) -> Fact;
 }
 
-/// What a stream writes to.
+/// Writes a stream to the forest.
 #[derive(Clone)]
 pub(super) struct Pump {
     pub(super) writer: ForestWriter,
@@ -41,8 +41,8 @@ pub(super) struct Pump {
 }
 
 impl Pump {
-    /// Watches for ever. `open` opens a new watch, which begins with a complete list. While the API server refuses, nothing is
-    /// known of the objects; while it cannot be reached, what was known last still stands.
+    /// Watches without end. `open` opens a new watch, which begins with a complete list. If the API server refuses the
+    /// watch, the stream is reported as lost; if it cannot be reached, the last known state stays valid.
     pub(super) async fn run<K, S, T>(self, translate: T, open: impl Fn() -> S + Send)
     where
         S: Events<Item = Result<Event<K>, Error>> + Send,
@@ -62,20 +62,20 @@ impl Pump {
     }
 }
 
-/// What a watch has to say of objects that have been read as items.
+/// An event of a watch, with objects converted to items.
 #[derive(Debug)]
 pub enum WatchEvent<I, K> {
-    /// These are all there are.
+    /// The complete list.
     Listed(Vec<I>),
-    /// One was created or changed.
+    /// An object was created or changed.
     Applied(I),
-    /// One was deleted.
+    /// An object was deleted.
     Deleted(K),
-    /// The API server will not say, for a reason that will not pass by itself; this is what it said instead.
+    /// The API server refuses the watch permanently, with this message.
     Refused(String),
 }
 
-/// Watches for ever and tells what is seen; `open` opens a new watch.
+/// Watches without end and reports each event; `open` opens a new watch.
 pub async fn watch<K, I, S>(
     name: &str,
     metrics: &StreamMetrics,
@@ -95,7 +95,7 @@ pub async fn watch<K, I, S>(
         let mut listed = Vec::new();
         while let Some(event) = events.next().await {
             match event {
-                // Every attempt to list begins with this one, also one that fails.
+                // Every attempt to list, also a failing one, begins with this event.
                 Ok(Event::Init) => {
                     listed.clear();
                     continue;
@@ -128,18 +128,18 @@ pub async fn watch<K, I, S>(
     }
 }
 
-/// A refusal for want of rights that may yet turn out to be none.
+/// Tracks refusals for missing rights that may be temporary.
 #[derive(Default)]
 struct DenialGrace {
-    /// Whether there was ever a complete list.
+    /// Whether there was a complete list.
     has_listed: bool,
-    /// Since when there has been nothing but refusals.
+    /// The time of the first refusal since the last success.
     since: Option<Instant>,
 }
 
 impl DenialGrace {
-    /// An API server that has just started refuses everybody for a moment, until it has read who may do what. What was known
-    /// before still stands then.
+    /// Whether the refusal may be temporary: an API server that has just started refuses all requests until it has read
+    /// its roles. The known state stays valid during this time.
     fn is_transient(&mut self, error: &Error) -> bool {
         let denies = matches!(
             error,
@@ -150,7 +150,7 @@ impl DenialGrace {
     }
 }
 
-/// Whether only a new list can help.
+/// Reports an error; returns whether a new list is needed.
 fn failed<I, K>(
     name: &str,
     metrics: &StreamMetrics,
@@ -163,12 +163,12 @@ fn failed<I, K>(
         tracing::info!(stream = name, %error, "watch interrupted");
         return is_expired(error);
     };
-    tracing::warn!(stream = name, %error, "cannot be listed or watched");
+    tracing::warn!(stream = name, %error, "list or watch failed");
     tell(WatchEvent::Refused(why));
     true
 }
 
-/// What the API server said, if it was asked for a list or a watch and refused for a reason that will not pass by itself.
+/// The message of the API server if it refused a list or a watch permanently.
 fn refusal(error: &Error) -> Option<String> {
     let (Error::InitialListFailed(kube::Error::Api(status))
     | Error::WatchStartFailed(kube::Error::Api(status))) = error
@@ -178,13 +178,13 @@ fn refusal(error: &Error) -> Option<String> {
     matches!(status.code, 400..=409 | 411..=428).then(|| status.message.clone())
 }
 
-/// Whether the API server has forgotten the version to go on from. The watcher lists anew by itself when a running watch is
-/// told so, but not when that is the answer to a new one.
+/// Whether the resource version has expired. The watcher lists again by itself if a running watch expires, but not if a
+/// new watch starts with an expired version.
 fn is_expired(error: &Error) -> bool {
     matches!(error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
-/// Waiting times between attempts: doubling, never over [`LONGEST_DELAY`].
+/// The delays between attempts: they double up to [`LONGEST_DELAY`].
 #[derive(Default)]
 struct Delay(Option<Duration>);
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_forgotten_version_needs_a_new_list_and_says_nothing_of_what_is_known() {
+    fn an_expired_version_needs_a_new_list_and_keeps_the_known_state() {
         let answer = |code| kube::Error::Api(Status { code, ..Status::default() }.boxed());
         let start = |code| Error::WatchStartFailed(answer(code));
         for (error, refused, expired) in [
@@ -217,7 +217,7 @@ mod tests {
             (start(429), false, false),
             (start(500), false, false),
             (Error::InitialListFailed(answer(403)), true, false),
-            // A list is begun anew anyway.
+            // The list starts again in any case.
             (Error::InitialListFailed(answer(410)), false, false),
         ] {
             assert_eq!((refusal(&error).is_some(), is_expired(&error)), (refused, expired), "{error}");
@@ -225,13 +225,13 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_refusal_for_want_of_rights_may_pass_for_a_moment_and_only_after_a_list() {
+    async fn missing_rights_are_temporary_only_shortly_after_a_list() {
         let denial =
             |code| Error::WatchStartFailed(kube::Error::Api(Status { code, ..Status::default() }.boxed()));
         let mut never_listed = DenialGrace::default();
         assert!(!never_listed.is_transient(&denial(403)));
         let mut denied = DenialGrace { has_listed: true, since: None };
-        assert!(!denied.is_transient(&denial(404)), "a definition that is gone does not come back by itself");
+        assert!(!denied.is_transient(&denial(404)), "a deleted definition is permanent");
         assert!(denied.is_transient(&denial(403)));
         tokio::time::advance(LONGEST_START / 2).await;
         assert!(denied.is_transient(&denial(401)));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lists_that_fail_are_tried_less_and_less_often() {
+    async fn failing_lists_are_retried_at_growing_intervals() {
         let settings = forest::Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let (writer, _) =
             ForestWriter::new(forest::Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
@@ -279,7 +279,7 @@ mod tests {
             }
         };
         let pump = Pump { writer, metrics }.run(Nothing, watch);
-        assert!(tokio::time::timeout(Duration::from_secs(20), pump).await.is_err(), "it never ends");
+        assert!(tokio::time::timeout(Duration::from_secs(20), pump).await.is_err(), "the watch does not end");
         // 50, 100, … 1600 ms, then every two seconds.
         let attempts = attempts.load(Ordering::Relaxed);
         assert!((14..=16).contains(&attempts), "{attempts} attempts in twenty seconds");

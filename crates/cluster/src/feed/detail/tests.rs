@@ -1,4 +1,4 @@
-//! What is asked of an API server of a few answers, and what is told of them.
+//! The requests to a fake API server, and the events that its answers give.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// What was asked: the query's interesting part, and how the objects were to be shown.
+/// The relevant part of each query, and the requested representation.
 type Requests = Arc<Mutex<Vec<(String, &'static str)>>>;
 
 fn secret(name: &str, copy: bool) -> Value {
@@ -32,15 +32,15 @@ fn without_content(mut list: Value) -> Value {
     list
 }
 
-/// Two copies, on a page each, and a source. The second page of the copies fails the first time.
+/// Two copies on a page each, and a source. The first request for the second page of copies fails.
 fn client(asked: Requests) -> Client {
     let failed = Arc::new(Mutex::new(false));
     let answer = move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default().to_owned();
         let accept = request.headers().get(ACCEPT).map_or("", |accept| accept.to_str().unwrap());
-        let shown = match accept {
+        let representation = match accept {
             it if it.contains("as=PartialObjectMetadataList") => "metadata",
-            it if it.contains("as=PartialObjectMetadata") => "metadata, one by one",
+            it if it.contains("as=PartialObjectMetadata") => "metadata of each",
             _ => "whole",
         };
         let is_watch = query.contains("watch=true");
@@ -52,12 +52,12 @@ fn client(asked: Requests) -> Client {
             (_, _, false) => "copies",
             (..) => "more copies",
         };
-        asked.lock().push((what.to_owned(), shown));
+        asked.lock().push((what.to_owned(), representation));
         let [one, two, source] = [secret("one", true), secret("two", true), secret("source", false)];
         let all = list(&[one.clone(), source, two.clone()], "");
         let answer = match what {
             "watch" => None,
-            "list" if shown == "metadata" => Some(without_content(all)),
+            "list" if representation == "metadata" => Some(without_content(all)),
             "list" => Some(all),
             "copies" => Some(list(&[one], "second")),
             _ if !std::mem::replace(&mut *failed.lock(), true) => {
@@ -80,39 +80,39 @@ fn kind(kind: &str, resource: &str) -> Kind {
     Kind { group: String::new(), version: "v1".into(), kind: kind.into(), resource: resource.into() }
 }
 
-/// Everything that is told up to the end of the list, in words, and what was asked until a moment later.
-async fn told(kind: &Kind, detail: Detail) -> (Vec<String>, Vec<(String, &'static str)>) {
+/// The events up to the end of the list, as texts, and the requests until shortly after.
+async fn events_seen(kind: &Kind, detail: Detail) -> (Vec<String>, Vec<(String, &'static str)>) {
     let asked = Requests::default();
     let mut events = watched(&client(asked.clone()), kind, detail);
-    let mut told = Vec::new();
-    while told.last().is_none_or(|last| last != "that is all") {
+    let mut events_seen = Vec::new();
+    while events_seen.last().is_none_or(|last| last != "end of list") {
         let event = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap();
-        told.push(match event {
+        events_seen.push(match event {
             Ok(Event::Init) => "begin".to_owned(),
             Ok(Event::InitApply(object)) => {
-                let shown = if object.content.is_some() { "whole" } else { "metadata" };
-                format!("{} {shown}", object.metadata.name.unwrap())
+                let representation = if object.content.is_some() { "whole" } else { "metadata" };
+                format!("{} {representation}", object.metadata.name.unwrap())
             }
-            Ok(Event::InitDone) => "that is all".to_owned(),
+            Ok(Event::InitDone) => "end of list".to_owned(),
             Ok(other) => format!("{other:?}"),
             Err(error) => {
                 assert!(error.to_string().contains("failed to perform initial object list"), "{error:?}");
                 "failed".to_owned()
             }
         });
-        assert!(told.len() < 20, "there is no end: {told:?}");
+        assert!(events_seen.len() < 20, "the list does not end: {events_seen:?}");
     }
     assert!(timeout(Duration::from_millis(50), events.next()).await.is_err(), "the watch is quiet");
     let asked = asked.lock().clone();
-    (told, asked)
+    (events_seen, asked)
 }
 
 #[tokio::test]
-async fn of_many_large_objects_only_copies_are_read_whole_and_the_list_ends_when_all_of_them_are() {
+async fn only_copies_of_large_kinds_are_read_whole() {
     for kind in [kind("Secret", "secrets"), kind("ConfigMap", "configmaps")] {
-        let (told, asked) = told(&kind, Detail::Content).await;
+        let (events_seen, asked) = events_seen(&kind, Detail::Content).await;
         assert_eq!(
-            told,
+            events_seen,
             [
                 "begin",
                 "one metadata",
@@ -122,10 +122,11 @@ async fn of_many_large_objects_only_copies_are_read_whole_and_the_list_ends_when
                 "failed",
                 "one whole",
                 "two whole",
-                "that is all",
+                "end of list",
             ]
         );
-        let asked: Vec<_> = asked.iter().map(|(what, shown)| (what.as_str(), *shown)).collect();
+        let asked: Vec<_> =
+            asked.iter().map(|(what, representation)| (what.as_str(), *representation)).collect();
         let copies = [("copies", "whole"), ("more copies", "whole")];
         assert_eq!(asked[..1], [("list", "metadata")]);
         assert_eq!((&asked[1..3], &asked[3..5]), (&copies[..], &copies[..]));
@@ -134,14 +135,14 @@ async fn of_many_large_objects_only_copies_are_read_whole_and_the_list_ends_when
 }
 
 #[tokio::test]
-async fn other_kinds_are_read_whole_and_who_needs_metadata_reads_no_more() {
+async fn other_kinds_are_read_whole_unless_metadata_suffices() {
     let role = Kind::role();
-    let (whole, asked) = told(&role, Detail::Content).await;
-    assert_eq!(whole, ["begin", "one whole", "source whole", "two whole", "that is all"]);
+    let (whole, asked) = events_seen(&role, Detail::Content).await;
+    assert_eq!(whole, ["begin", "one whole", "source whole", "two whole", "end of list"]);
     assert_eq!(asked, [("list".into(), "whole"), ("watch".into(), "whole")]);
     for kind in [role, kind("Secret", "secrets")] {
-        let (metadata, asked) = told(&kind, Detail::Metadata).await;
-        assert_eq!(metadata, ["begin", "one metadata", "source metadata", "two metadata", "that is all"]);
-        assert_eq!(asked, [("list".into(), "metadata"), ("watch".into(), "metadata, one by one")]);
+        let (metadata, asked) = events_seen(&kind, Detail::Metadata).await;
+        assert_eq!(metadata, ["begin", "one metadata", "source metadata", "two metadata", "end of list"]);
+        assert_eq!(asked, [("list".into(), "metadata"), ("watch".into(), "metadata of each")]);
     }
 }
