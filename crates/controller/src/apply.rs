@@ -1,36 +1,36 @@
-//! One write: an action becomes a request, and the answer becomes facts.
+//! One write: turns an action into requests, and the responses into facts. The executor calls it.
 //!
-//! Whatever exists is changed or deleted only in the state that the plan saw, by uid and resource version. Never retries
-//! and never decides what to write.
+//! Every update and deletion has a precondition: the uid and the resource version that the plan saw.
 
 mod copies;
 mod outcome;
 mod structure;
 
 use forest::plan::Action;
-use forest::{Fact, Kind, KindId, Name, ObjectKey, Settings, Version, keys};
+use forest::{Fact, Name, ObjectKey, Version, keys};
 use hns_api::names::FIELD_MANAGER;
+use hns_cluster::handle::ForestHandle;
 use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
 use self::copies::CopyWriter;
 pub(crate) use self::copies::ProbeResult;
-pub(crate) use self::outcome::{Outcome, WriteResult, failure};
-use self::structure::Structure;
+pub(crate) use self::outcome::{Outcome, WriteResult};
+use self::structure::StructureWriter;
 
-/// Makes writes in one namespace.
+/// Makes the writes of one namespace.
 pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
     pub(crate) namespace: &'a Name,
-    pub(crate) kind: &'a (dyn Fn(KindId) -> Kind + Sync),
-    pub(crate) settings: &'a Settings,
+    /// Has the kinds of objects, and the settings.
+    pub(crate) forest: &'a ForestHandle,
 }
 
-/// The name of an action, for counting.
+/// The name of an action in metrics and log lines.
 pub(crate) fn action_label(action: &Action) -> &'static str {
     match action {
-        Action::Mark { .. } => "mark-namespace",
+        Action::Mark { .. } => "patch-namespace",
         Action::CreateHierarchy { .. } => "create-hierarchy",
         Action::ChangeHierarchy { .. } => "change-hierarchy",
         Action::ChangeAnchor { .. } => "change-anchor",
@@ -45,10 +45,10 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
 
 impl Applier<'_> {
     pub(crate) async fn apply(&self, action: &Action) -> WriteResult {
-        let structure = Structure { client: self.client, namespace: self.namespace };
+        let structure = StructureWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::Mark { version, labels, annotations } => {
-                structure.mark(version, labels, annotations).await.into()
+                structure.patch_namespace(version, labels, annotations).await.into()
             }
             Action::CreateHierarchy { spec, held, status } => {
                 structure.create_hierarchy(spec.as_ref(), *held, status).await.into()
@@ -60,7 +60,7 @@ impl Applier<'_> {
             Action::ChangeAnchor { child, version, finalizers, state } => {
                 let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
                 match finalizers {
-                    Some(finalizers) => self.unless_gone(written.into(), child, version, finalizers),
+                    Some(finalizers) => self.stop_if_not_found(written.into(), child, version, finalizers),
                     None => written.into(),
                 }
             }
@@ -81,25 +81,25 @@ impl Applier<'_> {
         }
     }
 
-    /// An anchor that is gone before it is held makes no namespace: what follows in the plan rests on it. The watch tells of one
-    /// that was held, as an anchor that is being deleted; that ends when it is to be held no longer.
-    fn unless_gone(
+    /// The rest of the plan, such as the creation of the subnamespace, needs the anchor. If the anchor was deleted before it had
+    /// our finalizer, the plan stops with a conflict. If the finalizer was to be removed, the deletion is what the plan wants.
+    fn stop_if_not_found(
         &self,
-        answer: WriteResult,
+        result: WriteResult,
         child: &Name,
         version: &Version,
         finalizers: &[Box<str>],
     ) -> WriteResult {
-        if answer.outcome != Outcome::NotFound {
-            return answer;
+        if result.outcome != Outcome::NotFound {
+            return result;
         }
-        let holds = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
-        let outcome = if holds { Outcome::Conflict } else { Outcome::NotFound };
+        let adds_finalizer = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+        let outcome = if adds_finalizer { Outcome::Conflict } else { Outcome::NotFound };
         let gone = Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone());
         WriteResult { outcome, facts: vec![gone] }
     }
 
-    /// Asks whether users would be refused who did what this action does. Changes nothing.
+    /// Whether the API server refuses the write of this copy when a user makes it. Sends a dry run.
     pub(crate) async fn probe(&self, action: &Action) -> ProbeResult {
         match action {
             Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
@@ -109,14 +109,16 @@ impl Applier<'_> {
         }
     }
 
-    /// Reads an object of a propagated kind. One that is gone is left for the watch to tell of.
+    /// Reads an object of a propagated kind. Deleted objects are reported by the watch.
     pub(crate) async fn read(&self, key: &ObjectKey) -> WriteResult {
         self.copy(key).read().await
     }
 
     fn copy<'a>(&'a self, key: &'a ObjectKey) -> CopyWriter<'a> {
-        let Self { client, namespace, settings, .. } = self;
-        CopyWriter { client, settings, namespace, kind: (self.kind)(key.kind), key }
+        let Self { client, namespace, .. } = self;
+        let (kind, settings) =
+            self.forest.read(|forest| (forest.kind(key.kind).clone(), forest.shared_settings()));
+        CopyWriter { client, settings, namespace, kind, key }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Whether the definitions of hierarchies and anchors are there to stay.
+//! Are the CRDs of `HierarchyConfigurations` and anchors being deleted?
 //!
-//! When a definition is deleted, all its objects go, which must not be taken for anybody's wish. So whenever one goes from a
-//! namespace that stays, nothing is planned until the definitions have been looked at, past every cache. Decides nothing.
+//! The deletion of a CRD deletes all its objects, and the controller must not act on these deletions. So when an object
+//! disappears from a namespace that stays, planning pauses until the controller has read the CRDs from the API server.
 
 use std::time::Duration;
 
@@ -13,32 +13,31 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::core::PartialObjectMeta;
 use kube::{Client, CustomResourceExt};
 
-/// Between attempts while the API server does not answer.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Looks whenever the forest is in doubt, for as long as the process lives.
+/// Reads the CRDs whenever the forest needs to know, until the process ends.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
         wait(&forest, forest::Forest::is_in_doubt).await;
-        match look(&client).await {
+        match read(&client).await {
             Ok(definition) => {
                 if definition == Definition::Going {
                     tracing::warn!(
-                        "the definitions of hnc.x-k8s.io are going; nothing is propagated or deleted any more"
+                        "the CRDs of hnc.x-k8s.io are being deleted; propagation and deletion are paused"
                     );
                 }
                 writer.tell([Fact::Definitions(definition)]);
             }
             Err(error) => {
-                tracing::warn!(%error, "the definitions cannot be looked at; nothing is planned meanwhile");
-                tokio::time::sleep(RETRY).await;
+                tracing::warn!(%error, "could not read the CRDs of hnc.x-k8s.io; planning is paused");
+                tokio::time::sleep(RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Waits until the forest is not in doubt.
-pub(crate) async fn certain(forest: &ForestHandle) {
+/// Waits until the forest knows the state of the CRDs.
+pub(crate) async fn known(forest: &ForestHandle) {
     wait(forest, |forest| !forest.is_in_doubt()).await;
 }
 
@@ -47,8 +46,8 @@ async fn wait(forest: &ForestHandle, holds: impl Fn(&forest::Forest) -> bool) {
     while !forest.read(&holds) && forest.progressed().await {}
 }
 
-/// What has become of both definitions, by live reads.
-pub(crate) async fn look(client: &Client) -> Result<Definition, kube::Error> {
+/// Reads both CRDs from the API server, not from a cache.
+pub(crate) async fn read(client: &Client) -> Result<Definition, kube::Error> {
     let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let (hierarchies, anchors) = (HierarchyConfiguration::crd_name(), SubnamespaceAnchor::crd_name());
     let (hierarchies, anchors) = tokio::try_join!(api.get_opt(hierarchies), api.get_opt(anchors))?;

@@ -1,7 +1,7 @@
-//! Telling people, by events on the objects concerned, what cannot be propagated (section 4.4 of docs/compatibility.md).
+//! Reports objects that cannot be propagated, by events on these objects (section 4.4 of docs/compatibility.md).
 //!
-//! What was said once is not said again until it has changed, or has passed and come back. Saying is best effort: it never
-//! holds up a write, and what there is no room for is counted and left out. What is wrong is found out elsewhere.
+//! The executor calls the recorder. A problem is reported again only when it changes, or when it returns. Events are best effort:
+//! they never delay a write, and events that do not fit into the queue are counted and dropped.
 
 mod history;
 mod writer;
@@ -19,124 +19,128 @@ use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use self::history::History;
 pub(crate) use self::history::{Failure, FailureKind};
-use self::history::{Memory, News};
 use crate::metrics::EventMetrics;
 use crate::permission::Permission;
 
-/// So many events may wait to be written.
-const ROOM: usize = 1_000;
+/// The number of events that may wait to be written.
+const QUEUE_CAPACITY: usize = 1_000;
 
 /// An event to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Event {
-    about: About,
+    about: InvolvedObject,
     reason: &'static str,
     message: String,
 }
 
-/// The object that an event is about. It is in the same namespace.
+/// The object that an event is about. The event is in the same namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct About {
+struct InvolvedObject {
     kind: Kind,
     namespace: Name,
     name: Name,
-    /// Which state of it; `None` when there is none yet.
+    /// `None` if the object does not exist yet.
     version: Option<Version>,
 }
 
-/// Says what cannot be propagated. Clones share what was said.
+/// Records events. Clones share the history.
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
     forest: ForestHandle,
-    memory: Arc<Mutex<Memory>>,
-    outbox: mpsc::Sender<Event>,
+    history: Arc<Mutex<History>>,
+    queue: mpsc::Sender<Event>,
     metrics: EventMetrics,
 }
 
 impl EventRecorder {
-    /// Events are written by a task that this starts, as long as `may_write` says yes.
+    /// Starts a task that writes the events while `may_write` returns true.
     pub(crate) fn start(
         client: Client,
         forest: ForestHandle,
         metrics: EventMetrics,
         may_write: Permission,
     ) -> Self {
-        let (recorder, inbox) = Self::new(forest, metrics.clone());
-        tokio::spawn(writer::write_events(client, inbox, metrics, may_write));
+        let (recorder, events) = Self::new(forest, metrics.clone());
+        tokio::spawn(writer::write_events(client, events, metrics, may_write));
         recorder
     }
 
     fn new(forest: ForestHandle, metrics: EventMetrics) -> (Self, mpsc::Receiver<Event>) {
-        let (outbox, inbox) = mpsc::channel(ROOM);
-        (Self { forest, memory: Arc::default(), outbox, metrics }, inbox)
+        let (queue, events) = mpsc::channel(QUEUE_CAPACITY);
+        (Self { forest, history: Arc::default(), queue, metrics }, events)
     }
 
-    /// A namespace has been planned: says what there is to complain of in it, and forgets what has passed.
-    pub(crate) fn planned(&self, namespace: &Name, plan: &Plan) {
+    /// Reports the complaints of a plan, and forgets the failures that are over.
+    pub(crate) fn record_plan(&self, namespace: &Name, plan: &Plan) {
         if self.forest.read(|forest| !forest.exists(namespace)) {
-            return self.memory.lock().forget(namespace);
+            return self.history.lock().remove_namespace(namespace);
         }
-        self.complain(namespace, &plan.scope.objects, &plan.complaints);
-        // What has to be read first puts off writes that failed before and may fail again: nothing has passed yet.
+        self.record_complaints(namespace, &plan.scope.objects, &plan.complaints);
+        // A plan with unread sources leaves out writes that may fail again, so no failure is over.
         if !plan.unread.is_empty() {
             return;
         }
         let written: BTreeSet<&ObjectKey> = plan.actions().filter_map(|action| action.key()).collect();
-        self.memory
+        self.history
             .lock()
-            .passed(namespace, |key| plan.scope.objects.includes(key) && !written.contains(key));
+            .remove_failures(namespace, |key| plan.scope.objects.includes(key) && !written.contains(key));
     }
 
-    /// These are all the complaints about the objects of `namespace` that were looked at.
-    pub(crate) fn complain(&self, namespace: &Name, looked_at: &ObjectScope, complaints: &[Complaint]) {
-        let news = self.memory.lock().complaints(namespace, looked_at, complaints);
-        for complaint in news {
+    /// Reports new complaints. `complaints` are all about the objects of `namespace` in `planned`.
+    pub(crate) fn record_complaints(
+        &self,
+        namespace: &Name,
+        planned: &ObjectScope,
+        complaints: &[Complaint],
+    ) {
+        let new = self.history.lock().add_complaints(namespace, planned, complaints);
+        for complaint in new {
             let event = self.forest.read(|forest| complaint_event(forest, namespace, complaint));
-            if !self.say(event) {
-                self.memory.lock().unsaid_complaint(namespace, complaint);
+            if !self.send(event) {
+                self.history.lock().remove_complaint(namespace, complaint);
             }
         }
     }
 
-    /// A copy could not be written or removed. Gives whether it has now failed so often in a row that it counts as persistent; each time that
-    /// happens, this is said once.
-    pub(crate) fn failed(&self, failure: &Failure<'_>) -> bool {
-        let (news, persists) = self.memory.lock().failure(failure);
-        if news == News::New {
-            self.say_failure(failure);
+    /// Reports that a copy could not be written or removed. Returns whether this failure makes a series of failures persistent.
+    pub(crate) fn record_failure(&self, failure: &Failure<'_>) -> bool {
+        let (is_new, is_persistent) = self.history.lock().add_failure(failure);
+        if is_new {
+            self.send_failure(failure);
         }
-        persists
+        is_persistent
     }
 
-    fn say_failure(&self, failure: &Failure<'_>) {
+    fn send_failure(&self, failure: &Failure<'_>) {
         let events = self.forest.read(|forest| failure_events(forest, failure));
-        let unsaid = events.into_iter().filter(|event| !self.say(event.clone())).count();
-        if unsaid > 0 {
-            self.memory.lock().unsaid_failure(failure);
+        let dropped = events.into_iter().filter(|event| !self.send(event.clone())).count();
+        if dropped > 0 {
+            self.history.lock().mark_unreported(failure);
         }
     }
 
     /// A copy was written or removed.
-    pub(crate) fn succeeded(&self, namespace: &Name, key: &ObjectKey) {
-        self.memory.lock().passed(namespace, |passed| passed == key);
+    pub(crate) fn record_success(&self, namespace: &Name, key: &ObjectKey) {
+        self.history.lock().remove_failures(namespace, |failed| failed == key);
     }
 
-    /// An object that was no copy has been replaced.
-    pub(crate) fn overwritten(&self, namespace: &Name, key: &ObjectKey, source: Option<&Name>) {
-        let by =
-            source.map_or_else(|| "a copy".into(), |source| format!("the one from namespace {source:?}"));
+    /// A copy has replaced an object that was not a copy.
+    pub(crate) fn record_overwrite(&self, namespace: &Name, key: &ObjectKey, source: Option<&Name>) {
+        let by = source
+            .map_or_else(|| "a copy".into(), |source| format!("a copy of the one in namespace {source:?}"));
         let event = self.forest.read(|forest| Event {
-            about: about(forest, namespace, key),
+            about: involved_object(forest, namespace, key),
             reason: OBJECT_OVERWRITTEN,
-            message: format!("This object was no copy, and has been replaced by {by}."),
+            message: format!("This object was not a copy. It has been replaced by {by}."),
         });
-        self.say(event);
+        self.send(event);
     }
 
-    /// Whether there was room for it.
-    fn say(&self, event: Event) -> bool {
-        let has_room = self.outbox.try_send(event).is_ok();
+    /// Returns whether the queue had room for the event.
+    fn send(&self, event: Event) -> bool {
+        let has_room = self.queue.try_send(event).is_ok();
         if !has_room {
             self.metrics.dropped();
         }
@@ -147,7 +151,7 @@ impl EventRecorder {
 fn complaint_event(forest: &Forest, namespace: &Name, complaint: &Complaint) -> Event {
     let Complaint { key, version, reason, message } = complaint;
     Event {
-        about: About {
+        about: InvolvedObject {
             kind: forest.kind(key.kind).clone(),
             namespace: namespace.clone(),
             name: key.name.clone(),
@@ -161,8 +165,8 @@ fn complaint_event(forest: &Forest, namespace: &Name, complaint: &Complaint) -> 
     }
 }
 
-fn about(forest: &Forest, namespace: &Name, key: &ObjectKey) -> About {
-    About {
+fn involved_object(forest: &Forest, namespace: &Name, key: &ObjectKey) -> InvolvedObject {
+    InvolvedObject {
         kind: forest.kind(key.kind).clone(),
         namespace: namespace.clone(),
         name: key.name.clone(),
@@ -170,10 +174,10 @@ fn about(forest: &Forest, namespace: &Name, key: &ObjectKey) -> About {
     }
 }
 
-/// For whoever keeps the source, if there is one still, and for those who miss the copy.
+/// One event on the source, if it exists, and one on the copy.
 fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
     let Failure { namespace, key, removal, why, .. } = failure;
-    let about = |place: &Name| about(forest, place, key);
+    let about = |namespace: &Name| involved_object(forest, namespace, key);
     let source = failure.source.or_else(|| forest.inherited_from(namespace, key));
     let what = if *removal { "remove" } else { "write" };
     let why = why.trim_end_matches('.');

@@ -1,4 +1,4 @@
-//! For tests: an API server that gives the answers written down for it, and a forest of two namespaces.
+//! For tests: a fake API server with prepared responses, and a forest of two namespaces.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::{BoxError, service_fn};
 
-/// What was asked: the method, the path with its query, and the body.
-pub(crate) type Asked = (String, String, Value);
+/// A request: the method, the path with its query, and the body.
+pub(crate) type Received = (String, String, Value);
 
-/// Answers in the order in which they are written down, and notes what was asked.
+/// Gives the prepared responses in order, and records the requests.
 #[derive(Clone, Default)]
 pub(crate) struct Server {
-    answers: Arc<Mutex<VecDeque<Value>>>,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    responses: Arc<Mutex<VecDeque<Value>>>,
+    asked: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Server {
-    pub(crate) fn answering(answers: impl IntoIterator<Item = Value>) -> Self {
-        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), asked: Arc::default() }
+    pub(crate) fn answering(responses: impl IntoIterator<Item = Value>) -> Self {
+        Self { responses: Arc::new(Mutex::new(responses.into_iter().collect())), asked: Arc::default() }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -42,36 +42,36 @@ impl Server {
                 let body = body.collect_bytes().await?;
                 let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
                 server.asked.lock().push((parts.method.to_string(), parts.uri.to_string(), body));
-                let unexpected = || failure(500, "Unexpected", "nobody expected this request");
-                let answer = server.answers.lock().pop_front().unwrap_or_else(unexpected);
-                let code = answer["code"].as_u64().unwrap_or(200).try_into().unwrap_or(500);
+                let unexpected = || failure(500, "Unexpected", "no response is prepared for this request");
+                let response = server.responses.lock().pop_front().unwrap_or_else(unexpected);
+                let code = response["code"].as_u64().unwrap_or(200).try_into().unwrap_or(500);
                 let response = Response::builder()
                     .status::<u16>(code)
-                    .body(Body::from(answer.to_string().into_bytes()))?;
+                    .body(Body::from(response.to_string().into_bytes()))?;
                 Ok::<_, BoxError>(response)
             }
         });
         Client::new(service, "default")
     }
 
-    /// Everything that was asked until now.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    /// All requests so far.
+    pub(crate) fn asked(&self) -> Vec<Received> {
         self.asked.lock().clone()
     }
 
-    /// The methods of it, in order, with a mark on what was only rehearsed.
+    /// The methods of all requests in order, with ` dry` after those of dry runs.
     pub(crate) fn methods(&self) -> Vec<String> {
-        let rehearsed = |path: &str| if path.contains("dryRun=All") { " dry" } else { "" };
-        self.asked().iter().map(|(method, path, _)| format!("{method}{}", rehearsed(path))).collect()
+        let dry_run = |path: &str| if path.contains("dryRun=All") { " dry" } else { "" };
+        self.asked().iter().map(|(method, path, _)| format!("{method}{}", dry_run(path))).collect()
     }
 
-    /// Whether every answer was wanted.
+    /// Whether every prepared response was used.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.answers.lock().is_empty()
+        self.responses.lock().is_empty()
     }
 }
 
-/// An answer that refuses, about a Secret of the name that all have here.
+/// A failure, about the Secret `s`.
 pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message,
@@ -79,12 +79,12 @@ pub(crate) fn failure(code: u16, reason: &str, message: &str) -> Value {
     })
 }
 
-/// The answer to a deletion that is done.
+/// The response to a successful deletion.
 pub(crate) fn deleted() -> Value {
     json!({ "apiVersion": "v1", "kind": "Status", "status": "Success" })
 }
 
-/// A Secret with this value in it.
+/// The Secret `s` with this value.
 pub(crate) fn secret(namespace: &str, uid: &str, version: &str, value: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
@@ -93,7 +93,7 @@ pub(crate) fn secret(namespace: &str, uid: &str, version: &str, value: &str) -> 
     })
 }
 
-/// The same as a copy of the one in `root`.
+/// A copy of the Secret in `root`.
 pub(crate) fn copy(uid: &str, version: &str, value: &str) -> Value {
     let mut copy = secret("leaf", uid, version, value);
     copy["metadata"]["labels"] =
@@ -101,7 +101,7 @@ pub(crate) fn copy(uid: &str, version: &str, value: &str) -> Value {
     copy
 }
 
-/// Two namespaces, `root` and `leaf` below it, and Secrets in them.
+/// The namespaces `root` and `leaf`, a child of `root`, with Secrets.
 pub(crate) struct World {
     pub(crate) writer: ForestWriter,
     pub(crate) forest: ForestHandle,
@@ -109,7 +109,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// The same, where objects that are no copies are overwritten.
+    /// Sets `onConflict: Overwrite` for Secrets.
     pub(crate) fn overwriting(self) -> Self {
         let secrets = KindSettings::new(secrets_kind(), Mode::Propagate);
         let settings = KindSettings { on_conflict: Some(OnConflict::Overwrite), ..secrets };
@@ -130,7 +130,7 @@ impl World {
             labels: labels.iter().map(|(key, value)| (String::from(*key), String::from(*value))).collect(),
             ..NamespaceFact::default()
         };
-        // Both are in their place: otherwise every plan would be of the labels, too.
+        // With these labels, plans contain no change of labels.
         let root = ("root.tree.hnc.x-k8s.io/depth", "0");
         let included = ("hnc.x-k8s.io/included-namespace", "true");
         let leaf = ("leaf.tree.hnc.x-k8s.io/depth", "0");
@@ -150,7 +150,7 @@ impl World {
         world
     }
 
-    /// A Secret seen without its content being kept.
+    /// The fact of a Secret without its content.
     pub(crate) fn without_content(&self, secret: &Value) -> Fact {
         let mut fact = self.fact(secret);
         fact.content = fact.content.map(forest::Content::digests);
@@ -164,7 +164,7 @@ impl World {
         ingest::object(&secrets_kind(), &settings, object.metadata, content)
     }
 
-    /// What `leaf` needs, objects alone.
+    /// The plan for the objects of `leaf`.
     pub(crate) fn plan(&self) -> (Name, Scope, Plan) {
         let scope = Scope { structure: false, ..Scope::whole() };
         ("leaf".into(), scope.clone(), self.forest.read(|forest| plan(forest, "leaf", &scope)))

@@ -1,6 +1,6 @@
-//! The end of an installation whose definitions stay: what our finalizers hold is let go, since no controller will do it.
+//! Removes our finalizers at the end of an uninstallation that keeps the CRDs: no controller is left to remove them.
 //!
-//! Takes off finalizers and changes nothing else. Does nothing while a controller is installed, which would put them back.
+//! It does nothing while a controller is installed, because the controller would add them again.
 
 use std::fmt::Debug;
 
@@ -17,75 +17,76 @@ use kube::{Client, Error, Resource};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// How many objects are let go at a time.
-const AT_A_TIME: usize = 16;
+/// The number of concurrent writes.
+const CONCURRENT_WRITES: usize = 16;
 
-/// How often everything is looked at, for what others change meanwhile.
+/// The number of times that all objects are listed, because others may change them in between.
 const PASSES: usize = 5;
 
-/// Takes our finalizers off every anchor and every hierarchy of the cluster.
+/// Removes our finalizers from all anchors and `HierarchyConfigurations`.
 ///
 /// # Errors
-/// The API server refuses, or somebody puts them back. Another call goes on where this one ended.
+/// The API server refuses a request, or another client adds the finalizers again. The next call continues.
 pub(crate) async fn run(client: &Client, namespace: &str) -> anyhow::Result<()> {
     if is_installed(client, namespace).await? {
-        tracing::warn!(
-            "nothing is let go: there is a controller in this namespace, which needs its finalizers"
-        );
+        tracing::warn!("kept all finalizers: a controller is installed in this namespace and needs them");
         return Ok(());
     }
     let anchors = remove_from_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
     let hierarchies = remove_from_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
     let (anchors, hierarchies) = tokio::try_join!(anchors, hierarchies)?;
-    tracing::info!(anchors, hierarchies, "nothing is held by a finalizer any more");
+    tracing::info!(anchors, hierarchies, "removed the finalizers");
     Ok(())
 }
 
-/// A Deployment that is going counts as gone.
+/// A Deployment that is being deleted does not count.
 async fn is_installed(client: &Client, namespace: &str) -> anyhow::Result<bool> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let found = deployments.get_metadata_opt(names::CONTROLLER_DEPLOYMENT).await;
-    let found = found.context("looking for a controller")?;
+    let found = found.context("reading the Deployment of the controller")?;
     Ok(found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()))
 }
 
-/// Says how many objects were let go. Without a definition there are none.
+/// Returns the number of changed objects. Without the CRD there are none.
 async fn remove_from_all<K>(client: &Client, finalizer: &str) -> anyhow::Result<usize>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
     let kind = K::kind(&());
-    let mut released = 0;
+    let mut removed = 0;
     for _ in 0..PASSES {
         let listed = match Api::<K>::all(client.clone()).list_metadata(&ListParams::default()).await {
-            Err(Error::Api(status)) if status.is_not_found() => return Ok(released),
+            Err(Error::Api(status)) if status.is_not_found() => return Ok(removed),
             listed => listed.with_context(|| format!("listing every {kind}"))?,
         };
         let held: Vec<_> = listed
             .items
             .iter()
-            .filter_map(|it| Some((&it.metadata, without(&it.metadata, finalizer)?)))
+            .filter_map(|it| Some((&it.metadata, removal(&it.metadata, finalizer)?)))
             .collect();
         if held.is_empty() {
-            return Ok(released);
+            return Ok(removed);
         }
-        let writes = held.into_iter().map(|(metadata, patch)| write::<K>(client, metadata, patch));
-        let written: Vec<bool> = stream::iter(writes).buffer_unordered(AT_A_TIME).try_collect().await?;
-        released += written.into_iter().filter(|&written| written).count();
+        let writes = held.into_iter().map(|(metadata, body)| patch::<K>(client, metadata, body));
+        let written: Vec<bool> =
+            stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).try_collect().await?;
+        removed += written.into_iter().filter(|&written| written).count();
     }
-    bail!("the finalizer {finalizer} of every {kind} was taken off {PASSES} times, and somebody puts it back")
+    bail!(
+        "removed the finalizer {finalizer} from every {kind} {PASSES} times, but another client adds it again"
+    )
 }
 
-/// The patch that takes a finalizer off an object, in the state that was seen; none if the object does not have it.
-fn without(metadata: &ObjectMeta, finalizer: &str) -> Option<Value> {
+/// The patch that removes a finalizer, with the version as a precondition. `None` if the object does not have the finalizer.
+fn removal(metadata: &ObjectMeta, finalizer: &str) -> Option<Value> {
     let mut finalizers = metadata.finalizers.clone().filter(|all| all.iter().any(|it| it == finalizer))?;
     finalizers.retain(|it| it != finalizer);
     let (uid, version) = (&metadata.uid, &metadata.resource_version);
     Some(json!({ "metadata": { "uid": uid, "resourceVersion": version, "finalizers": finalizers } }))
 }
 
-/// Whether it was written; not when the object has changed or gone meanwhile.
-async fn write<K>(client: &Client, metadata: &ObjectMeta, patch: Value) -> anyhow::Result<bool>
+/// Returns whether the object was patched. It is not if it was changed or deleted after it was listed.
+async fn patch<K>(client: &Client, metadata: &ObjectMeta, patch: Value) -> anyhow::Result<bool>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
 {
@@ -94,7 +95,8 @@ where
     match objects.patch_metadata(name, &PatchParams::default(), &Patch::Merge(patch)).await {
         Ok(_) => Ok(true),
         Err(Error::Api(status)) if status.is_not_found() || status.is_conflict() => Ok(false),
-        Err(error) => Err(error).with_context(|| format!("letting {} {namespace}/{name} go", K::kind(&()))),
+        Err(error) => Err(error)
+            .with_context(|| format!("removing a finalizer from {} {namespace}/{name}", K::kind(&()))),
     }
 }
 
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_ours_is_taken_off_and_everything_is_looked_at_again() {
+    async fn only_our_finalizer_is_removed_and_all_objects_are_listed_again() {
         let patched = json!({
             "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": { "name": "web" },
         });
@@ -146,34 +148,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_definitions_there_is_nothing_to_let_go() {
+    async fn without_crds_nothing_is_removed() {
         let server = Server::answering([failure(404, "NotFound", "the server could not find the resource")]);
         let released = remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
         assert_eq!(released.unwrap(), 0);
     }
 
     #[tokio::test]
-    async fn while_a_controller_is_installed_nothing_is_touched() {
+    async fn while_a_controller_is_installed_nothing_is_removed() {
         let found = |metadata: Value| json!({ "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": metadata });
         let server = Server::answering([found(json!({ "name": names::CONTROLLER_DEPLOYMENT }))]);
         run(&server.client(), "hnc-system").await.unwrap();
         assert_eq!(server.asked().len(), 1, "{:?}", server.asked());
 
-        let going =
+        let terminating =
             json!({ "name": names::CONTROLLER_DEPLOYMENT, "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        let server = Server::answering([found(going), list(&[]), list(&[])]);
+        let server = Server::answering([found(terminating), list(&[]), list(&[])]);
         run(&server.client(), "hnc-system").await.unwrap();
         assert_eq!(server.asked().len(), 3, "{:?}", server.asked());
     }
 
     #[tokio::test]
-    async fn whoever_puts_it_back_is_not_fought_for_ever() {
+    async fn it_fails_when_another_client_keeps_adding_the_finalizer() {
         let held = list(&[anchor("web", &[ANCHOR_FINALIZER])]);
         let conflict = failure(409, "Conflict", "the object has been modified");
         let answers = [held, conflict].into_iter().cycle().take(2 * PASSES);
         let server = Server::answering(answers);
         let released = remove_from_all::<SubnamespaceAnchor>(&server.client(), ANCHOR_FINALIZER).await;
-        assert!(format!("{:#}", released.unwrap_err()).contains("puts it back"));
+        assert!(format!("{:#}", released.unwrap_err()).contains("adds it again"));
         assert_eq!(server.asked().len(), 2 * PASSES);
     }
 }

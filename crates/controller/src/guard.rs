@@ -1,11 +1,11 @@
-//! Whether the API server already refuses what users would do to copies of a kind: none is written before.
+//! Does the API server already refuse changes of copies of a kind by users? No copy of the kind is written before it does.
 //!
-//! API servers take up policies and registrations some time after these were written. So a copy of a kind that is not known to
-//! be guarded is first sent as a dry run with an annotation that makes the controller's own request one that must be refused.
-//! While it is not, one request after the other asks again, with growing pauses, and every namespace that needs copies of the
-//! kind waits; they are marked when one is refused. Knows nothing of requests ([`crate::execute`] makes them).
+//! API servers load policies and registrations some time after these were written. So the executor first sends a copy as a dry
+//! run, the probe. An annotation makes the policy or the webhook refuse the probe although the controller sends it. While the
+//! probe is accepted, one task repeats it with growing delays, and all namespaces that need copies of the kind wait. They are
+//! marked when a probe is refused. This module keeps the state; `execute/probe.rs` sends the probes.
 //!
-//! Only the API server that answers is asked. Where there are several, the others may be a moment behind.
+//! A probe reaches one API server. In a cluster with several, the others may be a moment behind.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,31 +17,30 @@ use tokio::time::Instant;
 
 use crate::queue::Queue;
 
-/// The pause between two requests is this share of the time since the first one, within limits.
+/// The delay between two probes is this share of the time since the first probe, within the limits.
 const SHARE: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
-/// After so long it is reported that copies wait.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// After this time, the executor reports that copies wait.
+pub(crate) const REPORT_AFTER: Duration = Duration::from_secs(10);
 
-/// API group and plural.
+/// The API group and the plural of a kind.
 pub(crate) type Resource = (String, String);
 
-/// What is known of a kind.
+/// Whether the copies of a kind are guarded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GuardState {
-    /// Its copies are guarded.
     Guarded,
-    /// Somebody asks already, and the namespace will be marked.
+    /// A task repeats the probe. The namespace is marked when the result changes.
     Probing,
-    /// Ask, and say what was answered, with this number.
+    /// The caller must send a probe, and report its result with this epoch.
     Probe(u64),
 }
 
-/// Clones share it.
+/// The state of all kinds. Clones share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
-    /// `None`: registrations and policies are somebody else's, who may have none.
+    /// `None` if this process does not manage registrations and policies: there may be none.
     shared: Option<Arc<Shared>>,
 }
 
@@ -53,7 +52,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often kinds were forgotten. What was asked before says nothing.
+    /// Increases when the kinds change. Results of earlier probes are invalid then.
     epoch: u64,
     guarded: BTreeSet<Resource>,
     waiting: HashMap<Resource, Waiting>,
@@ -67,22 +66,21 @@ struct Waiting {
 }
 
 impl Guard {
-    /// Waits for the registrations and policies that this process keeps. Namespaces that waited are marked in the queue.
+    /// Copies wait for the registrations and policies that this process manages. The queue gets the namespaces that waited.
     pub(crate) fn enabled(queue: Queue) -> Self {
         Self { shared: Some(Arc::new(Shared { queue, state: Mutex::default() })) }
     }
 
-    /// Waits for nothing.
+    /// Copies are written without a probe.
     pub(crate) fn disabled() -> Self {
         Self { shared: None }
     }
 
-    /// Whether it waits for anything.
     pub(crate) fn is_enabled(&self) -> bool {
         self.shared.is_some()
     }
 
-    /// Whether copies of a kind may be written. Where somebody asks already, this copy waits for the answer.
+    /// Whether copies of a kind may be written. While a task repeats the probe, this adds the copy to those that wait.
     pub(crate) fn state(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> GuardState {
         let Some(shared) = &self.shared else { return GuardState::Guarded };
         let mut state = shared.state.lock();
@@ -99,7 +97,7 @@ impl Guard {
         }
     }
 
-    /// A request was refused by what guards copies of this kind.
+    /// The policy or the webhook refused a probe: the kind is guarded.
     pub(crate) fn probe_refused(&self, kind: &Resource, epoch: u64) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.state.lock();
@@ -111,7 +109,8 @@ impl Guard {
         shared.mark(waited);
     }
 
-    /// A request was not refused, and the copy waits. Whether this one goes on asking, after [`Guard::next_delay`].
+    /// The API server accepted a probe, so the copy waits. Returns whether the caller must repeat the probe, after
+    /// [`Guard::next_delay`].
     pub(crate) fn probe_accepted(&self, kind: &Resource, namespace: &Name, key: &ObjectKey) -> bool {
         let Some(shared) = &self.shared else { return false };
         let mut state = shared.state.lock();
@@ -121,8 +120,8 @@ impl Guard {
         is_first
     }
 
-    /// The pause before the next request, and for how long the kind has been waited for; `None` when it need not be asked about
-    /// any more, because the kinds are others.
+    /// The delay before the next probe, and how long copies of the kind have waited. `None` if the kinds have changed, so that the
+    /// probe must not be repeated.
     pub(crate) fn next_delay(&self, kind: &Resource, epoch: u64) -> Option<(Duration, Duration)> {
         let shared = self.shared.as_ref()?;
         let state = shared.state.lock();
@@ -136,15 +135,15 @@ impl Guard {
         Some(((waited / SHARE).clamp(SHORTEST, LONGEST), waited))
     }
 
-    /// It is not known whether copies of this kind are guarded, and nobody asks any more: each that waits asks for itself.
+    /// Ends the repeated probe without a result. Each namespace that waited sends its own probe.
     pub(crate) fn reset(&self, kind: &Resource) {
         let Some(shared) = &self.shared else { return };
         let waited = shared.state.lock().waiting.remove(kind);
         shared.mark(waited);
     }
 
-    /// From now on registrations and policies are about these kinds. The guard of another one is asked for anew when it comes
-    /// back, and what was asked before says nothing.
+    /// Registrations and policies now cover these kinds only. Other kinds are probed again when they return, and the results of
+    /// earlier probes are invalid.
     pub(crate) fn keep_only(&self, kinds: &[Resource]) {
         let Some(shared) = &self.shared else { return };
         let mut state = shared.state.lock();
@@ -166,7 +165,7 @@ impl Waiting {
     fn add(&mut self, namespace: &Name, key: &ObjectKey) {
         let scope = Scope { structure: false, objects: ObjectScope::Some(BTreeSet::from([key.clone()])) };
         match self.namespaces.get_mut(namespace) {
-            Some(known) => known.merge(scope),
+            Some(waiting) => waiting.merge(scope),
             None => drop(self.namespaces.insert(namespace.clone(), scope)),
         }
     }
@@ -182,29 +181,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_kind_is_guarded_once_a_request_was_refused_and_until_the_kinds_are_others() {
+    async fn a_kind_is_guarded_from_a_refused_probe_until_the_kinds_change() {
         let guard = Guard::enabled(Queue::default());
         let (leaf, kind) = (Name::from("leaf"), secrets());
         let key = World::of(&[secret("root", "1", "10", "new")]).key;
-        let known = || guard.state(&kind, &leaf, &key);
-        let GuardState::Probe(epoch) = known() else { panic!("nothing is known") };
+        let state = || guard.state(&kind, &leaf, &key);
+        let GuardState::Probe(epoch) = state() else { panic!("no probe was sent") };
         assert!(guard.probe_accepted(&kind, &leaf, &key));
-        assert!(!guard.probe_accepted(&kind, &leaf, &key), "one goes on asking");
-        assert_eq!(known(), GuardState::Probing);
+        assert!(!guard.probe_accepted(&kind, &leaf, &key), "one task repeats the probe");
+        assert_eq!(state(), GuardState::Probing);
         assert_eq!(guard.next_delay(&kind, epoch).map(|(pause, _)| pause), Some(SHORTEST));
         guard.probe_refused(&kind, epoch);
-        assert_eq!((known(), guard.next_delay(&kind, epoch)), (GuardState::Guarded, None));
+        assert_eq!((state(), guard.next_delay(&kind, epoch)), (GuardState::Guarded, None));
 
         guard.keep_only(&[secrets(), (String::new(), "configmaps".into())]);
-        assert_eq!(known(), GuardState::Guarded);
+        assert_eq!(state(), GuardState::Guarded);
         guard.keep_only(&[]);
         guard.probe_refused(&kind, epoch);
-        let GuardState::Probe(now) = known() else { panic!("what was asked before says nothing") };
+        let GuardState::Probe(now) = state() else { panic!("the result of the earlier probe is invalid") };
         assert_ne!(now, epoch);
         assert!(guard.probe_accepted(&kind, &leaf, &key));
         guard.keep_only(&[secrets()]);
-        assert_eq!(guard.next_delay(&kind, now), None, "who asks begins anew");
-        assert!(matches!(known(), GuardState::Probe(_)));
+        assert_eq!(guard.next_delay(&kind, now), None, "the kinds have changed");
+        assert!(matches!(state(), GuardState::Probe(_)));
         assert_eq!(Guard::disabled().state(&kind, &leaf, &key), GuardState::Guarded);
     }
 }

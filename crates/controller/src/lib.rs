@@ -1,7 +1,7 @@
-//! `hns-controller`: what should exist, and making it so.
+//! `hns-controller` makes the cluster match the hierarchy.
 //!
-//! Watches the cluster into a forest, has it planned namespace by namespace, and carries the plans out. Judges no request
-//! and holds no rule of its own.
+//! It watches the cluster into a forest, plans one namespace at a time, and executes the plans. The leader also maintains the
+//! webhook's certificate and registrations. The rules are in the crate `forest`.
 
 pub mod args;
 pub mod keep;

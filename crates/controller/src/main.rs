@@ -1,15 +1,15 @@
-//! `hns-controller`: see the library of the same name.
+//! The program `hns-controller`. See the library of the same name.
 
 use std::process::ExitCode;
 
 use hns_runtime::start::{self, Program};
 
-/// A copy is many short-lived objects of mixed sizes, on which glibc's allocator spent a fifth of the time.
+/// A copy needs many short-lived allocations of different sizes. glibc's allocator took a fifth of the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// It waits for the API server most of the time: a copy takes it some 150 µs of its own. A second thread made that dearer, by
-/// waking and being woken.
+/// The controller mostly waits for the API server: it needs about 150 µs for a copy. A second thread made that slower, because the
+/// threads wake each other.
 const THREADS: Option<usize> = Some(1);
 
 fn main() -> ExitCode {

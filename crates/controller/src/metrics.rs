@@ -1,5 +1,4 @@
-//! What `hns-controller` counts. Labels take their values from fixed sets only, and from the kinds that the configuration
-//! names.
+//! The metrics of `hns-controller`. Label values come from fixed sets and from the configured kinds only.
 
 mod conditions;
 mod leader;
@@ -24,7 +23,7 @@ use crate::queue::Queue;
 
 const WRITE_SECONDS: [f64; 12] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
 
-/// What is counted where things happen. Clones count together.
+/// The metrics that other modules update. Clones share the counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     pub(crate) writes: WriteMetrics,
@@ -33,7 +32,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Shows everything in `registry`; with `suppress_object_tags`, figures of objects are sums over all kinds.
+    /// Registers all metrics. With `suppress_object_tags`, metrics of objects are sums over all kinds.
     pub(crate) fn register(
         registry: &Registry,
         queue: &Queue,
@@ -50,47 +49,46 @@ impl Metrics {
     }
 }
 
-/// Plans by size; writes by kind, outcome and time.
+/// The sizes of plans, and the outcomes and durations of writes.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteMetrics {
     writes: IntCounterVec,
-    took: HistogramVec,
+    durations: HistogramVec,
     planned: Histogram,
 }
 
 impl WriteMetrics {
     pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let writes = Opts::new("hns_writes_total", "Writes to the cluster, by action and outcome.");
-        let took = HistogramOpts::new(
+        let writes = Opts::new("hns_writes_total", "Writes to the API server, by action and outcome.");
+        let durations = HistogramOpts::new(
             "hns_write_duration_seconds",
-            "Time that writes to the cluster took, by action; one that is made of several requests counts once.",
+            "Duration of writes to the API server, by action. A write of several requests counts once.",
         );
-        let planned =
-            HistogramOpts::new("hns_plan_writes", "How many writes were planned for a namespace at a time.");
+        let planned = HistogramOpts::new("hns_plan_writes", "Number of writes in the plan of a namespace.");
         let sizes = [vec![0.0], exponential_buckets(1.0, 4.0, 8)?].concat();
         let metrics = Self {
             writes: IntCounterVec::new(writes, &["action", "outcome"])?,
-            took: HistogramVec::new(took.buckets(WRITE_SECONDS.to_vec()), &["action"])?,
+            durations: HistogramVec::new(durations.buckets(WRITE_SECONDS.to_vec()), &["action"])?,
             planned: Histogram::with_opts(planned.buckets(sizes))?,
         };
         registry.register(Box::new(metrics.writes.clone()))?;
-        registry.register(Box::new(metrics.took.clone()))?;
+        registry.register(Box::new(metrics.durations.clone()))?;
         registry.register(Box::new(metrics.planned.clone()))?;
         Ok(metrics)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "no plan has so many writes")]
+    #[expect(clippy::cast_precision_loss, reason = "plans are small")]
     pub(crate) fn planned(&self, writes: usize) {
         self.planned.observe(writes as f64);
     }
 
-    pub(crate) fn wrote(&self, action: &str, outcome: &Outcome, took: Duration) {
+    pub(crate) fn written(&self, action: &str, outcome: &Outcome, duration: Duration) {
         self.writes.with_label_values(&[action, outcome.label()]).inc();
-        self.took.with_label_values(&[action]).observe(took.as_secs_f64());
+        self.durations.with_label_values(&[action]).observe(duration.as_secs_f64());
     }
 }
 
-/// What has become of events.
+/// The outcomes of events.
 #[derive(Clone, Debug)]
 pub(crate) struct EventMetrics {
     events: IntCounterVec,
@@ -100,7 +98,7 @@ impl EventMetrics {
     pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let events = Opts::new(
             "hns_events_total",
-            "Events to be written, by outcome; dropped ones found no room, failed ones were not taken.",
+            "Events by outcome: written, failed (the API server did not accept it), or dropped (the queue was full).",
         );
         let events = IntCounterVec::new(events, &["outcome"])?;
         for outcome in ["written", "failed", "dropped"] {
@@ -123,7 +121,7 @@ impl EventMetrics {
     }
 }
 
-/// How much waits, read at each scrape.
+/// The length of the queue at each scrape.
 #[derive(Debug)]
 pub(crate) struct QueueMetrics {
     queue: Queue,
@@ -132,7 +130,7 @@ pub(crate) struct QueueMetrics {
 
 impl QueueMetrics {
     pub(crate) fn register(registry: &Registry, queue: Queue) -> prometheus::Result<()> {
-        let depth = IntGauge::new("hns_queue_depth", "Namespaces waiting to be planned.")?;
+        let depth = IntGauge::new("hns_queue_depth", "Namespaces that wait for a plan.")?;
         registry.register(Box::new(Self { queue, depth }))
     }
 }

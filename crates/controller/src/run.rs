@@ -46,8 +46,8 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     if args.release_finalizers {
         let client = client::connect(&args.common, process.program).await?;
         return tokio::select! {
-            released = finalizer_cleanup::run(&client, &args.common.namespace) => released,
-            () = process.shutdown.begun() => anyhow::bail!("told to end before everything was let go"),
+            removed = finalizer_cleanup::run(&client, &args.common.namespace) => removed,
+            () = process.shutdown.begun() => anyhow::bail!("interrupted before all finalizers were removed"),
         };
     }
     // Not only once it leads: what the flags say is wrong from the start.
@@ -183,7 +183,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             next = queue.next(&executor.forest) => next,
             () = shutdown.begun() => return,
         };
-        definitions::certain(&executor.forest).await;
+        definitions::known(&executor.forest).await;
         let (was_listed, planned) =
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
         // What the plan looked at beyond that is not seen by anybody else if it fails.
@@ -196,7 +196,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             None => queue.done(&namespace, &scope),
             Some(delays) => queue.failed(namespace, scope, delays),
         }
-        executor.looked.worked(was_listed, queue.is_idle());
+        executor.initial_pass.record(was_listed, queue.is_idle());
     }
 }
 

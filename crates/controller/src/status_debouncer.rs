@@ -1,9 +1,11 @@
-//! Reports that can wait: none of them is waited for by anybody, and a moment later there is less to write.
+//! How long does a status update wait? The executor asks before it writes a report. Fewer updates are written this way.
 //!
-//! Whoever makes a namespace often makes its `HierarchyConfiguration` right after, in two requests, and "already exists" is no
-//! answer to somebody who has looked and found none. So an object that would only list children waits a little. And children
-//! rarely come alone, so a list that changes waits for the next child, once. Bindings wait for a quota as a rule for a moment
-//! only, and are worth no word then. Everything else is written at once. Decides nothing else.
+//! - A `HierarchyConfiguration` that would only list children is created later. Users often create a namespace and then its
+//!   `HierarchyConfiguration`, and their second request must not fail with `AlreadyExists`.
+//! - A changed list of children waits a moment, because children are often created several at a time.
+//! - The condition `QuotaNotInForce` waits, because quotas are usually in force after a moment.
+//!
+//! Every other update is written at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,64 +16,65 @@ use forest::{Condition, HierarchyStatus, Reason};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long an object that is not there yet waits. Less than anybody waits for a list of children.
-pub(crate) const CREATION: Duration = Duration::from_secs(1);
+/// The delay of the creation of an object that only lists children.
+pub(crate) const CREATE_DELAY: Duration = Duration::from_secs(1);
 
-/// How long a list that changes waits. Less than anybody notices.
-const CHANGE: Duration = Duration::from_millis(100);
+/// The delay of a changed list of children.
+const UPDATE_DELAY: Duration = Duration::from_millis(100);
 
-/// How long bindings wait for a quota before that is said. The control plane takes much less as long as it is well.
-const QUOTA: Duration = Duration::from_secs(5);
+/// The delay of the condition that bindings wait for a quota. A healthy control plane takes much less.
+const QUOTA_DELAY: Duration = Duration::from_secs(5);
 
-/// What was wanted longer ago is wanted anew.
-const FORGOTTEN: Duration = Duration::from_secs(10);
+/// After this time without a write, the delay of an update starts again.
+const EXPIRY: Duration = Duration::from_secs(10);
 
-/// Since when reports wait, by the uid of their namespace. Clones share it.
+/// When the wait of each pending update started, by the uid of its namespace. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatusDebouncer {
-    waiting: Arc<Mutex<HashMap<Box<str>, Instant>>>,
+    started: Arc<Mutex<HashMap<Box<str>, Instant>>>,
 }
 
 impl StatusDebouncer {
-    /// How long this report about the namespace with this uid, which shows these conditions, has to wait yet. Its wait ends
-    /// with the first time that the answer is `None`.
-    pub(crate) fn wait(&self, uid: &str, shown: &[Condition], report: &Action) -> Option<Duration> {
-        let patience = patience(shown, report)?;
+    /// How long this report must still wait; `None` if it must be written now. `shown` are the conditions that the namespace with
+    /// this uid shows at present.
+    pub(crate) fn delay(&self, uid: &str, shown: &[Condition], report: &Action) -> Option<Duration> {
+        let delay = full_delay(shown, report)?;
         let now = Instant::now();
-        let mut waiting = self.waiting.lock();
-        waiting.retain(|_, since| now < *since + FORGOTTEN);
-        let since = *waiting.entry(uid.into()).or_insert(now);
-        let left = (since + patience).saturating_duration_since(now);
-        if left.is_zero() {
-            waiting.remove(uid);
+        let mut started = self.started.lock();
+        started.retain(|_, start| now < *start + EXPIRY);
+        let start = *started.entry(uid.into()).or_insert(now);
+        let remaining = (start + delay).saturating_duration_since(now);
+        if remaining.is_zero() {
+            started.remove(uid);
+            return None;
         }
-        (!left.is_zero()).then_some(left)
+        Some(remaining)
     }
 }
 
-/// How long such a report waits, if it does.
-fn patience(shown: &[Condition], report: &Action) -> Option<Duration> {
-    let awaits_quota = |it: &&Condition| *it.reason == *Reason::QuotaNotInForce.as_str();
-    let says_so = |all: &[Condition]| all.iter().any(|it| awaits_quota(&it));
+/// The whole delay of such a report.
+fn full_delay(shown: &[Condition], report: &Action) -> Option<Duration> {
+    let is_quota_condition = |it: &&Condition| *it.reason == *Reason::QuotaNotInForce.as_str();
+    let has_quota_condition = |all: &[Condition]| all.iter().any(|it| is_quota_condition(&it));
     let others = |all: &[Condition]| -> Vec<Condition> {
-        all.iter().filter(|it| !awaits_quota(it)).cloned().collect()
+        all.iter().filter(|it| !is_quota_condition(it)).cloned().collect()
     };
     match report {
         Action::CreateHierarchy { spec: None, held: false, status }
         | Action::ChangeHierarchy { spec: None, finalizers: None, status: Some(status), .. }
-            if says_so(&status.conditions)
-                && !says_so(shown)
+            if has_quota_condition(&status.conditions)
+                && !has_quota_condition(shown)
                 && others(&status.conditions) == others(shown) =>
         {
-            Some(QUOTA)
+            Some(QUOTA_DELAY)
         }
-        Action::CreateHierarchy { spec: None, held: false, .. } => Some(CREATION),
+        Action::CreateHierarchy { spec: None, held: false, .. } => Some(CREATE_DELAY),
         Action::ChangeHierarchy {
             spec: None,
             finalizers: None,
             status: Some(HierarchyStatus { conditions, .. }),
             ..
-        } if conditions == shown => Some(CHANGE),
+        } if conditions == shown => Some(UPDATE_DELAY),
         _ => None,
     }
 }
@@ -93,51 +96,60 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_list_of_children_waits_and_each_for_itself() {
-        let early = StatusDebouncer::default();
-        let wait = |uid: &str, held| early.wait(uid, &[], &creation(held));
-        assert_eq!(wait("a", true), None, "an anchor has to be held at once");
-        assert_eq!(wait("a", false), Some(CREATION));
-        tokio::time::advance(CREATION / 2).await;
-        assert_eq!((wait("a", false), wait("b", false)), (Some(CREATION / 2), Some(CREATION)));
-        tokio::time::advance(CREATION / 2).await;
-        assert_eq!(wait("a", false), None, "asking again does not put it off");
-        assert_eq!(wait("b", false), Some(CREATION / 2));
-        tokio::time::advance(FORGOTTEN).await;
-        assert_eq!(wait("a", false), Some(CREATION), "another one, much later");
+    async fn the_creation_of_a_list_of_children_waits_in_each_namespace() {
+        let debouncer = StatusDebouncer::default();
+        let wait = |uid: &str, held| debouncer.delay(uid, &[], &creation(held));
+        assert_eq!(wait("a", true), None, "an anchor gets its finalizer at once");
+        assert_eq!(wait("a", false), Some(CREATE_DELAY));
+        tokio::time::advance(CREATE_DELAY / 2).await;
+        assert_eq!((wait("a", false), wait("b", false)), (Some(CREATE_DELAY / 2), Some(CREATE_DELAY)));
+        tokio::time::advance(CREATE_DELAY / 2).await;
+        assert_eq!(wait("a", false), None, "a second call does not extend the delay");
+        assert_eq!(wait("b", false), Some(CREATE_DELAY / 2));
+        tokio::time::advance(EXPIRY).await;
+        assert_eq!(wait("a", false), Some(CREATE_DELAY), "another creation, much later");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_that_changes_waits_and_nothing_else_that_changes_does() {
-        let early = StatusDebouncer::default();
+    async fn a_changed_list_of_children_waits_and_no_other_change_does() {
+        let debouncer = StatusDebouncer::default();
         let cycle = [Condition::new(Reason::InCycle, "a <- a")];
-        let wait = |shown: &[Condition], report| early.wait("a", shown, &report);
+        let wait = |shown: &[Condition], report| debouncer.delay("a", shown, &report);
         for (shown, conditions) in [(&[][..], &cycle[..]), (&cycle, &[])] {
-            assert_eq!(wait(shown, change(None, conditions)), None, "a condition comes or goes");
+            assert_eq!(wait(shown, change(None, conditions)), None, "a condition appears or disappears");
         }
-        assert_eq!(wait(&cycle, change(Some(vec!["x".into()]), &cycle)), None, "an anchor has to be held");
-        assert_eq!(wait(&cycle, change(None, &cycle)), Some(CHANGE));
-        tokio::time::advance(CHANGE).await;
+        assert_eq!(
+            wait(&cycle, change(Some(vec!["x".into()]), &cycle)),
+            None,
+            "an anchor gets its finalizer"
+        );
+        assert_eq!(wait(&cycle, change(None, &cycle)), Some(UPDATE_DELAY));
+        tokio::time::advance(UPDATE_DELAY).await;
         assert_eq!(wait(&cycle, change(None, &cycle)), None);
-        assert_eq!(wait(&cycle, change(None, &cycle)), Some(CHANGE), "the next change waits for itself");
+        assert_eq!(
+            wait(&cycle, change(None, &cycle)),
+            Some(UPDATE_DELAY),
+            "the next change has its own delay"
+        );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn that_bindings_wait_is_said_after_five_seconds_and_taken_back_at_once() {
-        let early = StatusDebouncer::default();
+    async fn the_quota_condition_appears_after_five_seconds_and_disappears_at_once() {
+        let debouncer = StatusDebouncer::default();
         let quota = Condition::new(Reason::QuotaNotInForce, "\"size\"");
         let cycle = Condition::new(Reason::InCycle, "a <- a");
-        let wait = |shown: &[Condition], wanted: &[Condition]| early.wait("a", shown, &change(None, wanted));
+        let wait =
+            |shown: &[Condition], wanted: &[Condition]| debouncer.delay("a", shown, &change(None, wanted));
         let both = [cycle.clone(), quota.clone()];
-        assert_eq!(wait(&[], &both), None, "there is other news");
-        assert_eq!(wait(&both, std::slice::from_ref(&cycle)), None, "it is over");
-        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA));
-        tokio::time::advance(QUOTA / 2).await;
-        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA / 2));
-        tokio::time::advance(QUOTA / 2).await;
+        assert_eq!(wait(&[], &both), None, "another condition changes too");
+        assert_eq!(wait(&both, std::slice::from_ref(&cycle)), None, "the quota is in force");
+        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA_DELAY));
+        tokio::time::advance(QUOTA_DELAY / 2).await;
+        assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA_DELAY / 2));
+        tokio::time::advance(QUOTA_DELAY / 2).await;
         assert_eq!(wait(&[cycle], &both), None);
         let created = |status| Action::CreateHierarchy { spec: None, held: false, status };
         let status = HierarchyStatus { conditions: vec![quota], ..HierarchyStatus::default() };
-        assert_eq!(early.wait("b", &[], &created(status)), Some(QUOTA));
+        assert_eq!(debouncer.delay("b", &[], &created(status)), Some(QUOTA_DELAY));
     }
 }

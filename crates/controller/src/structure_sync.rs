@@ -1,8 +1,8 @@
-//! Catching up: no write rests on a list of objects that is newer than what is known of the structure.
+//! Is the known structure at least as new as the lists of objects? No plan uses a list before this is verified.
 //!
-//! The first lists are of different moments, and so is every later one that takes the place of a watch. After each, the structure is
-//! listed once more, by names and versions alone, past every cache; when its streams have told of all that was in these lists, they are
-//! as new as whatever was listed before. Decides nothing ([`forest::Lag`] does).
+//! Each stream starts with its own list, so the lists are from different moments. After each complete list, this task lists the
+//! structure again, only names and versions, and not from a cache. When the watches of the structure have reported everything in
+//! these lists, the structure is as new as the lists before. [`forest::Lag`] compares them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -19,30 +19,29 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::execute::has_every_list;
 
-/// One look serves all lists that arrive within this time. A kind whose list takes longer holds up no other.
-const TOGETHER: Duration = Duration::from_secs(1);
+/// Lists that arrive within this time are verified together. A later list is verified on its own.
+const BATCH_WINDOW: Duration = Duration::from_secs(1);
 
-/// A stream that takes longer is looked at again: it may have been listed anew itself.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// When a watch takes longer, the structure is listed again: the watch may have been replaced by a new list.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Between attempts while the API server does not answer.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Looks whenever there is a new complete list, for as long as the process lives.
+/// Verifies each new complete list, until the process ends.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
         wait(&forest, |forest| !forest.unmatched().is_empty() && forest.structure_gap().is_none()).await;
-        // If there is more to wait for than that, it gets a look of its own.
-        let _ = timeout(TOGETHER, wait(&forest, has_every_list)).await;
+        // After the timeout, the missing lists are verified later.
+        let _ = timeout(BATCH_WINDOW, wait(&forest, has_every_list)).await;
         let lists = forest.read(Forest::unmatched);
         match has_caught_up(&client, &forest).await {
             Ok(true) => writer.tell([Fact::Matched(lists)]),
             Ok(false) => {
-                tracing::info!("the watches of the structure are behind; nothing is written meanwhile");
+                tracing::info!("the watches of the structure are behind; writing is paused");
             }
             Err(error) => {
-                tracing::warn!(%error, "the structure cannot be listed; nothing is written meanwhile");
-                sleep(RETRY).await;
+                tracing::warn!(%error, "could not list the structure; writing is paused");
+                sleep(RETRY_DELAY).await;
             }
         }
     }
@@ -53,7 +52,7 @@ async fn wait(forest: &ForestHandle, holds: impl Fn(&Forest) -> bool) {
     while !forest.read(&holds) && forest.progressed().await {}
 }
 
-/// Whether the streams of the structure have told everything that is so by now.
+/// Whether the watches of the structure have reported everything that the API server contains now.
 async fn has_caught_up(client: &Client, forest: &ForestHandle) -> Result<bool, kube::Error> {
     let (namespaces, hierarchies, anchors) = tokio::try_join!(
         list(client, Namespace::url_path(&(), None), |it| (Name::default(), (&*it.name).into())),
@@ -70,15 +69,15 @@ async fn has_caught_up(client: &Client, forest: &ForestHandle) -> Result<bool, k
         [(Stream::Namespaces, namespaces), (Stream::Hierarchies, hierarchies), (Stream::Anchors, anchors)];
     let lags: Vec<Lag> =
         forest.read(|forest| lists.into_iter().map(|(stream, list)| forest.lag(stream, list)).collect());
-    let made_up = |forest: &Forest| lags.iter().all(|lag| forest.has_made_up(lag));
-    Ok(forest.until_that(made_up, Instant::now() + PATIENCE).await)
+    let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_made_up(lag));
+    Ok(forest.until_that(is_reported, Instant::now() + CATCH_UP_TIMEOUT).await)
 }
 
-/// What is read of a list.
+/// The fields of a list that are read.
 #[derive(Deserialize)]
 struct List {
     metadata: Metadata,
-    /// Of an empty list, the API server says `null`.
+    /// `null` in an empty list.
     items: Option<Vec<Item>>,
 }
 
@@ -99,7 +98,7 @@ struct Metadata {
     resource_version: Box<str>,
 }
 
-/// A list without a resource version is as new as its request.
+/// A list request without a resource version returns the current state.
 async fn list(
     client: &Client,
     path: String,

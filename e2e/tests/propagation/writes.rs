@@ -270,14 +270,14 @@ async fn stays_and_says_why(world: &World, kept: &str) -> Result<()> {
     .await
     .with_context(|| format!("before: {condition:?}"))?;
     println!("{said}");
-    for part in ["stays as it is", "should be less than or equal to 3"] {
+    for part in ["stays unchanged", "should be less than or equal to 3"] {
         ensure!(said.contains(part), "{said}");
     }
     ensure!(!said.contains("rehearsal"), "a name that changes with every attempt: {said}");
 
     let on_source = world.told("root", "gadget", "CannotPropagateObject").await?;
     let start = "Could not write to destination namespace \"leaf\": ";
-    ensure!(on_source.starts_with(start) && on_source.contains("stays as it is"), "{on_source}");
+    ensure!(on_source.starts_with(start) && on_source.contains("stays unchanged"), "{on_source}");
     let on_copy = world.told("leaf", "gadget", "CannotUpdateObject").await?;
     ensure!(on_copy.starts_with("Could not write from source namespace \"root\": "), "{on_copy}");
 

@@ -1,10 +1,12 @@
-//! Writes of copies, of any kind.
+//! Writes copies of any kind.
 //!
-//! A copy is always written whole, and changed or deleted only in the state that the plan saw. What cannot be changed in
-//! place is created anew, if the API server says beforehand that it would take it: nothing is deleted on a hope.
+//! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
+//! again, but only after a dry run shows that the creation will succeed.
 //!
-//! Who owns which field of a copy is not kept where all of it is ours: such a copy that changes loses its `managedFields`, which
-//! are half of many an object, and the API server need not work them out.
+//! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
+//! the API server has less to compute.
+
+use std::sync::Arc;
 
 use forest::plan::Content;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
@@ -16,17 +18,17 @@ use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
-use super::outcome::{Asked, Outcome, WriteResult, is_not_found};
+use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found};
 use super::{delete_params, post_params};
 
-/// The beginning of the names under which creations are rehearsed. With the five characters that the API server adds it is
-/// shorter than any kind's names have to be.
-const REHEARSAL: &str = "hns-rehearsal-";
-const ADDED: usize = 5;
+/// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
+/// for the names of every kind.
+const DRY_RUN_NAME: &str = "hns-rehearsal-";
+const GENERATED_CHARACTERS: usize = 5;
 
-/// Groups and kinds of which nobody else may write anything in a copy, because they have no status. Whoever applies the status of
-/// another kind server-side would get conflicts if we forgot that it is theirs.
-const OURS_ALONE: [(&str, &str); 6] = [
+/// Groups and kinds without a status: only the controller writes their copies. For other kinds, a controller that applies the
+/// status server-side needs its `managedFields`, or it gets conflicts.
+const WITHOUT_STATUS: [(&str, &str); 6] = [
     ("", "ConfigMap"),
     ("", "LimitRange"),
     ("", "Secret"),
@@ -38,72 +40,72 @@ const OURS_ALONE: [(&str, &str); 6] = [
 /// Writes one copy.
 pub(super) struct CopyWriter<'a> {
     pub(super) client: &'a Client,
-    pub(super) settings: &'a Settings,
+    pub(super) settings: Arc<Settings>,
     pub(super) namespace: &'a Name,
     pub(super) kind: Kind,
     pub(super) key: &'a ObjectKey,
 }
 
-/// What came of a dry run that the guard of copies must refuse.
+/// The result of a dry run that the policy or the webhook must refuse.
 pub(crate) enum ProbeResult {
-    /// The guard has refused it.
+    /// The policy or the webhook refused it.
     Refused,
-    /// Nothing has.
+    /// The API server accepted it, so copies are not guarded.
     Accepted,
-    /// It failed, as the write itself would.
+    /// It failed for another reason, as the write itself would.
     Failed(Outcome),
 }
 
-/// What has become of an object that was deleted.
+/// The state of an object after the API server accepted its deletion.
 enum Deleted {
     Gone(Fact),
-    /// It is still there, until nobody holds it any more.
-    Going(Fact, String),
+    /// The object exists until these finalizers are removed.
+    Terminating(Fact, String),
 }
 
 impl CopyWriter<'_> {
     pub(super) async fn create(&self, source: &Name, content: &Content) -> WriteResult {
         match self.post(&self.key.name, source, content).await {
             Ok(object) => WriteResult::done(self.written(object, content)),
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.taken().await,
-            Err(error) => self.asked("create").failure(error).into(),
+            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.existing().await,
+            Err(error) => self.request("create").outcome(error).into(),
         }
     }
 
-    /// Admission comes before the API server looks whether there is an object of the name.
+    /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
     pub(super) async fn probe(&self, source: &Name, content: &Content) -> ProbeResult {
         let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
         manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
         match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
             Ok(_) => ProbeResult::Accepted,
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => ProbeResult::Accepted,
-            Err(kube::Error::Api(status)) if is_by_a_guard(&status.message) => ProbeResult::Refused,
-            Err(error) => ProbeResult::Failed(self.asked("create").failure(error)),
+            Err(kube::Error::Api(status)) if is_guard_refusal(&status.message) => ProbeResult::Refused,
+            Err(error) => ProbeResult::Failed(self.request("create").outcome(error)),
         }
     }
 
     pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> WriteResult {
         match self.put(version, source, content).await {
             Ok(object) => WriteResult::done(self.written(object, content)),
-            // Invalid: perhaps for what may not change, perhaps for what it is.
+            // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {
                 self.recreate(version, source, content, &status).await
             }
-            Err(error) => self.asked("update").failure(error).into(),
+            Err(error) => self.request("update").outcome(error).into(),
         }
     }
 
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         match self.remove(version).await {
-            Ok(Deleted::Gone(fact) | Deleted::Going(fact, _)) => WriteResult::done([fact]),
-            Err(error) => self.asked("delete").failure(error).into(),
+            Ok(Deleted::Gone(fact) | Deleted::Terminating(fact, _)) => WriteResult::done([fact]),
+            Err(error) => self.request("delete").outcome(error).into(),
         }
     }
 
     pub(super) async fn read(&self) -> WriteResult {
         match self.objects().get(&self.key.name).await {
-            Ok(object) => WriteResult::done([self.fact(self.seen(object))]),
-            Err(error) => self.asked("get").failure(error).into(),
+            Ok(object) => WriteResult::done([self.fact(self.object_fact(object))]),
+            Err(error) => self.request("get").outcome(error).into(),
         }
     }
 
@@ -114,71 +116,70 @@ impl CopyWriter<'_> {
         content: &Content,
         refused: &Status,
     ) -> WriteResult {
-        if let Err(error) = self.rehearse(source, content).await {
-            return match self.asked("create").failure(error) {
-                Outcome::Refused(why) => Outcome::Refused(self.neither(&refused.message, &why)),
+        if let Err(error) = self.try_create(source, content).await {
+            return match self.request("create").outcome(error) {
+                Outcome::Refused(why) => Outcome::Refused(self.both_refused(&refused.message, &why)),
                 other => other,
             }
             .into();
         }
         let gone = match self.remove(version).await {
             Ok(Deleted::Gone(fact)) => fact,
-            Ok(Deleted::Going(fact, holders)) => {
+            Ok(Deleted::Terminating(fact, finalizers)) => {
                 let why = format!(
-                    "it can only be created anew, and the old one is being deleted, but held by the finalizers {holders}"
+                    "it must be deleted and created again, but these finalizers block the deletion of the old one: {finalizers}"
                 );
                 return WriteResult { outcome: Outcome::Blocked(why), facts: vec![fact] };
             }
-            Err(error) => return self.asked("delete").failure(error).into(),
+            Err(error) => return self.request("delete").outcome(error).into(),
         };
         tracing::info!(
             namespace = %self.namespace, name = %self.key.name, kind = %self.kind,
-            "deleted to be created anew: the API server does not let it be changed in place"
+            "deleted a copy to create it again, because the API server does not allow its update"
         );
         self.create(source, content).await.after(vec![gone])
     }
 
-    /// Asks whether the object could be created, under a name that is not taken.
+    /// Tries the creation under an unused name, as a dry run.
     ///
-    /// A full quota refuses this too. It would refuse the real creation as well, for what a deletion gives back is counted
-    /// some time later.
-    async fn rehearse(&self, source: &Name, content: &Content) -> Result<(), kube::Error> {
+    /// A full quota refuses this. It would also refuse the real creation, because the quota counts a deletion some time later.
+    async fn try_create(&self, source: &Name, content: &Content) -> Result<(), kube::Error> {
         let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
         if let Some(metadata) = manifest["metadata"].as_object_mut() {
             metadata.remove("name");
-            metadata.insert("generateName".into(), json!(REHEARSAL));
+            metadata.insert("generateName".into(), json!(DRY_RUN_NAME));
         }
         self.send(|request, body| request.create(&post_params(true), body), &manifest).await.map(|_| ())
     }
 
-    /// The name of the rehearsal is another one each time, and would make the same refusal look new.
-    fn neither(&self, change: &str, creation: &str) -> String {
-        let creation = without_rehearsal(creation, &self.key.name);
+    /// The text of two refusals. The generated name changes each time, and would make the same refusal look new.
+    fn both_refused(&self, change: &str, creation: &str) -> String {
+        let creation = with_name(creation, &self.key.name);
         if creation == change {
             return format!(
-                "it stays as it is, because it can neither be changed nor created anew ({change})"
+                "it stays unchanged, because the API server refuses both its update and its creation ({change})"
             );
         }
         format!(
-            "it stays as it is, because it can neither be changed ({change}) nor created anew ({creation})"
+            "it stays unchanged, because the API server refuses both its update ({change}) and its creation ({creation})"
         )
     }
 
-    /// There is an object of this name that the forest does not know. What a watch will tell of is told now; what no watch
-    /// tells of nobody will ever take for a copy or replace.
-    async fn taken(&self) -> WriteResult {
+    /// The result when an object of this name exists that the forest does not know. If the watch will report it, the namespace is
+    /// planned again with it. The watches leave out some Secrets; the controller never replaces those.
+    async fn existing(&self) -> WriteResult {
         match self.objects().get(&self.key.name).await {
-            Ok(object) => match left_out(&self.kind, &object) {
+            Ok(object) => match unwatched_type(&self.kind, &object) {
                 Some(type_) => Outcome::Refused(format!(
-                    "there is one of this name already in namespace {:?}, of type {type_:?}, which is never replaced; \
-                     rename or delete one of the two",
+                    "namespace {:?} has an object of this name and of type {type_:?}, which is never replaced; rename or \
+                     delete one of the two",
                     &**self.namespace
                 ))
                 .into(),
-                None => WriteResult { outcome: Outcome::Conflict, facts: vec![self.fact(self.seen(object))] },
+                None => WriteResult { outcome: Outcome::Conflict, facts: vec![self.fact(self.object_fact(object))] },
             },
             Err(kube::Error::Api(status)) if is_not_found(&status, &self.key.name) => Outcome::Conflict.into(),
-            Err(error) => self.asked("get").failure(error).into(),
+            Err(error) => self.request("get").outcome(error).into(),
         }
     }
 
@@ -195,8 +196,8 @@ impl CopyWriter<'_> {
     ) -> Result<ApiObject, kube::Error> {
         let name = &self.key.name;
         let mut manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
-        if OURS_ALONE.contains(&(&*self.kind.group, &*self.kind.kind)) {
-            // Kubernetes' way to clear the list; an empty one would leave it as it is.
+        if WITHOUT_STATUS.contains(&(&*self.kind.group, &*self.kind.kind)) {
+            // One empty entry clears the list; an empty list would leave it unchanged.
             manifest["metadata"]["managedFields"] = json!([{}]);
         }
         self.send(|request, body| request.replace(&path_segment(name), &post_params(false), body), &manifest)
@@ -222,42 +223,44 @@ impl CopyWriter<'_> {
         };
         match self.objects().delete(&key.name, &delete_params(version)).await {
             Ok(deleted) => {
-                Ok(deleted.left().and_then(|object| self.left_behind(object)).unwrap_or_else(gone))
+                Ok(deleted.left().and_then(|object| self.terminating(object)).unwrap_or_else(gone))
             }
             Err(kube::Error::Api(status)) if is_not_found(&status, &key.name) => Ok(gone()),
             Err(error) => Err(error),
         }
     }
 
-    /// For some kinds the API server answers with the object although it is gone; it stays only where something holds it.
-    fn left_behind(&self, object: ApiObject) -> Option<Deleted> {
+    /// For some kinds the API server responds with the object although it no longer exists. It exists only if it has finalizers
+    /// or a grace period.
+    fn terminating(&self, object: ApiObject) -> Option<Deleted> {
         let metadata = &object.metadata;
         let finalizers = metadata.finalizers.clone().unwrap_or_default();
-        let lingers = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        let stays = metadata.deletion_timestamp.is_some() && (!finalizers.is_empty() || lingers);
-        stays.then(|| Deleted::Going(self.fact(self.seen(object)), finalizers.join(", ")))
+        let has_grace_period = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+        let exists = metadata.deletion_timestamp.is_some() && (!finalizers.is_empty() || has_grace_period);
+        exists.then(|| Deleted::Terminating(self.fact(self.object_fact(object)), finalizers.join(", ")))
     }
 
-    /// What is known after the API server has taken `content` and answered with `object`. It may have completed it.
+    /// The facts after the API server accepted `content` and responded with `object`. It may have added defaults.
     fn written(&self, object: ApiObject, content: &Content) -> Vec<Fact> {
-        let seen = self.seen(object);
-        let given = content.digest();
-        let is_other = seen.content.as_ref().is_some_and(|stored| stored.digest != given);
-        let accepted = is_other
-            .then(|| Fact::Accepted(self.namespace.clone(), self.key.clone(), seen.version.clone(), given));
-        [self.fact(seen)].into_iter().chain(accepted).collect()
+        let stored = self.object_fact(object);
+        let written = content.digest();
+        let differs = stored.content.as_ref().is_some_and(|content| content.digest != written);
+        let accepted = differs.then(|| {
+            Fact::Accepted(self.namespace.clone(), self.key.clone(), stored.version.clone(), written)
+        });
+        [self.fact(stored)].into_iter().chain(accepted).collect()
     }
 
-    fn fact(&self, seen: ObjectFact) -> Fact {
-        Fact::Object(self.key.kind, seen)
+    fn fact(&self, object: ObjectFact) -> Fact {
+        Fact::Object(self.key.kind, object)
     }
 
-    fn seen(&self, object: ApiObject) -> ObjectFact {
-        ingest::object(&self.kind, self.settings, object.metadata, object.content)
+    fn object_fact(&self, object: ApiObject) -> ObjectFact {
+        ingest::object(&self.kind, &self.settings, object.metadata, object.content)
     }
 
-    fn asked(&self, verb: &'static str) -> Asked<'_> {
-        Asked { verb, kind: &self.kind, namespace: self.namespace, name: &self.key.name }
+    fn request(&self, verb: &'static str) -> CopyRequest<'_> {
+        CopyRequest { verb, kind: &self.kind, namespace: self.namespace, name: &self.key.name }
     }
 
     fn objects(&self) -> Api<ApiObject> {
@@ -265,30 +268,31 @@ impl CopyWriter<'_> {
     }
 }
 
-/// Whether a request was refused by what guards copies: the policy, or an entry of the webhook, which also refuses while the
-/// webhook does not answer.
-fn is_by_a_guard(message: &str) -> bool {
+/// Whether the policy or the webhook that guard copies refused the request. The API server also refuses it while the webhook does
+/// not respond.
+fn is_guard_refusal(message: &str) -> bool {
     let policy = format!("ValidatingAdmissionPolicy '{}'", names::policies::COPIES);
     let entries =
         [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS].map(|name| format!("webhook \"{name}\""));
     message.contains(&policy) || entries.iter().any(|entry| message.contains(entry))
 }
 
-/// The type of a Secret that watches leave out, for which reason the forest does not know it.
-fn left_out<'a>(kind: &Kind, object: &'a ApiObject) -> Option<&'a str> {
+/// The type of a Secret that the watches leave out, so that the forest does not know it.
+fn unwatched_type<'a>(kind: &Kind, object: &'a ApiObject) -> Option<&'a str> {
     let type_ = object.content.as_ref()?.get("type")?.as_str()?;
     let is_secret = kind.group.is_empty() && kind.kind == "Secret";
     (is_secret && exclusion::SECRET_TYPES.contains(&type_)).then_some(type_)
 }
 
-/// `text` with `name` wherever the name of a rehearsal stands.
-fn without_rehearsal(text: &str, name: &str) -> String {
-    let mut parts = text.split(REHEARSAL);
+/// `text` with `name` in place of each generated name.
+fn with_name(text: &str, name: &str) -> String {
+    let mut parts = text.split(DRY_RUN_NAME);
     let mut clean = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let added = part.chars().take(ADDED).take_while(char::is_ascii_alphanumeric).count();
+        let generated =
+            part.chars().take(GENERATED_CHARACTERS).take_while(char::is_ascii_alphanumeric).count();
         clean.push_str(name);
-        clean.push_str(&part[added..]);
+        clean.push_str(&part[generated..]);
     }
     clean
 }

@@ -1,28 +1,28 @@
-//! What an answer of the API server to a write means. Asks nothing, and never decides what is done about it.
+//! What the response of the API server to a write means.
 
 use std::time::Duration;
 
 use forest::{Fact, Kind};
 use kube::core::Status;
 
-/// What became of a write.
+/// The outcome of a write. The texts say why it did not succeed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was made.
+    /// The write succeeded.
     Done,
-    /// There was nothing left to write to.
+    /// The object, or its namespace, does not exist or is being deleted.
     NotFound,
-    /// The object is not in the state that was planned for.
+    /// The object is not in the planned state.
     Conflict,
-    /// The object is going, but not gone: somebody else holds it up. What is to take its place comes when it is gone.
+    /// The old object is being deleted, and the finalizers of others block the deletion. The new one is created afterwards.
     Blocked(String),
-    /// It was not tried, because copies of the kind are not guarded yet. The namespace is marked when they are.
+    /// The write was not sent, because copies of the kind are not guarded yet. The namespace is marked when they are.
     Deferred,
-    /// The API server answered that it could not; it may be able to later, and said how long to wait if it did.
+    /// The API server failed, and a retry may succeed. The duration is its `Retry-After`, if it gave one.
     Transient(String, Option<Duration>),
-    /// The API server could not be reached, or its answer not be read. That says nothing about the object.
+    /// The API server could not be reached, or its response could not be read. That says nothing about the object.
     Unreachable(String),
-    /// The API server would not.
+    /// The API server refused the write.
     Refused(String),
 }
 
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// What became of a write, and what is known since.
+/// The outcome of a write, and the facts that its responses contain.
 #[derive(Debug)]
 pub(crate) struct WriteResult {
     pub(crate) outcome: Outcome,
@@ -52,7 +52,7 @@ impl WriteResult {
         Self { outcome: Outcome::Done, facts: facts.into_iter().collect() }
     }
 
-    /// The same after something else had been done.
+    /// Puts the facts of earlier requests of the same write first.
     pub(super) fn after(mut self, earlier: Vec<Fact>) -> Self {
         self.facts.splice(0..0, earlier);
         self
@@ -65,27 +65,32 @@ impl From<Outcome> for WriteResult {
     }
 }
 
+impl From<kube::Error> for WriteResult {
+    fn from(error: kube::Error) -> Self {
+        Outcome::from(error).into()
+    }
+}
+
 impl From<Result<Fact, kube::Error>> for WriteResult {
     fn from(written: Result<Fact, kube::Error>) -> Self {
         match written {
             Ok(fact) => Self::done([fact]),
-            Err(error) => failure(error).into(),
+            Err(error) => error.into(),
         }
     }
 }
 
-/// A request about an object of a propagated kind, to speak of when it is refused.
+/// A request about an object of a propagated kind: the details that the text about its failure needs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Asked<'a> {
+pub(super) struct CopyRequest<'a> {
     pub(super) verb: &'static str,
     pub(super) kind: &'a Kind,
     pub(super) namespace: &'a str,
     pub(super) name: &'a str,
 }
 
-impl Asked<'_> {
-    /// What its failure means.
-    pub(super) fn failure(&self, error: kube::Error) -> Outcome {
+impl CopyRequest<'_> {
+    pub(super) fn outcome(&self, error: kube::Error) -> Outcome {
         match error {
             kube::Error::Api(status) if is_missing_right(&status) => {
                 Outcome::Refused(self.no_right(&status.message))
@@ -97,11 +102,11 @@ impl Asked<'_> {
             {
                 let message = &status.message;
                 Outcome::Transient(
-                    format!("the API server does not know what was asked for ({message})"),
+                    format!("the API server does not serve the requested resource ({message})"),
                     None,
                 )
             }
-            error => failure(error),
+            error => error.into(),
         }
     }
 
@@ -115,44 +120,45 @@ impl Asked<'_> {
     }
 }
 
-/// Whether an API server says that there is no object of this name. Any other 404 is about the URL, or is somebody else's who stands
-/// before the API server, and says nothing about the object.
+/// Whether the response says that no object of this name exists. Any other 404 is about the URL, or comes from a proxy in front
+/// of the API server, and says nothing about the object.
 pub(super) fn is_not_found(status: &Status, name: &str) -> bool {
     status.code == 404 && status.details.as_ref().is_some_and(|details| details.name == name)
 }
 
-/// Whether an authorizer said no, not an admission plugin: these are the words of every API server built on Kubernetes' own
-/// library.
+/// Whether an authorizer refused the request, not an admission plugin. Every API server that uses the Kubernetes library has
+/// these words in its message.
 fn is_missing_right(status: &Status) -> bool {
     status.code == 403 && status.message.contains(" cannot ") && status.message.contains(" in API group ")
 }
 
-/// What a failure means.
-pub(crate) fn failure(error: kube::Error) -> Outcome {
-    let status = match error {
-        kube::Error::Api(status) => status,
-        // The same request can never be made: trying again changes nothing.
-        kube::Error::BuildRequest(error) => {
-            return Outcome::Refused(format!("the request about it cannot be made: {error}"));
+impl From<kube::Error> for Outcome {
+    fn from(error: kube::Error) -> Self {
+        let status = match error {
+            kube::Error::Api(status) => status,
+            // No retry: the same request can never be built.
+            kube::Error::BuildRequest(error) => {
+                return Self::Refused(format!("the request could not be built: {error}"));
+            }
+            error => return Self::Unreachable(error.to_string()),
+        };
+        let details = status.details.as_ref();
+        let terminating = details
+            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        let wait = details.map(|details| Duration::from_secs(details.retry_after_seconds.into()));
+        match status.code {
+            404 => Self::NotFound,
+            403 if terminating => Self::NotFound,
+            409 => Self::Conflict,
+            500.. if is_too_large(&status.message) => Self::Refused(status.message),
+            401 | 408 | 429 | 500.. => Self::Transient(status.message, wait.filter(|wait| !wait.is_zero())),
+            _ => Self::Refused(status.message),
         }
-        error => return Outcome::Unreachable(error.to_string()),
-    };
-    let details = status.details.as_ref();
-    let terminating = details
-        .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
-    let wait = details.map(|details| Duration::from_secs(details.retry_after_seconds.into()));
-    match status.code {
-        404 => Outcome::NotFound,
-        403 if terminating => Outcome::NotFound,
-        409 => Outcome::Conflict,
-        500.. if is_too_large(&status.message) => Outcome::Refused(status.message),
-        401 | 408 | 429 | 500.. => Outcome::Transient(status.message, wait.filter(|wait| !wait.is_zero())),
-        _ => Outcome::Refused(status.message),
     }
 }
 
-/// Storage has a limit of its own, a little above what objects may have: labels that copies bear more than their source can
-/// make the difference. The API server calls that an error of its own.
+/// etcd has its own size limit, a little above that of objects. A copy has more labels than its source, so it can exceed the
+/// limit when the source does not. The API server reports this as an internal error.
 fn is_too_large(message: &str) -> bool {
     ["request is too large", "message larger than max"].iter().any(|words| message.contains(words))
 }
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_mean() {
+    fn each_status_code_has_an_outcome() {
         let refused = |text: &str| Outcome::Refused(text.into());
         let transient = |text: &str, seconds: Option<u64>| {
             Outcome::Transient(text.into(), seconds.map(Duration::from_secs))
@@ -193,7 +199,7 @@ mod tests {
             (500, "etcdserver: request is too large", json!({}), refused("etcdserver: request is too large")),
         ];
         for (code, message, details, meaning) in table {
-            assert_eq!(failure(error(code, message, &details)), meaning, "{code} {message}");
+            assert_eq!(Outcome::from(error(code, message, &details)), meaning, "{code} {message}");
         }
     }
 
@@ -205,15 +211,15 @@ mod tests {
             kind: "Widget".into(),
             resource: "widgets".into(),
         };
-        let asked = Asked { verb: "update", kind: &kind, namespace: "team-b", name: "w" };
+        let request = CopyRequest { verb: "update", kind: &kind, namespace: "team-b", name: "w" };
         let denied = "widgets.apps.example.com \"w\" is forbidden: User \"hns\" cannot update resource \"widgets\" in API \
                       group \"apps.example.com\" in the namespace \"team-b\"";
-        let Outcome::Refused(text) = asked.failure(error(403, denied, &json!({}))) else { unreachable!() };
+        let Outcome::Refused(text) = request.outcome(error(403, denied, &json!({}))) else { unreachable!() };
         let start = "the controller has no right to update widgets.apps.example.com in namespace \"team-b\"; grant it";
         assert!(text.starts_with(start) && text.contains(denied), "{text}");
 
         let quota = "widgets \"w\" is forbidden: exceeded quota: q";
-        assert_eq!(asked.failure(error(403, quota, &json!({}))), Outcome::Refused(quota.into()));
+        assert_eq!(request.outcome(error(403, quota, &json!({}))), Outcome::Refused(quota.into()));
 
         for (details, is_gone) in [
             (json!({ "name": "w", "kind": "widgets" }), true),
@@ -221,17 +227,17 @@ mod tests {
             (json!({ "name": "other", "kind": "widgets" }), false),
             (json!({}), false),
         ] {
-            let outcome = asked.failure(error(404, "not found", &details));
+            let outcome = request.outcome(error(404, "not found", &details));
             let wanted = if is_gone { "not_found" } else { "transient" };
             assert_eq!(outcome.label(), wanted, "{details}");
         }
     }
 
     #[test]
-    fn what_can_never_be_asked_is_refused_and_an_api_server_out_of_reach_is_no_answer() {
+    fn a_request_that_cannot_be_built_is_refused_and_an_unreachable_api_server_is_no_response() {
         let impossible = kube::Error::BuildRequest(kube::core::request::Error::Validation("too long".into()));
-        assert!(matches!(failure(impossible), Outcome::Refused(why) if why.contains("too long")));
+        assert!(matches!(Outcome::from(impossible), Outcome::Refused(why) if why.contains("too long")));
         let unreachable = kube::Error::Service("connection refused".into());
-        assert!(matches!(failure(unreachable), Outcome::Unreachable(_)));
+        assert!(matches!(Outcome::from(unreachable), Outcome::Unreachable(_)));
     }
 }

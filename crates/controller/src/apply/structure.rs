@@ -1,7 +1,6 @@
-//! Writes to namespaces, hierarchies and anchors.
+//! Writes namespaces, `HierarchyConfigurations`, anchors, and the binding of an initial admin.
 //!
-//! Of objects that belong to others too, only what is ours is written: a patch of the fields concerned, of the state that
-//! the plan saw.
+//! Users write the same objects, so a patch contains only the fields that the controller owns.
 
 use forest::plan::{Edit, SubnamespaceSpec};
 use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
@@ -18,22 +17,25 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::outcome::{WriteResult, failure, is_not_found};
+use super::outcome::{WriteResult, is_not_found};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Makes writes about one namespace.
-pub(super) struct Structure<'a> {
+/// Writes the structure of one namespace.
+pub(super) struct StructureWriter<'a> {
     pub(super) client: &'a Client,
     pub(super) namespace: &'a Name,
 }
 
-type Written = Result<Fact, kube::Error>;
-
-impl Structure<'_> {
-    pub(super) async fn mark(&self, version: &Version, labels: &Edit, annotations: &Edit) -> Written {
+impl StructureWriter<'_> {
+    pub(super) async fn patch_namespace(
+        &self,
+        version: &Version,
+        labels: &Edit,
+        annotations: &Edit,
+    ) -> Result<Fact, kube::Error> {
         let mut metadata = precondition(version);
         for (field, edit) in [("labels", labels), ("annotations", annotations)] {
             if !edit.is_empty() {
@@ -54,7 +56,7 @@ impl Structure<'_> {
         spec: Option<&SubnamespaceSpec>,
         held: bool,
         status: &HierarchyStatus,
-    ) -> Written {
+    ) -> Result<Fact, kube::Error> {
         let mut metadata = json!({ "name": HIERARCHY_CONFIGURATION, "namespace": &**self.namespace });
         if held {
             metadata["finalizers"] = json!([keys::HIERARCHY_FINALIZER]);
@@ -63,10 +65,10 @@ impl Structure<'_> {
             "apiVersion": API_VERSION,
             "kind": "HierarchyConfiguration",
             "metadata": metadata,
-            "status": shown(status),
+            "status": status_json(status),
         });
         if let Some(spec) = spec {
-            object["spec"] = wanted(spec);
+            object["spec"] = spec_json(spec);
         }
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = self.hierarchies().create(&post_params(false), &object).await?;
@@ -79,13 +81,13 @@ impl Structure<'_> {
         spec: Option<&SubnamespaceSpec>,
         finalizers: Option<&[Box<str>]>,
         status: Option<&HierarchyStatus>,
-    ) -> Written {
-        let mut patch = json!({ "metadata": held_by(version, finalizers) });
+    ) -> Result<Fact, kube::Error> {
+        let mut patch = json!({ "metadata": metadata_json(version, finalizers) });
         if let Some(spec) = spec {
-            patch["spec"] = wanted(spec);
+            patch["spec"] = spec_json(spec);
         }
         if let Some(status) = status {
-            patch["status"] = shown(status);
+            patch["status"] = status_json(status);
         }
         let patched =
             self.hierarchies().patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(patch)).await?;
@@ -98,8 +100,8 @@ impl Structure<'_> {
         version: &Version,
         finalizers: Option<&[Box<str>]>,
         state: Option<AnchorState>,
-    ) -> Written {
-        let mut patch = json!({ "metadata": held_by(version, finalizers) });
+    ) -> Result<Fact, kube::Error> {
+        let mut patch = json!({ "metadata": metadata_json(version, finalizers) });
         if let Some(state) = state {
             patch["status"] = json!({ "status": state.as_str() });
         }
@@ -113,8 +115,12 @@ impl Structure<'_> {
         })
     }
 
-    /// The included label is on it from the first moment; everything else comes with its own plan.
-    pub(super) async fn create_subnamespace(&self, child: &str, initial_admin: Option<&str>) -> Written {
+    /// The new namespace has the included label from the start. Its own plan adds the rest.
+    pub(super) async fn create_subnamespace(
+        &self,
+        child: &str,
+        initial_admin: Option<&str>,
+    ) -> Result<Fact, kube::Error> {
         let mut object = json!({
             "metadata": {
                 "name": child,
@@ -127,11 +133,11 @@ impl Structure<'_> {
         }
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = Api::<Namespace>::all(self.client.clone()).create(&post_params(false), &object).await?;
-        tracing::info!(parent = %self.namespace, child, "subnamespace created");
+        tracing::info!(parent = %self.namespace, child, "created a subnamespace");
         Ok(Fact::Namespace(ingest::namespace(&created.metadata)))
     }
 
-    /// A binding of this name is left as it is: it was made before, and has perhaps been changed since.
+    /// An existing binding of this name stays as it is: users may have changed it.
     pub(super) async fn bind_initial_admin(&self, user: &str, cluster_role: &str) -> WriteResult {
         let object = json!({
             "metadata": {
@@ -143,31 +149,31 @@ impl Structure<'_> {
         });
         let object = match serde_json::from_value(object) {
             Ok(object) => object,
-            Err(error) => return failure(kube::Error::SerdeError(error)).into(),
+            Err(error) => return kube::Error::SerdeError(error).into(),
         };
         let api = Api::<RoleBinding>::namespaced(self.client.clone(), self.namespace);
         match api.create(&post_params(false), &object).await {
             Ok(_) => {
-                tracing::info!(namespace = %self.namespace, user, cluster_role, "initial admin bound");
+                tracing::info!(namespace = %self.namespace, user, cluster_role, "bound the initial admin");
                 WriteResult::done([])
             }
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => WriteResult::done([]),
-            Err(error) => failure(error).into(),
+            Err(error) => error.into(),
         }
     }
 
-    /// An anchor that goes because its definition goes takes nothing with it.
+    /// When the CRD is being deleted, its anchors are too, and their subnamespaces must stay.
     pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> WriteResult {
-        match definitions::look(self.client).await {
+        match definitions::read(self.client).await {
             Ok(forest::Definition::Here) => {}
-            Ok(going) => return WriteResult::done([Fact::Definitions(going)]),
-            Err(error) => return failure(error).into(),
+            Ok(deleted) => return WriteResult::done([Fact::Definitions(deleted)]),
+            Err(error) => return error.into(),
         }
         let api = Api::<Namespace>::all(self.client.clone());
         let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
         match api.delete(child, &delete_params(version)).await {
             Ok(deleted) => {
-                tracing::info!(parent = %self.namespace, %child, "subnamespace deleted with its anchor");
+                tracing::info!(parent = %self.namespace, %child, "deleted a subnamespace with its anchor");
                 Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
             }
             Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
@@ -193,13 +199,14 @@ fn hierarchy_fact(object: DynamicObject) -> Fact {
     if gone { Fact::HierarchyGone(namespace, fact.version.uid) } else { Fact::Hierarchy(namespace, fact) }
 }
 
-/// Whether the write that was answered with this object has let it go: its last finalizer is off. The watch may have told so
-/// already; to take the answer for a state would bring back what is not there any more, for good.
-fn is_gone(answered: &ObjectMeta) -> bool {
-    answered.deletion_timestamp.is_some() && answered.finalizers.as_ref().is_none_or(Vec::is_empty)
+/// Whether the write removed the last finalizer of an object that is being deleted. The response contains the object, but the
+/// object no longer exists. The watch may have reported the deletion already, so a fact from the response would restore the
+/// object in the forest for good.
+fn is_gone(response: &ObjectMeta) -> bool {
+    response.deletion_timestamp.is_some() && response.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 
-fn held_by(version: &Version, finalizers: Option<&[Box<str>]>) -> Value {
+fn metadata_json(version: &Version, finalizers: Option<&[Box<str>]>) -> Value {
     let mut metadata = precondition(version);
     if let Some(finalizers) = finalizers {
         metadata["finalizers"] = json!(finalizers);
@@ -207,27 +214,27 @@ fn held_by(version: &Version, finalizers: Option<&[Box<str>]>) -> Value {
     metadata
 }
 
-/// A merge patch replaces lists whole and leaves `allowCascadingDeletion` as it is.
-fn wanted(spec: &SubnamespaceSpec) -> Value {
-    let mut wanted = json!({ "parent": &*spec.parent });
+/// In a merge patch, a list replaces the whole list, and `allowCascadingDeletion` stays as it is.
+fn spec_json(spec: &SubnamespaceSpec) -> Value {
+    let mut value = json!({ "parent": &*spec.parent });
     if let Some((labels, annotations)) = &spec.from_anchor {
-        wanted["labels"] = listed(labels);
-        wanted["annotations"] = listed(annotations);
+        value["labels"] = pairs_json(labels);
+        value["annotations"] = pairs_json(annotations);
     }
-    wanted
+    value
 }
 
-fn listed(pairs: &Labels) -> Value {
-    let listed: Vec<Value> = pairs.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
-    unless_empty(json!(listed))
+fn pairs_json(pairs: &Labels) -> Value {
+    let list: Vec<Value> = pairs.iter().map(|(key, value)| json!({ "key": key, "value": value })).collect();
+    null_if_empty(json!(list))
 }
 
-fn unless_empty(list: Value) -> Value {
+fn null_if_empty(list: Value) -> Value {
     if list == json!([]) { Value::Null } else { list }
 }
 
-/// The status as the object shows it. A condition that is new begins now.
-fn shown(status: &HierarchyStatus) -> Value {
+/// A new condition has the current time as its `lastTransitionTime`.
+fn status_json(status: &HierarchyStatus) -> Value {
     let now = Timestamp::now();
     let conditions: Vec<Value> = status
         .conditions
@@ -243,18 +250,18 @@ fn shown(status: &HierarchyStatus) -> Value {
         })
         .collect();
     let children: Vec<&str> = status.children.iter().map(|child| &**child).collect();
-    json!({ "children": unless_empty(json!(children)), "conditions": unless_empty(json!(conditions)) })
+    json!({ "children": null_if_empty(json!(children)), "conditions": null_if_empty(json!(conditions)) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn hierarchy(going: bool, finalizers: &[&str]) -> DynamicObject {
+    fn hierarchy(is_deleting: bool, finalizers: &[&str]) -> DynamicObject {
         let mut metadata =
             json!({ "name": "hierarchy", "namespace": "a", "uid": "7", "resourceVersion": "9" });
         metadata["finalizers"] = json!(finalizers);
-        if going {
+        if is_deleting {
             metadata["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
         }
         let object =
@@ -263,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_the_last_finalizer_is_of_an_object_that_is_gone() {
-        for (going, finalizers, gone) in
+    fn a_response_without_the_last_finalizer_means_that_the_object_is_gone() {
+        for (is_deleting, finalizers, gone) in
             [(true, &[][..], true), (true, &["x"][..], false), (false, &[][..], false)]
         {
-            let fact = hierarchy_fact(hierarchy(going, finalizers));
+            let fact = hierarchy_fact(hierarchy(is_deleting, finalizers));
             assert_eq!(
                 matches!(&fact, Fact::HierarchyGone(name, uid) if **name == *"a" && **uid == *"7"),
                 gone,

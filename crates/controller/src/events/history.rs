@@ -1,4 +1,4 @@
-//! What has been said of which object, so that nothing is said twice: pure data.
+//! Which problems were reported already? Pure data: the recorder uses it to report each problem once.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,143 +8,138 @@ use forest::{Name, ObjectKey, ObjectScope};
 /// A copy that could not be written or removed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failure<'a> {
-    /// Where the copy is, or would be.
+    /// The namespace of the copy.
     pub(crate) namespace: &'a Name,
     pub(crate) key: &'a ObjectKey,
-    /// The source's namespace, where it is not the one that the copy names.
+    /// The source's namespace, if it is not the one that the copy names.
     pub(crate) source: Option<&'a Name>,
-    /// It was to be removed.
+    /// Whether the copy was to be removed.
     pub(crate) removal: bool,
     pub(crate) why: &'a str,
-    pub(crate) failure_kind: FailureKind,
+    pub(crate) kind: FailureKind,
 }
 
-/// What is to be expected of a failure.
+/// Whether a retry may succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureKind {
-    /// It stays until somebody does something.
+    /// It fails until a user changes something.
     Permanent,
-    /// It may be over with the next attempt, and its text may be another each time.
+    /// The next attempt may succeed. The text may differ each time.
     Transient,
 }
 
-/// Whether something has to be said.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum News {
-    New,
-    Old,
-}
-
-/// So many failures in a row count as persistent. With the delays between them, this is after about eight seconds.
+/// The number of successive failures that count as persistent. With the delays between the retries, this takes about eight seconds.
 const PERSISTENT: u32 = 6;
 
-/// What was said of an object's failures.
+/// What was reported about the failures of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Said {
-    /// It has failed so often, and may succeed the next time; whether that was said, which it is not of the first time.
-    Failing { times: u32, is_told: bool },
-    /// This.
-    Text(Box<str>),
+enum Reported {
+    /// Transient failures: their number, and whether an event was written. The first one is not reported.
+    Transient { count: u32, has_event: bool },
+    /// A permanent failure with this text.
+    Permanent(Box<str>),
 }
 
-/// What was said. Holds an entry for each object that something is wrong with, and nothing for the others.
-#[derive(Debug, Default)]
-pub(super) struct Memory {
-    of: HashMap<Name, Place>,
+impl Reported {
+    /// What is reported after another failure, and whether that needs an event.
+    fn next(earlier: Option<&Self>, kind: FailureKind, why: &str) -> (Self, bool) {
+        match (earlier, kind) {
+            (None, FailureKind::Transient) => (Self::Transient { count: 1, has_event: false }, false),
+            (Some(Self::Transient { count, has_event }), FailureKind::Transient) => {
+                (Self::Transient { count: count.saturating_add(1), has_event: true }, !has_event)
+            }
+            (Some(permanent), FailureKind::Transient) => (permanent.clone(), false),
+            (earlier, FailureKind::Permanent) => {
+                let reported = Self::Permanent(why.into());
+                let is_new = earlier != Some(&reported);
+                (reported, is_new)
+            }
+        }
+    }
 }
 
+/// The problems that were reported, and no entry for objects without problems.
 #[derive(Debug, Default)]
-struct Place {
-    failures: BTreeMap<ObjectKey, Said>,
-    /// With the uid of the object that it was said of.
+pub(super) struct History {
+    namespaces: HashMap<Name, Problems>,
+}
+
+/// The problems in one namespace.
+#[derive(Debug, Default)]
+struct Problems {
+    failures: BTreeMap<ObjectKey, Reported>,
+    /// The uid of the object, and the message.
     complaints: BTreeMap<(ObjectKey, ComplaintReason), (Box<str>, Box<str>)>,
 }
 
-/// What to say of a failure, given what was said before.
-fn judge(said: Option<&Said>, failure_kind: FailureKind, why: &str) -> (Said, News) {
-    match (said, failure_kind) {
-        (None, FailureKind::Transient) => (Said::Failing { times: 1, is_told: false }, News::Old),
-        (Some(Said::Failing { times, is_told }), FailureKind::Transient) => {
-            let news = if *is_told { News::Old } else { News::New };
-            (Said::Failing { times: times.saturating_add(1), is_told: true }, news)
-        }
-        (Some(said), FailureKind::Transient) => (said.clone(), News::Old),
-        (Some(Said::Text(text)), FailureKind::Permanent) if **text == *why => {
-            (Said::Text(why.into()), News::Old)
-        }
-        (_, FailureKind::Permanent) => (Said::Text(why.into()), News::New),
-    }
-}
-
-impl Memory {
-    /// Takes note of a failure. Gives what there is to say, and whether this is the failure with which it counts as persistent.
-    pub(super) fn failure(&mut self, failure: &Failure<'_>) -> (News, bool) {
-        let failures = &mut self.of.entry(failure.namespace.clone()).or_default().failures;
-        let (said, news) = judge(failures.get(failure.key), failure.failure_kind, failure.why);
-        let persists = matches!(said, Said::Failing { times: PERSISTENT, .. });
-        failures.insert(failure.key.clone(), said);
-        (news, persists)
+impl History {
+    /// Returns whether the failure needs an event, and whether it makes a series of failures persistent.
+    pub(super) fn add_failure(&mut self, failure: &Failure<'_>) -> (bool, bool) {
+        let failures = &mut self.namespaces.entry(failure.namespace.clone()).or_default().failures;
+        let (reported, is_new) = Reported::next(failures.get(failure.key), failure.kind, failure.why);
+        let is_persistent = matches!(reported, Reported::Transient { count: PERSISTENT, .. });
+        failures.insert(failure.key.clone(), reported);
+        (is_new, is_persistent)
     }
 
-    /// Takes note of all complaints about the objects that were looked at; gives those that are new.
-    pub(super) fn complaints<'a>(
+    /// Replaces the complaints about the objects in `planned`, and returns the new ones.
+    pub(super) fn add_complaints<'a>(
         &mut self,
         namespace: &Name,
-        looked_at: &ObjectScope,
+        planned: &ObjectScope,
         complaints: &'a [Complaint],
     ) -> Vec<&'a Complaint> {
-        let place = self.of.entry(namespace.clone()).or_default();
-        let hold: BTreeSet<(ObjectKey, ComplaintReason)> = complaints.iter().map(topic).collect();
-        place.complaints.retain(|of, _| !looked_at.includes(&of.0) || hold.contains(of));
+        let problems = self.namespaces.entry(namespace.clone()).or_default();
+        let current: BTreeSet<(ObjectKey, ComplaintReason)> = complaints.iter().map(topic).collect();
+        problems.complaints.retain(|topic, _| !planned.includes(&topic.0) || current.contains(topic));
         let is_new = |complaint: &&Complaint| {
-            let now = (complaint.version.uid.clone(), complaint.message.clone());
-            place.complaints.insert(topic(complaint), now.clone()) != Some(now)
+            let content = (complaint.version.uid.clone(), complaint.message.clone());
+            problems.complaints.insert(topic(complaint), content.clone()) != Some(content)
         };
-        let news = complaints.iter().filter(is_new).collect();
-        self.tidy(namespace);
-        news
+        let new = complaints.iter().filter(is_new).collect();
+        self.remove_if_empty(namespace);
+        new
     }
 
-    /// Forgets the failures of these objects: they are over.
-    pub(super) fn passed(&mut self, namespace: &Name, is_meant: impl Fn(&ObjectKey) -> bool) {
-        if let Some(place) = self.of.get_mut(namespace) {
-            place.failures.retain(|key, _| !is_meant(key));
-            self.tidy(namespace);
+    /// Removes the failures of these objects, which are over.
+    pub(super) fn remove_failures(&mut self, namespace: &Name, is_over: impl Fn(&ObjectKey) -> bool) {
+        if let Some(problems) = self.namespaces.get_mut(namespace) {
+            problems.failures.retain(|key, _| !is_over(key));
+            self.remove_if_empty(namespace);
         }
     }
 
-    /// There was no room to say it.
-    pub(super) fn unsaid_complaint(&mut self, namespace: &Name, complaint: &Complaint) {
-        if let Some(place) = self.of.get_mut(namespace) {
-            place.complaints.remove(&topic(complaint));
-            self.tidy(namespace);
+    /// Removes a complaint whose event was dropped, so that it is reported later.
+    pub(super) fn remove_complaint(&mut self, namespace: &Name, complaint: &Complaint) {
+        if let Some(problems) = self.namespaces.get_mut(namespace) {
+            problems.complaints.remove(&topic(complaint));
+            self.remove_if_empty(namespace);
         }
     }
 
-    /// There was no room to say it.
-    pub(super) fn unsaid_failure(&mut self, failure: &Failure<'_>) {
-        let said = self.of.get_mut(failure.namespace).and_then(|place| place.failures.get_mut(failure.key));
-        match said {
-            Some(Said::Failing { is_told, .. }) => *is_told = false,
-            Some(said) => *said = Said::Failing { times: 1, is_told: false },
+    /// An event of this failure was dropped: the next failure needs an event.
+    pub(super) fn mark_unreported(&mut self, failure: &Failure<'_>) {
+        let problems = self.namespaces.get_mut(failure.namespace);
+        match problems.and_then(|problems| problems.failures.get_mut(failure.key)) {
+            Some(Reported::Transient { has_event, .. }) => *has_event = false,
+            Some(permanent) => *permanent = Reported::Transient { count: 1, has_event: false },
             None => {}
         }
     }
 
-    /// Forgets everything about a namespace.
-    pub(super) fn forget(&mut self, namespace: &Name) {
-        self.of.remove(namespace);
+    pub(super) fn remove_namespace(&mut self, namespace: &Name) {
+        self.namespaces.remove(namespace);
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.namespaces.is_empty()
     }
 
-    fn tidy(&mut self, namespace: &Name) {
-        let is_empty = |place: &Place| place.failures.is_empty() && place.complaints.is_empty();
-        if self.of.get(namespace).is_some_and(is_empty) {
-            self.of.remove(namespace);
+    fn remove_if_empty(&mut self, namespace: &Name) {
+        let is_empty = |problems: &Problems| problems.failures.is_empty() && problems.complaints.is_empty();
+        if self.namespaces.get(namespace).is_some_and(is_empty) {
+            self.namespaces.remove(namespace);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is said, and what is not said again.
+//! Which problems the recorder reports, and which it does not report again.
 
 use forest::Scope;
 use forest::plan::Plan;
@@ -8,42 +8,42 @@ use prometheus::{Registry, TextEncoder};
 use super::*;
 use crate::fake::{World, copy, secret};
 
-struct Listener {
+struct TestRecorder {
     world: World,
     recorder: EventRecorder,
-    inbox: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Event>,
     registry: Registry,
 }
 
-impl Listener {
+impl TestRecorder {
     fn new() -> Self {
         let world = World::of(&[secret("root", "1", "10", "new"), copy("2", "11", "old")]);
         let registry = Registry::new();
         let metrics = EventMetrics::register(&registry).unwrap();
-        let (recorder, inbox) = EventRecorder::new(world.forest.clone(), metrics);
-        Self { world, recorder, inbox, registry }
+        let (recorder, events) = EventRecorder::new(world.forest.clone(), metrics);
+        Self { world, recorder, events, registry }
     }
 
-    /// What was said since last asked: the object's namespace and uid, the reason, the message.
-    fn heard(&mut self) -> Vec<(String, String, &'static str, String)> {
-        let mut heard = Vec::new();
-        while let Ok(Event { about, reason, message }) = self.inbox.try_recv() {
+    /// The events since the last call: the namespace and uid of the object, the reason, the message.
+    fn sent(&mut self) -> Vec<(String, String, &'static str, String)> {
+        let mut sent = Vec::new();
+        while let Ok(Event { about, reason, message }) = self.events.try_recv() {
             let uid = about.version.map(|version| version.uid.to_string()).unwrap_or_default();
-            heard.push((about.namespace.to_string(), uid, reason, message));
+            sent.push((about.namespace.to_string(), uid, reason, message));
         }
-        heard
+        sent
     }
 
     fn reasons(&mut self) -> Vec<&'static str> {
-        self.heard().into_iter().map(|(_, _, reason, _)| reason).collect()
+        self.sent().into_iter().map(|(_, _, reason, _)| reason).collect()
     }
 
-    fn fail(&self, removal: bool, failure_kind: FailureKind, why: &str) {
+    fn fail(&self, removal: bool, kind: FailureKind, why: &str) {
         let namespace = Name::from("leaf");
         let source = Name::from("root");
         let key = &self.world.key;
         let source = (!removal).then_some(&source);
-        self.recorder.failed(&Failure { namespace: &namespace, key, source, removal, why, failure_kind });
+        self.recorder.record_failure(&Failure { namespace: &namespace, key, source, removal, why, kind });
     }
 
     fn complain(&self, uid: &str, message: Option<&str>) {
@@ -54,7 +54,7 @@ impl Listener {
             message: message.into(),
         });
         let complaints: Vec<Complaint> = complaint.into_iter().collect();
-        self.recorder.complain(&"root".into(), &ObjectScope::All, &complaints);
+        self.recorder.record_complaints(&"root".into(), &ObjectScope::All, &complaints);
     }
 
     fn dropped(&self) -> String {
@@ -66,14 +66,14 @@ impl Listener {
 const BOTH: [&str; 2] = [CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT];
 
 #[test]
-fn a_failed_write_is_told_at_both_ends() {
-    let mut listener = Listener::new();
+fn a_failed_write_is_reported_on_the_source_and_on_the_copy() {
+    let mut test = TestRecorder::new();
     let event = |namespace: &str, uid: &str, reason, message: &str| {
         (namespace.to_owned(), uid.to_owned(), reason, message.to_owned())
     };
-    listener.fail(false, FailureKind::Permanent, "it is full.");
+    test.fail(false, FailureKind::Permanent, "it is full.");
     assert_eq!(
-        listener.heard(),
+        test.sent(),
         [
             event(
                 "root",
@@ -89,9 +89,9 @@ fn a_failed_write_is_told_at_both_ends() {
             ),
         ]
     );
-    listener.fail(true, FailureKind::Permanent, "no");
+    test.fail(true, FailureKind::Permanent, "no");
     assert_eq!(
-        listener.heard(),
+        test.sent(),
         [
             event(
                 "root",
@@ -105,26 +105,26 @@ fn a_failed_write_is_told_at_both_ends() {
 }
 
 #[test]
-fn a_source_that_is_gone_is_told_nothing() {
-    let mut listener = Listener::new();
-    listener.world = World::of(&[copy("2", "11", "old")]);
-    listener.recorder.forest = listener.world.forest.clone();
-    listener.fail(true, FailureKind::Permanent, "no");
-    assert_eq!(listener.reasons(), [CANNOT_UPDATE_OBJECT]);
+fn a_source_that_is_gone_gets_no_event() {
+    let mut test = TestRecorder::new();
+    test.world = World::of(&[copy("2", "11", "old")]);
+    test.recorder.forest = test.world.forest.clone();
+    test.fail(true, FailureKind::Permanent, "no");
+    assert_eq!(test.reasons(), [CANNOT_UPDATE_OBJECT]);
 }
 
 #[test]
-fn failures_are_told_once_until_they_change_or_come_back() {
+fn failures_are_reported_once_until_they_change_or_return() {
     enum Step {
         Fails(FailureKind, &'static str),
         Succeeds,
-        IsNotWritten,
-        IsPutOff,
-        IsPlanned,
+        NotPlanned,
+        SourceUnread,
+        PlannedAgain,
     }
     use FailureKind::{Permanent, Transient};
-    use Step::{Fails, IsNotWritten, IsPlanned, IsPutOff, Succeeds};
-    // Steps one after the other, and how often something is told.
+    use Step::{Fails, NotPlanned, PlannedAgain, SourceUnread, Succeeds};
+    // The steps in order, and whether each is reported.
     let table: &[(&[(Step, bool)], &str)] = &[
         (
             &[(Fails(Permanent, "a"), true), (Fails(Permanent, "a"), false), (Fails(Permanent, "b"), true)],
@@ -132,54 +132,57 @@ fn failures_are_told_once_until_they_change_or_come_back() {
         ),
         (&[(Fails(Permanent, "a"), true), (Succeeds, false), (Fails(Permanent, "a"), true)], "after success"),
         (
-            &[(Fails(Permanent, "a"), true), (IsNotWritten, false), (Fails(Permanent, "a"), true)],
-            "after being needless",
+            &[(Fails(Permanent, "a"), true), (NotPlanned, false), (Fails(Permanent, "a"), true)],
+            "not planned any more",
         ),
         (
-            &[(Fails(Permanent, "a"), true), (IsPutOff, false), (Fails(Permanent, "a"), false)],
-            "behind a read",
+            &[(Fails(Permanent, "a"), true), (SourceUnread, false), (Fails(Permanent, "a"), false)],
+            "while a source is unread",
         ),
         (
-            &[(Fails(Permanent, "a"), true), (IsPlanned, false), (Fails(Permanent, "a"), false)],
+            &[(Fails(Permanent, "a"), true), (PlannedAgain, false), (Fails(Permanent, "a"), false)],
             "planned again",
         ),
-        (&[(Fails(Transient, "a"), false), (Succeeds, false), (Fails(Transient, "a"), false)], "a hiccup"),
+        (
+            &[(Fails(Transient, "a"), false), (Succeeds, false), (Fails(Transient, "a"), false)],
+            "one transient failure",
+        ),
         (
             &[(Fails(Transient, "a"), false), (Fails(Transient, "b"), true), (Fails(Transient, "c"), false)],
-            "a passing row",
+            "several transient failures",
         ),
-        (&[(Fails(Transient, "a"), false), (Fails(Permanent, "a"), true)], "from passing to lasting"),
+        (&[(Fails(Transient, "a"), false), (Fails(Permanent, "a"), true)], "from transient to permanent"),
         (
             &[(Fails(Permanent, "a"), true), (Fails(Transient, "x"), false), (Fails(Permanent, "a"), false)],
             "an outage in between",
         ),
     ];
     for (steps, what) in table {
-        let mut listener = Listener::new();
-        for (at, (step, is_told)) in steps.iter().enumerate() {
+        let mut test = TestRecorder::new();
+        for (at, (step, is_reported)) in steps.iter().enumerate() {
             match step {
-                Fails(failure_kind, why) => listener.fail(false, *failure_kind, why),
-                Succeeds => listener.recorder.succeeded(&"leaf".into(), &listener.world.key),
-                IsNotWritten => {
+                Fails(kind, why) => test.fail(false, *kind, why),
+                Succeeds => test.recorder.record_success(&"leaf".into(), &test.world.key),
+                NotPlanned => {
                     let plan = Plan { scope: Scope::whole(), ..Plan::default() };
-                    listener.recorder.planned(&"leaf".into(), &plan);
+                    test.recorder.record_plan(&"leaf".into(), &plan);
                 }
-                IsPutOff => {
-                    let unread = vec![("root".into(), listener.world.key.clone())];
+                SourceUnread => {
+                    let unread = vec![("root".into(), test.world.key.clone())];
                     let plan = Plan { scope: Scope::whole(), unread, ..Plan::default() };
-                    listener.recorder.planned(&"leaf".into(), &plan);
+                    test.recorder.record_plan(&"leaf".into(), &plan);
                 }
-                IsPlanned => listener.recorder.planned(&"leaf".into(), &listener.world.plan().2),
+                PlannedAgain => test.recorder.record_plan(&"leaf".into(), &test.world.plan().2),
             }
-            let told: &[&str] = if *is_told { &BOTH } else { &[] };
-            assert_eq!(listener.reasons(), told, "{what}: step {at}");
+            let reasons: &[&str] = if *is_reported { &BOTH } else { &[] };
+            assert_eq!(test.reasons(), reasons, "{what}: step {at}");
         }
     }
 }
 
 #[test]
-fn complaints_are_told_once_until_they_change_or_come_back() {
-    let mut listener = Listener::new();
+fn complaints_are_reported_once_until_they_change_or_return() {
+    let mut test = TestRecorder::new();
     let rows = [
         ("1", Some("bad"), true),
         ("1", Some("bad"), false),
@@ -188,53 +191,53 @@ fn complaints_are_told_once_until_they_change_or_come_back() {
         ("1", Some("worse"), true),
         ("2", Some("worse"), true),
     ];
-    for (at, (uid, message, is_told)) in rows.into_iter().enumerate() {
-        listener.complain(uid, message);
-        let told: &[&str] = if is_told { &[CANNOT_PARSE_SELECTOR] } else { &[] };
-        assert_eq!(listener.reasons(), told, "row {at}");
+    for (at, (uid, message, is_reported)) in rows.into_iter().enumerate() {
+        test.complain(uid, message);
+        let reasons: &[&str] = if is_reported { &[CANNOT_PARSE_SELECTOR] } else { &[] };
+        assert_eq!(test.reasons(), reasons, "row {at}");
     }
 }
 
 #[test]
-fn what_was_not_looked_at_is_not_forgotten() {
-    let mut listener = Listener::new();
-    listener.complain("1", Some("bad"));
-    assert_eq!(listener.reasons().len(), 1);
-    listener.recorder.complain(&"root".into(), &ObjectScope::None, &[]);
-    let other = ObjectKey { name: "other".into(), ..listener.world.key.clone() };
-    listener.recorder.complain(&"root".into(), &ObjectScope::Some([other].into()), &[]);
-    listener.complain("1", Some("bad"));
-    assert_eq!(listener.reasons().len(), 0);
+fn complaints_about_unplanned_objects_stay() {
+    let mut test = TestRecorder::new();
+    test.complain("1", Some("bad"));
+    assert_eq!(test.reasons().len(), 1);
+    test.recorder.record_complaints(&"root".into(), &ObjectScope::None, &[]);
+    let other = ObjectKey { name: "other".into(), ..test.world.key.clone() };
+    test.recorder.record_complaints(&"root".into(), &ObjectScope::Some([other].into()), &[]);
+    test.complain("1", Some("bad"));
+    assert_eq!(test.reasons().len(), 0);
 }
 
 #[test]
-fn nothing_is_remembered_of_namespaces_that_are_gone_and_of_what_is_well() {
-    let mut listener = Listener::new();
-    listener.fail(false, FailureKind::Permanent, "a");
-    listener.complain("1", Some("bad"));
-    assert_eq!(listener.reasons().len(), 3);
-    listener.recorder.succeeded(&"leaf".into(), &listener.world.key);
-    listener.complain("1", None);
-    assert!(listener.recorder.memory.lock().is_empty());
+fn the_history_has_no_entry_for_deleted_namespaces_and_objects_without_problems() {
+    let mut test = TestRecorder::new();
+    test.fail(false, FailureKind::Permanent, "a");
+    test.complain("1", Some("bad"));
+    assert_eq!(test.reasons().len(), 3);
+    test.recorder.record_success(&"leaf".into(), &test.world.key);
+    test.complain("1", None);
+    assert!(test.recorder.history.lock().is_empty());
 
-    listener.fail(false, FailureKind::Permanent, "a");
-    let empty = Forest::new(listener.world.forest.read(Forest::shared_settings), vec![]);
-    listener.recorder.forest = ForestWriter::new(empty, Box::new(|_| {})).1;
-    listener.recorder.planned(&"leaf".into(), &Plan::default());
-    assert!(listener.recorder.memory.lock().is_empty());
+    test.fail(false, FailureKind::Permanent, "a");
+    let empty = Forest::new(test.world.forest.read(Forest::shared_settings), vec![]);
+    test.recorder.forest = ForestWriter::new(empty, Box::new(|_| {})).1;
+    test.recorder.record_plan(&"leaf".into(), &Plan::default());
+    assert!(test.recorder.history.lock().is_empty());
 }
 
 #[test]
-fn what_finds_no_room_is_counted_and_told_another_time() {
-    let mut listener = Listener::new();
-    for at in 0..=ROOM {
-        listener.complain("1", Some(&at.to_string()));
+fn dropped_events_are_counted_and_reported_later() {
+    let mut test = TestRecorder::new();
+    for at in 0..=QUEUE_CAPACITY {
+        test.complain("1", Some(&at.to_string()));
     }
-    assert_eq!(listener.dropped(), "hns_events_total{outcome=\"dropped\"} 1");
-    listener.fail(false, FailureKind::Permanent, "a");
-    assert_eq!(listener.dropped(), "hns_events_total{outcome=\"dropped\"} 3");
-    assert_eq!(listener.heard().len(), ROOM);
-    listener.complain("1", Some(&ROOM.to_string()));
-    listener.fail(false, FailureKind::Permanent, "a");
-    assert_eq!(listener.reasons(), [&[CANNOT_PARSE_SELECTOR][..], &BOTH].concat());
+    assert_eq!(test.dropped(), "hns_events_total{outcome=\"dropped\"} 1");
+    test.fail(false, FailureKind::Permanent, "a");
+    assert_eq!(test.dropped(), "hns_events_total{outcome=\"dropped\"} 3");
+    assert_eq!(test.sent().len(), QUEUE_CAPACITY);
+    test.complain("1", Some(&QUEUE_CAPACITY.to_string()));
+    test.fail(false, FailureKind::Permanent, "a");
+    assert_eq!(test.reasons(), [&[CANNOT_PARSE_SELECTOR][..], &BOTH].concat());
 }

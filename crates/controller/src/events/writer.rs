@@ -1,4 +1,4 @@
-//! Writing events, one after the other. What cannot be written is counted and left out.
+//! Writes events, one at a time. An event that cannot be written is counted and dropped.
 
 use std::time::Duration;
 
@@ -13,49 +13,49 @@ use kube::api::PostParams;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::{About, Event};
+use super::{Event, InvolvedObject};
 use crate::metrics::EventMetrics;
 use crate::permission::Permission;
 
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// The time limit of one write.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So many bytes of a message are kept: what readers of events are used to.
-const LONGEST_MESSAGE: usize = 1_024;
+/// The longest message in bytes: the limit of the Kubernetes events API.
+const MAX_MESSAGE: usize = 1_024;
 
-/// Writes what comes until nobody can say anything any more.
+/// Writes events until every recorder is dropped.
 pub(super) async fn write_events(
     client: Client,
-    mut inbox: mpsc::Receiver<Event>,
+    mut events: mpsc::Receiver<Event>,
     metrics: EventMetrics,
     may_write: Permission,
 ) {
-    while let Some(event) = inbox.recv().await {
+    while let Some(event) = events.recv().await {
         if !may_write() {
             continue;
         }
         let api: Api<CoreEvent> = Api::namespaced(client.clone(), &event.about.namespace);
-        let event = core(event, Timestamp::now());
-        match timeout(PATIENCE, api.create(&PostParams::default(), &event)).await {
+        let event = core_event(event, Timestamp::now());
+        match timeout(WRITE_TIMEOUT, api.create(&PostParams::default(), &event)).await {
             Ok(Ok(_)) => metrics.written(),
             Ok(Err(error)) => {
                 metrics.failed();
-                tracing::debug!(%error, "an event could not be written");
+                tracing::debug!(%error, "could not write an event");
             }
             Err(_) => metrics.failed(),
         }
     }
 }
 
-/// As core/v1 has it. Readers filter on `source.component`.
-fn core(event: Event, now: Timestamp) -> CoreEvent {
-    let Event { about: About { kind, namespace, name, version }, reason, message } = event;
+/// The event as core/v1 defines it. Clients filter on `source.component`.
+fn core_event(event: Event, now: Timestamp) -> CoreEvent {
+    let Event { about: InvolvedObject { kind, namespace, name, version }, reason, message } = event;
     let (uid, resource_version) =
         version.map(|it| (it.uid.to_string(), it.resource_version.to_string())).unzip();
     CoreEvent {
         metadata: ObjectMeta {
-            // The API server shortens it as needed.
-            generate_name: Some(format!("{}.", if is_plain(&name) { &*name } else { "object" })),
+            // The API server shortens a long name.
+            generate_name: Some(format!("{}.", if is_event_name(&name) { &*name } else { "object" })),
             namespace: Some(namespace.to_string()),
             ..ObjectMeta::default()
         },
@@ -70,7 +70,7 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
         },
         type_: Some(TYPE_WARNING.into()),
         reason: Some(reason.into()),
-        message: Some(limited(&message, LONGEST_MESSAGE).into()),
+        message: Some(limited(&message, MAX_MESSAGE).into()),
         source: Some(EventSource { component: Some(COMPONENT.into()), host: None }),
         reporting_component: Some(COMPONENT.into()),
         first_timestamp: Some(Time(now)),
@@ -80,8 +80,8 @@ fn core(event: Event, now: Timestamp) -> CoreEvent {
     }
 }
 
-/// Whether an event can have such a name: not all that an object can be called.
-fn is_plain(name: &str) -> bool {
+/// Whether the name is valid for an event. Some kinds allow other names.
+fn is_event_name(name: &str) -> bool {
     let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     name.split(['.', '-']).all(|part| !part.is_empty() && is_word(part))
 }
@@ -95,14 +95,15 @@ mod tests {
 
     fn event(message: &str) -> Event {
         let version = Some(Version { uid: "u".into(), resource_version: "7".into() });
-        let about = About { kind: Kind::role(), namespace: "a".into(), name: "reader".into(), version };
+        let about =
+            InvolvedObject { kind: Kind::role(), namespace: "a".into(), name: "reader".into(), version };
         Event { about, reason: "CannotPropagateObject", message: message.into() }
     }
 
     #[test]
-    fn readers_find_the_component_where_they_look_for_it() {
+    fn events_have_the_component_that_clients_filter_on() {
         let now: Timestamp = "2025-06-01T12:00:00Z".parse().unwrap();
-        let written = serde_json::to_value(core(event("No."), now)).unwrap();
+        let written = serde_json::to_value(core_event(event("No."), now)).unwrap();
         let wanted = json!({
             "apiVersion": "v1",
             "kind": "Event",
@@ -121,7 +122,7 @@ mod tests {
             "count": 1,
         });
         let mut written = written;
-        // The serializer writes these where they are required by the schema, empty or not.
+        // The schema requires these fields, so the serializer writes them even when empty.
         for absent in ["eventTime", "series", "action"] {
             assert!(written.as_object_mut().unwrap().remove(absent).is_none_or(|value| value.is_null()));
         }
@@ -129,11 +130,11 @@ mod tests {
     }
 
     #[test]
-    fn long_messages_and_names_that_no_event_can_have_are_taken() {
+    fn long_messages_and_invalid_event_names_are_accepted() {
         let mut long = event(&"é".repeat(1_000));
         long.about.name = "on call?".into();
-        let written = core(long, Timestamp::now());
-        assert!(written.message.is_some_and(|it| it.len() <= LONGEST_MESSAGE));
+        let written = core_event(long, Timestamp::now());
+        assert!(written.message.is_some_and(|it| it.len() <= MAX_MESSAGE));
         assert_eq!(written.metadata.generate_name.as_deref(), Some("object."));
         assert_eq!(written.involved_object.name.as_deref(), Some("on call?"));
     }

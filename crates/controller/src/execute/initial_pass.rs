@@ -1,8 +1,7 @@
-//! What was said of objects is not taken back by a process that has not looked at them yet.
+//! Has this process planned every namespace once? Until then the executor keeps the conditions about objects that a namespace
+//! shows.
 //!
-//! Which objects stand in each other's way, or were refused, is known only after their namespaces were planned, and nobody
-//! remembers it over a restart. So until everything was planned once, what a namespace shows about objects stays. Says
-//! nothing of what is shown about anything else.
+//! Conflicts and refused writes are not stored anywhere else: a new process knows them only after it has planned the namespace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,31 +12,31 @@ use forest::{Condition, Forest, Stream, StreamState};
 use hns_api::events::CANNOT_PROPAGATE_OBJECT;
 use tokio::time::Instant;
 
-/// Where there is always something to do, or something that is never listed, it is not waited for longer.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The initial pass ends after this time at the latest: some kinds are never listed, and some clusters always change.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Whether everything was planned once. Clones share it.
+/// Whether every namespace was planned once. Clones share the state.
 #[derive(Debug, Clone)]
 pub(crate) struct InitialPass {
-    everywhere: Arc<AtomicBool>,
-    since: Instant,
+    is_complete: Arc<AtomicBool>,
+    started: Instant,
 }
 
 impl InitialPass {
-    pub(super) fn begin() -> Self {
-        Self { everywhere: Arc::default(), since: Instant::now() }
+    pub(super) fn start() -> Self {
+        Self { is_complete: Arc::default(), started: Instant::now() }
     }
 
-    /// Some work was done; at its beginning it was known what there is, or not, and now nothing else waits, or something does.
-    pub(crate) fn worked(&self, was_listed: bool, nothing_waits: bool) {
-        if was_listed && nothing_waits {
-            self.everywhere.store(true, Ordering::Relaxed);
+    /// Call this after each plan, with whether the lists were complete when it was made, and whether the queue is idle now.
+    pub(crate) fn record(&self, was_listed: bool, is_idle: bool) {
+        if was_listed && is_idle {
+            self.is_complete.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether `report` would take back, or say otherwise, what a namespace shows about objects, too early.
-    pub(super) fn is_too_early(&self, shown: &[Condition], report: &Action) -> bool {
-        if self.everywhere.load(Ordering::Relaxed) || self.since.elapsed() > LONGEST {
+    /// Whether `report` must wait, because it removes or changes conditions about objects before the initial pass is complete.
+    pub(super) fn suppresses(&self, shown: &[Condition], report: &Action) -> bool {
+        if self.is_complete.load(Ordering::Relaxed) || self.started.elapsed() > TIMEOUT {
             return false;
         }
         let Action::ChangeHierarchy { status: Some(status), .. } = report else { return false };
@@ -49,12 +48,12 @@ impl InitialPass {
     }
 }
 
-/// Whether all there is has been listed, or cannot be, and plans rest on it.
+/// Whether every stream was listed or cannot be listed, and every list was verified against the structure.
 pub(crate) fn is_listed(forest: &Forest) -> bool {
     has_every_list(forest) && forest.unmatched().is_empty()
 }
 
-/// Whether all there is has been listed, or cannot be.
+/// Whether every stream was listed or cannot be listed.
 pub(crate) fn has_every_list(forest: &Forest) -> bool {
     let waits = |id| forest.stream(Stream::Kind(id)) == StreamState::Waiting;
     let structure = forest.is_configured() && forest.structure_gap().is_none();
@@ -76,29 +75,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nothing_said_of_objects_is_taken_back_before_everything_was_planned() {
+    async fn conditions_about_objects_stay_until_every_namespace_was_planned() {
         let refused = Condition::new(Reason::CannotPropagateObject, "refused");
         let other = Condition::new(Reason::CannotPropagateObject, "another");
         let cycle = Condition::new(Reason::InCycle, "a <- a");
         let shown = [refused.clone(), cycle.clone()];
-        let looked = InitialPass::begin();
+        let pass = InitialPass::start();
         let both = [refused.clone(), other.clone()];
         for early in [&[][..], from_ref(&cycle), from_ref(&other), &both] {
-            assert!(looked.is_too_early(&shown, &report(early)), "{early:?}");
+            assert!(pass.suppresses(&shown, &report(early)), "{early:?}");
         }
-        // What is shown about anything else may change, and what was not shown may be.
-        assert!(!looked.is_too_early(&shown, &report(from_ref(&refused))));
-        assert!(!looked.is_too_early(&[cycle], &report(&[other])));
+        // Other conditions may change, and a first condition about objects may appear.
+        assert!(!pass.suppresses(&shown, &report(from_ref(&refused))));
+        assert!(!pass.suppresses(&[cycle], &report(&[other])));
 
-        for (was_listed, nothing_waits) in [(false, true), (true, false)] {
-            looked.worked(was_listed, nothing_waits);
-            assert!(looked.is_too_early(&shown, &report(&[])));
+        for (was_listed, is_idle) in [(false, true), (true, false)] {
+            pass.record(was_listed, is_idle);
+            assert!(pass.suppresses(&shown, &report(&[])));
         }
-        looked.clone().worked(true, true);
-        assert!(!looked.is_too_early(&shown, &report(&[])));
+        pass.clone().record(true, true);
+        assert!(!pass.suppresses(&shown, &report(&[])));
 
-        let looked = InitialPass::begin();
-        tokio::time::advance(LONGEST + Duration::from_secs(1)).await;
-        assert!(!looked.is_too_early(&shown, &report(&[])), "it is not waited for ever");
+        let pass = InitialPass::start();
+        tokio::time::advance(TIMEOUT + Duration::from_secs(1)).await;
+        assert!(!pass.suppresses(&shown, &report(&[])), "the initial pass ends after the timeout");
     }
 }

@@ -1,9 +1,8 @@
-//! Before an object that is no copy is overwritten: whether that is still wanted.
+//! Before a copy overwrites a user's own object: does the current `HNCConfiguration` still want that?
 //!
-//! What objects are and what the `HNCConfiguration` says of their kind come by different watches, and a copy takes the place
-//! of somebody's own object for good. So the configuration is read once more, after the object was seen, and the write is
-//! planned once more. Such writes are rare: only kinds that say `onConflict: Overwrite`, or that restrict, need them, and
-//! admission refuses what would lead there. Never writes.
+//! Objects and the `HNCConfiguration` come from different watches, and the user's object cannot be restored. So the executor
+//! reads the configuration again and repeats the plan. Such writes are rare: only kinds with `onConflict: Overwrite`, or with
+//! a mode that restricts, need them, and admission refuses most requests that lead to them.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +16,11 @@ use kube::CustomResourceExt;
 use kube::core::DynamicObject;
 
 use super::Executor;
-use crate::apply::{Outcome, failure};
+use crate::apply::Outcome;
 
 impl Executor {
-    /// What to do instead of `action`, by which the object `key` that is no copy would be lost, unless that is certainly wanted.
-    pub(super) async fn held_back(
+    /// `action` overwrites the object `key`, which is not a copy. Returns the outcome if that is not certainly wanted.
+    pub(super) async fn check_overwrite(
         &self,
         namespace: &Name,
         action: &Action,
@@ -29,34 +28,39 @@ impl Executor {
     ) -> Option<Outcome> {
         let configuration: Api<DynamicObject> =
             Api::all_with(self.client.clone(), &HNCConfiguration::api_resource());
-        let now = match configuration.get_opt(HNC_CONFIGURATION).await {
+        let current = match configuration.get_opt(HNC_CONFIGURATION).await {
             Ok(object) => object,
-            Err(error) => return Some(failure(error)),
+            Err(error) => return Some(error.into()),
         };
         let known = self.configuration.borrow().clone();
         let wanted = self.forest.read(|forest| {
             let in_force = forest.kind_settings(key.kind);
-            in_force.is_some_and(|kind| says(&known, now.as_ref(), kind))
+            in_force.is_some_and(|kind| has_settings(&known, current.as_ref(), kind))
                 && is_planned(forest, namespace, key, action)
         });
         (!wanted).then_some(Outcome::Conflict)
     }
 }
 
-/// The object that is no copy and would be lost. A binding that is replaced may be deleted first.
-pub(super) fn lost_by<'a>(forest: &Forest, namespace: &Name, action: &'a Action) -> Option<&'a ObjectKey> {
+/// The object that is not a copy and that the action replaces or deletes. The replacement of a binding may begin with its
+/// deletion.
+pub(super) fn overwritten_by<'a>(
+    forest: &Forest,
+    namespace: &Name,
+    action: &'a Action,
+) -> Option<&'a ObjectKey> {
     let (Action::Replace { key, .. } | Action::Delete { key, .. }) = action else { return None };
     is_own(forest, namespace, key).then_some(key)
 }
 
-/// Whether there is an object that is no copy.
+/// Whether there is an object that is not a copy.
 pub(super) fn is_own(forest: &Forest, namespace: &Name, key: &ObjectKey) -> bool {
     forest.object_version(namespace, key).is_some() && forest.inherited_from(namespace, key).is_none()
 }
 
-/// Whether the configuration, as it is in the cluster, says this of a kind.
-fn says(known: &Configuration, now: Option<&DynamicObject>, kind: &KindSettings) -> bool {
-    known.resolution_of(now).is_some_and(|resolution| resolution.settings().any(|it| it == kind))
+/// Whether the configuration in the cluster gives a kind these settings.
+fn has_settings(known: &Configuration, current: Option<&DynamicObject>, kind: &KindSettings) -> bool {
+    known.resolution_of(current).is_some_and(|resolution| resolution.settings().any(|it| it == kind))
 }
 
 fn is_planned(forest: &Forest, namespace: &Name, key: &ObjectKey, action: &Action) -> bool {

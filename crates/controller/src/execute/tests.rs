@@ -1,4 +1,4 @@
-//! Plans carried out against an API server of a few answers.
+//! Executes plans against a fake API server with prepared responses.
 
 use forest::configuration::{Served, ServedKind};
 use forest::plan::plan;
@@ -43,7 +43,7 @@ async fn execute(world: &World, executor: &Executor) -> Progress {
     executor.execute(&namespace, &scope, plan).await.progress
 }
 
-/// The events that were written, once there are so many; they must be there within a minute.
+/// Waits for this number of events, for up to a minute, and returns them.
 async fn events(server: &Server, count: usize) -> Vec<Value> {
     let is_event = |path: &str| path.contains("/events");
     let written = || {
@@ -60,10 +60,10 @@ async fn events(server: &Server, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_recorded_and_told_once_in_both_namespaces() {
+async fn a_refusal_is_recorded_and_reported_once_in_both_namespaces() {
     let world = World::of(&[secret("root", "1", "10", "new")]);
     let refusal = || failure(422, "Invalid", "no");
-    // Both events are taken; the answer to an event is not looked at.
+    // The API server accepts both events; the executor does not read these responses.
     let server = Server::answering([refusal(), json!({}), json!({}), refusal(), copy("2", "11", "new")]);
     let executor = executor(&world, &server);
     assert_eq!(execute(&world, &executor).await, Progress::Refused);
@@ -73,17 +73,17 @@ async fn a_refusal_is_recorded_and_told_once_in_both_namespaces() {
     assert_eq!(told[0]["message"], "Could not write to destination namespace \"leaf\": no.");
 
     assert_eq!(execute(&world, &executor).await, Progress::Refused);
-    assert!(!world.plan().2.settled.contains(&world.key), "it is still to be written");
+    assert!(!world.plan().2.settled.contains(&world.key), "the write is still planned");
     assert_eq!(execute(&world, &executor).await, Progress::Complete);
-    assert!(world.plan().2.is_empty(), "the failure is settled with the write");
-    // The clock stands until nothing else can run.
+    assert!(world.plan().2.is_empty(), "the write clears the failure");
+    // The paused clock advances only when no task can run.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(events(&server, 0).await.len(), 2, "the same refusal is no news");
+    assert_eq!(events(&server, 0).await.len(), 2, "the same refusal is not reported again");
     assert!(server.is_exhausted());
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_again_and_again_becomes_a_condition() {
+async fn a_write_that_fails_six_times_becomes_a_condition() {
     let conditions = |world: &World| {
         world.forest.read(|forest| {
             let plan = plan(forest, "leaf", &Scope::whole());
@@ -91,7 +91,7 @@ async fn what_fails_again_and_again_becomes_a_condition() {
         })
     };
     let world = World::of(&[secret("root", "1", "10", "new")]);
-    // Whatever comes after the first answer is unexpected, also of events.
+    // The fake server answers every request after the first with a failure, events included.
     let server = Server::answering([failure(500, "InternalError", "a webhook said no")]);
     let executor = executor(&world, &server);
     for attempt in 1..=6 {
@@ -102,7 +102,7 @@ async fn what_fails_again_and_again_becomes_a_condition() {
 }
 
 #[tokio::test]
-async fn nothing_is_written_or_told_when_it_is_not_allowed() {
+async fn without_permission_the_executor_sends_no_request() {
     let world = World::of(&[secret("root", "1", "10", "new")]);
     let server = Server::answering([]);
     let executor = Executor { may_write: Arc::new(|| false), ..executor(&world, &server) };
@@ -111,7 +111,7 @@ async fn nothing_is_written_or_told_when_it_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn sources_whose_content_was_not_kept_are_read_once_however_many_ask() {
+async fn concurrent_plans_read_a_source_once() {
     let mut below = copy("2", "11", "old");
     below["metadata"]["labels"]["hnc.x-k8s.io/inherited-from"] = json!("root");
     let world = World::of(&[secret("root", "1", "10", "new"), below]);
@@ -134,7 +134,7 @@ async fn sources_whose_content_was_not_kept_are_read_once_however_many_ask() {
 }
 
 #[tokio::test]
-async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
+async fn a_source_that_cannot_be_read_is_read_again_later() {
     let world = World::of(&[secret("root", "1", "10", "new")]);
     world.writer.tell([world.without_content(&secret("root", "1", "12", "new"))]);
     for (answer, progress) in [
@@ -151,7 +151,7 @@ async fn a_source_that_cannot_be_read_is_asked_for_again_later() {
 }
 
 #[tokio::test]
-async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_still_says_so() {
+async fn a_users_object_is_overwritten_only_if_the_current_configuration_says_so() {
     let own =
         || World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]).overwriting();
     let says = |mode: &str| {
@@ -161,14 +161,14 @@ async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_stil
     let silent = json!([{ "resource": "secrets", "mode": "Propagate" }]);
     let reports = json!([{ "resource": "secrets", "mode": "Propagate", "onConflict": "Report" }]);
     for (what, answer, progress) in [
-        ("not at all", failure(404, "NotFound", "no"), Progress::Conflict),
-        ("nothing of the kind", configuration(&json!([])), Progress::Conflict),
+        ("no configuration", failure(404, "NotFound", "no"), Progress::Conflict),
+        ("no entry for the kind", configuration(&json!([])), Progress::Conflict),
         ("another mode", says("Ignore"), Progress::Conflict),
-        ("a mode that overwrites nothing", says("AllowPropagate"), Progress::Conflict),
-        ("that it be left alone", configuration(&reports), Progress::Conflict),
-        ("nothing of conflicts", configuration(&silent), Progress::Conflict),
-        ("what cannot be read", failure(500, "InternalError", "no"), Progress::Transient),
-        ("what may not be read", failure(403, "Forbidden", "no"), Progress::Refused),
+        ("a mode without overwriting", says("AllowPropagate"), Progress::Conflict),
+        ("onConflict Report", configuration(&reports), Progress::Conflict),
+        ("no onConflict", configuration(&silent), Progress::Conflict),
+        ("a failed read", failure(500, "InternalError", "no"), Progress::Transient),
+        ("a forbidden read", failure(403, "Forbidden", "no"), Progress::Refused),
     ] {
         let (world, server) = (own(), Server::answering([answer]));
         assert_eq!(execute(&world, &executor(&world, &server)).await, progress, "{what}");
@@ -177,13 +177,13 @@ async fn an_object_that_is_no_copy_is_overwritten_only_if_the_configuration_stil
     let (world, server) = (own(), Server::answering([says("Propagate"), copy("2", "12", "new")]));
     assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);
     assert_eq!(server.methods()[..2], ["GET", "PUT"]);
-    let [event] = &events(&server, 1).await[..] else { panic!("it is told once") };
+    let [event] = &events(&server, 1).await[..] else { panic!("one event") };
     let about = [&event["reason"], &event["involvedObject"]["namespace"], &event["involvedObject"]["uid"]];
     assert_eq!(about, ["ObjectOverwritten", "leaf", "2"]);
 }
 
 #[tokio::test]
-async fn an_object_that_is_no_copy_is_kept_and_that_is_recorded_without_a_request() {
+async fn a_users_object_is_kept_and_the_conflict_is_recorded_without_a_request() {
     let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
     let server = Server::answering([]);
     assert_eq!(world.plan().2.conflicts.len(), 1);
@@ -192,7 +192,7 @@ async fn an_object_that_is_no_copy_is_kept_and_that_is_recorded_without_a_reques
 }
 
 #[tokio::test]
-async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() {
+async fn a_plan_from_before_a_configuration_change_overwrites_nothing() {
     let world = World::of(&[secret("root", "1", "10", "new"), secret("leaf", "2", "11", "own")]);
     let world = world.overwriting();
     let (namespace, scope, old) = world.plan();
@@ -204,7 +204,7 @@ async fn what_was_planned_before_the_configuration_changed_overwrites_nothing() 
 }
 
 #[tokio::test]
-async fn a_copy_is_replaced_without_asking() {
+async fn a_copy_is_replaced_without_reading_the_configuration() {
     let world = World::of(&[secret("root", "1", "10", "new"), copy("2", "11", "old")]);
     let server = Server::answering([copy("2", "12", "new")]);
     assert_eq!(execute(&world, &executor(&world, &server)).await, Progress::Complete);

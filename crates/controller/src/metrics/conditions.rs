@@ -1,4 +1,4 @@
-//! How many namespaces show which condition, under HNC's name and labels. Counts; decides nothing.
+//! The number of namespaces with each condition, with HNC's metric name and labels.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGaugeVec, Opts, Registry};
 
-/// Every condition there is. What else somebody may have written into a status is not counted: it would be a series each.
+/// Every reason of a condition. Other reasons in a status are not counted, because each would create a time series.
 const REASONS: [Reason; 12] = [
     Reason::IllegalParent,
     Reason::ParentMissing,
@@ -33,8 +33,7 @@ pub(crate) struct ConditionMetrics {
 
 impl ConditionMetrics {
     pub(crate) fn register(registry: &Registry, forest: ForestHandle) -> prometheus::Result<()> {
-        let opts =
-            Opts::new("hnc_namespace_conditions", "Namespaces that show a condition, by type and reason.");
+        let opts = Opts::new("hnc_namespace_conditions", "Namespaces with a condition, by type and reason.");
         let namespaces = IntGaugeVec::new(opts, &["Condition", "Reason"])?;
         registry.register(Box::new(Self { forest, namespaces }))
     }
@@ -54,7 +53,7 @@ impl Collector for ConditionMetrics {
     }
 }
 
-/// How many namespaces show each of them, those that none shows included.
+/// The number of namespaces with each reason, including 0.
 fn count(forest: &Forest) -> HashMap<Reason, usize> {
     let mut counts: HashMap<Reason, usize> = REASONS.into_iter().map(|reason| (reason, 0)).collect();
     for shown in forest.shown_conditions() {
@@ -77,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails to compile when a reason is added, and fails when one is not in the list.
+    /// Does not compile when a reason is missing here. The test fails when it is missing in the list.
     fn place(reason: Reason) -> usize {
         match reason {
             Reason::IllegalParent => 0,
@@ -112,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces_are_counted_and_what_is_not_ours_makes_no_series() {
+    fn namespaces_are_counted_and_unknown_reasons_create_no_series() {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let (writer, forest) = ForestWriter::new(Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
         let missing = || Condition::new(Reason::ParentMissing, "");

@@ -1,11 +1,11 @@
-//! Whether this replica leads, as it would answer itself before a write.
+//! Whether this replica is the leader: the same check as before a write.
 
 use hns_runtime::lease::Leadership;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
 use prometheus::{IntGauge, Registry};
 
-/// Asked at each scrape.
+/// Checked at each scrape.
 #[derive(Debug)]
 pub(crate) struct LeaderMetrics {
     leadership: Leadership,
@@ -14,7 +14,7 @@ pub(crate) struct LeaderMetrics {
 
 impl LeaderMetrics {
     pub(crate) fn register(registry: &Registry, leadership: Leadership) -> prometheus::Result<()> {
-        let leads = IntGauge::new("hns_leader", "Whether this replica holds the lease and acts.")?;
+        let leads = IntGauge::new("hns_leader", "1 if this replica holds the lease, 0 otherwise.")?;
         registry.register(Box::new(Self { leadership, leads }))
     }
 }

@@ -1,51 +1,51 @@
-//! The most of something at a time, lately. Knows nothing of what it counts.
+//! A counter with its highest recent value.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The peak that is shown is of the minute under way and the one before.
+/// The peak covers the current window and the one before.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// How much there is, and how much there was at most.
+/// The current value and its peak.
 #[derive(Debug)]
 pub(super) struct Peak {
-    now: u64,
-    began: Instant,
+    current: u64,
+    window_start: Instant,
     highest: u64,
-    before: u64,
+    previous: u64,
 }
 
 impl Peak {
     pub(super) fn new() -> Self {
-        Self { now: 0, began: Instant::now(), highest: 0, before: 0 }
+        Self { current: 0, window_start: Instant::now(), highest: 0, previous: 0 }
     }
 
-    pub(super) fn more(&mut self) {
-        self.turn();
-        self.now += 1;
-        self.highest = self.highest.max(self.now);
+    pub(super) fn increment(&mut self) {
+        self.advance();
+        self.current += 1;
+        self.highest = self.highest.max(self.current);
     }
 
-    pub(super) fn less(&mut self) {
-        self.turn();
-        self.now = self.now.saturating_sub(1);
+    pub(super) fn decrement(&mut self) {
+        self.advance();
+        self.current = self.current.saturating_sub(1);
     }
 
     pub(super) fn highest(&mut self) -> u64 {
-        self.turn();
-        self.before.max(self.highest)
+        self.advance();
+        self.previous.max(self.highest)
     }
 
-    /// Begins another minute when it is time. Between two calls nothing has changed.
-    fn turn(&mut self) {
-        let passed = self.began.elapsed();
-        if passed < WINDOW {
+    /// Starts a new window when the current one is over. Between two calls the value does not change.
+    fn advance(&mut self) {
+        let elapsed = self.window_start.elapsed();
+        if elapsed < WINDOW {
             return;
         }
-        self.before = if passed < 2 * WINDOW { self.highest } else { self.now };
-        self.highest = self.now;
-        self.began = if passed < 2 * WINDOW { self.began + WINDOW } else { Instant::now() };
+        self.previous = if elapsed < 2 * WINDOW { self.highest } else { self.current };
+        self.highest = self.current;
+        self.window_start = if elapsed < 2 * WINDOW { self.window_start + WINDOW } else { Instant::now() };
     }
 }
 
@@ -56,18 +56,18 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_peak_is_shown_for_at_least_a_minute_and_then_what_still_is() {
+    async fn a_peak_lasts_for_at_least_a_minute() {
         let mut peak = Peak::new();
-        (0..3).for_each(|_| peak.more());
-        (0..2).for_each(|_| peak.less());
+        (0..3).for_each(|_| peak.increment());
+        (0..2).for_each(|_| peak.decrement());
         assert_eq!(peak.highest(), 3);
         advance(WINDOW).await;
-        assert_eq!(peak.highest(), 3, "in the minute before");
+        assert_eq!(peak.highest(), 3, "in the previous window");
         advance(WINDOW).await;
         assert_eq!(peak.highest(), 1);
         advance(3 * WINDOW).await;
-        assert_eq!(peak.highest(), 1, "it is still there");
-        peak.less();
+        assert_eq!(peak.highest(), 1, "the current value");
+        peak.decrement();
         advance(2 * WINDOW).await;
         assert_eq!(peak.highest(), 0);
     }

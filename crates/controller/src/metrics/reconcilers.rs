@@ -1,8 +1,8 @@
-//! HNC's figures of its reconcilers, by its names, so that its users' dashboards go on. HNC exports all of them as last
-//! values; here counters only rise and sums are sums.
+//! HNC's metrics of its reconcilers, with the same names, so that dashboards for HNC continue to work. HNC exports all of them as
+//! gauges with the last value; here the totals are counters.
 //!
-//! What HNC calls a reconciliation of a hierarchy is a pass over the structure of a namespace here, one of an object its share
-//! in a pass over the objects of a namespace.
+//! A reconciliation of a hierarchy in HNC corresponds to a pass over the structure of a namespace here. A reconciliation of an
+//! object corresponds to that object in a pass over the objects of a namespace.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registr
 
 use super::peak::Peak;
 
-/// The label of everything about objects; empty, but present, where it is suppressed.
+/// The label of all metrics of objects. It is present but empty when it is suppressed.
 const GROUP_KIND: &str = "GroupKind";
 
-/// HNC's figures. Clones count together.
+/// The metrics. Clones share the counters.
 #[derive(Clone, Debug)]
 pub(crate) struct Reconcilers {
-    figures: Arc<Figures>,
+    counters: Arc<Counters>,
 }
 
 #[derive(Debug)]
-struct Figures {
-    /// Everything about objects is one sum over all kinds.
+struct Counters {
+    /// Whether metrics of objects are sums over all kinds.
     suppressed: bool,
     hierarchies: IntCounter,
-    hierarchies_at_once: IntGauge,
+    hierarchies_peak: IntGauge,
     hierarchy_writes: IntCounter,
     namespace_writes: IntCounter,
     objects: IntCounterVec,
-    objects_at_once: IntGaugeVec,
+    objects_peak: IntGaugeVec,
     object_writes: IntCounterVec,
     object_overwrites: IntCounterVec,
     peaks: Mutex<Peaks>,
@@ -50,36 +50,36 @@ struct Peaks {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pass {
     structure: bool,
-    /// How many objects are looked at, by kind.
+    /// The number of objects, by kind.
     objects: BTreeMap<KindId, (Kind, u64)>,
 }
 
 impl Pass {
-    /// The pass that this plan is the beginning of.
+    /// The pass that executes this plan.
     pub(crate) fn of(forest: &Forest, namespace: &Name, scope: &Scope, plan: &Plan) -> Self {
         let is_managed = forest.exists(namespace);
         let mut objects: BTreeMap<KindId, (Kind, u64)> = BTreeMap::new();
-        let mut look = |kind: KindId| {
+        let mut add = |kind: KindId| {
             if is_managed {
                 objects.entry(kind).or_insert_with(|| (forest.kind(kind).clone(), 0)).1 += 1;
             }
         };
         match &plan.scope.objects {
             ObjectScope::None => {}
-            ObjectScope::Some(keys) => keys.iter().for_each(|key| look(key.kind)),
+            ObjectScope::Some(keys) => keys.iter().for_each(|key| add(key.kind)),
             ObjectScope::All => {
                 let created = plan.actions().filter_map(|action| match action {
                     Action::Create { key, .. } => Some(key),
                     _ => None,
                 });
-                forest.objects_in(namespace).chain(created).for_each(|key| look(key.kind));
+                forest.objects_in(namespace).chain(created).for_each(|key| add(key.kind));
             }
         }
         Self { structure: is_managed && scope.structure, objects }
     }
 }
 
-/// A pass under way. It ends when this is dropped.
+/// A pass that is running. It ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct ActivePass {
     reconcilers: Reconcilers,
@@ -88,43 +88,45 @@ pub(crate) struct ActivePass {
 
 impl Reconcilers {
     pub(crate) fn register(registry: &Registry, suppressed: bool) -> prometheus::Result<Self> {
-        let reconcilers = Self { figures: Arc::new(Figures::new(suppressed)?) };
+        let reconcilers = Self { counters: Arc::new(Counters::new(suppressed)?) };
         registry.register(Box::new(reconcilers.clone()))?;
         Ok(reconcilers)
     }
 
-    /// Counts a pass.
-    pub(crate) fn begin(&self, pass: Pass) -> ActivePass {
-        let figures = &self.figures;
-        for (kind, looked_at) in pass.objects.values() {
-            let tag = figures.tag(kind);
-            figures.objects.with_label_values(&[&tag]).inc_by(*looked_at);
-            // From here on the others are shown, be they zero.
-            for counter in [&figures.object_writes, &figures.object_overwrites] {
+    /// Counts the start of a pass.
+    pub(crate) fn start(&self, pass: Pass) -> ActivePass {
+        let counters = &self.counters;
+        for (kind, count) in pass.objects.values() {
+            let tag = counters.tag(kind);
+            counters.objects.with_label_values(&[&tag]).inc_by(*count);
+            // Export the other counters too, even when they are 0.
+            for counter in [&counters.object_writes, &counters.object_overwrites] {
                 counter.with_label_values(&[&tag]).inc_by(0);
             }
         }
         if pass.structure {
-            figures.hierarchies.inc();
+            counters.hierarchies.inc();
         }
-        self.move_peaks(&pass, Peak::more);
+        self.update_peaks(&pass, Peak::increment);
         ActivePass { reconcilers: self.clone(), pass }
     }
 
-    /// Counts a write that is about to be made.
-    pub(crate) fn write(&self, forest: &Forest, namespace: &Name, action: &Action) {
-        let figures = &self.figures;
+    /// Counts a write before it is sent.
+    pub(crate) fn count_write(&self, forest: &Forest, namespace: &Name, action: &Action) {
+        let counters = &self.counters;
         match action {
-            Action::Mark { .. } => figures.namespace_writes.inc(),
-            Action::CreateHierarchy { .. } | Action::ChangeHierarchy { .. } => figures.hierarchy_writes.inc(),
+            Action::Mark { .. } => counters.namespace_writes.inc(),
+            Action::CreateHierarchy { .. } | Action::ChangeHierarchy { .. } => {
+                counters.hierarchy_writes.inc();
+            }
             Action::Create { key, .. } | Action::Delete { key, .. } => {
-                figures.object_writes.with_label_values(&[figures.tag(forest.kind(key.kind))]).inc();
+                counters.object_writes.with_label_values(&[counters.tag(forest.kind(key.kind))]).inc();
             }
             Action::Replace { key, content, .. } => {
-                let tag = figures.tag(forest.kind(key.kind));
-                figures.object_writes.with_label_values(&[&tag]).inc();
+                let tag = counters.tag(forest.kind(key.kind));
+                counters.object_writes.with_label_values(&[&tag]).inc();
                 if forest.would_overwrite(namespace, key, content.digest()) {
-                    figures.object_overwrites.with_label_values(&[&tag]).inc();
+                    counters.object_overwrites.with_label_values(&[&tag]).inc();
                 }
             }
             Action::ChangeAnchor { .. }
@@ -134,35 +136,35 @@ impl Reconcilers {
         }
     }
 
-    fn move_peaks(&self, pass: &Pass, how: fn(&mut Peak)) {
-        let mut peaks = self.figures.peaks.lock();
+    fn update_peaks(&self, pass: &Pass, update: fn(&mut Peak)) {
+        let mut peaks = self.counters.peaks.lock();
         if pass.structure {
-            how(&mut peaks.hierarchies);
+            update(&mut peaks.hierarchies);
         }
         for (kind, _) in pass.objects.values() {
-            how(peaks.objects.entry(self.figures.tag(kind)).or_insert_with(Peak::new));
+            update(peaks.objects.entry(self.counters.tag(kind)).or_insert_with(Peak::new));
         }
     }
 }
 
 impl Drop for ActivePass {
     fn drop(&mut self) {
-        self.reconcilers.move_peaks(&self.pass, Peak::less);
+        self.reconcilers.update_peaks(&self.pass, Peak::decrement);
     }
 }
 
-impl Figures {
+impl Counters {
     fn new(suppressed: bool) -> prometheus::Result<Self> {
         let by_kind = |name, help| IntCounterVec::new(Opts::new(name, help), &[GROUP_KIND]);
-        let figures = Self {
+        let counters = Self {
             suppressed,
             hierarchies: IntCounter::new(
                 "hnc_reconcilers_hierconfig_total",
                 "Passes over the structure of managed namespaces.",
             )?,
-            hierarchies_at_once: IntGauge::new(
+            hierarchies_peak: IntGauge::new(
                 "hnc_reconcilers_hierconfig_concurrent_peak",
-                "Most passes over the structure of namespaces at a time, in this minute and the one before.",
+                "Highest number of concurrent passes over the structure of namespaces, in this minute and the one before.",
             )?,
             hierarchy_writes: IntCounter::new(
                 "hnc_reconcilers_hierconfig_hierconfig_writes_total",
@@ -174,12 +176,12 @@ impl Figures {
             )?,
             objects: by_kind(
                 "hnc_reconcilers_object_total",
-                "Objects looked at in passes over namespaces, by group and kind.",
+                "Objects in passes over namespaces, by group and kind.",
             )?,
-            objects_at_once: IntGaugeVec::new(
+            objects_peak: IntGaugeVec::new(
                 Opts::new(
                     "hnc_reconcilers_object_concurrent_peak",
-                    "Most passes over objects at a time, in this minute and the one before, by group and kind.",
+                    "Highest number of concurrent passes over objects, in this minute and the one before, by group and kind.",
                 ),
                 &[GROUP_KIND],
             )?,
@@ -189,25 +191,25 @@ impl Figures {
             )?,
             object_overwrites: by_kind(
                 "hnc_reconcilers_object_overwrites_total",
-                "Attempts to write a copy over an object that was none, or over other content, by group and kind.",
+                "Attempts to write a copy over an object that was not a copy, or over different content, by group and kind.",
             )?,
             peaks: Mutex::new(Peaks { hierarchies: Peak::new(), objects: BTreeMap::new() }),
         };
         if suppressed {
-            figures.show_zeros();
+            counters.export_zeros();
         }
-        Ok(figures)
+        Ok(counters)
     }
 
-    /// The one series of each is there before anything happens.
-    fn show_zeros(&self) {
+    /// Exports each series from the start.
+    fn export_zeros(&self) {
         for counter in [&self.objects, &self.object_writes, &self.object_overwrites] {
             counter.with_label_values(&[""]).reset();
         }
         self.peaks.lock().objects.insert(String::new(), Peak::new());
     }
 
-    /// `Role.rbac.authorization.k8s.io`, `Secret`, or nothing.
+    /// For example `Role.rbac.authorization.k8s.io` or `Secret`; empty when suppressed.
     fn tag(&self, kind: &Kind) -> String {
         match (self.suppressed, &*kind.group) {
             (true, _) => String::new(),
@@ -219,36 +221,36 @@ impl Figures {
     fn collectors(&self) -> [&dyn Collector; 8] {
         [
             &self.hierarchies,
-            &self.hierarchies_at_once,
+            &self.hierarchies_peak,
             &self.hierarchy_writes,
             &self.namespace_writes,
             &self.objects,
-            &self.objects_at_once,
+            &self.objects_peak,
             &self.object_writes,
             &self.object_overwrites,
         ]
     }
 
-    fn show_peaks(&self) {
-        let show = |gauge: &IntGauge, peak: &mut Peak| {
+    fn update_gauges(&self) {
+        let set = |gauge: &IntGauge, peak: &mut Peak| {
             gauge.set(i64::try_from(peak.highest()).unwrap_or(i64::MAX));
         };
         let mut peaks = self.peaks.lock();
-        show(&self.hierarchies_at_once, &mut peaks.hierarchies);
+        set(&self.hierarchies_peak, &mut peaks.hierarchies);
         for (tag, peak) in &mut peaks.objects {
-            show(&self.objects_at_once.with_label_values(&[tag]), peak);
+            set(&self.objects_peak.with_label_values(&[tag]), peak);
         }
     }
 }
 
 impl Collector for Reconcilers {
     fn desc(&self) -> Vec<&Desc> {
-        self.figures.collectors().into_iter().flat_map(Collector::desc).collect()
+        self.counters.collectors().into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        self.figures.show_peaks();
-        self.figures.collectors().into_iter().flat_map(Collector::collect).collect()
+        self.counters.update_gauges();
+        self.counters.collectors().into_iter().flat_map(Collector::collect).collect()
     }
 }
 

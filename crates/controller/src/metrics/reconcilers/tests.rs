@@ -1,4 +1,4 @@
-//! HNC's figures, as they are shown.
+//! The exported metrics of the reconcilers.
 
 use prometheus::TextEncoder;
 
@@ -10,11 +10,11 @@ fn registered(suppressed: bool) -> (Reconcilers, Registry) {
     (Reconcilers::register(&registry, suppressed).unwrap(), registry)
 }
 
-/// The figures that are not zero, by name without the common beginning.
+/// The metrics that are not zero, without the common prefix of their names.
 fn shown(registry: &Registry) -> Vec<String> {
     let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
-    let figures = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
-    figures.map(|line| line.trim_start_matches("hnc_reconcilers_").to_owned()).collect()
+    let metrics = text.lines().filter(|line| !line.starts_with('#') && !line.ends_with(" 0"));
+    metrics.map(|line| line.trim_start_matches("hnc_reconcilers_").to_owned()).collect()
 }
 
 fn pass(structure: bool, objects: &[(Kind, u64)]) -> Pass {
@@ -27,7 +27,7 @@ fn pass(structure: bool, objects: &[(Kind, u64)]) -> Pass {
 }
 
 #[test]
-fn kinds_are_named_or_summed() {
+fn metrics_are_by_kind_or_summed() {
     let objects = [(Kind::role(), 2), (secrets_kind(), 3)];
     for (suppressed, wanted) in [
         (
@@ -42,14 +42,14 @@ fn kinds_are_named_or_summed() {
         (true, vec!["object_concurrent_peak{GroupKind=\"\"} 4", "object_total{GroupKind=\"\"} 10"]),
     ] {
         let (reconcilers, registry) = registered(suppressed);
-        let both = [reconcilers.begin(pass(false, &objects)), reconcilers.begin(pass(false, &objects))];
+        let both = [reconcilers.start(pass(false, &objects)), reconcilers.start(pass(false, &objects))];
         drop(both);
         assert_eq!(shown(&registry), wanted);
     }
 }
 
 #[test]
-fn every_figure_is_there_from_the_start_where_kinds_are_not_named() {
+fn every_metric_is_exported_from_the_start_when_kinds_are_suppressed() {
     let (_, registry) = registered(true);
     let text = TextEncoder::new().encode_to_string(&registry.gather()).unwrap();
     let peak = |of: &str| format!("# TYPE hnc_reconcilers_{of}_concurrent_peak gauge\n");
@@ -66,16 +66,16 @@ fn every_figure_is_there_from_the_start_where_kinds_are_not_named() {
 }
 
 #[test]
-fn passes_over_the_structure_are_counted_while_they_last_and_after() {
+fn passes_over_the_structure_are_counted_after_they_end() {
     let (reconcilers, registry) = registered(true);
     for _ in 0..3 {
-        drop(reconcilers.begin(pass(true, &[])));
+        drop(reconcilers.start(pass(true, &[])));
     }
     assert_eq!(shown(&registry), ["hierconfig_concurrent_peak 1", "hierconfig_total 3"]);
 }
 
 #[test]
-fn a_pass_looks_at_what_is_there_and_what_is_to_be() {
+fn a_pass_includes_existing_and_planned_objects() {
     let created = World::of(&[secret("root", "1", "10", "new")]);
     let known = World::of(&[secret("root", "1", "10", "new"), copy("2", "11", "new")]);
     for world in [created, known] {
@@ -89,23 +89,23 @@ fn a_pass_looks_at_what_is_there_and_what_is_to_be() {
 }
 
 #[test]
-fn only_what_loses_something_is_an_overwrite() {
+fn only_a_write_that_loses_content_is_an_overwrite() {
     let source = || secret("root", "1", "10", "new");
     let mut from_elsewhere = copy("2", "11", "new");
     from_elsewhere["metadata"]["labels"]["hnc.x-k8s.io/inherited-from"] = "elsewhere".into();
     let table = [
         ("a creation", vec![source()], false),
-        ("an object that is no copy", vec![source(), secret("leaf", "2", "11", "own")], true),
+        ("an object that is not a copy", vec![source(), secret("leaf", "2", "11", "own")], true),
         ("a copy with other content", vec![source(), copy("2", "11", "old")], true),
-        ("a copy that only names another source", vec![source(), from_elsewhere], false),
-        ("a copy that goes", vec![copy("2", "11", "old")], false),
+        ("a copy with only another source namespace", vec![source(), from_elsewhere], false),
+        ("a copy that is deleted", vec![copy("2", "11", "old")], false),
     ];
     for (what, secrets, overwrites) in table {
         let world = World::of(&secrets).overwriting();
         let (namespace, _, plan) = world.plan();
         let (reconcilers, registry) = registered(true);
         for action in plan.actions() {
-            world.forest.read(|forest| reconcilers.write(forest, &namespace, action));
+            world.forest.read(|forest| reconcilers.count_write(forest, &namespace, action));
         }
         let overwritten = overwrites.then_some("object_overwrites_total{GroupKind=\"\"} 1");
         let wanted = overwritten.into_iter().chain(["object_writes_total{GroupKind=\"\"} 1"]);

@@ -1,0 +1,150 @@
+//! Makes one write of a plan: checks that it is allowed, sends it, and records the outcome in the forest, events, metrics and
+//! the log.
+
+use std::time::Duration;
+
+use forest::plan::Action;
+use forest::{Fact, Name, ObjectKey, Version};
+use tokio::time::{Instant, sleep};
+
+use super::overwrite::overwritten_by;
+use super::{Executor, Progress};
+use crate::apply::{Outcome, WriteResult, action_label};
+use crate::events::{Failure, FailureKind};
+
+/// The longest time to wait when the API server asks for a pause.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// The result of one write.
+pub(super) struct Written {
+    pub(super) progress: Progress,
+    /// The version of the namespace, if the write changed it.
+    pub(super) namespace_version: Option<Version>,
+}
+
+impl From<Progress> for Written {
+    fn from(progress: Progress) -> Self {
+        Self { progress, namespace_version: None }
+    }
+}
+
+impl Executor {
+    pub(super) async fn write(&self, namespace: &Name, action: &Action) -> Written {
+        let Ok(_permit) = self.permits.acquire().await else { return Progress::Stopped.into() };
+        if !(self.may_write)() {
+            return Progress::Stopped.into();
+        }
+        let overwritten = self.forest.read(|forest| overwritten_by(forest, namespace, action));
+        if let Some(outcome) = self.check(namespace, action, overwritten).await {
+            return self.record_result(namespace, action, outcome.into());
+        }
+        // The checks send requests, so the permission may have ended.
+        if !(self.may_write)() {
+            return Progress::Stopped.into();
+        }
+        self.forest.read(|forest| self.reconcilers.count_write(forest, namespace, action));
+        let started = Instant::now();
+        let result = self.applier(namespace).apply(action).await;
+        self.writes.written(action_label(action), &result.outcome, started.elapsed());
+        if let Outcome::Transient(_, Some(wait)) = &result.outcome {
+            // Keep the permit while waiting: the API server asks for fewer requests at a time.
+            sleep((*wait).min(MAX_RETRY_AFTER)).await;
+        }
+        if let Some(key) = overwritten
+            && result.outcome == Outcome::Done
+        {
+            self.recorder.record_overwrite(namespace, key, action.source());
+        }
+        self.record_result(namespace, action, result)
+    }
+
+    /// Returns the outcome of a write that must not be sent.
+    async fn check(
+        &self,
+        namespace: &Name,
+        action: &Action,
+        overwritten: Option<&ObjectKey>,
+    ) -> Option<Outcome> {
+        if let Some(key) = overwritten
+            && let Some(outcome) = self.check_overwrite(namespace, action, key).await
+        {
+            return Some(outcome);
+        }
+        self.check_guard(namespace, action).await
+    }
+
+    fn record_result(&self, namespace: &Name, action: &Action, result: WriteResult) -> Written {
+        let WriteResult { outcome, facts } = result;
+        log(namespace, action, &outcome);
+        let is_persistent =
+            action.key().is_some_and(|key| self.record_events(namespace, action, key, &outcome));
+        let namespace_version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
+        let progress = Progress::from(&outcome);
+        self.writer.tell(facts.into_iter().chain(failure_fact(namespace, action, outcome, is_persistent)));
+        Written { progress, namespace_version }
+    }
+
+    /// Returns whether this failure makes a series of failures persistent.
+    fn record_events(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) -> bool {
+        let (why, kind) = match outcome {
+            Outcome::Done | Outcome::NotFound => {
+                self.recorder.record_success(namespace, key);
+                return false;
+            }
+            Outcome::Conflict | Outcome::Deferred => return false,
+            Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, FailureKind::Transient),
+            Outcome::Blocked(why) | Outcome::Refused(why) => (why, FailureKind::Permanent),
+        };
+        let removal = matches!(action, Action::Delete { .. });
+        let failure = Failure { namespace, key, source: action.source(), removal, why, kind };
+        self.recorder.record_failure(&failure)
+    }
+}
+
+/// The fact by which later plans report a failed write, or stop reporting it.
+fn failure_fact(namespace: &Name, action: &Action, outcome: Outcome, is_persistent: bool) -> Option<Fact> {
+    let (namespace, key) = (namespace.clone(), action.key()?.clone());
+    match outcome {
+        Outcome::Done => Some(Fact::WriteSettled(namespace, key)),
+        Outcome::Refused(why) => Some(Fact::WriteFailed(namespace, key, why.into())),
+        Outcome::Transient(why, _) if is_persistent => Some(Fact::WriteFailed(namespace, key, why.into())),
+        // An API server that is unreachable says nothing about this object.
+        Outcome::NotFound
+        | Outcome::Conflict
+        | Outcome::Blocked(_)
+        | Outcome::Deferred
+        | Outcome::Transient(..)
+        | Outcome::Unreachable(_) => None,
+    }
+}
+
+fn namespace_version(fact: &Fact, namespace: &Name) -> Option<Version> {
+    match fact {
+        Fact::Namespace(seen) if seen.name == *namespace => Some(seen.version.clone()),
+        _ => None,
+    }
+}
+
+fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
+    let name = action.key().map(|key| &*key.name);
+    let what = action_label(action);
+    match outcome {
+        Outcome::Done => tracing::debug!(%namespace, name, what, "written"),
+        Outcome::NotFound => {}
+        Outcome::Conflict => {
+            tracing::debug!(%namespace, name, what, "the object has changed; planning again");
+        }
+        Outcome::Deferred => {
+            tracing::debug!(%namespace, name, what, "waiting until copies of the kind are guarded");
+        }
+        Outcome::Blocked(why) => {
+            tracing::warn!(%namespace, name, what, why, "waiting until the old object is deleted");
+        }
+        Outcome::Transient(why, _) | Outcome::Unreachable(why) => {
+            tracing::warn!(%namespace, name, what, why, "the write failed; trying again");
+        }
+        Outcome::Refused(why) => {
+            tracing::warn!(%namespace, name, what, why, "the API server refused the write");
+        }
+    }
+}
