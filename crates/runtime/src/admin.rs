@@ -1,6 +1,6 @@
-//! What the process tells its kubelet and its Prometheus: `/healthz`, `/readyz`, `/metrics`.
+//! Probes and metrics: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Plain HTTP, read-only, answered from memory. It reveals names of parts and numbers, never objects.
+//! Plain HTTP/1.1, read-only, answered from memory. Responses contain names of components and numbers, never objects.
 
 mod process;
 
@@ -34,8 +34,8 @@ pub fn register(registry: &Registry, program: Program) -> prometheus::Result<()>
     registry.register(Box::new(process::Process::new()?))
 }
 
-/// Opens both addresses and serves them until the process ends, a shutdown included: a kubelet
-/// that gets no answer cannot tell "draining" from "dead".
+/// Listens on both addresses and serves until the process ends, also during a shutdown: without a response, a kubelet cannot
+/// distinguish a process that drains from one that has ended.
 ///
 /// # Errors
 /// An address cannot be listened on; the message names the flag.

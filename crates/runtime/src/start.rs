@@ -1,6 +1,6 @@
 //! The way from `main` to a running program and back to an exit code.
 //!
-//! Everything that is the same for every binary. What a binary does is the function it passes.
+//! What all binaries have in common. The function that a binary passes does its work.
 
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
@@ -16,14 +16,14 @@ use crate::{
 };
 use hns_cluster::readiness::Readiness;
 
-/// What a binary is called; its `main` fills it from Cargo's variables.
+/// The identity of a binary; its `main` fills it from Cargo's variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
     /// The name, as in its user agent: `hns-webhook`.
     pub name: &'static str,
     /// The version, as in `--version`.
     pub version: &'static str,
-    /// How many threads do its work; as many as there are processors, if that is not said.
+    /// The number of worker threads; by default the number of processors.
     pub threads: Option<usize>,
 }
 
@@ -32,13 +32,13 @@ pub struct Program {
 pub struct Process {
     /// Which program this is.
     pub program: Program,
-    /// When it is to end.
+    /// When it shuts down.
     pub shutdown: Shutdown,
     /// Whether it may be sent work. Declare conditions before [`Process::serve_admin`].
     pub readiness: Readiness,
     /// Where its metrics are registered.
     pub registry: Registry,
-    /// What it runs with, for others to read.
+    /// Its settings, for other programs to read.
     pub settings: Document,
 }
 
@@ -64,7 +64,7 @@ impl Process {
 /// Reads the flags (a mistake is one line on standard error and exit code 2; `--help` and
 /// `--version` are 0), starts logging, installs the TLS provider, starts the async runtime, and runs
 /// `run` with the flags. Its success is exit code 0, its error a line in the log and exit code 1.
-/// SIGTERM and SIGINT begin [`Process::shutdown`]; it is `run` that ends then.
+/// SIGTERM and SIGINT begin [`Process::shutdown`]; `run` is expected to return then.
 pub fn main<T, F>(program: Program, run: impl FnOnce(T, Process) -> F) -> ExitCode
 where
     T: Parser + AsRef<CommonArgs>,
@@ -77,8 +77,7 @@ where
     match start(program, parsed, run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Written as well where logging is not up yet or filtered out: nobody should have to
-            // guess why a program ended.
+            // Logging may not be set up yet, or the filter may exclude errors.
             if tracing::enabled!(tracing::Level::ERROR) {
                 tracing::error!(error = format!("{error:#}"), "ended by an error");
             } else {
@@ -114,7 +113,7 @@ where
         };
         run(args, process).await
     });
-    // A blocking read that hangs must not keep the process from ending.
+    // A blocking read that hangs must not delay the end of the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     if result.is_ok() {
         tracing::info!("ended");
@@ -125,7 +124,7 @@ where
 fn say(program: Program, stop: &Stop) -> ExitCode {
     match stop {
         Stop::Text(text) => {
-            // A closed pipe is the reader's decision.
+            // An error means that the reader has closed the pipe.
             let _ = write!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
@@ -137,6 +136,6 @@ fn say(program: Program, stop: &Stop) -> ExitCode {
 }
 
 fn complain(program: Program, line: &str) {
-    // Nobody is left to tell.
+    // An error cannot be reported anywhere else.
     let _ = writeln!(std::io::stderr(), "{}: {line}", program.name);
 }

@@ -1,7 +1,7 @@
-//! The serving certificate: read from a directory or a Secret, followed there, given to new connections.
+//! The serving certificate: read from a directory or a Secret, watched there, presented to new connections.
 //!
-//! It makes no certificate, judges none beyond "does the key belong to it", and never disturbs a
-//! connection that exists. Whose certificates are accepted from clients is another matter (`clients`).
+//! Creates no certificate, and checks only whether the key belongs to it. Existing connections are not affected. Client
+//! certificates are verified in `clients`.
 
 mod clients;
 mod directory;
@@ -29,8 +29,7 @@ use hns_cluster::readiness::Condition;
 
 /// A certificate as `tls.crt` (a chain, the server's own first) and `tls.key`.
 ///
-/// Without a loadable pair no handshake succeeds; once one was loaded, it serves until a newer
-/// loadable one takes its place.
+/// Until a pair is loaded no handshake succeeds. A loaded pair is used until a newer one is loaded.
 #[derive(Debug)]
 pub struct ServingCertificate {
     current: ArcSwapOption<CertifiedKey>,
@@ -117,8 +116,8 @@ impl ServingCertificate {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
-    /// To be called once for each change of what is found in `origin`: what has been logged is not
-    /// repeated. `condition` holds from the first certificate loaded.
+    /// Call it once for each change of what is found in `origin`: what has been logged is not repeated.
+    /// `condition` holds from the first certificate loaded.
     fn take(&self, found: Result<&Files, &str>, origin: &str, condition: &Condition) {
         let loaded = found
             .map_err(str::to_owned)
@@ -140,7 +139,7 @@ impl ServingCertificate {
         }
     }
 
-    /// Gives it to new connections from now on; returns when it expires.
+    /// Uses it for new connections from now on; returns when it expires.
     fn load(&self, files: &Files) -> Result<Option<i64>, LoadError> {
         let key = parse(files)?;
         let not_after = key.cert.first().and_then(|leaf| expiry::not_after(leaf));

@@ -1,8 +1,8 @@
-//! Somebody who reaches the webhook's port, with no credentials: what they do, and what becomes of the requests of users
-//! meanwhile. And the port with client certificates, which closes it to them.
+//! Attacks on the webhook's port without credentials, and their effect on the requests of users meanwhile. With client
+//! certificates the attackers are refused.
 //!
-//! The reviews of users come from a real API server, at 127.0.0.1; who attacks comes from 127.0.0.2, as from another pod, or
-//! from the same address, as behind address translation.
+//! The reviews of users come from a real API server at 127.0.0.1; attacks come from 127.0.0.2, as from another pod, or from the
+//! same address, as behind address translation.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -100,7 +100,7 @@ async fn forged_changes_of_parents_leave_room_for_those_of_users() -> Result<()>
     unharmed(&world.webhook)
 }
 
-/// A namespace that an administrator is creating below another one, somebody says.
+/// A forged review: an administrator creates a namespace below another one.
 async fn forged(session: Session, number: usize) -> Result<bool> {
     let mut review = creation_below(&format!("ghost-{number}"), "forged");
     review["request"]["userInfo"] = somebody();
@@ -111,7 +111,7 @@ async fn forged(session: Session, number: usize) -> Result<bool> {
     Ok(serde_json::from_str::<Value>(&body)?["response"]["allowed"] == true)
 }
 
-/// How a request says how long its body is.
+/// Whether a request declares the length of its body.
 #[derive(Debug, Clone, Copy)]
 enum Length {
     Known,
@@ -175,7 +175,7 @@ async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Resul
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_take_nobodys_place() -> Result<()> {
-    /// More than there are places.
+    /// More than there are slots.
     const CONNECTIONS: usize = 1_200;
     let (world, _guard) = world().await?;
     let user = world.roots("idle").await?;
@@ -186,7 +186,7 @@ async fn idle_connections_take_nobodys_place() -> Result<()> {
         stream.read_u8().await?;
         Ok::<_, anyhow::Error>(stream)
     };
-    // One that is not answered goes on waiting for a place.
+    // One that is not answered continues to wait for a slot.
     let connections: Vec<_> = futures::stream::iter(0..CONNECTIONS)
         .map(|_| async {
             let mut opening = Box::pin(open());
@@ -311,7 +311,7 @@ async fn with_an_authority_of_clients_only_the_api_server_is_answered() -> Resul
     unharmed(&webhook)
 }
 
-/// Another authority takes the place of the first, and gives it back.
+/// The authority is replaced by another one, and then restored.
 async fn authority_changes(file: &Path, client: &Client, webhook: &Replica, cluster: &Cluster) -> Result<()> {
     let known = client.clone().with_certificate(&certificate(cluster, "webhooks"))?;
     let former = fs::read(file)?;

@@ -1,4 +1,4 @@
-//! Random bytes, and reviews with something broken in them. The seed is fixed, so a failure comes again.
+//! Random bytes, and reviews that are broken in one place. The seed is fixed, so a failure can be repeated.
 
 use anyhow::{Context, Result, ensure};
 use hns_api::names::paths;
@@ -121,8 +121,8 @@ async fn raw(client: &Client, random: &mut Random) -> Result<()> {
     for round in 0..100 {
         let bytes = random.bytes(500);
         let mut answer = Vec::new();
-        // Whether it is answered, closed or reset is all the same, if only it ends. What says too little to be wrong may
-        // be waited for, so the end of what we say is said.
+        // The connection may be answered, closed or reset, as long as it ends. The server may wait for more bytes, so the end
+        // of the stream is sent.
         if round % 2 == 0 {
             let mut stream = client.tcp().await?;
             let _ = stream.write_all(&bytes).await;

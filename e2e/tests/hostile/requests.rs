@@ -1,4 +1,4 @@
-//! Requests that are no reviews get an answer in words, and a line in the log.
+//! Requests that are not reviews get a response with a reason, and are logged.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::world::{unharmed, webhook};
 
 const HUGE: usize = 32 * 1024 * 1024;
 
-/// What is wrong, the request, the status, and a word of the answer.
+/// What is wrong, the request, the status, and a part of the response.
 type Case = (&'static str, Sent, u16, &'static str);
 
 fn cases() -> Vec<Case> {
@@ -96,13 +96,13 @@ async fn a_body_that_never_arrives_is_not_waited_for() -> Result<()> {
         let began = Instant::now();
         let (mut reader, mut writer) = tokio::io::split(stream);
         let trickle = tokio::spawn(async move {
-            // An error says that the webhook has had enough.
+            // An error says that the webhook has closed the connection.
             while let Some(pause) = pause
                 && writer.write_all(b" ").await.is_ok()
             {
                 sleep(pause).await;
             }
-            // Not dropped: a closed connection would be an answer of ours.
+            // Not dropped, which would close the connection.
             std::future::pending::<()>().await;
         });
         let mut answer = vec![0; 1024];

@@ -1,4 +1,4 @@
-//! How the binaries end when they are told to.
+//! How the binaries shut down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,13 +13,13 @@ use super::client::{Client, Sent};
 use super::review::{UNHEARD, honest, placement};
 use super::world::{install, unharmed, webhook, webhook_behind_proxy};
 
-/// What a pod of ours is given to end.
+/// How long a pod may take to shut down.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// "At once" for a signal.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// How long the slow review takes: longer than new connections are accepted, and not as long as everything may take.
+/// How long the slow review takes: longer than new connections are accepted, and shorter than the whole shutdown.
 const SLOW: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -90,7 +90,7 @@ async fn a_second_signal_ends_the_webhook_at_once() -> Result<()> {
     honest(&Client::new(&product)?).await?;
     unharmed(&replica)?;
     replica.process().signal(Signal::TERM)?;
-    // Two signals of one kind that nobody has looked at yet are one.
+    // Two pending signals of one kind count as one.
     eventually("the first signal is noticed", AT_ONCE, async || match replica.is_ready().await {
         Ok(false) => Ok(()),
         other => Err(format!("{other:?}")),

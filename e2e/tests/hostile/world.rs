@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Proxy, Replica};
 use tokio::sync::Mutex;
 
-/// Installs once more. The registrations name whichever comes last: nothing here is sent by the API server.
+/// Installs once more. The registrations name the installation that comes last; the tests send all reviews themselves.
 pub(super) async fn install() -> Result<Product<'static>> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let cluster = Cluster::shared().await;

@@ -41,15 +41,14 @@ impl Process {
 
 impl Collector for Process {
     fn desc(&self) -> Vec<&Desc> {
-        // The counter's own lock is not needed for its description, but its owner's is; it says
-        // nothing that must be known when it is registered.
+        // The counter is left out: its description needs the lock, and registering does not need the description.
         [&self.memory, &self.files, &self.start].into_iter().flat_map(Collector::desc).collect()
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = self.start.collect();
         {
-            // Two scrapes at once must not both add the same time.
+            // Two concurrent scrapes must not add the same time twice.
             let cpu = self.cpu.lock();
             cpu.inc_by((cpu_seconds() - cpu.get()).max(0.0));
             families.extend(cpu.collect());
