@@ -1,8 +1,8 @@
-//! The webhook's certificate, made and kept in a Secret for as long as this replica leads.
+//! Maintains the webhook's certificate in its Secret while this replica is the leader.
 //!
-//! What is damaged is restored, what was deleted or is about to expire is replaced; see [`decide`] for the order. Writes carry
-//! what they were planned from (uid and resourceVersion), so that a former leader's late write fails. It puts nothing into
-//! registrations: [`crate::keep`] does, and learns here which certificates they should trust.
+//! A damaged Secret is restored; a certificate that was deleted or expires soon is replaced. See [`decide`] for the order of the
+//! steps. Writes have the uid and the resource version as a precondition, so that a late write of a former leader fails.
+//! [`crate::keep`] writes the certificates to trust into the registrations.
 
 mod decide;
 mod issue;
@@ -29,34 +29,34 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 pub(crate) use self::decide::Registered;
-use self::decide::{CERTIFICATE, Data, Decision, Found, KEY, Step, TRUSTED, Terms, bundle, decide};
+use self::decide::{CERTIFICATE, Data, Decision, KEY, Observed, Requirements, Step, TRUSTED, bundle, decide};
 pub(crate) use self::metrics::CertificateMetrics;
 use self::x509::Certificate;
 
 const FIELD_MANAGER: &str = "hns-controller";
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
 /// The certificates that registrations should trust, as PEM text; `None` until it is known.
 pub(crate) type Bundle = Option<Vec<u8>>;
 
-/// Where the certificate is kept, and what it should be like.
+/// The Secret of the certificate, and the requirements.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateSettings {
     namespace: String,
     secret: String,
-    terms: Terms,
+    requirements: Requirements,
 }
 
 impl CertificateSettings {
     /// # Errors
-    /// A flag says what cannot be.
+    /// The value of a flag is invalid.
     pub(crate) fn new(common: &CommonArgs, issuer: &IssuerArgs) -> anyhow::Result<Self> {
         issuer.check()?;
         Ok(Self {
             namespace: common.namespace.clone(),
             secret: common.certificates.cert_secret_name.clone(),
-            terms: Terms {
+            requirements: Requirements {
                 names: host_names(&issuer.webhook_service_name, &common.namespace),
                 validity: seconds(issuer.cert_validity),
                 overlap: seconds(issuer.cert_overlap),
@@ -65,7 +65,7 @@ impl CertificateSettings {
     }
 }
 
-/// The names that a Service is reached under, the one that API servers ask for first.
+/// The host names of a Service. API servers use the first one.
 fn host_names(service: &str, namespace: &str) -> Vec<String> {
     vec![
         format!("{service}.{namespace}.svc"),
@@ -79,10 +79,9 @@ fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Keeps the Secret until `may_write` says no, or the shutdown begins. A write under way is ended first: when this returns,
-/// nothing more comes.
+/// Maintains the Secret until `may_write` returns false or the shutdown begins. It completes its current write before it returns.
 ///
-/// `trusted` is told which certificates registrations should trust; `registered` tells which they do.
+/// `trusted` receives the certificates that registrations should trust; `registered` has those that they do trust.
 pub(crate) async fn keep(
     client: Client,
     settings: CertificateSettings,
@@ -93,56 +92,56 @@ pub(crate) async fn keep(
 ) {
     let secrets: Api<Secret> = Api::namespaced(client, &settings.namespace);
     let mut states = objects::watch(secrets.clone(), &settings.secret);
-    let mut keeper = Keeper {
+    let mut reconciler = CertificateReconciler {
         secrets,
-        seen: Seen::Unknown,
+        current: CurrentSecret::Unknown,
         metadata: ObjectMeta { name: Some(settings.secret.clone()), ..ObjectMeta::default() },
         settings,
         next: None,
-        held: None,
-        remembered: Vec::new(),
+        last_own: None,
+        last_trusted: Vec::new(),
         has_former_authority: true,
         trusted,
         registered: (Registered::Unclear, Instant::now()),
         metrics,
-        said: String::new(),
+        last_error: String::new(),
     };
-    let mut retry = FIRST_RETRY;
+    let mut retry_delay = MIN_RETRY_DELAY;
     while may_write() {
-        let again_in = if let Ok(again_in) = keeper.settle(&may_write).await {
-            retry = FIRST_RETRY;
-            again_in
+        let delay = if let Ok(delay) = reconciler.reconcile(&may_write).await {
+            retry_delay = MIN_RETRY_DELAY;
+            delay
         } else {
-            let again_in = retry;
-            retry = (retry * 2).min(LONGEST_RETRY);
-            again_in
+            let delay = retry_delay;
+            retry_delay = (retry_delay * 2).min(MAX_RETRY_DELAY);
+            delay
         };
         tokio::select! {
             () = shutdown.begun() => return,
-            Some(state) = states.next() => keeper.see(state),
+            Some(state) = states.next() => reconciler.observe(state),
             Ok(()) = registered.changed() => {
-                keeper.registered = (registered.borrow_and_update().clone(), Instant::now());
+                reconciler.registered = (registered.borrow_and_update().clone(), Instant::now());
             }
-            () = tokio::time::sleep(again_in) => {}
+            () = tokio::time::sleep(delay) => {}
         }
     }
 }
 
 type State = Result<Option<Secret>, WatchError>;
 
-/// A write did not succeed.
+/// A write failed, and was logged.
 struct Failed;
 
-/// What is known of a Secret.
+/// The Secret as last observed.
 #[derive(Debug)]
-enum Seen {
+enum CurrentSecret {
     Unknown,
     Absent,
     Present(Box<Secret>),
 }
 
-impl Seen {
-    /// What it holds, if there is one.
+impl CurrentSecret {
+    /// The Secret's data; `None` if there is no Secret.
     fn data(&self) -> Option<&Data> {
         static EMPTY: Data = BTreeMap::new();
         match self {
@@ -153,46 +152,45 @@ impl Seen {
 }
 
 /// A certificate with its key, as in the Secret.
-struct Pair {
+struct KeyPair {
     certificate: Certificate,
     files: Data,
 }
 
-struct Keeper {
+struct CertificateReconciler {
     secrets: Api<Secret>,
     settings: CertificateSettings,
-    seen: Seen,
-    /// What a Secret that was deleted is created again with: by its labels and annotations Helm knows what belongs to a release,
-    /// and deletes it with the release.
+    current: CurrentSecret,
+    /// The name, labels and annotations for creating a deleted Secret again. Helm needs these labels and annotations to delete the
+    /// Secret with the release.
     metadata: ObjectMeta,
-    /// Made, and not in the Secret yet.
-    next: Option<Pair>,
-    /// The last one of our own making in the Secret.
-    held: Option<Pair>,
-    /// The certificates that were trusted last.
-    remembered: Vec<Certificate>,
-    /// Whether there may be a Secret with the key of an authority, from an earlier version.
+    /// Issued, but not in the Secret yet.
+    next: Option<KeyPair>,
+    /// The last certificate in the Secret that this program issued.
+    last_own: Option<KeyPair>,
+    last_trusted: Vec<Certificate>,
+    /// Whether the Secret with the CA key of an earlier version may exist.
     has_former_authority: bool,
     trusted: watch::Sender<Bundle>,
     registered: (Registered, Instant),
     metrics: CertificateMetrics,
-    /// The last failure that was logged.
-    said: String,
+    /// The last error that was logged.
+    last_error: String,
 }
 
-impl Keeper {
-    fn see(&mut self, state: State) {
+impl CertificateReconciler {
+    fn observe(&mut self, state: State) {
         let name = &self.settings.secret;
         match state {
-            Ok(None) => self.seen = Seen::Absent,
+            Ok(None) => self.current = CurrentSecret::Absent,
             Ok(Some(secret)) => {
                 self.metadata.labels.clone_from(&secret.metadata.labels);
                 self.metadata.annotations.clone_from(&secret.metadata.annotations);
-                self.seen = Seen::Present(Box::new(secret));
+                self.current = CurrentSecret::Present(Box::new(secret));
             }
             Err(error) => {
                 if let Some(reason) = objects::refusal(&error) {
-                    tracing::warn!(reason, "the Secret {name} cannot be read");
+                    tracing::warn!(reason, "could not read the Secret {name}");
                 } else {
                     tracing::debug!(%error, "the watch of the Secret {name} was interrupted");
                 }
@@ -200,14 +198,14 @@ impl Keeper {
         }
     }
 
-    /// Writes until there is nothing left to do; returns when to look again.
-    async fn settle(&mut self, may_write: &impl Fn() -> bool) -> Result<Duration, Failed> {
+    /// Takes steps until none is left. Returns the delay until the next check.
+    async fn reconcile(&mut self, may_write: &impl Fn() -> bool) -> Result<Duration, Failed> {
         loop {
             let now = Timestamp::now().as_second();
-            let Some(decision) = self.decide(now) else { return Ok(LONGEST_RETRY) };
+            let Some(decision) = self.decide(now) else { return Ok(MAX_RETRY_DELAY) };
             if let Some(trusted) = decision.trusted {
                 let text = bundle(&trusted).into_bytes();
-                self.remembered = trusted;
+                self.last_trusted = trusted;
                 self.trusted.send_if_modified(|known| {
                     let differs = known.as_ref() != Some(&text);
                     *known = Some(text);
@@ -215,71 +213,73 @@ impl Keeper {
                 });
             }
             if !may_write() {
-                return Ok(FIRST_RETRY);
+                return Ok(MIN_RETRY_DELAY);
             }
             let Some(step) = decision.step else {
-                self.forget_authority().await?;
-                return Ok(Duration::from_secs(u64::try_from(decision.again_at - now).unwrap_or_default()));
+                self.delete_former_authority().await?;
+                return Ok(Duration::from_secs(u64::try_from(decision.next_check - now).unwrap_or_default()));
             };
             self.take(&step, now).await?;
         }
     }
 
-    /// `None` until the Secret is known.
+    /// `None` until the Secret has been observed.
     fn decide(&mut self, now: i64) -> Option<Decision> {
-        if matches!(self.seen, Seen::Unknown) {
+        if matches!(self.current, CurrentSecret::Unknown) {
             return None;
         }
-        let (serving, terms) = (self.seen.data(), &self.settings.terms);
+        let (serving, requirements) = (self.current.data(), &self.settings.requirements);
         self.metrics.show(serving);
-        if let (Some(certificate), Some(data)) = (decide::own(serving, terms, now), serving) {
-            self.held = Some(Pair { certificate, files: pair(data) });
+        if let (Some(certificate), Some(data)) =
+            (decide::own_certificate(serving, requirements, now), serving)
+        {
+            self.last_own = Some(KeyPair { certificate, files: key_pair(data) });
         }
-        let found = Found {
+        let observed = Observed {
             serving,
             next: self.next.as_ref().map(|it| &it.certificate),
-            held: self.held.as_ref().map(|it| &it.certificate),
-            remembered: &self.remembered,
+            last_own: self.last_own.as_ref().map(|it| &it.certificate),
+            last_trusted: &self.last_trusted,
             registered: &self.registered.0,
             registered_for: self.registered.1.elapsed(),
         };
-        Some(decide(&found, now, terms))
+        Some(decide(&observed, now, requirements))
     }
 
     async fn take(&mut self, step: &Step, now: i64) -> Result<(), Failed> {
         let data = match step {
-            Step::Make => {
-                let made = make(&self.settings.terms, now);
-                let made =
-                    made.map_err(|error| self.complain(&format!("no certificate could be made: {error}")))?;
-                self.next = Some(made);
+            Step::Issue => {
+                let issued = issue_pair(&self.settings.requirements, now);
+                let issued =
+                    issued.map_err(|error| self.fail(&format!("could not issue a certificate: {error}")))?;
+                self.next = Some(issued);
                 return Ok(());
             }
             Step::Serve(_, trusted) => files(self.next.as_ref().map(|it| &it.files), trusted),
-            Step::Restore(_, trusted) => files(self.held.as_ref().map(|it| &it.files), trusted),
-            Step::Beside(trusted) => files(self.seen.data().map(pair).as_ref(), trusted),
+            Step::Restore(_, trusted) => files(self.last_own.as_ref().map(|it| &it.files), trusted),
+            Step::UpdateTrusted(trusted) => files(self.current.data().map(key_pair).as_ref(), trusted),
         };
         let name = &self.settings.secret;
-        match put(&self.secrets, &self.metadata, &self.seen, data).await {
+        match put(&self.secrets, &self.metadata, &self.current, data).await {
             Ok(secret) => {
-                self.seen = Seen::Present(Box::new(secret));
+                self.current = CurrentSecret::Present(Box::new(secret));
                 self.next = None;
-                self.said.clear();
+                self.last_error.clear();
                 log(step, name);
                 Ok(())
             }
-            // Somebody was faster; the watch shows what they wrote.
+            // Another client changed the Secret; the watch reports the change.
             Err(kube::Error::Api(status)) if status.code == 409 => Err(Failed),
             Err(error) => {
                 let name = name.clone();
-                Err(self.complain(&format!("the Secret {name} could not be written: {error}")))
+                Err(self.fail(&format!("could not write the Secret {name}: {error}")))
             }
         }
     }
 
-    /// Deletes the key of the authority that earlier versions signed with, once the webhook has a certificate that needs none.
-    async fn forget_authority(&mut self) -> Result<(), Failed> {
-        if !self.has_former_authority || self.held.is_none() {
+    /// Deletes the CA key of earlier versions, once the webhook has a self-signed certificate.
+    async fn delete_former_authority(&mut self) -> Result<(), Failed> {
+        if !self.has_former_authority || self.last_own.is_none() {
             return Ok(());
         }
         let name = FORMER_AUTHORITY_SECRET;
@@ -292,37 +292,37 @@ impl Keeper {
             Ok(deleted) => {
                 self.has_former_authority = false;
                 if deleted {
-                    tracing::info!("the Secret {name}, with the key of a former authority, was deleted");
+                    tracing::info!("deleted the Secret {name} with the CA key of an earlier version");
                 }
                 Ok(())
             }
-            Err(error) => Err(self.complain(&format!("the Secret {name} could not be deleted: {error}"))),
+            Err(error) => Err(self.fail(&format!("could not delete the Secret {name}: {error}"))),
         }
     }
 
-    /// Once for each reason.
-    fn complain(&mut self, reason: &str) -> Failed {
-        if self.said != reason {
+    /// Logs each new error once.
+    fn fail(&mut self, reason: &str) -> Failed {
+        if self.last_error != reason {
             tracing::warn!("{reason}; trying again");
-            reason.clone_into(&mut self.said);
+            reason.clone_into(&mut self.last_error);
         }
         Failed
     }
 }
 
-fn make(terms: &Terms, now: i64) -> anyhow::Result<Pair> {
-    let issued = issue::serving(&terms.names, now, terms.validity)?;
+fn issue_pair(requirements: &Requirements, now: i64) -> anyhow::Result<KeyPair> {
+    let issued = issue::self_signed(&requirements.names, now, requirements.validity)?;
     let certificate = Certificate::all(issued.certificate.as_bytes()).into_iter().next();
-    let certificate = certificate.ok_or_else(|| anyhow::anyhow!("it cannot be read"))?;
-    // As this program writes it everywhere.
+    let certificate = certificate.ok_or_else(|| anyhow::anyhow!("the new certificate cannot be parsed"))?;
+    // Encode it as this program does everywhere else.
     let texts = [(CERTIFICATE, certificate.pem()), (KEY, issued.key)];
     let files =
         texts.into_iter().map(|(name, text)| (name.to_owned(), ByteString(text.into_bytes()))).collect();
-    Ok(Pair { certificate, files })
+    Ok(KeyPair { certificate, files })
 }
 
 /// The certificate and the key alone.
-fn pair(data: &Data) -> Data {
+fn key_pair(data: &Data) -> Data {
     let ours = data.iter().filter(|(name, _)| [CERTIFICATE, KEY].contains(&name.as_str()));
     ours.map(|(name, bytes)| (name.clone(), bytes.clone())).collect()
 }
@@ -333,21 +333,21 @@ fn files(pair: Option<&Data>, trusted: &[Certificate]) -> Data {
     files
 }
 
-/// Replaces exactly the Secret that was seen, or creates it where there was none.
+/// Replaces the Secret in the observed version, or creates it if it does not exist.
 async fn put(
     secrets: &Api<Secret>,
     metadata: &ObjectMeta,
-    seen: &Seen,
+    current: &CurrentSecret,
     data: Data,
 ) -> Result<Secret, kube::Error> {
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    match seen {
-        Seen::Present(found) => {
+    match current {
+        CurrentSecret::Present(found) => {
             let secret = Secret { data: Some(data), ..Secret::clone(found) };
             let name = metadata.name.as_deref().unwrap_or_default();
             secrets.replace(name, &params, &secret).await
         }
-        Seen::Absent | Seen::Unknown => {
+        CurrentSecret::Absent | CurrentSecret::Unknown => {
             let (metadata, type_) = (metadata.clone(), Some("kubernetes.io/tls".to_owned()));
             secrets.create(&params, &Secret { metadata, type_, data: Some(data), ..Secret::default() }).await
         }
@@ -356,18 +356,15 @@ async fn put(
 
 fn log(step: &Step, name: &str) {
     match step {
-        Step::Make => {}
+        Step::Issue => {}
         Step::Serve(why, _) => {
-            tracing::info!("the webhook's certificate, in the Secret {name}, is new: {}", why.text());
+            tracing::info!("replaced the webhook's certificate in the Secret {name}: {}", why.text());
         }
         Step::Restore(why, _) => {
-            tracing::info!("the webhook's certificate, in the Secret {name}, was restored: {}", why.text());
+            tracing::info!("restored the webhook's certificate in the Secret {name}: {}", why.text());
         }
-        Step::Beside(trusted) => {
-            tracing::info!(
-                trusted = trusted.len(),
-                "the Secret {name} lists the certificates that are trusted"
-            );
+        Step::UpdateTrusted(trusted) => {
+            tracing::info!(trusted = trusted.len(), "updated the trusted certificates in the Secret {name}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Which namespaces have to be planned, and how far.
+//! Which namespaces must be planned, and which parts of them? The forest marks them here, and the workers take them.
 //!
-//! Marks for one namespace merge while it waits, and no namespace is worked on twice at a time. While the gate is closed
-//! marks are dropped, because opening it marks everything. Knows nothing of what the work is.
+//! Marks of a waiting namespace are merged, and two workers never process the same namespace. A closed queue drops marks, because
+//! opening it marks every namespace.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// A queue. Clones share it.
+/// The queue of namespaces. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Queue {
     shared: Arc<Shared>,
@@ -28,24 +28,24 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     open: bool,
-    /// Every namespace is marked, and has yet to be listed.
+    /// Every namespace is marked, but not in `waiting` yet.
     everything: bool,
     waiting: HashMap<Name, Scope>,
     order: VecDeque<Name>,
-    at_work: HashSet<Name>,
-    failures: HashMap<Name, Failing>,
-    /// What is to be marked in a moment.
-    put_off: HashMap<Name, Scope>,
+    processing: HashSet<Name>,
+    failures: HashMap<Name, Failure>,
+    /// Marked after a delay.
+    delayed: HashMap<Name, Scope>,
 }
 
-/// A namespace on which some work has failed and is to be tried again.
+/// A namespace with failed work that is retried.
 #[derive(Debug, Default)]
-struct Failing {
-    /// How often, and never all of it has succeeded since.
+struct Failure {
+    /// The number of failures since all of it last succeeded.
     count: u32,
-    /// How far it is to be tried again.
+    /// The parts to retry.
     scope: Scope,
-    /// When; `None` while that is waiting or under way.
+    /// The time of the retry; `None` while the retry waits or is running.
     due: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl State {
         if let Some(waiting) = self.waiting.get_mut(&namespace) {
             return waiting.merge(scope);
         }
-        if !self.at_work.contains(&namespace) {
+        if !self.processing.contains(&namespace) {
             self.order.push_back(namespace.clone());
         }
         self.waiting.insert(namespace, scope);
@@ -63,13 +63,13 @@ impl State {
     fn take(&mut self) -> Option<(Name, Scope)> {
         let namespace = self.order.pop_front()?;
         let scope = self.waiting.remove(&namespace)?;
-        self.at_work.insert(namespace.clone());
+        self.processing.insert(namespace.clone());
         Some((namespace, scope))
     }
 }
 
 impl Queue {
-    /// Marks what a change has touched.
+    /// Marks the namespaces of a change.
     pub(crate) fn mark(&self, change: Change) {
         let mut state = self.shared.state.lock();
         if !state.open {
@@ -83,7 +83,7 @@ impl Queue {
         self.shared.marked.notify_one();
     }
 
-    /// Opens the gate: everything is to be planned.
+    /// Opens the queue and marks every namespace.
     pub(crate) fn open(&self) {
         let mut state = self.shared.state.lock();
         state.open = true;
@@ -92,12 +92,12 @@ impl Queue {
         self.shared.marked.notify_one();
     }
 
-    /// Whether this process plans and writes.
+    /// Whether the queue is open: this process plans and writes.
     pub(crate) fn is_open(&self) -> bool {
         self.shared.state.lock().open
     }
 
-    /// The next namespace; nobody else gets it before [`Queue::done`].
+    /// The next namespace. No other worker gets it before [`Queue::done`] or [`Queue::failed`].
     pub(crate) async fn next(&self, forest: &ForestHandle) -> (Name, Scope) {
         loop {
             let marked = self.shared.marked.notified();
@@ -112,79 +112,78 @@ impl Queue {
 
     fn try_next(&self, forest: &ForestHandle) -> Option<(Name, Scope)> {
         let everything = std::mem::take(&mut self.shared.state.lock().everything);
-        // The forest's lock is not taken under the queue's: its writer may be marking.
+        // Release the lock of the queue before taking that of the forest: a writer of the forest may be waiting in `mark`.
         let names = if everything { forest.read(|forest| forest.names().cloned().collect()) } else { vec![] };
         let mut state = self.shared.state.lock();
         for name in names {
             state.mark(name, Scope::whole());
         }
         let work = state.take();
-        let is_more = !state.order.is_empty();
+        let has_more = !state.order.is_empty();
         drop(state);
-        // Who takes something wakes the next one, so that a mark need not wake everybody.
-        if is_more {
+        // Each worker that takes a namespace wakes the next worker, so that a mark wakes only one.
+        if has_more {
             self.shared.marked.notify_one();
         }
         work
     }
 
-    /// The work on a namespace has succeeded, as far as `scope`. What has failed there before and is no part of that stays
-    /// failed, or whatever else happens in the namespace would have it tried again at the pace of a first failure.
+    /// The work on `scope` in a namespace has succeeded. Earlier failures outside `scope` remain, so that other changes in the
+    /// namespace do not reset their retry delay.
     pub(crate) fn done(&self, namespace: &Name, scope: &Scope) {
         let mut state = self.shared.state.lock();
-        if state.failures.get(namespace).is_some_and(|failing| covers(scope, &failing.scope)) {
+        if state.failures.get(namespace).is_some_and(|failure| includes(scope, &failure.scope)) {
             state.failures.remove(namespace);
         }
         drop(state);
-        self.back_from_work(namespace);
+        self.finish(namespace);
     }
 
-    /// The work on a namespace has failed: it is marked again after a delay that doubles with each failure, from `delays.0` to
-    /// `delays.1`, or at once with what has failed there before if that comes earlier. However often it fails in the
-    /// meantime, it is marked once.
+    /// The work on a namespace has failed. It is marked again after a delay that doubles with each failure, from `delays.0` to
+    /// `delays.1`, or together with an earlier failure that is due before that. Several failures lead to one retry.
     pub(crate) fn failed(&self, namespace: Name, scope: Scope, delays: (Duration, Duration)) {
         let mut state = self.shared.state.lock();
-        let failing = state.failures.entry(namespace.clone()).or_default();
-        failing.count = failing.count.saturating_add(1);
-        failing.scope.merge(scope);
-        let delay = delays.0.saturating_mul(2_u32.saturating_pow(failing.count - 1)).min(delays.1);
+        let failure = state.failures.entry(namespace.clone()).or_default();
+        failure.count = failure.count.saturating_add(1);
+        failure.scope.merge(scope);
+        let delay = delays.0.saturating_mul(2_u32.saturating_pow(failure.count - 1)).min(delays.1);
         let due = Instant::now() + delay;
-        let is_next = failing.due.is_none_or(|earlier| due < earlier);
-        failing.due = Some(failing.due.map_or(due, |earlier| due.min(earlier)));
+        let is_earliest = failure.due.is_none_or(|earlier| due < earlier);
+        failure.due = Some(failure.due.map_or(due, |earlier| due.min(earlier)));
         drop(state);
-        self.back_from_work(&namespace);
-        if is_next {
+        self.finish(&namespace);
+        if is_earliest {
             let queue = self.clone();
             tokio::spawn(async move {
                 sleep_until(due).await;
-                queue.again(namespace);
+                queue.retry(namespace);
             });
         }
     }
 
-    /// Marks a namespace again after `delay`, or with what is put off there already. That is no failure: what has failed there
-    /// is neither hastened nor slowed down.
-    pub(crate) fn put_off(&self, namespace: Name, scope: Scope, delay: Duration) {
+    /// Marks a namespace again after `delay`, or together with an earlier delayed mark. This does not change the retries of
+    /// failures.
+    pub(crate) fn mark_later(&self, namespace: Name, scope: Scope, delay: Duration) {
         let mut state = self.shared.state.lock();
-        if let Some(already) = state.put_off.get_mut(&namespace) {
-            return already.merge(scope);
+        if let Some(delayed) = state.delayed.get_mut(&namespace) {
+            return delayed.merge(scope);
         }
-        state.put_off.insert(namespace.clone(), scope);
+        state.delayed.insert(namespace.clone(), scope);
         drop(state);
         let queue = self.clone();
         tokio::spawn(async move {
             sleep(delay).await;
-            let scope = queue.shared.state.lock().put_off.remove(&namespace);
+            let scope = queue.shared.state.lock().delayed.remove(&namespace);
             queue.mark_one(namespace, scope);
         });
     }
 
-    /// Marks what has failed, if its time has come.
-    fn again(&self, namespace: Name) {
+    /// Marks the failed parts of a namespace, if they are due.
+    fn retry(&self, namespace: Name) {
         let mut state = self.shared.state.lock();
-        let due = state.failures.get_mut(&namespace).and_then(|failing| {
-            failing.due.take_if(|due| *due <= Instant::now())?;
-            Some(failing.scope.clone())
+        let due = state.failures.get_mut(&namespace).and_then(|failure| {
+            failure.due.take_if(|due| *due <= Instant::now())?;
+            Some(failure.scope.clone())
         });
         drop(state);
         self.mark_one(namespace, due);
@@ -195,9 +194,9 @@ impl Queue {
         self.mark(Change { everything: false, namespaces });
     }
 
-    fn back_from_work(&self, namespace: &Name) {
+    fn finish(&self, namespace: &Name) {
         let mut state = self.shared.state.lock();
-        state.at_work.remove(namespace);
+        state.processing.remove(namespace);
         if state.waiting.contains_key(namespace) {
             state.order.push_back(namespace.clone());
             drop(state);
@@ -205,20 +204,20 @@ impl Queue {
         }
     }
 
-    /// Whether nothing waits and nothing is under way. What has failed and is to be tried again later does not count.
+    /// Whether no namespace waits or is processed. Later retries do not count.
     pub(crate) fn is_idle(&self) -> bool {
         let state = self.shared.state.lock();
-        state.open && !state.everything && state.waiting.is_empty() && state.at_work.is_empty()
+        state.open && !state.everything && state.waiting.is_empty() && state.processing.is_empty()
     }
 
-    /// How many namespaces wait.
+    /// The number of waiting namespaces.
     pub(crate) fn depth(&self) -> usize {
         self.shared.state.lock().waiting.len()
     }
 }
 
-/// Whether everything in `part` is in `whole`.
-fn covers(whole: &Scope, part: &Scope) -> bool {
+/// Whether `whole` includes all of `part`.
+fn includes(whole: &Scope, part: &Scope) -> bool {
     let objects = match (&whole.objects, &part.objects) {
         (ObjectScope::All, _) | (_, ObjectScope::None) => true,
         (ObjectScope::Some(whole), ObjectScope::Some(part)) => part.is_subset(whole),
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_closed_gate_drops_marks() {
+    async fn a_closed_queue_drops_marks() {
         let queue = Queue::default();
         queue.mark(change(&["a"]));
         queue.open();
@@ -263,24 +262,24 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_namespace_at_work_comes_again_only_afterwards_and_once() {
+    async fn a_namespace_marked_while_it_is_processed_comes_once_afterwards() {
         let queue = Queue::default();
         queue.open();
         queue.mark(change(&["a"]));
         assert_eq!(next(&queue).await.as_deref(), Some("a"));
         queue.mark(change(&["a"]));
         queue.mark(change(&["a"]));
-        assert_eq!(next(&queue).await, None, "it is at work");
+        assert_eq!(next(&queue).await, None, "it is being processed");
         queue.done(&"a".into(), &Scope::whole());
         assert_eq!(next(&queue).await.as_deref(), Some("a"));
-        assert!(!queue.is_idle(), "it is at work");
+        assert!(!queue.is_idle(), "it is being processed");
         queue.done(&"a".into(), &Scope::whole());
         assert!(queue.is_idle());
         assert_eq!((next(&queue).await, queue.depth()), (None, 0));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_come_again_after_doubling_delays_until_one_succeeds() {
+    async fn retry_delays_double_until_a_success() {
         let queue = Queue::default();
         queue.open();
         let delays = (Duration::from_secs(1), Duration::from_secs(3));
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_else_happens_neither_hastens_nor_multiplies_what_failed() {
+    async fn other_work_does_not_change_the_retries_of_a_failure() {
         let queue = Queue::default();
         queue.open();
         let delays = (Duration::from_secs(1), Duration::from_secs(60));
@@ -310,7 +309,7 @@ mod tests {
         queue.mark(change(&["a"]));
         let mut tried = Vec::new();
         while start.elapsed() < Duration::from_secs(40) {
-            // Ten times a second something else is done, with success.
+            // Other work succeeds ten times a second.
             let Ok((name, scope)) = timeout(Duration::from_millis(100), queue.next(&forest())).await else {
                 let other = Change {
                     everything: false,
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_failed_stays_failed_when_its_time_comes_while_something_else_is_done() {
+    async fn a_failure_that_is_due_during_other_work_remains() {
         let queue = Queue::default();
         queue.open();
         let delays = (Duration::from_secs(1), Duration::from_secs(60));
@@ -344,16 +343,16 @@ mod tests {
             queue.mark(other);
             let (name, scope) = queue.next(&forest()).await;
             assert_eq!(scope, Scope::structure());
-            // After 1, 2, 4 and 8 seconds it is marked, after 10 the namespace is free for it.
+            // It is marked after 1, 2, 4 and 8 seconds, and processed after 10.
             sleep(Duration::from_secs(10)).await;
             queue.done(&name, &scope);
         }
-        let failing = queue.shared.state.lock().failures["a"].count;
-        assert_eq!(failing, 4, "nothing of what failed has succeeded");
+        let failure = queue.shared.state.lock().failures["a"].count;
+        assert_eq!(failure, 4, "the failed part has not succeeded");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn many_failures_come_again_once_and_as_early_as_the_first_of_them() {
+    async fn several_failures_lead_to_one_retry_at_the_earliest_time() {
         let queue = Queue::default();
         queue.open();
         let delays = (Duration::from_secs(1), Duration::from_secs(60));
@@ -368,7 +367,7 @@ mod tests {
         queue.done(&name, &scope);
         assert!(timeout(Duration::from_secs(600), queue.next(&forest())).await.is_err());
 
-        // One that is to come soon does not wait for one that is to come late.
+        // An early retry does not wait for a late one.
         queue.mark(change(&["a"]));
         let (name, scope) = queue.next(&forest()).await;
         queue.failed(name, scope, (Duration::from_secs(300), Duration::from_secs(300)));
@@ -381,7 +380,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_put_off_comes_once_and_leaves_failures_alone() {
+    async fn a_delayed_mark_comes_once_and_does_not_change_retries() {
         let queue = Queue::default();
         queue.open();
         let seconds = Duration::from_secs;
@@ -390,7 +389,7 @@ mod tests {
         queue.failed(name, scope, (seconds(3), seconds(60)));
         let (start, mut taken) = (Instant::now(), Vec::new());
         for _ in 0..3 {
-            queue.put_off("a".into(), Scope::structure(), seconds(1));
+            queue.mark_later("a".into(), Scope::structure(), seconds(1));
         }
         while let Ok((name, scope)) = timeout(seconds(30), queue.next(&forest())).await {
             taken.push((start.elapsed().as_secs(), scope.clone()));
@@ -400,19 +399,19 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_covers_its_parts() {
+    fn a_scope_includes_its_parts() {
         let scope = |structure, objects| Scope { structure, objects };
         let whole = Scope::whole();
         for part in [&whole, &Scope::structure(), &Scope::default()] {
-            assert!(covers(&whole, part) && covers(part, part));
+            assert!(includes(&whole, part) && includes(part, part));
         }
-        assert!(!covers(&Scope::structure(), &whole));
-        assert!(!covers(&scope(false, ObjectScope::All), &whole));
-        assert!(!covers(&scope(true, ObjectScope::Some([].into())), &whole));
+        assert!(!includes(&Scope::structure(), &whole));
+        assert!(!includes(&scope(false, ObjectScope::All), &whole));
+        assert!(!includes(&scope(true, ObjectScope::Some([].into())), &whole));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn as_many_takers_are_woken_as_there_is_work() {
+    async fn as_many_workers_wake_as_there_are_namespaces() {
         const MOMENT: Duration = Duration::from_millis(1);
         let queue = Queue::default();
         queue.open();
@@ -421,22 +420,22 @@ mod tests {
             let queue = queue.clone();
             tokio::spawn(async move { queue.next(&forest()).await })
         };
-        let takers: Vec<_> = (0..5).map(take).collect();
-        let busy = || takers.iter().filter(|taker| taker.is_finished()).count();
+        let workers: Vec<_> = (0..5).map(take).collect();
+        let busy = || workers.iter().filter(|worker| worker.is_finished()).count();
         sleep(MOMENT).await;
         queue.mark(change(&["a", "b", "c"]));
         sleep(MOMENT).await;
         assert_eq!((busy(), queue.depth()), (3, 0), "three marked at once");
         queue.mark(change(&["a"]));
         sleep(MOMENT).await;
-        assert_eq!((busy(), queue.depth()), (3, 1), "it is being worked on");
+        assert_eq!((busy(), queue.depth()), (3, 1), "it is being processed");
         queue.done(&"a".into(), &Scope::whole());
         sleep(MOMENT).await;
-        assert_eq!((busy(), queue.depth()), (4, 0), "it has come back");
+        assert_eq!((busy(), queue.depth()), (4, 0), "its processing has ended");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiting_taker_is_woken() {
+    async fn a_mark_wakes_a_waiting_worker() {
         let queue = Queue::default();
         queue.open();
         let waiting = tokio::spawn({

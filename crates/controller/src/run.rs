@@ -190,7 +190,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
         scope.merge(planned.scope.clone());
         let Executed { progress, report_waits } = executor.execute(&namespace, &scope, planned).await;
         if let Some(delay) = report_waits {
-            queue.put_off(namespace.clone(), Scope::structure(), delay);
+            queue.mark_later(namespace.clone(), Scope::structure(), delay);
         }
         match progress.delays() {
             None => queue.done(&namespace, &scope),

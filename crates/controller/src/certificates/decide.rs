@@ -1,10 +1,15 @@
-//! What is written next, given what the Secret of the webhook's certificate holds. Pure: the same facts give the same decision.
+//! Which step does the webhook's certificate need next? Pure: the same observation gives the same decision.
 //!
-//! The certificate is self-signed, and API servers trust exactly that certificate. The order of a change is what keeps every
-//! request answered: first the next certificate is made and kept in memory, then all registrations name it beside the present
-//! one, then it replaces the present one in the Secret, and only long after that the former one is removed from the
-//! registrations. Each step is read off the cluster, so that another replica can go on anywhere; one that finds no next
-//! certificate makes another one, which nothing serves yet.
+//! The certificate is self-signed, and API servers trust exactly this certificate. A replacement takes four steps, in an order in
+//! which no request fails:
+//!
+//! 1. issue the next certificate, and keep it in memory;
+//! 2. add it to all registrations, beside the current one;
+//! 3. replace the current one in the Secret;
+//! 4. after the overlap, remove the former one from the registrations.
+//!
+//! The decision depends on the state of the cluster, so that another replica can continue at any step. A new leader has no next
+//! certificate in memory, and issues another one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,224 +18,244 @@ use k8s_openapi::ByteString;
 
 use super::x509::Certificate;
 
-/// What a Secret holds.
+/// The data of a Secret.
 pub(super) type Data = BTreeMap<String, ByteString>;
 
 pub(super) const CERTIFICATE: &str = "tls.crt";
 pub(super) const KEY: &str = "tls.key";
-/// Every certificate that is trusted, the one beside it first.
+/// The trusted certificates, the current one first.
 pub(super) const TRUSTED: &str = "ca.crt";
 
-/// How long before its making a certificate becomes valid, in seconds: clocks differ.
+/// A certificate is valid from this time before it was issued, in seconds, because clocks differ.
 pub(super) const BACKDATED: i64 = 5 * 60;
-/// How long API servers may take to trust what is registered.
-pub(super) const NOTICED_AFTER: Duration = Duration::from_secs(10);
-/// How long the webhook goes without a usable certificate, in seconds, for the sake of one that replicas may still serve from
-/// memory.
-const PATIENCE: i64 = 30;
-/// How old the next certificate may become before it is used, in seconds. The overlap counts from its making.
-const FRESH: i64 = 3600;
+/// How long API servers may take to load changed registrations.
+pub(super) const REGISTRATION_DELAY: Duration = Duration::from_secs(10);
+/// Without a usable certificate in the Secret, replicas may still serve the former one from memory. The next certificate waits for
+/// the registrations up to this time, in seconds.
+const REGISTRATION_TIMEOUT: i64 = 30;
+/// The greatest age of the next certificate when it is first used, in seconds. The overlap counts from its issue.
+const MAX_UNUSED_AGE: i64 = 3600;
 
-/// What certificates should be like. Times in seconds.
+/// The requirements for certificates. Times are in seconds.
 #[derive(Clone, Debug)]
-pub(super) struct Terms {
+pub(super) struct Requirements {
     /// The host names of the webhook.
     pub(super) names: Vec<String>,
     pub(super) validity: i64,
-    /// How long a former certificate stays trusted.
+    /// How long a former certificate is trusted.
     pub(super) overlap: i64,
 }
 
-/// What is known.
+/// The observed state.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found<'a> {
-    /// The Secret of the webhook, if there is one.
+pub(super) struct Observed<'a> {
+    /// The data of the webhook's Secret, if the Secret exists.
     pub(super) serving: Option<&'a Data>,
-    /// The certificate that this process has made and not written yet.
+    /// The certificate that this process has issued and not written yet.
     pub(super) next: Option<&'a Certificate>,
-    /// The certificate of our own that the Secret held last, as far as this process remembers.
-    pub(super) held: Option<&'a Certificate>,
-    /// The certificates that were trusted last, as far as this process remembers.
-    pub(super) remembered: &'a [Certificate],
-    /// What the registrations say.
+    /// The last certificate in the Secret that this program issued, if this process has seen one.
+    pub(super) last_own: Option<&'a Certificate>,
+    /// The certificates that this process last trusted.
+    pub(super) last_trusted: &'a [Certificate],
+    /// The certificates in the registrations.
     pub(super) registered: &'a Registered,
-    /// For how long they have said so.
+    /// How long the registrations have had these certificates.
     pub(super) registered_for: Duration,
 }
 
-/// Which certificates all our entries of all registrations trust.
+/// The certificates in our entries of all registrations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Registered {
-    /// Not known yet, or not the same everywhere.
+    /// Unknown, or not the same in all entries.
     #[default]
     Unclear,
-    /// There is no entry of ours.
+    /// No entry exists.
     Nowhere,
-    /// This PEM text.
+    /// All entries have this PEM text.
     Everywhere(Vec<u8>),
 }
 
-/// What to do.
+/// The next step, and the certificates to trust.
 #[derive(Debug, PartialEq)]
 pub(super) struct Decision {
-    /// The certificates that registrations should trust, the newest first. `None` while there is none.
+    /// The certificates that registrations should trust, the newest first. `None` if none exists.
     pub(super) trusted: Option<Vec<Certificate>>,
     /// The next step; decide again after it.
     pub(super) step: Option<Step>,
-    /// When to decide again although nothing has happened, in seconds since 1970.
-    pub(super) again_at: i64,
+    /// When to decide again at the latest, in seconds since 1970.
+    pub(super) next_check: i64,
 }
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Step {
-    /// Make the next certificate, in memory.
-    Make,
-    /// The next certificate becomes the webhook's; beside it stand these.
-    Serve(Why, Vec<Certificate>),
-    /// The certificate that the Secret held last is put back; beside it stand these.
-    Restore(Why, Vec<Certificate>),
-    /// The webhook's certificate stays; beside it stand these and nothing else.
-    Beside(Vec<Certificate>),
+    /// Issue the next certificate and keep it in memory.
+    Issue,
+    /// Write the next certificate, with these trusted certificates.
+    Serve(Cause, Vec<Certificate>),
+    /// Write the last own certificate again, with these trusted certificates.
+    Restore(Cause, Vec<Certificate>),
+    /// Keep the certificate, and write these trusted certificates.
+    UpdateTrusted(Vec<Certificate>),
 }
 
-/// Why there is a new certificate.
+/// Why the certificate is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum Cause {
     Missing,
-    /// One of the keys is not there or empty.
+    /// `tls.crt` or `tls.key` is missing or empty.
     Incomplete,
     Unreadable,
-    /// It is for another use.
+    /// It is not a server certificate.
     Unsuitable,
     WrongKey,
     WrongNames,
     Expired,
-    /// Its end is near.
+    /// It expires soon.
     Due,
-    /// Nothing that is trusted has signed it.
+    /// No trusted certificate signed it.
     Unsigned,
-    /// An authority has signed it: HNC's, or that of an earlier version.
-    ByAuthority,
+    /// A CA signed it: that of HNC or of an earlier version.
+    SignedByCa,
 }
 
-impl Why {
+impl Cause {
     /// As the end of a sentence.
     pub(super) fn text(self) -> &'static str {
         match self {
-            Self::Missing => "there was none",
-            Self::Incomplete => "the Secret held none",
-            Self::Unreadable => "the former one could not be read",
-            Self::Unsuitable => "the former one was made for another use",
-            Self::WrongKey => "the key did not belong to the former one",
-            Self::WrongNames => "the former one was for other host names",
-            Self::Expired => "the former one was not valid any more, or not yet",
-            Self::Due => "the former one would soon have expired",
-            Self::Unsigned => "the former one was signed by nothing that is trusted",
-            Self::ByAuthority => "the former one was signed by an authority",
+            Self::Missing => "it did not exist",
+            Self::Incomplete => "the Secret was incomplete",
+            Self::Unreadable => "it could not be parsed",
+            Self::Unsuitable => "it was not a server certificate",
+            Self::WrongKey => "the key did not match it",
+            Self::WrongNames => "it was for other host names",
+            Self::Expired => "it had expired or was not valid yet",
+            Self::Due => "it would have expired soon",
+            Self::Unsigned => "no trusted certificate had signed it",
+            Self::SignedByCa => "a CA had signed it",
         }
     }
 }
 
-/// What to do next, and what the registrations should trust meanwhile.
-pub(super) fn decide(found: &Found<'_>, now: i64, terms: &Terms) -> Decision {
-    match serving(found.serving, terms, now) {
-        Ok(present) if present.is_signed_by(&present) => settled(found, &present, terms, now),
-        Ok(present) => {
+pub(super) fn decide(observed: &Observed<'_>, now: i64, requirements: &Requirements) -> Decision {
+    match serving_certificate(observed.serving, requirements, now) {
+        Ok(current) if current.is_signed_by(&current) => with_own(observed, &current, requirements, now),
+        Ok(current) => {
             let signers: Vec<_> =
-                known(found, now).into_iter().filter(|it| present.is_signed_by(it)).collect();
+                known_trusted(observed, now).into_iter().filter(|it| current.is_signed_by(it)).collect();
             if signers.is_empty() {
-                return repaired(found, Why::Unsigned, now, terms);
+                return with_damaged(observed, Cause::Unsigned, now, requirements);
             }
-            replaced(found, Why::ByAuthority, &signers, now)
+            replace(observed, Cause::SignedByCa, &signers, now)
         }
-        Err(why) => repaired(found, why, now, terms),
+        Err(cause) => with_damaged(observed, cause, now, requirements),
     }
 }
 
-/// The certificate in the Secret, if it is one of our own making that can be served.
-pub(super) fn own(serving: Option<&Data>, terms: &Terms, now: i64) -> Option<Certificate> {
-    self::serving(serving, terms, now).ok().filter(|it| it.is_signed_by(it))
+/// The certificate in the Secret, if this program issued it and it can be served.
+pub(super) fn own_certificate(
+    serving: Option<&Data>,
+    requirements: &Requirements,
+    now: i64,
+) -> Option<Certificate> {
+    serving_certificate(serving, requirements, now).ok().filter(|it| it.is_signed_by(it))
 }
 
-/// With a Secret that is damaged. One that was deleted asks for a new certificate.
-fn repaired(found: &Found<'_>, why: Why, now: i64, terms: &Terms) -> Decision {
-    let lasts = |held: &&Certificate| why != Why::Missing && now < held.not_after - terms.validity / 3;
-    let Some(held) = found.held.filter(lasts) else {
-        return replaced(found, why, &known(found, now), now);
+/// The decision for a damaged Secret. A deleted Secret means that the user wants a new certificate.
+fn with_damaged(observed: &Observed<'_>, cause: Cause, now: i64, requirements: &Requirements) -> Decision {
+    let is_usable =
+        |own: &&Certificate| cause != Cause::Missing && now < own.not_after - requirements.validity / 3;
+    let Some(own) = observed.last_own.filter(is_usable) else {
+        return replace(observed, cause, &known_trusted(observed, now), now);
     };
-    let trusted = with(held, &distinct(found.remembered.to_vec(), Some(held), now));
-    Decision { trusted: Some(trusted.clone()), step: Some(Step::Restore(why, trusted)), again_at: now + 1 }
+    let trusted = prepend(own, &valid(observed.last_trusted.to_vec(), Some(own), now));
+    Decision {
+        trusted: Some(trusted.clone()),
+        step: Some(Step::Restore(cause, trusted)),
+        next_check: now + 1,
+    }
 }
 
-/// With a certificate of our own making.
-fn settled(found: &Found<'_>, present: &Certificate, terms: &Terms, now: i64) -> Decision {
-    let made = present.not_before + BACKDATED;
-    let due = present.not_after - terms.validity / 3;
-    let former = former(found, present, now);
-    let trusted = with(present, &former);
+/// The decision for a usable certificate of our own.
+fn with_own(
+    observed: &Observed<'_>,
+    current: &Certificate,
+    requirements: &Requirements,
+    now: i64,
+) -> Decision {
+    let issued_at = current.not_before + BACKDATED;
+    let due = current.not_after - requirements.validity / 3;
+    let former = former(observed, current, now);
+    let trusted = prepend(current, &former);
     if now >= due {
-        return replaced(found, Why::Due, &trusted, now);
+        return replace(observed, Cause::Due, &trusted, now);
     }
-    let is_over = now >= made + terms.overlap;
-    let kept = if is_over { vec![present.clone()] } else { trusted };
-    let says = found.serving.and_then(|data| data.get(TRUSTED)).map(|bytes| bytes.0.as_slice());
-    let differs = says != Some(bundle(&kept).as_bytes()) || found.serving.is_some_and(|data| data.len() > 3);
-    let ends = kept.iter().skip(1).map(|it| it.not_after.min(made + terms.overlap));
+    let is_overlap_over = now >= issued_at + requirements.overlap;
+    let kept = if is_overlap_over { vec![current.clone()] } else { trusted };
+    let stored = observed.serving.and_then(|data| data.get(TRUSTED)).map(|bytes| bytes.0.as_slice());
+    let differs =
+        stored != Some(bundle(&kept).as_bytes()) || observed.serving.is_some_and(|data| data.len() > 3);
+    let ends = kept.iter().skip(1).map(|it| it.not_after.min(issued_at + requirements.overlap));
     Decision {
-        again_at: ends.chain([due]).min().unwrap_or(due).max(now + 1),
-        step: differs.then(|| Step::Beside(kept.clone())),
+        next_check: ends.chain([due]).min().unwrap_or(due).max(now + 1),
+        step: differs.then(|| Step::UpdateTrusted(kept.clone())),
         trusted: Some(kept),
     }
 }
 
-/// With a certificate that must be replaced, while these stay trusted: by one that registrations trust already.
-fn replaced(found: &Found<'_>, why: Why, former: &[Certificate], now: i64) -> Decision {
-    let again_at = now + 1;
-    let is_fresh = |next: &&Certificate| now < next.not_before + BACKDATED + FRESH && is_valid(next, now);
-    let Some(next) = found.next.filter(is_fresh) else {
+/// The decision for a certificate that must be replaced, while the former ones stay trusted. The next one must be in the
+/// registrations first.
+fn replace(observed: &Observed<'_>, cause: Cause, former: &[Certificate], now: i64) -> Decision {
+    let next_check = now + 1;
+    let is_fresh =
+        |next: &&Certificate| now < next.not_before + BACKDATED + MAX_UNUSED_AGE && is_valid(next, now);
+    let Some(next) = observed.next.filter(is_fresh) else {
         let trusted = (!former.is_empty()).then(|| former.to_vec());
-        return Decision { trusted, step: Some(Step::Make), again_at };
+        return Decision { trusted, step: Some(Step::Issue), next_check };
     };
-    let trusted = with(next, &distinct(former.to_vec(), Some(next), now));
-    let is_usable = matches!(why, Why::Due | Why::ByAuthority);
+    let trusted = prepend(next, &valid(former.to_vec(), Some(next), now));
+    let is_usable = matches!(cause, Cause::Due | Cause::SignedByCa);
     let ready = former.is_empty()
-        || is_registered(found, &trusted)
-        || (!is_usable && now >= next.not_before + BACKDATED + PATIENCE);
-    let step = ready.then(|| Step::Serve(why, trusted.clone()));
-    Decision { trusted: Some(trusted), step, again_at }
+        || is_registered(observed, &trusted)
+        || (!is_usable && now >= next.not_before + BACKDATED + REGISTRATION_TIMEOUT);
+    let step = ready.then(|| Step::Serve(cause, trusted.clone()));
+    Decision { trusted: Some(trusted), step, next_check }
 }
 
-/// Whether API servers trust exactly these by now.
-fn is_registered(found: &Found<'_>, trusted: &[Certificate]) -> bool {
-    match found.registered {
+/// Whether API servers trust exactly these certificates.
+fn is_registered(observed: &Observed<'_>, trusted: &[Certificate]) -> bool {
+    match observed.registered {
         Registered::Unclear => false,
         Registered::Nowhere => true,
         Registered::Everywhere(text) => {
-            text == bundle(trusted).as_bytes() && found.registered_for >= NOTICED_AFTER
+            text == bundle(trusted).as_bytes() && observed.registered_for >= REGISTRATION_DELAY
         }
     }
 }
 
-/// The certificate in the Secret, if it can be served, whatever has signed it.
-fn serving(data: Option<&Data>, terms: &Terms, now: i64) -> Result<Certificate, Why> {
-    let data = data.ok_or(Why::Missing)?;
+/// The certificate in the Secret, if it can be served, whoever signed it.
+fn serving_certificate(
+    data: Option<&Data>,
+    requirements: &Requirements,
+    now: i64,
+) -> Result<Certificate, Cause> {
+    let data = data.ok_or(Cause::Missing)?;
     let content = |name| data.get(name).map(|bytes| bytes.0.as_slice()).filter(|it| !it.is_empty());
     let (Some(certificate), Some(key)) = (content(CERTIFICATE), content(KEY)) else {
-        return Err(Why::Incomplete);
+        return Err(Cause::Incomplete);
     };
-    let certificate = Certificate::all(certificate).into_iter().next().ok_or(Why::Unreadable)?;
+    let certificate = Certificate::all(certificate).into_iter().next().ok_or(Cause::Unreadable)?;
     if !certificate.has_key(key) {
-        return Err(Why::WrongKey);
+        return Err(Cause::WrongKey);
     }
     if !is_valid(&certificate, now) {
-        return Err(Why::Expired);
+        return Err(Cause::Expired);
     }
     if certificate.is_authority || !certificate.is_for_servers {
-        return Err(Why::Unsuitable);
+        return Err(Cause::Unsuitable);
     }
-    // What is taken over from elsewhere need not have all names, only the one that API servers ask for.
-    match terms.names.first() {
-        Some(name) if !certificate.names.contains(name) => Err(Why::WrongNames),
+    // A certificate of HNC need not have all names, only the one that API servers use.
+    match requirements.names.first() {
+        Some(name) if !certificate.names.contains(name) => Err(Cause::WrongNames),
         _ => Ok(certificate),
     }
 }
@@ -239,18 +264,22 @@ fn is_valid(certificate: &Certificate, now: i64) -> bool {
     certificate.not_before <= now + BACKDATED && now < certificate.not_after
 }
 
-/// The certificates beside the present one that are still trusted.
-fn former(found: &Found<'_>, present: &Certificate, now: i64) -> Vec<Certificate> {
-    let listed = listed(found.serving);
-    // A list without the certificate beside it is damaged, and may not be whole.
-    let all = if listed.contains(present) { listed } else { found.remembered.to_vec() };
-    distinct(all, Some(present), now)
+/// The trusted certificates other than the current one.
+fn former(observed: &Observed<'_>, current: &Certificate, now: i64) -> Vec<Certificate> {
+    let listed = listed(observed.serving);
+    // A list without the current certificate is damaged, and may be incomplete.
+    let all = if listed.contains(current) { listed } else { observed.last_trusted.to_vec() };
+    valid(all, Some(current), now)
 }
 
-/// What is trusted as far as this process remembers, or else as the Secret lists it.
-fn known(found: &Found<'_>, now: i64) -> Vec<Certificate> {
-    let all = if found.remembered.is_empty() { listed(found.serving) } else { found.remembered.to_vec() };
-    distinct(all, found.next, now)
+/// The certificates that this process last trusted, or else those in the Secret.
+fn known_trusted(observed: &Observed<'_>, now: i64) -> Vec<Certificate> {
+    let all = if observed.last_trusted.is_empty() {
+        listed(observed.serving)
+    } else {
+        observed.last_trusted.to_vec()
+    };
+    valid(all, observed.next, now)
 }
 
 fn listed(data: Option<&Data>) -> Vec<Certificate> {
@@ -258,22 +287,22 @@ fn listed(data: Option<&Data>) -> Vec<Certificate> {
     text.map(|text| Certificate::all(&text.0)).unwrap_or_default()
 }
 
-/// Each certificate that is valid, once, without this one.
-fn distinct(all: Vec<Certificate>, without: Option<&Certificate>, now: i64) -> Vec<Certificate> {
-    let mut once: Vec<Certificate> = Vec::new();
+/// The valid certificates, without duplicates and without the given one.
+fn valid(all: Vec<Certificate>, without: Option<&Certificate>, now: i64) -> Vec<Certificate> {
+    let mut result: Vec<Certificate> = Vec::new();
     for certificate in all {
-        if is_valid(&certificate, now) && Some(&certificate) != without && !once.contains(&certificate) {
-            once.push(certificate);
+        if is_valid(&certificate, now) && Some(&certificate) != without && !result.contains(&certificate) {
+            result.push(certificate);
         }
     }
-    once
+    result
 }
 
-fn with(present: &Certificate, former: &[Certificate]) -> Vec<Certificate> {
-    [std::slice::from_ref(present), former].concat()
+fn prepend(current: &Certificate, former: &[Certificate]) -> Vec<Certificate> {
+    [std::slice::from_ref(current), former].concat()
 }
 
-/// Certificates as one PEM text.
+/// One PEM text of all certificates.
 pub(super) fn bundle(certificates: &[Certificate]) -> String {
     certificates.iter().map(Certificate::pem).collect()
 }

@@ -1,4 +1,4 @@
-//! Making keys and certificates: ECDSA on P-256, as everything that Kubernetes runs with can verify. Decides nothing.
+//! Issues keys and certificates: ECDSA with P-256, which every Kubernetes component can verify.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ pub(super) struct Issued {
     pub(super) key: String,
 }
 
-/// A self-signed certificate for a server of these names. It cannot sign others.
-pub(super) fn serving(names: &[String], now: i64, validity: i64) -> Result<Issued, Error> {
+/// A self-signed server certificate for these names. It cannot sign other certificates.
+pub(super) fn self_signed(names: &[String], now: i64, validity: i64) -> Result<Issued, Error> {
     let since_1970 = |seconds: i64| {
         date_time_ymd(1970, 1, 1) + Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
     };

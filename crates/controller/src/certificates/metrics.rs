@@ -1,11 +1,11 @@
-//! When the certificate expires, as the Secret has it.
+//! When the certificate in the Secret expires.
 
 use prometheus::{IntGauge, Registry};
 
 use super::decide::{CERTIFICATE, Data};
 use super::x509::Certificate;
 
-/// Shown by the replica that keeps the certificates, and only by it.
+/// Only the leader exports it.
 #[derive(Clone, Debug)]
 pub(crate) struct CertificateMetrics {
     not_after: IntGauge,
@@ -15,7 +15,7 @@ impl CertificateMetrics {
     pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let not_after = IntGauge::new(
             "hns_certificate_not_after_seconds",
-            "When the certificate in the webhook's Secret expires, in seconds since 1970; 0 if it cannot be read.",
+            "Expiry of the certificate in the webhook's Secret, in seconds since 1970; 0 if it cannot be read.",
         )?;
         registry.register(Box::new(not_after.clone()))?;
         Ok(Self { not_after })

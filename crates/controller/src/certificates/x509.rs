@@ -1,4 +1,4 @@
-//! What this program asks of a certificate. Bytes in, answers out; whatever cannot be read counts as absent.
+//! Parses certificates. Fields that cannot be parsed count as absent.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,22 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::parse_x509_certificate;
 
-/// A certificate that could be read. Times are seconds since 1970.
+/// A parsed certificate. Times are in seconds since 1970.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Certificate {
     der: Vec<u8>,
     pub(super) not_before: i64,
     pub(super) not_after: i64,
-    /// Whether it may sign others.
+    /// Whether it may sign other certificates.
     pub(super) is_authority: bool,
-    /// Whether it may be shown by a server.
+    /// Whether a server may use it.
     pub(super) is_for_servers: bool,
     /// The host names that it is valid for.
     pub(super) names: BTreeSet<String>,
 }
 
 impl Certificate {
-    /// Every certificate of a PEM text, in its order, those left out that cannot be read.
+    /// The certificates of a PEM text, in order, without those that cannot be parsed.
     pub(super) fn all(pem: &[u8]) -> Vec<Self> {
         CertificateDer::pem_slice_iter(pem).filter_map(|der| Self::read(&der.ok()?)).collect()
     }
@@ -68,7 +68,7 @@ impl Certificate {
     }
 }
 
-/// Without the bytes: nobody reads them in a log.
+/// Leaves out the bytes.
 impl std::fmt::Debug for Certificate {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
