@@ -155,6 +155,7 @@ fn setting_a_parent(child: usize, new: usize) -> hierarchy::Request {
         user: user(),
         old: spec(parent(child)),
         new: spec(Some(new)),
+        terminating: false,
     }
 }
 

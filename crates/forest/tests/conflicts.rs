@@ -223,6 +223,7 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
                 user: User::default(),
                 old: spec(cluster.parent(&name)),
                 new: spec(Some(parent.clone())),
+                terminating: false,
             };
             let denied = refused(|answers| hierarchy::review(&forest, &request, answers))?;
             cluster.set_parent(&name, Some(&parent));

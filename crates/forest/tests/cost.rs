@@ -189,6 +189,7 @@ fn managed_labels_and_annotations() {
                     user: user(),
                     old: hierarchy::Spec::default(),
                     new,
+                    terminating: false,
                 }
             };
             linear(key, request, |request| drop(hierarchy::review(&forest, request, &Answers::new())));

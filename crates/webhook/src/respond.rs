@@ -116,6 +116,7 @@ impl Subject {
                 format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), name)
             }
             DenialKind::BadRequest
+            | DenialKind::AlreadyExists
             | DenialKind::Unauthorized
             | DenialKind::Internal
             | DenialKind::Unavailable => text.clone(),

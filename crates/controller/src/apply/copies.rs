@@ -86,6 +86,16 @@ impl CopyWriter<'_> {
 
     pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> WriteResult {
         match self.put(version, source, content).await {
+            // The object was being deleted, and the replacement removed its finalizers too.
+            Ok(object)
+                if object.metadata.deletion_timestamp.is_some()
+                    && self.left_behind(object.clone()).is_none() =>
+            {
+                let key = self.key;
+                let gone =
+                    Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid.clone());
+                WriteResult { outcome: Outcome::Conflict, facts: vec![gone] }
+            }
             Ok(object) => WriteResult::done(self.written(object, content)),
             // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {

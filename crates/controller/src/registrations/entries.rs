@@ -2,6 +2,7 @@
 
 mod objects;
 
+use forest::keys;
 use hns_api::{annotations, labels, names};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ServiceReference, ValidatingWebhook,
@@ -127,7 +128,8 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
 }
 
 /// The deletion of an anchor that is being deleted is not judged again. Changes of finalizers are not judged: with both programs
-/// gone for good, they can be removed by hand. Changes of owner references are. A policy guards who created the anchor and the
+/// gone for good, they can be removed by hand. Changes of owner references are, and every change of an anchor that the controller
+/// does not hold: it may not have been able to act on the anchor as it was. A policy guards who created the anchor and the
 /// state `Conflict`; without policies this entry does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
@@ -135,11 +137,13 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
         new_annotation(annotations::INITIAL_ADMIN),
         old_annotation(annotations::INITIAL_ADMIN)
     );
+    let held = format!("'{}' in oldObject.metadata.?finalizers.orValue([])", keys::ANCHOR_FINALIZER);
     let owners = |of: &str| format!("{of}.metadata.?ownerReferences.orValue([])");
     let mut alternatives = vec![
         "request.operation == 'CREATE'".to_owned(),
         "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
         format!("(request.operation == 'UPDATE' && {} != {})", owners("object"), owners("oldObject")),
+        format!("(request.operation == 'UPDATE' && !{OLD_IS_GOING} && !({held}))"),
         format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
     ];
     if !settings.policies {

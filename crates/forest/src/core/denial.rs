@@ -65,6 +65,8 @@ pub enum DenialKind {
     Forbidden,
     /// 409: contradicts the hierarchy as it is.
     Conflict,
+    /// 409: there is an object of this name.
+    AlreadyExists,
     /// 422: a field is wrong.
     Invalid,
     /// 500: could not be judged.
@@ -81,6 +83,7 @@ impl DenialKind {
             Self::Unauthorized => (401, "Unauthorized"),
             Self::Forbidden => (403, "Forbidden"),
             Self::Conflict => (409, "Conflict"),
+            Self::AlreadyExists => (409, "AlreadyExists"),
             Self::Invalid => (422, "Invalid"),
             Self::Internal => (500, "InternalError"),
             Self::Unavailable => (503, "ServiceUnavailable"),
@@ -110,6 +113,10 @@ impl Denial {
 
     pub(crate) fn conflict(message: impl AsRef<str>) -> Self {
         Self::new(DenialKind::Conflict, message)
+    }
+
+    pub(crate) fn already_exists(message: impl AsRef<str>) -> Self {
+        Self::new(DenialKind::AlreadyExists, message)
     }
 
     pub(crate) fn internal(message: impl AsRef<str>) -> Self {

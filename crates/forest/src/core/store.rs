@@ -100,6 +100,12 @@ impl Forest {
         self.tree.existing(name).is_some()
     }
 
+    /// Whether `name` is an existing managed namespace that is being deleted.
+    pub fn is_terminating(&self, name: &str) -> bool {
+        let seen = self.tree.existing(name).and_then(|id| self.tree.node(id).namespace.as_ref());
+        seen.is_some_and(|seen| seen.terminating)
+    }
+
     /// Whether `name` is a subnamespace: its parent is said by its annotation.
     pub fn is_subnamespace(&self, name: &str) -> bool {
         self.tree.id(name).is_some_and(|id| self.tree.node(id).subnamespace_of().is_some())

@@ -100,6 +100,7 @@ impl World {
             user: named(user),
             old: seen.map(before).unwrap_or_default(),
             new: after.unwrap_or_default(),
+            terminating: false,
         };
         self.dialogue(user, |answers| hierarchy::review(&self.forest, &request, answers))
     }

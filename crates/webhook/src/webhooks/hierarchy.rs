@@ -19,6 +19,7 @@ pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
         operation,
         namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
         user: user(request),
+        terminating: old.is_some_and(|old| old.metadata.is_terminating()),
         old: spec(old)?,
         new: spec(new)?,
     })

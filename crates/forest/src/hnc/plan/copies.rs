@@ -176,6 +176,10 @@ impl<'a> Place<'a> {
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
         match (source, self.object(key)) {
+            // An object that must be replaced cannot stay by being deleted, and held by a finalizer.
+            (Some((namespace, source)), Some(Object::Source(own))) if own.terminating && !self.keeps(key) => {
+                Decision::Write(namespace, source)
+            }
             (_, Some(object)) if object.is_terminating() => Decision::Leave,
             (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
             (None, _) => Decision::Leave,

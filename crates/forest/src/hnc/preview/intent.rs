@@ -171,6 +171,7 @@ fn hierarchy_request(
         user: user.clone(),
         new: hierarchy::Spec { parent, ..old.clone() },
         old,
+        terminating: seen.is_some_and(|seen| seen.terminating),
     }
 }
 

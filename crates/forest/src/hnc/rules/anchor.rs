@@ -73,7 +73,9 @@ impl Asked<'_> {
         self.initial_admin_stays()?;
         self.conflict_stays()?;
         self.owner_is_an_admins()?;
-        self.keys_stay(Some(self.request.old.clone()))
+        self.keys_stay(Some(self.request.old.clone()))?;
+        // The controller may have been unable to act on the anchor as it was.
+        self.orphans_consent()
     }
 
     /// The garbage collector deletes an anchor whose owner is gone, and the subnamespace goes with it. It may delete everything, so
@@ -240,9 +242,10 @@ impl Asked<'_> {
     }
 }
 
-/// Whoever creates a namespace that existing ones name as their parent must be admin of each of these.
+/// The creator of a namespace that existing ones name as their parent must be admin of each of these. A namespace that is being
+/// deleted may be gone by the time that another one of its name is stored.
 pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
-    if forest.exists(name) {
+    if forest.exists(name) && !forest.is_terminating(name) {
         return Ok(());
     }
     let orphans = forest.children(name);

@@ -31,6 +31,8 @@ pub struct Request {
     pub old: Spec,
     /// The `spec` afterwards; the default one when it is deleted.
     pub new: Spec,
+    /// Whether it is being deleted already.
+    pub terminating: bool,
 }
 
 /// What a rule needs of `spec`.
@@ -92,6 +94,7 @@ impl Asked<'_> {
             return Ok(Verdict::allow());
         }
         self.structure_is_known()?;
+        self.is_there_to_stay()?;
         if self.way != Way::NewNamespace {
             self.namespace_is_known()?;
             if self.stays_as_its_anchor_says()? {
@@ -159,6 +162,19 @@ impl Asked<'_> {
     /// From an incomplete picture nothing is concluded.
     fn structure_is_known(&self) -> Check {
         structure_is_known(self.forest)
+    }
+
+    /// The deletion of an object without a parent is not judged, so it must not get one while it is being deleted.
+    fn is_there_to_stay(&self) -> Check {
+        let Request { namespace, old, new, terminating, .. } = self.request;
+        if !terminating || new.parent.is_none() || new.parent == old.parent {
+            return Ok(());
+        }
+        Err(Denial::conflict(format!(
+            "the HierarchyConfiguration of {namespace:?} is being deleted, so it cannot get a parent; wait until it is gone, or \
+             remove its finalizers, and create it again"
+        ))
+        .into())
     }
 
     /// Row 4.

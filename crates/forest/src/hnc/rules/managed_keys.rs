@@ -3,6 +3,11 @@
 use super::{Cause, Check, Denial};
 use crate::Settings;
 
+/// The most labels, or annotations, that one object may ask for, and the most bytes that all of them may have. They reach every
+/// namespace below, which cannot be labelled any more when it has become too large.
+const MOST: usize = 64;
+const MOST_BYTES: usize = 16 << 10;
+
 /// Every key must be managed and well formed, and so must the values of labels; all faults are told at once.
 pub(super) fn check(
     settings: &Settings,
@@ -24,9 +29,20 @@ pub(super) fn check(
         });
         fault.map(|fault| Cause::invalid("spec.annotations", key, fault))
     };
-    let causes: Vec<Cause> =
-        labels.iter().flat_map(of_label).chain(annotations.iter().filter_map(of_annotation)).collect();
+    let too_many =
+        [("spec.labels", labels), ("spec.annotations", annotations)].into_iter().filter_map(too_many);
+    let causes: Vec<Cause> = too_many
+        .chain(labels.iter().flat_map(of_label))
+        .chain(annotations.iter().filter_map(of_annotation))
+        .collect();
     if causes.is_empty() { Ok(()) } else { Err(Denial::invalid(causes).into()) }
+}
+
+fn too_many((field, pairs): (&str, &[(String, String)])) -> Option<Cause> {
+    let bytes: usize = pairs.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let fault = format!("there may be at most {MOST} of them, of at most {MOST_BYTES} bytes");
+    let found = format!("{} of {bytes} bytes", pairs.len());
+    (pairs.len() > MOST || bytes > MOST_BYTES).then(|| Cause::invalid(field, &found, &fault))
 }
 
 /// As the API server judges the keys of labels and annotations.
@@ -74,6 +90,27 @@ mod tests {
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn there_are_limits() {
+        let settings = crate::cluster::settings();
+        let many = |count: usize, value: &str| -> Vec<(String, String)> {
+            (0..count).map(|number| (format!("k{number}"), value.to_owned())).collect()
+        };
+        let refused = |labels: &[(String, String)], annotations: &[(String, String)]| match check(
+            &settings,
+            labels,
+            annotations,
+        ) {
+            Err(Verdict::Deny(denial)) => {
+                denial.message.contains("at most 64 of them, of at most 16384 bytes")
+            }
+            _ => false,
+        };
+        assert!(!refused(&many(MOST, "v"), &many(MOST, "v")));
+        assert!(refused(&many(MOST + 1, "v"), &[]) && refused(&[], &many(MOST + 1, "v")));
+        assert!(refused(&[], &many(2, &"v".repeat(MOST_BYTES / 2))));
     }
 
     #[test]

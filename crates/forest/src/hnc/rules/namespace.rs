@@ -74,11 +74,24 @@ impl Asked<'_> {
         }
         self.keys()?;
         self.initial_admin_is_the_creator()?;
+        self.name_is_free()?;
         anchor::orphans_consent(self.forest, name, self.answers)?;
         match new.subnamespace_of() {
             None => Ok(()),
             Some(parent) => self.becomes_child_of(None, parent),
         }
+    }
+
+    /// The API server says so too, unless the namespace is deleted meanwhile. Then its children are without consent.
+    fn name_is_free(&self) -> Check {
+        let name = &self.request.name;
+        if self.forest.children(name).is_empty()
+            || !self.forest.exists(name)
+            || self.forest.is_terminating(name)
+        {
+            return Ok(());
+        }
+        Err(Denial::already_exists(format!("namespaces {name:?} already exists")).into())
     }
 
     fn update(&self) -> Check {
@@ -111,6 +124,7 @@ impl Asked<'_> {
             user: user.clone(),
             old: spec(old),
             new: spec(Some(new)),
+            terminating: false,
         };
         match hierarchy::review_annotation(self.forest, &request, self.answers) {
             Verdict::Allow { warnings } if warnings.is_empty() => Ok(()),
@@ -123,7 +137,7 @@ impl Asked<'_> {
         let question = Question::IsAdmin(parent.into());
         match self.answers.get(&question) {
             None => Err(Verdict::Ask(vec![question])),
-            Some(Answer::Yes) => Ok(()),
+            Some(Answer::Yes) => self.keeps_its_parent(parent),
             Some(Answer::Failed(why)) => Err(Denial::internal(format!(
                 "it could not be found out whether you are an admin of {parent:?}: {why}"
             ))
@@ -137,6 +151,29 @@ impl Asked<'_> {
             ))
             .into()),
         }
+    }
+
+    /// From now on the `HierarchyConfiguration` says what the parent is. If it says something else, or is being deleted, the
+    /// namespace would leave its tree without the consent of its root.
+    fn keeps_its_parent(&self, parent: &str) -> Check {
+        let Request { name, .. } = self.request;
+        let tree = &self.forest.tree;
+        let Some(id) = tree.existing(name).filter(|id| !tree.node(*id).is_external()) else { return Ok(()) };
+        let seen = tree.hierarchy(id);
+        if seen.as_ref().is_some_and(|seen| seen.terminating) {
+            return Err(Denial::conflict(format!(
+                "the HierarchyConfiguration of {name:?} is being deleted, so {name:?} would lose its parent {parent:?}; wait until it \
+                 is gone, or remove its finalizers"
+            ))
+            .into());
+        }
+        if seen.and_then(|seen| seen.parent).is_some_and(|said| *said == *parent) {
+            return Ok(());
+        }
+        Err(Denial::unavailable(format!(
+            "the HierarchyConfiguration of {name:?} does not name its parent {parent:?} yet; try again in a moment"
+        ))
+        .into())
     }
 
     /// Rule d.

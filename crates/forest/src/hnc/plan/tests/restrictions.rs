@@ -116,6 +116,17 @@ fn a_quota_that_goes_is_not_waited_for() {
     assert_eq!(planned(&forest, "child"), ["on create b from root"]);
 }
 
+/// Its owner could hold it with a finalizer for ever.
+#[test]
+fn an_own_restriction_that_is_being_deleted_is_replaced() {
+    let mut cluster = Cluster::draw("root, child:root");
+    settle(&mut cluster);
+    quota(&mut cluster, "root", "0");
+    quota(&mut cluster, "child", "1000");
+    cluster.change_object("child", &quota_key("size"), |own| own.terminating = true);
+    assert_eq!(planned(&cluster.forest(), "child"), ["off replace size from root"]);
+}
+
 /// A binding is planned alone, and what restricts is not forgotten over it.
 #[test]
 fn restrictions_come_first_whatever_the_scope_is() {

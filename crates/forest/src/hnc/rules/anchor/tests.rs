@@ -236,6 +236,27 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
             Denied(Internal, &["\"x\"", "connection refused"]),
         ),
         ("a lost anchor takes nobody's", "p, c<<p, x:c", create("p", "c"), vec![], Allowed),
+        (
+            "the subnamespace is being deleted",
+            "p, c!<<p, x:c",
+            create("p", "c"),
+            vec![("admin x", No)],
+            Denied(Forbidden, &["\"c\" is the missing parent"]),
+        ),
+        (
+            "an anchor that the controller could not act on is changed",
+            "p, x:c",
+            update("p", "c"),
+            vec![("admin x", No)],
+            Denied(Forbidden, &["\"c\" is the missing parent"]),
+        ),
+        (
+            "an anchor of an existing subnamespace is changed",
+            "p, c<p, x:c",
+            update("p", "c"),
+            vec![],
+            Allowed,
+        ),
     ]);
 }
 

@@ -126,6 +126,7 @@ mod tests {
                 user: User { name: user.into(), groups: vec![] },
                 old: Spec { parent: Some("c".into()), ..Spec::default() },
                 new: Spec::default(),
+                terminating: false,
             };
             review(&forest, &request, &answers.iter().cloned().collect::<Answers>())
         };

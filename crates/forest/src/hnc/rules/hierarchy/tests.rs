@@ -17,7 +17,14 @@ use crate::{Fact, Forest, Name, Stream};
 
 fn request(operation: Operation, namespace: &str, old: Option<&str>, new: Option<&str>) -> Request {
     let spec = |parent: Option<&str>| Spec { parent: parent.map(Name::from), ..Spec::default() };
-    Request { operation, namespace: namespace.into(), user: jane(), old: spec(old), new: spec(new) }
+    Request {
+        operation,
+        namespace: namespace.into(),
+        user: jane(),
+        old: spec(old),
+        new: spec(new),
+        terminating: false,
+    }
 }
 
 fn create(namespace: &str, new: &str) -> Request {
@@ -505,5 +512,18 @@ fn row_10_no_cycles() {
             vec![],
             Denied(Conflict, &["illegal parent \"c\"", "c -> a"]),
         ),
+    ]);
+}
+
+/// The deletion of an object without a parent is not judged. With a parent, its end would take the namespace out of the tree.
+#[test]
+fn an_object_that_is_being_deleted_gets_no_parent() {
+    const REFUSED: Expected = Denied(Conflict, &["\"x\" is being deleted", "cannot get a parent"]);
+    let going = |request| Request { terminating: true, ..request };
+    check_all([
+        ("it gets one", "x, p", going(update("x", " > p")), vec![], REFUSED),
+        ("it gets another one", "x:p, p, q", going(update("x", "p > q")), vec![], REFUSED),
+        ("it keeps its own", "x:p, p", going(update("x", "p > p")), vec![], Allowed),
+        ("it loses it", "x:p, p", going(update("x", "p > ")), vec![("admin p", Yes)], Allowed),
     ]);
 }

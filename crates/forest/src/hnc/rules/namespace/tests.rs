@@ -7,7 +7,7 @@ mod subnamespace;
 use super::*;
 use crate::cluster::{Cluster, settings};
 use crate::rules::Answer::{No, Terminating, Yes};
-use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Unauthorized, Unavailable};
+use crate::rules::DenialKind::{AlreadyExists, Conflict, Forbidden, Internal, Unauthorized, Unavailable};
 use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
 use crate::rules::tests::{self as dialogue, USER, check, failed};
 use crate::{Identity, Settings};
@@ -197,7 +197,15 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
             vec![("admin b", failed())],
             Denied(Internal, &["\"b\"", "connection refused"]),
         ),
-        ("it is no new name to the forest", "x, b:x", create("x", ""), vec![], Allowed),
+        ("it exists, and has no children", "x", create("x", ""), vec![], Allowed),
+        ("it exists", "x, b:x", create("x", ""), vec![], Denied(AlreadyExists, &["\"x\" already exists"])),
+        (
+            "it is being deleted, and may be gone when the new one is stored",
+            "x!, b:x",
+            create("x", ""),
+            vec![("admin b", No)],
+            Denied(Forbidden, &["\"x\" is the missing parent", "\"b\""]),
+        ),
         ("whoever waits is gone", "(b):x", create("x", ""), vec![], Allowed),
         ("a change takes no new name", "x, b:x", update("x", "", "team=red"), vec![], Allowed),
     ]);

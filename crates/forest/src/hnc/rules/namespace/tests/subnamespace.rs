@@ -238,9 +238,9 @@ fn a_namespace_created_with_it_joins_as_any_other() {
         ),
         (
             "row 10",
-            "p<<x, x",
+            "p<<x",
             create("x", &of("p")),
-            vec![],
+            vec![("admin p", Yes)],
             Denied(Conflict, &["illegal parent \"p\"", "p -> x"]),
         ),
         (
@@ -263,7 +263,6 @@ fn a_namespace_created_with_it_joins_as_any_other() {
 #[test]
 fn removing_it_keeps_the_parent_and_needs_the_parents_consent() {
     check_all([
-        ("with it", "top, p:top, x<p", update("x", &of("p"), ""), vec![("admin p", Yes)], Allowed),
         (
             "without",
             "top, p:top, x<p",
@@ -293,4 +292,21 @@ fn removing_it_keeps_the_parent_and_needs_the_parents_consent() {
             Denied(Unauthorized, &["\"p\""]),
         ),
     ]);
+}
+
+/// Without the annotation the `HierarchyConfiguration` is the parent. A namespace must not leave its tree in this way.
+#[test]
+fn it_is_removed_where_the_hierarchy_says_the_same() {
+    let mut cluster = Cluster::draw("top, p:top, q:top, x<p");
+    let released = update("x", &of("p"), "");
+    let judged = |cluster: &Cluster| judge(&mut cluster.forest(), &released, &[("admin p", Yes)]);
+    let unsettled = Denied(Unavailable, &["\"x\" does not name its parent \"p\" yet"]);
+    check("there is none yet", &judged(&cluster), &unsettled);
+    cluster.set_parent("x", Some("q"));
+    check("it names another parent", &judged(&cluster), &unsettled);
+    cluster.set_parent("x", Some("p"));
+    check("it names the parent", &judged(&cluster), &Allowed);
+    cluster.change_hierarchy("x", |seen| seen.terminating = true);
+    let going = Denied(Conflict, &["\"x\" is being deleted", "would lose its parent \"p\""]);
+    check("it is being deleted", &judged(&cluster), &going);
 }
