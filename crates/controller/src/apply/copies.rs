@@ -89,7 +89,7 @@ impl CopyWriter<'_> {
             // The object was being deleted, and the replacement removed its finalizers too.
             Ok(object)
                 if object.metadata.deletion_timestamp.is_some()
-                    && self.left_behind(object.clone()).is_none() =>
+                    && self.terminating(object.clone()).is_none() =>
             {
                 let key = self.key;
                 let gone =
