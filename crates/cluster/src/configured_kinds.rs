@@ -288,7 +288,7 @@ impl Follower {
 
     async fn put_in_force(&mut self, resolution: Resolution) {
         if let Some(why) = self.refused.as_ref().filter(|_| !self.feeds.is_configured()) {
-            self.writer.tell([Fact::StreamLost(Stream::Configuration, why.as_str().into())]);
+            self.writer.tell([Fact::StreamLost(Stream::CONFIGURATION, why.as_str().into())]);
         }
         if self.state.resolution.as_deref() != Some(&resolution) {
             for finding in &resolution.findings {

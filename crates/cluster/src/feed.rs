@@ -9,6 +9,7 @@ pub mod stream;
 
 use std::collections::BTreeMap;
 
+use forest::hnc;
 use forest::{Fact, KindId, NamespaceFact, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
@@ -96,9 +97,9 @@ impl StreamCondition {
 
 const WAITING: &str = "its first complete list has not arrived yet";
 const STRUCTURE_STREAMS: [(Stream, &str); 3] = [
-    (Stream::Namespaces, "namespaces"),
-    (Stream::Hierarchies, "hierarchyconfigurations"),
-    (Stream::Anchors, "subnamespaceanchors"),
+    (Stream::NAMESPACES, "namespaces"),
+    (Stream::HIERARCHIES, "hierarchyconfigurations"),
+    (Stream::ANCHORS, "subnamespaceanchors"),
 ];
 
 struct Namespaces;
@@ -107,7 +108,7 @@ impl Translate<PartialObjectMeta<Namespace>> for Namespaces {
     type Item = NamespaceFact;
 
     fn stream(&self) -> (Stream, String) {
-        (Stream::Namespaces, "namespaces".into())
+        (Stream::NAMESPACES, "namespaces".into())
     }
 
     fn item(&self, object: PartialObjectMeta<Namespace>) -> NamespaceFact {
@@ -134,7 +135,7 @@ impl Translate<DynamicObject> for Hierarchies {
     type Item = (forest::Name, forest::HierarchyFact);
 
     fn stream(&self) -> (Stream, String) {
-        (Stream::Hierarchies, format!("hierarchyconfigurations.{}", hns_api::GROUP))
+        (Stream::HIERARCHIES, format!("hierarchyconfigurations.{}", hns_api::GROUP))
     }
 
     fn item(&self, object: DynamicObject) -> Self::Item {
@@ -142,16 +143,16 @@ impl Translate<DynamicObject> for Hierarchies {
     }
 
     fn seen(&self, (namespace, hierarchy): Self::Item) -> Fact {
-        Fact::Hierarchy(namespace, hierarchy)
+        Fact::Hnc(hnc::Fact::Hierarchy(namespace, hierarchy))
     }
 
     fn gone(&self, object: DynamicObject) -> Fact {
         let metadata = object.metadata;
-        Fact::HierarchyGone(ingest::namespace_of(&metadata), ingest::version(&metadata).uid)
+        Fact::Hnc(hnc::Fact::HierarchyGone(ingest::namespace_of(&metadata), ingest::version(&metadata).uid))
     }
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {
-        Fact::Hierarchies(items)
+        Fact::Hnc(hnc::Fact::Hierarchies(items))
     }
 }
 
@@ -163,7 +164,7 @@ impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Ancho
     type Item = (forest::Name, forest::AnchorFact);
 
     fn stream(&self) -> (Stream, String) {
-        (Stream::Anchors, format!("subnamespaceanchors.{}", hns_api::GROUP))
+        (Stream::ANCHORS, format!("subnamespaceanchors.{}", hns_api::GROUP))
     }
 
     fn item(&self, object: DynamicObject) -> Self::Item {
@@ -171,7 +172,7 @@ impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Ancho
     }
 
     fn seen(&self, (namespace, anchor): Self::Item) -> Fact {
-        Fact::Anchor(namespace, anchor)
+        Fact::Hnc(hnc::Fact::Anchor(namespace, anchor))
     }
 
     fn gone(&self, object: DynamicObject) -> Fact {
@@ -183,6 +184,6 @@ impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Ancho
     }
 
     fn all(&self, items: Vec<Self::Item>) -> Fact {
-        Fact::Anchors(items)
+        Fact::Hnc(hnc::Fact::Anchors(items))
     }
 }

@@ -106,6 +106,7 @@ impl ForestWriter {
 mod tests {
     use std::time::Duration;
 
+    use forest::hnc;
     use forest::{Definition, NamespaceFact, Settings, Stream, Version};
     use parking_lot::Mutex;
 
@@ -156,12 +157,12 @@ mod tests {
             (Fact::Namespaces(vec![]), true),
             (Fact::Namespaces(vec![]), false),
             (Fact::Kinds(vec![]), true),
-            (Fact::StreamLost(Stream::Namespaces, "gone".into()), true),
-            (Fact::StreamLost(Stream::Namespaces, "gone".into()), false),
-            (Fact::StreamLost(Stream::Namespaces, "forbidden".into()), true),
+            (Fact::StreamLost(Stream::NAMESPACES, "gone".into()), true),
+            (Fact::StreamLost(Stream::NAMESPACES, "gone".into()), false),
+            (Fact::StreamLost(Stream::NAMESPACES, "forbidden".into()), true),
             (namespace("b"), false),
-            (Fact::Definitions(Definition::Here), true),
-            (Fact::Definitions(Definition::Here), false),
+            (Fact::Hnc(hnc::Fact::Definitions(Definition::Here)), true),
+            (Fact::Hnc(hnc::Fact::Definitions(Definition::Here)), false),
         ] {
             let what = format!("{fact:?}");
             writer.tell([fact]);
@@ -183,7 +184,7 @@ mod tests {
         let mut names: Vec<_> = heard.lock()[0].namespaces.keys().cloned().collect();
         names.sort();
         assert_eq!((heard.lock().len(), names), (1, vec!["a".into(), "b".into()]));
-        writer.tell([Fact::StreamLost(Stream::Namespaces, "gone".into())]);
+        writer.tell([Fact::StreamLost(Stream::NAMESPACES, "gone".into())]);
         assert_eq!(heard.lock().len(), 1, "nothing was touched");
     }
 }

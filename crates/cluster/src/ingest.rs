@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use forest::exceptions::Exceptions;
 use forest::exclusion::{Traits, exclusion};
+use forest::hnc;
 use forest::{
     AnchorFact, Canonical, Condition, Content, Fact, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels,
     Name, NamespaceFact, ObjectFact, Settings, Version, keys,
@@ -129,12 +130,12 @@ pub fn anchor(object: DynamicObject) -> (Name, AnchorFact) {
 /// The fact for a deleted anchor, from its last state.
 pub fn anchor_gone(object: DynamicObject) -> Fact {
     let metadata = object.metadata;
-    Fact::AnchorGone(namespace_of(&metadata), name(&metadata), version(&metadata).uid)
+    Fact::Hnc(hnc::Fact::AnchorGone(namespace_of(&metadata), name(&metadata), version(&metadata).uid))
 }
 
 /// The fact for a deleted anchor on the leading controller. The API server deletes an anchor in spite of its finalizer
 /// if the deletion request had read the anchor before the finalizer was added. Such an anchor is treated as one that is
-/// being deleted, so that its subnamespace is deleted as well. [`Fact::AnchorGone`] follows when the finalizer is
+/// being deleted, so that its subnamespace is deleted as well. [`hnc::Fact::AnchorGone`] follows when the finalizer is
 /// removed.
 pub fn deleted_anchor_with_finalizer(object: DynamicObject) -> Fact {
     let is_held = finalizers(&object.metadata).iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
@@ -142,7 +143,7 @@ pub fn deleted_anchor_with_finalizer(object: DynamicObject) -> Fact {
         return anchor_gone(object);
     }
     let (namespace, seen) = anchor(object);
-    Fact::Anchor(namespace, AnchorFact { terminating: true, ..seen })
+    Fact::Hnc(hnc::Fact::Anchor(namespace, AnchorFact { terminating: true, ..seen }))
 }
 
 fn hierarchy_status(status: &HierarchyConfigurationStatus) -> HierarchyStatus {
@@ -300,12 +301,15 @@ mod tests {
         };
         let held = &[keys::ANCHOR_FINALIZER][..];
         let fact = ends(held, Value::Null);
-        assert!(matches!(&fact, Fact::Anchor(_, seen) if seen.terminating), "{fact:?}");
+        assert!(matches!(&fact, Fact::Hnc(hnc::Fact::Anchor(_, seen)) if seen.terminating), "{fact:?}");
         for (finalizers, deleted) in
             [(held, json!("2026-01-01T00:00:00Z")), (&[], Value::Null), (&["other"], Value::Null)]
         {
             let fact = ends(finalizers, deleted);
-            assert!(matches!(&fact, Fact::AnchorGone(_, _, uid) if **uid == *"7"), "{fact:?}");
+            assert!(
+                matches!(&fact, Fact::Hnc(hnc::Fact::AnchorGone(_, _, uid)) if **uid == *"7"),
+                "{fact:?}"
+            );
         }
     }
 

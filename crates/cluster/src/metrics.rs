@@ -143,7 +143,7 @@ impl Collector for ForestMetrics {
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let sizes = self.forest.read(forest::Forest::sizes);
+        let sizes = self.forest.read(|forest| forest.sizes());
         set(&self.namespaces, sizes.namespaces);
         set(&self.halted, sizes.halted);
         [self.namespaces.collect(), self.halted.collect(), self.collect_objects()].concat()

@@ -6,7 +6,8 @@ mod copies;
 mod outcome;
 mod structure;
 
-use forest::plan::Action;
+use forest::hnc;
+use forest::plan::{Action, HncAction};
 use forest::{Fact, Name, ObjectKey, Version, keys};
 use hns_api::names::FIELD_MANAGER;
 use hns_cluster::handle::ForestHandle;
@@ -30,16 +31,16 @@ pub(crate) struct Applier<'a> {
 /// The name of an action in metrics and log lines.
 pub(crate) fn action_label(action: &Action) -> &'static str {
     match action {
-        Action::Mark { .. } => "patch-namespace",
-        Action::CreateHierarchy { .. } => "create-hierarchy",
-        Action::ChangeHierarchy { .. } => "change-hierarchy",
-        Action::ChangeAnchor { .. } => "change-anchor",
-        Action::CreateSubnamespace { .. } => "create-subnamespace",
-        Action::BindInitialAdmin { .. } => "bind-initial-admin",
-        Action::DeleteSubnamespace { .. } => "delete-subnamespace",
-        Action::Create { .. } => "create-copy",
-        Action::Replace { .. } => "replace-copy",
-        Action::Delete { .. } => "delete-copy",
+        Action::PatchNamespace { .. } => "patch-namespace",
+        Action::Dialect(HncAction::CreateHierarchy { .. }) => "create-hierarchy",
+        Action::Dialect(HncAction::UpdateHierarchy { .. }) => "change-hierarchy",
+        Action::Dialect(HncAction::UpdateAnchor { .. }) => "change-anchor",
+        Action::Dialect(HncAction::CreateSubnamespace { .. }) => "create-subnamespace",
+        Action::Dialect(HncAction::BindInitialAdmin { .. }) => "bind-initial-admin",
+        Action::Dialect(HncAction::DeleteSubnamespace { .. }) => "delete-subnamespace",
+        Action::CreateCopy { .. } => "create-copy",
+        Action::ReplaceCopy { .. } => "replace-copy",
+        Action::DeleteCopy { .. } => "delete-copy",
     }
 }
 
@@ -47,37 +48,37 @@ impl Applier<'_> {
     pub(crate) async fn apply(&self, action: &Action) -> WriteResult {
         let structure = StructureWriter { client: self.client, namespace: self.namespace };
         match action {
-            Action::Mark { version, labels, annotations } => {
+            Action::PatchNamespace { version, labels, annotations } => {
                 structure.patch_namespace(version, labels, annotations).await.into()
             }
-            Action::CreateHierarchy { spec, held, status } => {
+            Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
                 structure.create_hierarchy(spec.as_ref(), *held, status).await.into()
             }
-            Action::ChangeHierarchy { version, spec, finalizers, status } => structure
+            Action::Dialect(HncAction::UpdateHierarchy { version, spec, finalizers, status }) => structure
                 .change_hierarchy(version, spec.as_ref(), finalizers.as_deref(), status.as_ref())
                 .await
                 .into(),
-            Action::ChangeAnchor { child, version, finalizers, state } => {
+            Action::Dialect(HncAction::UpdateAnchor { child, version, finalizers, state }) => {
                 let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
                 match finalizers {
                     Some(finalizers) => self.stop_if_not_found(written.into(), child, version, finalizers),
                     None => written.into(),
                 }
             }
-            Action::CreateSubnamespace { child, initial_admin } => {
+            Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin }) => {
                 structure.create_subnamespace(child, initial_admin.as_deref()).await.into()
             }
-            Action::BindInitialAdmin { user, cluster_role } => {
+            Action::Dialect(HncAction::BindInitialAdmin { user, cluster_role }) => {
                 structure.bind_initial_admin(user, cluster_role).await
             }
-            Action::DeleteSubnamespace { child, version } => {
+            Action::Dialect(HncAction::DeleteSubnamespace { child, version }) => {
                 structure.delete_subnamespace(child, version).await
             }
-            Action::Create { key, source, content } => self.copy(key).create(source, content).await,
-            Action::Replace { key, version, source, content } => {
+            Action::CreateCopy { key, source, content } => self.copy(key).create(source, content).await,
+            Action::ReplaceCopy { key, version, source, content } => {
                 self.copy(key).replace(version, source, content).await
             }
-            Action::Delete { key, version } => self.copy(key).delete(version).await,
+            Action::DeleteCopy { key, version } => self.copy(key).delete(version).await,
         }
     }
 
@@ -95,16 +96,16 @@ impl Applier<'_> {
         }
         let adds_finalizer = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
         let outcome = if adds_finalizer { Outcome::Conflict } else { Outcome::NotFound };
-        let gone = Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone());
+        let gone =
+            Fact::Hnc(hnc::Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone()));
         WriteResult { outcome, facts: vec![gone] }
     }
 
     /// Whether the API server refuses the write of this copy when a user makes it. Sends a dry run.
     pub(crate) async fn probe(&self, action: &Action) -> ProbeResult {
         match action {
-            Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
-                self.copy(key).probe(source, content).await
-            }
+            Action::CreateCopy { key, source, content }
+            | Action::ReplaceCopy { key, source, content, .. } => self.copy(key).probe(source, content).await,
             _ => ProbeResult::Refused,
         }
     }

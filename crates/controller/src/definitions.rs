@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use forest::hnc;
 use forest::{Definition, Fact};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use hns_cluster::api::Api;
@@ -26,7 +27,7 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
                         "the CRDs of hnc.x-k8s.io are being deleted; propagation and deletion are paused"
                     );
                 }
-                writer.tell([Fact::Definitions(definition)]);
+                writer.tell([Fact::Hnc(hnc::Fact::Definitions(definition))]);
             }
             Err(error) => {
                 tracing::warn!(%error, "could not read the CRDs of hnc.x-k8s.io; planning is paused");

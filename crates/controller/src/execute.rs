@@ -213,7 +213,7 @@ impl Executor {
 
 /// The first patch of a namespace changes its version, so the second patch of the same plan must carry the new one.
 fn with_version(mut action: Action, current: Option<&Version>) -> Action {
-    if let (Action::Mark { version, .. }, Some(current)) = (&mut action, current) {
+    if let (Action::PatchNamespace { version, .. }, Some(current)) = (&mut action, current) {
         *version = current.clone();
     }
     action

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use forest::hnc;
 use forest::plan::{Plan, plan};
 use forest::{
     Definition, Fact, Forest, HierarchyFact, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey,
@@ -142,9 +143,9 @@ impl World {
                 namespace("root", &[included, root]),
                 namespace("leaf", &[included, leaf, above]),
             ]),
-            Fact::Hierarchies(vec![("leaf".into(), below)]),
-            Fact::Anchors(vec![]),
-            Fact::Definitions(Definition::Here),
+            Fact::Hnc(hnc::Fact::Hierarchies(vec![("leaf".into(), below)])),
+            Fact::Hnc(hnc::Fact::Anchors(vec![])),
+            Fact::Hnc(hnc::Fact::Definitions(Definition::Here)),
             Fact::Objects(kind, secrets.iter().map(|secret| world.fact(secret)).collect()),
         ]);
         world

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::plan::Action;
+use forest::plan::{Action, HncAction};
 use forest::{Condition, HierarchyStatus, Reason};
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -60,21 +60,22 @@ fn full_delay(shown: &[Condition], report: &Action) -> Option<Duration> {
         all.iter().filter(|it| !is_quota_condition(it)).cloned().collect()
     };
     match report {
-        Action::CreateHierarchy { spec: None, held: false, status }
-        | Action::ChangeHierarchy { spec: None, finalizers: None, status: Some(status), .. }
-            if has_quota_condition(&status.conditions)
-                && !has_quota_condition(shown)
-                && others(&status.conditions) == others(shown) =>
+        Action::Dialect(
+            HncAction::CreateHierarchy { spec: None, held: false, status }
+            | HncAction::UpdateHierarchy { spec: None, finalizers: None, status: Some(status), .. },
+        ) if has_quota_condition(&status.conditions)
+            && !has_quota_condition(shown)
+            && others(&status.conditions) == others(shown) =>
         {
             Some(QUOTA_DELAY)
         }
-        Action::CreateHierarchy { spec: None, held: false, .. } => Some(CREATE_DELAY),
-        Action::ChangeHierarchy {
+        Action::Dialect(HncAction::CreateHierarchy { spec: None, held: false, .. }) => Some(CREATE_DELAY),
+        Action::Dialect(HncAction::UpdateHierarchy {
             spec: None,
             finalizers: None,
             status: Some(HierarchyStatus { conditions, .. }),
             ..
-        } if conditions == shown => Some(UPDATE_DELAY),
+        }) if conditions == shown => Some(UPDATE_DELAY),
         _ => None,
     }
 }
@@ -86,13 +87,13 @@ mod tests {
     use super::*;
 
     fn creation(held: bool) -> Action {
-        Action::CreateHierarchy { spec: None, held, status: HierarchyStatus::default() }
+        Action::Dialect(HncAction::CreateHierarchy { spec: None, held, status: HierarchyStatus::default() })
     }
 
     fn change(finalizers: Option<Vec<Box<str>>>, conditions: &[Condition]) -> Action {
         let version = Version { uid: "1".into(), resource_version: "1".into() };
         let status = HierarchyStatus { children: vec!["b".into()], conditions: conditions.to_vec() };
-        Action::ChangeHierarchy { version, spec: None, finalizers, status: Some(status) }
+        Action::Dialect(HncAction::UpdateHierarchy { version, spec: None, finalizers, status: Some(status) })
     }
 
     #[tokio::test(start_paused = true)]
@@ -148,7 +149,8 @@ mod tests {
         assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA_DELAY / 2));
         tokio::time::advance(QUOTA_DELAY / 2).await;
         assert_eq!(wait(&[cycle], &both), None);
-        let created = |status| Action::CreateHierarchy { spec: None, held: false, status };
+        let created =
+            |status| Action::Dialect(HncAction::CreateHierarchy { spec: None, held: false, status });
         let status = HierarchyStatus { conditions: vec![quota], ..HierarchyStatus::default() };
         assert_eq!(debouncer.delay("b", &[], &created(status)), Some(QUOTA_DELAY));
     }

@@ -33,7 +33,7 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
         wait(&forest, |forest| !forest.unmatched().is_empty() && forest.structure_gap().is_none()).await;
         // After the timeout, the missing lists are verified later.
         let _ = timeout(BATCH_WINDOW, wait(&forest, has_every_list)).await;
-        let lists = forest.read(Forest::unmatched);
+        let lists = forest.read(|forest| forest.unmatched());
         match has_caught_up(&client, &forest).await {
             Ok(true) => writer.tell([Fact::Matched(lists)]),
             Ok(false) => {
@@ -66,7 +66,7 @@ async fn has_caught_up(client: &Client, forest: &ForestHandle) -> Result<bool, k
         )),
     )?;
     let lists =
-        [(Stream::Namespaces, namespaces), (Stream::Hierarchies, hierarchies), (Stream::Anchors, anchors)];
+        [(Stream::NAMESPACES, namespaces), (Stream::HIERARCHIES, hierarchies), (Stream::ANCHORS, anchors)];
     let lags: Vec<Lag> =
         forest.read(|forest| lists.into_iter().map(|(stream, list)| forest.lag(stream, list)).collect());
     let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_made_up(lag));

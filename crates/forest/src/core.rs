@@ -1,17 +1,25 @@
-//! What every dialect has in common: names, namespaces and the edges between them, objects and their content, what a change
-//! touches, verdicts and questions. Knows no key, no condition and no message of a dialect.
+//! What all dialects have in common: namespaces and the edges between them, objects and their content, what a fact touches,
+//! verdicts and questions, and plans as ordered steps.
+//!
+//! It knows no key, no condition and no message of a dialect, and imports none.
 
-pub(crate) mod change;
-pub(crate) mod content;
-pub(crate) mod denial;
-pub(crate) mod kind;
-pub(crate) mod labels;
+pub mod change;
+pub mod content;
+pub mod denial;
+pub mod destination;
+pub mod fields;
+pub mod kind;
+pub mod labels;
+pub mod managed;
+pub mod name;
+pub(crate) mod namespace;
 pub(crate) mod object;
-pub(crate) mod patterns;
-pub(crate) mod question;
-pub(crate) mod shown;
-pub(crate) mod store;
-pub(crate) mod stream;
+pub mod patterns;
+pub mod plan;
+pub mod selector;
+pub mod store;
+pub mod stream;
 pub mod text;
 pub(crate) mod tree;
-pub(crate) mod version;
+pub mod verdict;
+pub mod version;

@@ -1,17 +1,26 @@
 //! The API of the Hierarchical Namespace Controller: its objects, its keys, what it refuses, what it has written and what it
 //! says about it.
 
-pub(crate) mod anchor;
-pub(crate) mod condition;
+pub mod anchor;
+pub mod condition;
 pub mod configuration;
+mod content;
 pub mod exceptions;
 pub mod exclusion;
-pub(crate) mod fact;
+pub mod fact;
+pub(crate) mod hierarchy;
 pub mod keys;
 pub mod plan;
 pub mod preview;
 pub mod rules;
-pub(crate) mod settings;
-pub(crate) mod survey;
-pub(crate) mod tracking;
+pub mod settings;
+pub(crate) mod state;
+mod streams;
+pub mod tracking;
+mod view;
 pub mod why;
+pub mod words;
+
+pub use fact::Fact;
+pub use plan::HncAction;
+pub(crate) use state::{LAYOUT, State};

@@ -1,9 +1,13 @@
 //! The hierarchy of namespaces as a value: facts go in, answers come out.
 //!
-//! Two questions are asked of a [`Forest`]. Admission asks *may this happen?* and gets a [`rules::Verdict`];
-//! reconciliation asks *what should exist?* and gets a [`plan::Plan`]. People ask a third, *why is it so?* ([`why`]). All rest
-//! on the same few predicates (who is whose ancestor, what is halted, what propagates where), so what is refused at the
-//! door, what is reported when it slipped through, and what is explained cannot differ.
+//! Admission asks a [`Forest`] *may this happen?* and gets a [`rules::Verdict`]; reconciliation asks *what should exist?* and gets
+//! a [`plan::Plan`]; users ask *why is it so?* ([`why`]). All answers rest on the same few predicates (who is whose ancestor, what
+//! is halted, what propagates where), so what is refused, what is reported when it was not refused, and what is explained
+//! cannot differ.
+//!
+//! [`core`] holds what all dialects have in common, [`hnc`] is the API of the Hierarchical Namespace Controller, and [`Forest`] is
+//! the table of dialects. Imports go from `hnc`'s rules and plans to the forest, from there to what dialects keep, and from there
+//! to the core.
 //!
 //! The crate never does I/O, never reads a clock, and knows neither Kubernetes clients nor async runtimes. Looking
 //! something up never changes the forest, and the order in which facts arrive does not matter: what counts is the last
@@ -18,30 +22,28 @@ extern crate self as forest;
 mod cluster;
 
 pub mod core;
+mod dialects;
 pub mod hnc;
 
-pub use crate::core::text;
-pub(crate) use crate::core::{content, kind, object, patterns, store, stream, tree, version};
-pub(crate) use crate::hnc::{anchor, condition, fact, settings, tracking};
-pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, preview, rules, why};
-
 pub use crate::core::change::{Change, ObjectScope, Scope};
+pub use crate::core::content::{Canonical, Digest};
+pub use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
 pub use crate::core::labels::Labels;
-pub use anchor::AnchorState;
-pub use condition::{Condition, Reason};
-pub use content::{Canonical, Digest};
-pub use fact::{
-    AnchorFact, Content, Definition, Fact, Foreign, HierarchyFact, HierarchyStatus, NamespaceFact,
-    ObjectFact, Version,
-};
-pub use kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict, WAY_OUT};
-pub use object::Counts;
-pub use patterns::{PatternError, Patterns};
-pub use settings::{Identity, Settings, Unmanaged};
-pub use store::{Forest, Lag, Listing, Sizes, Unmatched};
-pub use stream::{Stream, StreamState};
-pub use tracking::{is_tracking_key, tracking_keys};
-pub use tree::Illegal;
-
-/// The name of a namespace or an object, shared between everything that mentions it.
-pub type Name = std::sync::Arc<str>;
+pub use crate::core::managed::Unmanaged;
+pub use crate::core::name::{Name, is_namespace_name};
+pub use crate::core::namespace::{Foreign, NamespaceFact};
+pub use crate::core::object::{Content, ObjectFact};
+pub use crate::core::patterns::{PatternError, Patterns};
+pub use crate::core::store::{Counts, Lag, Listing, Sizes, Unmatched};
+pub use crate::core::stream::{Stream, StreamState};
+pub use crate::core::text;
+pub use crate::core::tree::Illegal;
+pub use crate::core::version::Version;
+pub use crate::dialects::{Fact, Forest};
+pub use crate::hnc::anchor::AnchorState;
+pub use crate::hnc::condition::{Condition, Reason};
+pub use crate::hnc::fact::{AnchorFact, Definition, HierarchyFact, HierarchyStatus};
+pub use crate::hnc::settings::{Identity, Settings};
+pub use crate::hnc::tracking::{is_tracking_key, tracking_keys};
+pub use crate::hnc::words::WAY_OUT;
+pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, preview, rules, why};

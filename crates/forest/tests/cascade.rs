@@ -16,7 +16,7 @@ mod op;
 
 use std::collections::BTreeSet;
 
-use forest::plan::{Action, plan};
+use forest::plan::{Action, HncAction, plan};
 use forest::{Name, Scope};
 use proptest::prelude::*;
 
@@ -64,7 +64,7 @@ fn reconcile(cluster: &mut Cluster, names: &[Name]) -> bool {
     let plans: Vec<_> = names.iter().map(|name| (name, plan(&forest, name, &Scope::whole()))).collect();
     for (name, plan) in &plans {
         for action in plan.actions() {
-            if let Action::DeleteSubnamespace { child, .. } = action {
+            if let Action::Dialect(HncAction::DeleteSubnamespace { child, .. }) = action {
                 assert!(
                     cluster.anchors[&((*name).clone(), child.clone())].terminating,
                     "{child} without anchor"

@@ -16,7 +16,8 @@ mod op;
 
 use std::collections::BTreeSet;
 
-use forest::plan::{Action, Plan, plan};
+use forest::hnc;
+use forest::plan::{Action, HncAction, Plan, plan};
 use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
 use proptest::prelude::*;
 
@@ -207,9 +208,10 @@ impl Run {
                 } else {
                     let is_shared = matches!(
                         action,
-                        Action::Mark { .. }
-                            | Action::CreateSubnamespace { .. }
-                            | Action::DeleteSubnamespace { .. }
+                        Action::PatchNamespace { .. }
+                            | Action::Dialect(
+                                HncAction::CreateSubnamespace { .. } | HncAction::DeleteSubnamespace { .. }
+                            )
                     );
                     assert!(is_shared, "{name}: {action:?} is about a state that is no more");
                     held_back |= guards;
@@ -233,7 +235,10 @@ impl Run {
             for action in plan.actions() {
                 let lets_go = matches!(
                     action,
-                    Action::ChangeHierarchy { spec: None, .. } | Action::ChangeAnchor { state: None, .. }
+                    Action::Dialect(
+                        HncAction::UpdateHierarchy { spec: None, .. }
+                            | HncAction::UpdateAnchor { state: None, .. }
+                    )
                 );
                 assert!(lets_go, "{name}: {action:?} while the definitions go");
                 let fact = self.cluster.perform(&name, action).expect("nobody else writes");
@@ -247,9 +252,10 @@ impl Run {
         let shown = self.cluster.hierarchies.get(name).map(|shown| &shown.status);
         let plan = plan(&self.forest, name, &Scope::whole());
         let status = match &plan.report {
-            Some(
-                Action::CreateHierarchy { status, .. } | Action::ChangeHierarchy { status: Some(status), .. },
-            ) => Some(status),
+            Some(Action::Dialect(
+                HncAction::CreateHierarchy { status, .. }
+                | HncAction::UpdateHierarchy { status: Some(status), .. },
+            )) => Some(status),
             _ => shown,
         };
         let names = |message: &str| message.contains(&format!("{:?}: a webhook said no", key.name));
@@ -273,14 +279,14 @@ fn in_order(actions: &[Action], order: usize) -> Vec<&Action> {
 /// A subnamespace comes below a marked parent, by an anchor that cannot go unnoticed; it goes only with its anchor.
 fn check_guarded(cluster: &Cluster, name: &Name, action: &Action) {
     match action {
-        Action::CreateSubnamespace { child, .. } => {
+        Action::Dialect(HncAction::CreateSubnamespace { child, .. }) => {
             let marker = cluster.namespaces[name].labels.get(keys::HAS_CHILDREN);
             assert_eq!(marker, Some("true"), "{child} would come below {name}");
             let anchor = &cluster.anchors[&(name.clone(), child.clone())];
             let held = anchor.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
             assert!(held && !anchor.terminating, "{child} would come by {anchor:?}");
         }
-        Action::DeleteSubnamespace { child, .. } => {
+        Action::Dialect(HncAction::DeleteSubnamespace { child, .. }) => {
             let anchor = &cluster.anchors[&(name.clone(), child.clone())];
             assert!(anchor.terminating, "{child} would go without its anchor");
             let parent = cluster.namespaces[child].annotations.get(keys::SUBNAMESPACE_OF);
@@ -293,7 +299,7 @@ fn check_guarded(cluster: &Cluster, name: &Name, action: &Action) {
 /// An object that is nobody's copy is replaced only where the configuration says so of its kind, and deleted only to be replaced.
 fn check_own(cluster: &Cluster, name: &Name, plan: &Plan) {
     for action in plan.actions() {
-        let (Action::Replace { key, .. } | Action::Delete { key, .. }) = action else { continue };
+        let (Action::ReplaceCopy { key, .. } | Action::DeleteCopy { key, .. }) = action else { continue };
         let own = cluster.objects[&(name.clone(), key.clone())].inherited_from.is_none();
         assert!(!own || cluster.overwrites(key), "{name}: somebody's own {key:?} would be lost: {action:?}");
     }
@@ -302,9 +308,9 @@ fn check_own(cluster: &Cluster, name: &Name, plan: &Plan) {
 /// A copy goes only when it has no source, or when it is a binding that comes again with other subjects or another role.
 fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
     let comes_again =
-        |key| plan.actions().any(|it| matches!(it, Action::Create { key: other, .. } if other == key));
+        |key| plan.actions().any(|it| matches!(it, Action::CreateCopy { key: other, .. } if other == key));
     for action in plan.actions() {
-        let Action::Delete { key, .. } = action else { continue };
+        let Action::DeleteCopy { key, .. } = action else { continue };
         let object = &cluster.objects[&(name.clone(), key.clone())];
         match cluster.wanted_copy(name, key) {
             None => assert!(object.inherited_from.is_some(), "{name}: the source {key:?} would be deleted"),
@@ -350,7 +356,7 @@ fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, fate: &Fate) {
                 let access = state.access(name);
                 let excess: Vec<_> = access.difference(&allowed).collect();
                 assert!(excess.is_empty(), "{name}: {excess:?} may happen after {done:#?}, without {fail:?}");
-                if let Action::Create { key, .. } | Action::Replace { key, .. } = write {
+                if let Action::CreateCopy { key, .. } | Action::ReplaceCopy { key, .. } = write {
                     check_reference(cluster, &state, name, key);
                 }
             }
@@ -574,7 +580,7 @@ proptest! {
         let mut run = Run::begin(&story);
         run.happen(&story.then);
         let before = run.cluster.clone();
-        run.hear([Fact::Definitions(Definition::Going)]);
+        run.hear([Fact::Hnc(hnc::Fact::Definitions(Definition::Going))]);
         // The API server deletes what was defined, in any order, and the controller lets it go bit by bit.
         let mut condemned: Vec<(Name, Option<Name>)> =
             run.cluster.hierarchies.keys().map(|name| (name.clone(), None)).collect();

@@ -16,6 +16,7 @@ mod op;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use forest::hnc;
 use forest::plan::{Action, Plan, plan};
 use forest::why::{Listing, Question, Untouched, Verdict, explain};
 use forest::{
@@ -126,11 +127,12 @@ fn may_swap(one: &Fact, other: &Fact) -> bool {
 fn subject(fact: &Fact) -> Option<(Name, Option<Name>)> {
     match fact {
         Fact::Namespace(seen) => Some((seen.name.clone(), None)),
-        Fact::NamespaceGone(name, _) | Fact::Hierarchy(name, _) | Fact::HierarchyGone(name, _) => {
+        Fact::NamespaceGone(name, _)
+        | Fact::Hnc(hnc::Fact::Hierarchy(name, _) | hnc::Fact::HierarchyGone(name, _)) => {
             Some((name.clone(), None))
         }
-        Fact::Anchor(parent, seen) => Some((parent.clone(), Some(seen.name.clone()))),
-        Fact::AnchorGone(parent, child, _) => Some((parent.clone(), Some(child.clone()))),
+        Fact::Hnc(hnc::Fact::Anchor(parent, seen)) => Some((parent.clone(), Some(seen.name.clone()))),
+        Fact::Hnc(hnc::Fact::AnchorGone(parent, child, _)) => Some((parent.clone(), Some(child.clone()))),
         Fact::Object(_, seen) => Some((seen.namespace.clone(), Some(seen.name.clone()))),
         Fact::ObjectGone(_, namespace, name, _) => Some((namespace.clone(), Some(name.clone()))),
         _ => None,
@@ -357,11 +359,11 @@ fn late_fact(cluster: &mut Cluster, op: &Op) -> Option<Fact> {
             let present = &known.namespaces.get(&seen.name)?.version;
             std::mem::replace(&mut seen.version, older(present)).uid == present.uid
         }
-        Fact::Hierarchy(name, seen) => {
+        Fact::Hnc(hnc::Fact::Hierarchy(name, seen)) => {
             let present = &known.hierarchies.get(name)?.version;
             std::mem::replace(&mut seen.version, older(present)).uid == present.uid
         }
-        Fact::Anchor(parent, seen) => {
+        Fact::Hnc(hnc::Fact::Anchor(parent, seen)) => {
             let present = &known.anchors.get(&(parent.clone(), seen.name.clone()))?.version;
             std::mem::replace(&mut seen.version, older(present)).uid == present.uid
         }
@@ -384,7 +386,7 @@ fn aside() -> impl Strategy<Value = (prop::sample::Index, Fact)> {
         6 => (name(), key()).prop_map(|(name, key)| Fact::WriteFailed(name, key, "no".into())),
         4 => (name(), key()).prop_map(|(name, key)| Fact::WriteSettled(name, key)),
         1 => prop::sample::select(streams().to_vec()).prop_map(|lost| Fact::StreamLost(lost, "gone".into())),
-        1 => prop::sample::select(vec![Definition::Here, Definition::Going]).prop_map(Fact::Definitions),
+        1 => prop::sample::select(vec![Definition::Here, Definition::Going]).prop_map(|it| hnc::Fact::Definitions(it).into()),
     ];
     (any::<prop::sample::Index>(), fact)
 }

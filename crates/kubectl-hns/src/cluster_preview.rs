@@ -147,7 +147,7 @@ impl<'a> ClusterPreview<'a> {
         }
         let verdict = admission::verdict(self.session, &self.preview, &self.user, intent).await;
         Ok(match verdict {
-            Verdict::Allow { warnings } => Decision::Allowed { warnings },
+            Verdict::Allow { warnings, .. } => Decision::Allowed { warnings },
             Verdict::Deny(denial) => match denial.kind {
                 DenialKind::Internal | DenialKind::Unavailable => Decision::Unknown { why: denial.message },
                 kind => {

@@ -74,14 +74,15 @@ impl Objects {
 
     fn judge(&self, namespace: &Name, action: &Action) -> Option<Wrong> {
         let (key, forest) = (action.key()?, &self.0.forest);
-        let why = matches!(action, Action::Delete { .. }).then(|| self.withheld(namespace, key)).flatten();
+        let why =
+            matches!(action, Action::DeleteCopy { .. }).then(|| self.withheld(namespace, key)).flatten();
         let source = match action {
-            Action::Delete { .. } => None,
+            Action::DeleteCopy { .. } => None,
             // It is where it should be from; what else differs may be what flags say.
-            Action::Replace { source, .. } if forest.inherited_from(namespace, key) == Some(source) => {
+            Action::ReplaceCopy { source, .. } if forest.inherited_from(namespace, key) == Some(source) => {
                 return None;
             }
-            Action::Create { source, .. } | Action::Replace { source, .. } => Some(source.clone()),
+            Action::CreateCopy { source, .. } | Action::ReplaceCopy { source, .. } => Some(source.clone()),
             _ => return None,
         };
         let resource = forest.kind(key.kind).group_resource();

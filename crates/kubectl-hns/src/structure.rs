@@ -6,6 +6,7 @@ mod around;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use forest::hnc;
 use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings};
 use futures::future::join_all;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
@@ -70,8 +71,8 @@ impl Structure {
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();
         forest.apply(Fact::Namespaces(namespaces));
         let hierarchies = self.hierarchies.iter().map(|(name, fact)| (name.clone(), fact.clone()));
-        forest.apply(Fact::Hierarchies(hierarchies.collect()));
-        forest.apply(Fact::Anchors(self.anchors.clone()));
+        forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(hierarchies.collect())));
+        forest.apply(Fact::Hnc(hnc::Fact::Anchors(self.anchors.clone())));
         forest
     }
 }

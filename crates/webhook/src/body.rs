@@ -1,7 +1,6 @@
 //! Reading a request's body without being filled up by it.
 //!
-//! Knows nothing of what is in it, and no time: whoever reads sets the limit to that. How much all bodies hold together is
-//! limited by `budget`.
+//! The caller limits the time. How much all bodies hold together is limited by `budget`.
 
 mod budget;
 

@@ -1,26 +1,25 @@
-//! Putting a rule to the forest until it decides: judge, ask what it wants to know, judge again.
+//! Asking a rule until it decides: judge, ask what the rule needs to know, judge again.
 //!
-//! The forest may change between two rounds; each round judges the one of its moment. A change of parent that is allowed is
-//! looked at once more: the links that the judgement rests on are read past every cache, and no other change that touches
-//! them may be on its way. A rule that is not done at the deadline is answered for with "try again", never with "yes".
+//! The forest may change between two rounds; each round judges by the forest of its moment. An allowed change of parent is
+//! re-verified: the links that the verdict rests on are read live, and no change in flight may touch them. A request that is not
+//! decided at the deadline is denied with "try again".
 
-use std::net::IpAddr;
 use std::time::Duration;
 
-use forest::rules::adoption::{Adoption, Link};
-use forest::rules::{Answers, Denial, DenialKind, Verdict};
-use forest::{Forest, Version};
+use forest::Forest;
+use forest::rules::{Answers, Denial, DenialKind, Link, ParentChange, Question, Verdict};
 use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::pending::{Held, Pending};
+use crate::in_flight::{Blocked, InFlight, Origin};
 use crate::questions::Asker;
+use crate::webhooks::Rule;
 
 /// More rounds than any rule has questions one after the other.
 const ROUNDS: usize = 24;
 
-/// How long a change waits for another one that is in its way.
+/// How long a change waits for another one that blocks it.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The decision on one request.
@@ -30,107 +29,82 @@ pub(crate) enum Decision {
     Deny(Denial),
 }
 
-/// What of a request matters to letting it through, beside what the rule knows.
-#[derive(Debug, Clone)]
-pub(crate) struct Envelope {
-    /// Nothing is changed in the end.
-    pub(crate) dry_run: bool,
-    /// The state that the request changes, as the API server sent it: it may be older than the one that the forest has, and
-    /// is then refused and sent again.
-    pub(crate) over: Option<Version>,
-    /// Where it comes from.
-    pub(crate) source: IpAddr,
-}
-
-/// What decides on a request.
-pub(crate) trait Rule {
-    /// Judges the request as far as the answers go.
-    fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict;
-
-    /// The change of parent that the request makes, if it makes one.
-    fn adoption(&self, _forest: &Forest) -> Option<Adoption> {
-        None
-    }
+/// What follows from one look at the forest.
+enum Round {
+    Decided(Decision),
+    /// The rule needs answers.
+    Ask(Vec<Question>),
+    /// The verdict rests on links that have not been verified.
+    Verify(Vec<Link>),
+    /// Another change in flight blocks this one.
+    Wait(ParentChange),
 }
 
 /// Judges by `rule` until it decides.
 pub(crate) async fn judge(
     asker: &Asker<'_>,
-    pending: &Pending,
-    envelope: &Envelope,
-    rule: &impl Rule,
+    in_flight: &InFlight,
+    origin: &Origin,
+    rule: &Rule<'_>,
 ) -> Decision {
     let mut answers = Answers::new();
-    let mut looked_at: Vec<Link> = Vec::new();
+    let mut verified: Vec<Link> = Vec::new();
     for _ in 0..ROUNDS {
         if Instant::now() >= asker.deadline {
             break;
         }
-        let (verdict, adoption) = asker.forest.read(|forest| {
-            let verdict = rule.judge(forest, &answers);
-            let is_allowed = matches!(verdict, Verdict::Allow { .. });
-            (verdict, if is_allowed { adoption(rule, envelope, forest) } else { None })
-        });
-        let warnings = match verdict {
-            Verdict::Deny(denial) => return Decision::Deny(denial),
-            Verdict::Ask(questions) => {
+        let round = |forest: &Forest| round(forest, rule(forest, &answers), &verified, in_flight, origin);
+        match asker.forest.read(round) {
+            Round::Decided(decision) => return decision,
+            Round::Ask(questions) => {
                 let replies = join_all(questions.iter().map(|question| asker.ask(question)));
                 let replies = replies.instrument(asker.span()).await;
                 answers.extend(questions.into_iter().zip(replies));
-                continue;
             }
-            Verdict::Allow { warnings } => warnings,
-        };
-        let Some(adoption) = adoption else { return Decision::Allow { warnings } };
-        if looked_at != adoption.links {
-            if let Err(denial) = asker.look_at(&adoption.links).instrument(asker.span()).await {
-                return Decision::Deny(denial);
+            Round::Verify(links) => {
+                if let Err(denial) = asker.verify(&links).instrument(asker.span()).await {
+                    return Decision::Deny(denial);
+                }
+                verified = links;
             }
-            looked_at.clone_from(&adoption.links);
-            continue;
-        }
-        match admit(asker, pending, envelope, rule, &answers, &looked_at) {
-            Some(Ok(())) => return Decision::Allow { warnings },
-            Some(Err(Held::Full)) => {
-                return Decision::Deny(busy("too many parents are being changed at once"));
-            }
-            Some(Err(Held::Crossing)) => {
+            Round::Wait(change) => {
                 let deadline = asker.deadline.min(Instant::now() + PATIENCE);
-                let free = |forest: &Forest| !pending.is_in_the_way(forest, &adoption);
-                if !asker.forest.until_that(free, deadline).await {
-                    return Decision::Deny(busy(
-                        "the parent of a namespace that this rests on is just being changed",
-                    ));
+                let is_free = |forest: &Forest| !in_flight.blocks(forest, &change);
+                if !asker.forest.until_that(is_free, deadline).await {
+                    let why =
+                        "the parent of a namespace that this rests on is being changed by another request";
+                    return Decision::Deny(busy(why));
                 }
             }
-            // The forest has moved on since the links were looked at.
-            None => {}
         }
     }
     Decision::Deny(busy("the request could not be judged in time"))
 }
 
-/// The last word: the rule on the forest of this moment, with the same links as were looked at, and no other change let
-/// through in between.
-fn admit(
-    asker: &Asker<'_>,
-    pending: &Pending,
-    envelope: &Envelope,
-    rule: &impl Rule,
-    answers: &Answers,
-    looked_at: &[Link],
-) -> Option<Result<(), Held>> {
-    asker.forest.read(|forest| {
-        let judge = || match (rule.judge(forest, answers), adoption(rule, envelope, forest)) {
-            (Verdict::Allow { .. }, Some(adoption)) if adoption.links == looked_at => Ok(Some(adoption)),
-            _ => Err(()),
-        };
-        pending.admit(forest, judge, envelope.dry_run, envelope.source).ok()
-    })
-}
-
-fn adoption(rule: &impl Rule, envelope: &Envelope, forest: &Forest) -> Option<Adoption> {
-    rule.adoption(forest).map(|adoption| Adoption { over: envelope.over.clone(), ..adoption })
+/// Admits an allowed change of parent in the same look at the forest that the rule judged by.
+fn round(
+    forest: &Forest,
+    verdict: Verdict,
+    verified: &[Link],
+    in_flight: &InFlight,
+    origin: &Origin,
+) -> Round {
+    let (warnings, change) = match verdict {
+        Verdict::Deny(denial) => return Round::Decided(Decision::Deny(denial)),
+        Verdict::Ask(questions) => return Round::Ask(questions),
+        Verdict::Allow { warnings, change } => (warnings, change),
+    };
+    let Some(change) = change else { return Round::Decided(Decision::Allow { warnings }) };
+    if change.links != verified {
+        return Round::Verify(change.links);
+    }
+    match in_flight.admit(forest, &change, origin) {
+        Ok(()) => Round::Decided(Decision::Allow { warnings }),
+        Err(Blocked::Full) => {
+            Round::Decided(Decision::Deny(busy("too many parents are being changed at once")))
+        }
+        Err(Blocked::Crossing) => Round::Wait(change),
+    }
 }
 
 fn busy(why: &str) -> Denial {

@@ -1,14 +1,13 @@
-//! Asking what a rule wants to know: access reviews, live reads, and a little patience.
+//! Asking what a rule needs to know: access reviews, live reads, and short waits.
 //!
-//! Each question is asked once, and an answer that could not be had is an answer too. Concludes nothing.
+//! Each question is asked once; a failure is an answer too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::Name;
 use forest::configuration::rights::{Account, Right};
-use forest::rules::adoption::{Link, Object};
-use forest::rules::{Answer, Awaited, Denial, DenialKind, Question};
+use forest::rules::{Answer, Awaited, Denial, DenialKind, Link, Question};
+use forest::{Name, Stream, is_namespace_name};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
@@ -25,25 +24,25 @@ use tokio::time::{Instant, timeout_at};
 use tracing::Span;
 
 use crate::metrics::AdmissionMetrics;
-use crate::together::Together;
+use crate::single_flight::SingleFlight;
 
 /// How long a request waits for the forest to come to know something that has already happened.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What several requests may want to know at the same time.
+/// Calls that several requests may need at the same time.
 #[derive(Debug, Default)]
-pub(crate) struct Looks {
+pub(crate) struct Calls {
     /// The parent of a namespace, or why it could not be read.
-    parents: Together<(Name, Object), Result<Option<Name>, Arc<str>>>,
-    /// Whether somebody may do something, by the whole text of that question.
-    rights: Together<String, Answer>,
+    parents: SingleFlight<(Name, Stream), Result<Option<Name>, Arc<str>>>,
+    /// Whether a user may do something, by the whole text of the access review.
+    rights: SingleFlight<String, Answer>,
 }
 
 /// Who asks what, and until when.
 pub(crate) struct Asker<'a> {
     pub(crate) client: &'a Client,
     pub(crate) forest: &'a ForestHandle,
-    pub(crate) looks: &'a Looks,
+    pub(crate) calls: &'a Calls,
     pub(crate) user: &'a UserInfo,
     /// The user names of the webhook's and of the controller's service accounts.
     pub(crate) accounts: [&'a str; 2],
@@ -55,7 +54,7 @@ pub(crate) struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Around everything that waits: whatever is logged on the way says whose review it is.
+    /// Around everything that waits: each log line names the review.
     pub(crate) fn span(&self) -> Span {
         tracing::info_span!("review", webhook = self.webhook, uid = self.uid)
     }
@@ -72,7 +71,7 @@ impl Asker<'_> {
     async fn find_out(&self, question: &Question) -> Answer {
         match question {
             Question::IsAdmin(namespace) => self.may(hierarchy("update", namespace)).await,
-            Question::MayCreateHierarchy(namespace) => self.may(hierarchy("create", namespace)).await,
+            Question::MayConfigure(namespace) => self.may(hierarchy("create", namespace)).await,
             Question::MayCreateNamespace(name) => self.may(new_namespace(name)).await,
             Question::Account(right) => self.account_may(right).await,
             Question::Namespace(name) => self.namespace(name).await,
@@ -96,14 +95,14 @@ impl Asker<'_> {
         }
     }
 
-    /// Many who set parents in one tree at once are asked for the same right.
+    /// Many requests that set parents in one tree at once need the same right.
     async fn review(&self, review: SubjectAccessReview) -> Answer {
         let question = match serde_json::to_string(&review.spec) {
             Ok(question) => question,
             Err(error) => return Answer::Failed(error.to_string()),
         };
         let reviews = Api::<SubjectAccessReview>::all(self.client.clone());
-        let look = move || async move {
+        let call = move || async move {
             match reviews
                 .create(&PostParams::default(), &review)
                 .await
@@ -115,16 +114,16 @@ impl Asker<'_> {
                 Err(error) => Answer::Failed(error.to_string()),
             }
         };
-        self.looks.rights.look(question, look).await
+        self.calls.rights.run(question, call).await
     }
 
-    /// Reads links past every cache, after it was called. Where the forest is behind it is given time; what cannot be read, or
-    /// stays different, is not guessed.
-    pub(crate) async fn look_at(&self, links: &[Link]) -> Result<(), Denial> {
-        let looks = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
-        for (link, look) in links.iter().zip(looks) {
+    /// Verifies links with live reads that begin after this is called. A forest that is behind is waited for; a link that cannot
+    /// be read, or stays different, is denied.
+    pub(crate) async fn verify(&self, links: &[Link]) -> Result<(), Denial> {
+        let parents = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
+        for (link, read) in links.iter().zip(parents) {
             let name = &link.namespace;
-            let parent = match look {
+            let parent = match read {
                 Ok(Ok(parent)) => parent,
                 Ok(Err(error)) => return Err(unsure(name, &error)),
                 Err(_) => return Err(unsure(name, "the API server did not answer in time")),
@@ -133,24 +132,25 @@ impl Asker<'_> {
                 self.metrics.asked("link", "different");
                 let awaited = Awaited::Parent(name.clone(), parent);
                 if self.wait(&awaited).await != Answer::Yes {
-                    return Err(unsure(name, "it is just changing"));
+                    return Err(unsure(name, "it is being changed by another request"));
                 }
             }
         }
         Ok(())
     }
 
-    /// The parent of a namespace as the object that says so has it now. Many who set parents in one tree at once look at the same.
+    /// The parent of a namespace as the object that says so has it now. Requests that
+    /// set parents in one tree at once read the same links.
     async fn parent(&self, link: &Link) -> Result<Option<Name>, Arc<str>> {
-        let (client, namespace, object) = (self.client.clone(), link.namespace.clone(), link.object);
-        let look = move || async move {
-            read_parent(client, &namespace, object).await.map_err(|error| error.to_string().into())
+        let (client, namespace, stated_by) = (self.client.clone(), link.namespace.clone(), link.stated_by);
+        let call = move || async move {
+            read_parent(client, &namespace, stated_by).await.map_err(|error| error.to_string().into())
         };
-        self.looks.parents.look((link.namespace.clone(), link.object), look).await
+        self.calls.parents.run((link.namespace.clone(), link.stated_by), call).await
     }
 
     async fn namespace(&self, name: &str) -> Answer {
-        if !is_possible(name) {
+        if !is_namespace_name(name) {
             return Answer::No;
         }
         let namespaces = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
@@ -168,29 +168,20 @@ impl Asker<'_> {
     }
 }
 
-async fn read_parent(client: Client, namespace: &Name, object: Object) -> Result<Option<Name>, kube::Error> {
-    let parent = match object {
-        Object::Namespace => {
-            let api = Api::<PartialObjectMeta<Namespace>>::all(client);
-            let annotations = api.get_opt(namespace).await?.and_then(|it| it.metadata.annotations);
-            annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))
-        }
-        Object::Hierarchy => {
-            let api = Api::<HierarchyConfiguration>::namespaced(client, namespace);
-            api.get_opt(HIERARCHY_CONFIGURATION).await?.and_then(|it| it.spec.parent)
-        }
+async fn read_parent(
+    client: Client,
+    namespace: &Name,
+    stated_by: Stream,
+) -> Result<Option<Name>, kube::Error> {
+    let parent = if stated_by == Stream::NAMESPACES {
+        let api = Api::<PartialObjectMeta<Namespace>>::all(client);
+        let annotations = api.get_opt(namespace).await?.and_then(|it| it.metadata.annotations);
+        annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))
+    } else {
+        let api = Api::<HierarchyConfiguration>::namespaced(client, namespace);
+        api.get_opt(HIERARCHY_CONFIGURATION).await?.and_then(|it| it.spec.parent)
     };
     Ok(parent.filter(|parent| !parent.is_empty()).map(Name::from))
-}
-
-/// Whether a namespace can have this name (a DNS-1123 label). Users write any text as a parent; in the path of a request
-/// it would ask for something else.
-fn is_possible(name: &str) -> bool {
-    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len())
-        && name.bytes().all(inner)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
 }
 
 fn label(answer: &Answer) -> &'static str {
@@ -206,7 +197,7 @@ fn unsure(namespace: &str, why: &str) -> Denial {
     Denial::new(
         DenialKind::Unavailable,
         format!(
-            "the place of namespace {namespace:?}, on which this rests, is not certain: {why}; try again"
+            "could not verify the parent of namespace {namespace:?}, on which this rests: {why}; try again"
         ),
     )
 }
@@ -214,7 +205,7 @@ fn unsure(namespace: &str, why: &str) -> Denial {
 fn question_label(question: &Question) -> &'static str {
     match question {
         Question::IsAdmin(_) => "is-admin",
-        Question::MayCreateHierarchy(_) => "may-create-hierarchy",
+        Question::MayConfigure(_) => "may-create-hierarchy",
         Question::MayCreateNamespace(_) => "may-create-namespace",
         Question::Account(_) => "account",
         Question::Namespace(_) => "namespace",
@@ -258,36 +249,5 @@ fn access_review(user: &UserInfo, right: ResourceAttributes) -> SubjectAccessRev
             ..SubjectAccessReviewSpec::default()
         },
         ..SubjectAccessReview::default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_what_can_be_a_namespace_is_looked_up() {
-        let longest = "a".repeat(63);
-        for name in ["a", "team-1", "0", &longest] {
-            assert!(is_possible(name), "{name:?}");
-        }
-        let longer = "a".repeat(64);
-        for name in [
-            "",
-            "-a",
-            "a-",
-            "Team",
-            "a.b",
-            "a b",
-            "a/status",
-            "../a",
-            "a?watch=1",
-            "a#",
-            "a%2fb",
-            "\u{e4}",
-            &longer,
-        ] {
-            assert!(!is_possible(name), "{name:?}");
-        }
     }
 }

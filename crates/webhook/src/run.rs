@@ -18,9 +18,9 @@ use kube::Client;
 use tokio::sync::watch::Receiver;
 
 use crate::args::Args;
+use crate::in_flight::InFlight;
 use crate::metrics::AdmissionMetrics;
-use crate::pending::Pending;
-use crate::questions::Looks;
+use crate::questions::Calls;
 use crate::router::{App, router};
 
 /// Runs until the process is told to end.
@@ -31,17 +31,17 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;
     let clients = clients(&args, &process);
-    let pending = Arc::<Pending>::default();
-    let (forest, configuration) = watch(&args, &process, &client, &pending)?;
+    let in_flight = Arc::<InFlight>::default();
+    let (forest, configuration) = watch(&args, &process, &client, &in_flight)?;
     let app = App {
         forest,
         client,
         controller: args.controller(),
         webhook: args.webhook(),
         configuration,
-        pending,
+        in_flight,
         bodies: Arc::default(),
-        looks: Looks::default(),
+        calls: Calls::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
     };
     process.serve_admin(&args.common).await?;
@@ -77,14 +77,14 @@ fn watch(
     args: &Args,
     process: &Process,
     client: &Client,
-    pending: &Arc<Pending>,
+    in_flight: &Arc<InFlight>,
 ) -> anyhow::Result<(ForestHandle, Receiver<Configuration>)> {
     let seen = Arc::new(OnceLock::<ForestHandle>::new());
     let listener = {
-        let (seen, pending) = (seen.clone(), pending.clone());
+        let (seen, in_flight) = (seen.clone(), in_flight.clone());
         Box::new(move |_| {
             if let Some(forest) = seen.get() {
-                forest.read(|forest| pending.settle(forest));
+                forest.read(|forest| in_flight.settle(forest));
             }
         })
     };

@@ -1,69 +1,83 @@
-//! From an admission request to a rule's request: one file per webhook.
+//! From an admission request to a rule: the table of webhooks, and one file for each.
 //!
-//! A webhook reads the objects of the request and names the rule. What it cannot read it denies. Judges nothing.
+//! A webhook reads the objects of the request for its rule. It judges nothing.
 
-pub(crate) mod anchor;
-pub(crate) mod configuration;
-pub(crate) mod hierarchy;
-pub(crate) mod mutate;
-pub(crate) mod namespace;
-pub(crate) mod object;
+mod anchor;
+mod configuration;
+mod hierarchy;
+mod mutate;
+mod namespace;
+mod object;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use forest::rules::{Denial, DenialKind, Operation, User};
+use forest::configuration::Served;
+use forest::rules::{Answers, Denial, DenialKind, Operation, User, Verdict};
+use forest::{Forest, Settings};
 use hns_api::KeyValue;
 use hns_cluster::ingest::shown::Shown;
+use json_patch::Patch;
 use kube::core::admission;
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 
 use crate::decode::Request;
+use crate::respond::Subject;
 
-/// What the rules make of what was read.
-mod rules {
-    use forest::Forest;
-    use forest::rules::adoption::{self, Adoption};
-    use forest::rules::{Answers, Verdict, anchor, configuration, hierarchy, namespace, object};
+/// All webhooks. Another one is a module and a line here.
+pub(crate) static WEBHOOKS: [&dyn Webhook; 7] = [
+    &hierarchy::HierarchyConfigurations,
+    &anchor::SubnamespaceAnchors,
+    &namespace::Namespaces,
+    &object::Objects,
+    &configuration::HncConfigurations,
+    &mutate::NamespaceLabel,
+    &mutate::InitialAdmin,
+];
 
-    use crate::judge::Rule;
+/// One webhook.
+pub(crate) trait Webhook: Send + Sync {
+    /// Its name in the registration, in metrics and in log lines.
+    fn name(&self) -> &'static str;
 
-    impl Rule for hierarchy::Request {
-        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
-            hierarchy::review(forest, self, answers)
-        }
+    /// Where it is served.
+    fn path(&self) -> &'static str;
 
-        fn adoption(&self, forest: &Forest) -> Option<Adoption> {
-            adoption::of_hierarchy(forest, self)
-        }
+    /// What a denial is about.
+    fn subject(&self, request: &Request<'_>) -> Subject;
+
+    /// Whether it must know what the API server serves.
+    fn needs_discovery(&self) -> bool {
+        false
     }
 
-    impl Rule for namespace::Request<'_> {
-        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
-            namespace::review(forest, self, answers)
-        }
+    /// Reads the objects of a request. What it cannot read it denies.
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial>;
+}
 
-        fn adoption(&self, forest: &Forest) -> Option<Adoption> {
-            adoption::of_namespace(forest, self)
-        }
-    }
+/// What is known beside the request.
+pub(crate) struct Context {
+    /// What the operator has decided.
+    pub(crate) settings: Arc<Settings>,
+    /// What the API server serves; `None` where the webhook does not need it.
+    pub(crate) served: Option<Result<Served, String>>,
+}
 
-    impl Rule for anchor::Request {
-        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
-            anchor::review(forest, self, answers)
-        }
-    }
+/// What is made of a request.
+pub(crate) enum Reading<'a> {
+    /// A rule judges it.
+    Rule(Rule<'a>),
+    /// It is allowed, with this patch if it needs one.
+    Patch(Option<Patch>),
+}
 
-    impl Rule for configuration::Request {
-        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
-            configuration::review(forest, self, answers)
-        }
-    }
+/// A rule with the request that it judges: it answers for a forest and the answers so far.
+pub(crate) type Rule<'a> = Box<dyn Fn(&Forest, &Answers) -> Verdict + Send + Sync + 'a>;
 
-    impl Rule for object::Request<'_> {
-        fn judge(&self, forest: &Forest, answers: &Answers) -> Verdict {
-            object::review(forest, self, answers)
-        }
+impl<'a> Reading<'a> {
+    fn rule(rule: impl Fn(&Forest, &Answers) -> Verdict + Send + Sync + 'a) -> Self {
+        Self::Rule(Box::new(rule))
     }
 }
 
@@ -98,9 +112,9 @@ fn new<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<
     }
 }
 
-/// The name of what is asked about. A review of a deleted collection names nothing but objects, and one of a generated name may
-/// not either.
-pub(crate) fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
+/// The name of the object of a request. A review of a deleted collection has names only in the objects, and so may one of a
+/// generated name.
+fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
     let object = match request.operation {
         admission::Operation::Create | admission::Operation::Update => request.object.as_ref(),
         admission::Operation::Delete => request.old_object.as_ref(),

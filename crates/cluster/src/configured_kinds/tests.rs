@@ -209,7 +209,7 @@ async fn roles_are_propagated_if_the_configuration_cannot_be_read() {
     let followed = follow(server, Detail::Content);
     followed.until_all_is_listed().await;
     assert!(followed.readiness.is_ready());
-    assert!(followed.forest.read(Forest::is_configured));
+    assert!(followed.forest.read(|forest| forest.is_configured()));
     assert_eq!(followed.forest.read(|forest| forest.kinds().count()), 2);
     let shown = followed.readiness.report().text;
     assert!(shown.contains("[-]configuration degraded: it cannot be read: denied"), "{shown}");
@@ -234,7 +234,7 @@ async fn roles_are_propagated_if_discovery_fails() {
     server.configures(&json!([{ "resource": "things" }]));
     let followed = follow(server, Detail::Content);
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!followed.forest.read(Forest::is_configured), "there are a few attempts first");
+    assert!(!followed.forest.read(|forest| forest.is_configured()), "there are a few attempts first");
     followed.until_all_is_listed().await;
     assert_eq!(followed.forest.read(|forest| forest.kinds().count()), 2);
     assert!(followed.readiness.report().text.contains("discovery failed"));

@@ -245,7 +245,7 @@ mod tests {
         type Item = ();
 
         fn stream(&self) -> (Stream, String) {
-            (Stream::Namespaces, "namespaces".into())
+            (Stream::NAMESPACES, "namespaces".into())
         }
 
         fn item(&self, _: Namespace) {}

@@ -2,6 +2,7 @@
 //!
 //! Users write the same objects, so a patch contains only the fields that the controller owns.
 
+use forest::hnc;
 use forest::plan::{Edit, SubnamespaceSpec};
 use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
 use hns_api::names::HIERARCHY_CONFIGURATION;
@@ -109,9 +110,9 @@ impl StructureWriter<'_> {
         let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
         Ok(if gone {
-            Fact::AnchorGone(namespace, anchor.name, anchor.version.uid)
+            Fact::Hnc(hnc::Fact::AnchorGone(namespace, anchor.name, anchor.version.uid))
         } else {
-            Fact::Anchor(namespace, anchor)
+            Fact::Hnc(hnc::Fact::Anchor(namespace, anchor))
         })
     }
 
@@ -166,7 +167,7 @@ impl StructureWriter<'_> {
     pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> WriteResult {
         match definitions::read(self.client).await {
             Ok(forest::Definition::Here) => {}
-            Ok(deleted) => return WriteResult::done([Fact::Definitions(deleted)]),
+            Ok(deleted) => return WriteResult::done([Fact::Hnc(hnc::Fact::Definitions(deleted))]),
             Err(error) => return error.into(),
         }
         let api = Api::<Namespace>::all(self.client.clone());
@@ -196,7 +197,11 @@ impl StructureWriter<'_> {
 fn hierarchy_fact(object: DynamicObject) -> Fact {
     let gone = is_gone(&object.metadata);
     let (namespace, fact) = ingest::hierarchy(object);
-    if gone { Fact::HierarchyGone(namespace, fact.version.uid) } else { Fact::Hierarchy(namespace, fact) }
+    if gone {
+        Fact::Hnc(hnc::Fact::HierarchyGone(namespace, fact.version.uid))
+    } else {
+        Fact::Hnc(hnc::Fact::Hierarchy(namespace, fact))
+    }
 }
 
 /// Whether the write removed the last finalizer of an object that is being deleted. The response contains the object, but the
@@ -276,7 +281,7 @@ mod tests {
         {
             let fact = hierarchy_fact(hierarchy(is_deleting, finalizers));
             assert_eq!(
-                matches!(&fact, Fact::HierarchyGone(name, uid) if **name == *"a" && **uid == *"7"),
+                matches!(&fact, Fact::Hnc(hnc::Fact::HierarchyGone(name, uid)) if **name == *"a" && **uid == *"7"),
                 gone,
                 "{fact:?}"
             );

@@ -208,6 +208,7 @@ mod tests {
 
     use forest::configuration::rights::Account;
     use forest::configuration::{Entry, Served, ServedKind, resolve};
+    use forest::hnc;
     use forest::{
         Fact, HierarchyFact, HierarchyStatus, Kind, KindSettings, NamespaceFact, ObjectFact, Settings,
         Version,
@@ -260,7 +261,7 @@ mod tests {
                 ..NamespaceFact::default()
             }));
             let hierarchy = HierarchyFact { version: version(), status, ..HierarchyFact::default() };
-            forest.apply(Fact::Hierarchy(name.into(), hierarchy));
+            forest.apply(Fact::Hnc(hnc::Fact::Hierarchy(name.into(), hierarchy)));
         }
         forest
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use forest::plan::Action;
+use forest::plan::{Action, HncAction};
 use forest::{Condition, Forest, Stream, StreamState};
 use hns_api::events::CANNOT_PROPAGATE_OBJECT;
 use tokio::time::Instant;
@@ -39,7 +39,9 @@ impl InitialPass {
         if self.is_complete.load(Ordering::Relaxed) || self.started.elapsed() > TIMEOUT {
             return false;
         }
-        let Action::ChangeHierarchy { status: Some(status), .. } = report else { return false };
+        let Action::Dialect(HncAction::UpdateHierarchy { status: Some(status), .. }) = report else {
+            return false;
+        };
         let of_objects = |all: &[Condition]| -> Vec<Condition> {
             all.iter().filter(|it| *it.reason == *CANNOT_PROPAGATE_OBJECT).cloned().collect()
         };
@@ -71,7 +73,12 @@ mod tests {
     fn report(conditions: &[Condition]) -> Action {
         let status = HierarchyStatus { conditions: conditions.to_vec(), ..HierarchyStatus::default() };
         let version = Version { uid: "1".into(), resource_version: "1".into() };
-        Action::ChangeHierarchy { version, spec: None, finalizers: None, status: Some(status) }
+        Action::Dialect(HncAction::UpdateHierarchy {
+            version,
+            spec: None,
+            finalizers: None,
+            status: Some(status),
+        })
     }
 
     #[tokio::test(start_paused = true)]

@@ -49,7 +49,7 @@ pub(super) fn overwritten_by<'a>(
     namespace: &Name,
     action: &'a Action,
 ) -> Option<&'a ObjectKey> {
-    let (Action::Replace { key, .. } | Action::Delete { key, .. }) = action else { return None };
+    let (Action::ReplaceCopy { key, .. } | Action::DeleteCopy { key, .. }) = action else { return None };
     is_own(forest, namespace, key).then_some(key)
 }
 

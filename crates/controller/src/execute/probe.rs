@@ -88,8 +88,10 @@ impl Executor {
     /// change these before, too.
     fn new_copy<'a>(&self, namespace: &Name, action: &'a Action) -> Option<(&'a ObjectKey, Resource)> {
         let key = match action {
-            Action::Create { key, .. } => key,
-            Action::Replace { key, .. } if self.forest.read(|forest| is_own(forest, namespace, key)) => key,
+            Action::CreateCopy { key, .. } => key,
+            Action::ReplaceCopy { key, .. } if self.forest.read(|forest| is_own(forest, namespace, key)) => {
+                key
+            }
             _ => return None,
         };
         let kind = self.forest.read(|forest| forest.kind(key.kind).clone());
@@ -99,5 +101,5 @@ impl Executor {
 
 /// Whether the action sets the label by which API servers select the namespaces where copies are guarded.
 pub(super) fn sets_included_label(action: &Action) -> bool {
-    matches!(action, Action::Mark { labels: edit, .. } if edit.set.contains_key(labels::INCLUDED_NAMESPACE))
+    matches!(action, Action::PatchNamespace { labels: edit, .. } if edit.set.contains_key(labels::INCLUDED_NAMESPACE))
 }

@@ -95,7 +95,7 @@ impl Executor {
             Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, FailureKind::Transient),
             Outcome::Blocked(why) | Outcome::Refused(why) => (why, FailureKind::Permanent),
         };
-        let removal = matches!(action, Action::Delete { .. });
+        let removal = matches!(action, Action::DeleteCopy { .. });
         let failure = Failure { namespace, key, source: action.source(), removal, why, kind };
         self.recorder.record_failure(&failure)
     }

@@ -110,7 +110,7 @@ mod tests {
         let mut reversed = configuration();
         reversed.reverse();
         writer.tell([Fact::Kinds(reversed)]);
-        writer.tell([Fact::StreamLost(Stream::Configuration, "gone".into())]);
+        writer.tell([Fact::StreamLost(Stream::CONFIGURATION, "gone".into())]);
         tokio::task::yield_now().await;
         assert!(!kinds.has_changed().unwrap());
         writer.tell([Fact::Kinds(vec![kind("", "secrets", Mode::Propagate)])]);

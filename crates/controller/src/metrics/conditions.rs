@@ -70,6 +70,7 @@ fn count(forest: &Forest) -> HashMap<Reason, usize> {
 mod tests {
     use std::sync::Arc;
 
+    use forest::hnc;
     use forest::{Condition, Fact, HierarchyFact, HierarchyStatus, NamespaceFact, Settings, Version};
     use hns_cluster::handle::ForestWriter;
     use prometheus::TextEncoder;
@@ -107,7 +108,7 @@ mod tests {
         let seen = NamespaceFact { name: name.clone(), version: version.clone(), ..NamespaceFact::default() };
         let status = HierarchyStatus { conditions, ..HierarchyStatus::default() };
         let hierarchy = HierarchyFact { version, status, ..HierarchyFact::default() };
-        [Fact::Namespace(seen), Fact::Hierarchy(name, hierarchy)]
+        [Fact::Namespace(seen), Fact::Hnc(hnc::Fact::Hierarchy(name, hierarchy))]
     }
 
     #[test]

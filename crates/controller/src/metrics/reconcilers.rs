@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forest::plan::{Action, Plan};
+use forest::plan::{Action, HncAction, Plan};
 use forest::{Forest, Kind, KindId, Name, ObjectScope, Scope};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
@@ -69,7 +69,7 @@ impl Pass {
             ObjectScope::Some(keys) => keys.iter().for_each(|key| add(key.kind)),
             ObjectScope::All => {
                 let created = plan.actions().filter_map(|action| match action {
-                    Action::Create { key, .. } => Some(key),
+                    Action::CreateCopy { key, .. } => Some(key),
                     _ => None,
                 });
                 forest.objects_in(namespace).chain(created).for_each(|key| add(key.kind));
@@ -115,24 +115,26 @@ impl Reconcilers {
     pub(crate) fn count_write(&self, forest: &Forest, namespace: &Name, action: &Action) {
         let counters = &self.counters;
         match action {
-            Action::Mark { .. } => counters.namespace_writes.inc(),
-            Action::CreateHierarchy { .. } | Action::ChangeHierarchy { .. } => {
+            Action::PatchNamespace { .. } => counters.namespace_writes.inc(),
+            Action::Dialect(HncAction::CreateHierarchy { .. } | HncAction::UpdateHierarchy { .. }) => {
                 counters.hierarchy_writes.inc();
             }
-            Action::Create { key, .. } | Action::Delete { key, .. } => {
+            Action::CreateCopy { key, .. } | Action::DeleteCopy { key, .. } => {
                 counters.object_writes.with_label_values(&[counters.tag(forest.kind(key.kind))]).inc();
             }
-            Action::Replace { key, content, .. } => {
+            Action::ReplaceCopy { key, content, .. } => {
                 let tag = counters.tag(forest.kind(key.kind));
                 counters.object_writes.with_label_values(&[&tag]).inc();
                 if forest.would_overwrite(namespace, key, content.digest()) {
                     counters.object_overwrites.with_label_values(&[&tag]).inc();
                 }
             }
-            Action::ChangeAnchor { .. }
-            | Action::CreateSubnamespace { .. }
-            | Action::BindInitialAdmin { .. }
-            | Action::DeleteSubnamespace { .. } => {}
+            Action::Dialect(
+                HncAction::UpdateAnchor { .. }
+                | HncAction::CreateSubnamespace { .. }
+                | HncAction::BindInitialAdmin { .. }
+                | HncAction::DeleteSubnamespace { .. },
+            ) => {}
         }
     }
 

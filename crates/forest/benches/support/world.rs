@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use forest::hnc;
 use forest::{
     Canonical, Content, Fact, Forest, HierarchyFact, HierarchyStatus, Kind, KindId, Labels, Name,
     NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
@@ -59,7 +60,7 @@ impl World {
     pub(crate) fn one_by_one(&self) -> impl Iterator<Item = Fact> {
         let all = 0..self.namespaces;
         let namespaces = all.clone().map(|at| Fact::Namespace(self.namespace(at)));
-        namespaces.chain(all.map(|at| Fact::Hierarchy(name(at), self.hierarchy(at))))
+        namespaces.chain(all.map(|at| Fact::Hnc(hnc::Fact::Hierarchy(name(at), self.hierarchy(at)))))
     }
 
     /// The complete lists that a start begins with.
@@ -67,8 +68,8 @@ impl World {
         let all = 0..self.namespaces;
         [
             Fact::Namespaces(all.clone().map(|at| self.namespace(at)).collect()),
-            Fact::Hierarchies(all.map(|at| (name(at), self.hierarchy(at))).collect()),
-            Fact::Anchors(Vec::new()),
+            Fact::Hnc(hnc::Fact::Hierarchies(all.map(|at| (name(at), self.hierarchy(at))).collect())),
+            Fact::Hnc(hnc::Fact::Anchors(Vec::new())),
         ]
     }
 
@@ -216,7 +217,7 @@ pub(crate) fn single_tree(namespaces: usize) -> Forest {
     let mut forest = empty();
     for at in 0..namespaces {
         forest.apply(Fact::Namespace(world.touched(at, "1")));
-        forest.apply(Fact::Hierarchy(name(at), world.moved(at, parent(at))));
+        forest.apply(Fact::Hnc(hnc::Fact::Hierarchy(name(at), world.moved(at, parent(at)))));
     }
     let kind = roles(&forest);
     forest.apply(Fact::Objects(kind, vec![world.shared(0, 0)]));

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use crate::{Name, ObjectKey};
+use super::kind::ObjectKey;
+use super::name::Name;
 
 /// The namespaces whose plan may have changed, and in which respect.
 ///
@@ -11,8 +12,8 @@ use crate::{Name, ObjectKey};
 /// nothing to do.
 ///
 /// Two things touch nothing though plans differ. A lost stream takes what rests on it out of all plans, and everything is
-/// touched when it is back. And that a failed write has become needless is found by planning it again, as whoever told of
-/// the failure does.
+/// touched when it is back. And a failed write that has become unnecessary is found by planning it again, as the
+/// controller does after a failure.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
     /// Every namespace is touched in every respect.
@@ -51,7 +52,7 @@ impl Change {
 /// In which respect one namespace is touched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
-    /// Its labels and its `HierarchyConfiguration`.
+    /// The namespace itself: its labels, and what is reported about it.
     pub structure: bool,
     /// The objects in it.
     pub objects: ObjectScope,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::text::{MESSAGE, QUOTE, limited};
+use super::text::{MESSAGE, QUOTE, limited};
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,14 +54,14 @@ impl Cause {
     }
 }
 
-/// The HTTP answers of section 7.2 of docs/compatibility.md.
+/// The HTTP answers of a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DenialKind {
     /// 400: the request makes no sense.
     BadRequest,
-    /// 401: the user lacks authority in the hierarchy. HNC answers so where RBAC would say 403.
+    /// 401: the user lacks authority in the hierarchy.
     Unauthorized,
-    /// 403: not allowed to anybody, as things are.
+    /// 403: not allowed to any user in this state.
     Forbidden,
     /// 409: contradicts the hierarchy as it is.
     Conflict,

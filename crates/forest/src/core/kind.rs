@@ -1,8 +1,7 @@
 //! The propagated kinds and how an object of one is named.
 
-use std::fmt;
-
-use crate::{Name, Patterns};
+use super::name::Name;
+use super::patterns::Patterns;
 
 /// A kind of namespaced object that is propagated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,7 +52,7 @@ impl Kind {
         self.binds_subjects() || self.holds_rules()
     }
 
-    /// Whether objects of this kind restrict what may be done in their namespace. Nobody may escape a restriction from above
+    /// Whether objects of this kind restrict what may be done in their namespace. No user may escape a restriction from above
     /// by taking its name.
     pub fn restricts(&self) -> bool {
         matches!(
@@ -82,13 +81,6 @@ impl Kind {
     }
 }
 
-/// As HNC's messages write a kind: `rbac.authorization.k8s.io/v1, Kind=Role`.
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, Kind={}", self.api_version(), self.kind)
-    }
-}
-
 /// What is done with the objects of a kind (section 2.3 of docs/compatibility.md).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
@@ -109,22 +101,6 @@ impl Mode {
         matches!(self, Self::Propagate | Self::AllowPropagate)
     }
 }
-
-/// As the `HNCConfiguration` spells it.
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Propagate => "Propagate",
-            Self::AllowPropagate => "AllowPropagate",
-            Self::Remove => "Remove",
-            Self::Ignore => "Ignore",
-        })
-    }
-}
-
-/// The way out of a conflict, the same wherever one is named. As a clause.
-pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind \
-                           (Roles and RoleBindings: --rbac-on-conflict=Report)";
 
 /// What becomes of a descendant's own object where one of the same name is propagated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -153,17 +129,6 @@ impl OnConflict {
     }
 }
 
-/// As the `HNCConfiguration` spells it.
-impl fmt::Display for OnConflict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Keep => "Keep",
-            Self::Report => "Report",
-            Self::Overwrite => "Overwrite",
-        })
-    }
-}
-
 /// A kind and how the operator wants it treated.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindSettings {
@@ -171,7 +136,7 @@ pub struct KindSettings {
     pub kind: Kind,
     /// What is done with its objects.
     pub mode: Mode,
-    /// What becomes of conflicts, if the configuration says so; [`crate::Settings::on_conflict`] knows what holds.
+    /// What is done about conflicts, if the configuration says so; the dialect's settings give the default.
     pub on_conflict: Option<OnConflict>,
     /// Objects of these names never propagate.
     pub excluded_names: Patterns,

@@ -4,14 +4,78 @@
 //! where an object belongs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
-use crate::exceptions::{Exceptions, Unparsable, Withheld};
-use crate::text::shown;
-use crate::tree::Id;
-use crate::version::CompactVersion;
-use crate::{Content, Digest, KindId, KindSettings, Name, ObjectFact, ObjectKey, Version};
+use super::content::{Canonical, Digest};
+use super::destination::{Exceptions, Unparsable, Withheld, goes_somewhere, goes_to};
+use super::kind::{KindId, KindSettings, ObjectKey};
+use super::name::Name;
+use super::tree::Id;
+use super::version::{CompactVersion, Version};
+
+/// An object of a propagated kind as the API server shows it.
+#[derive(Debug, Clone)]
+pub struct ObjectFact {
+    /// Where it is.
+    pub namespace: Name,
+    /// Its name.
+    pub name: Name,
+    /// The state seen.
+    pub version: Version,
+    /// The namespace of its source, if the object is marked as a copy.
+    pub inherited_from: Option<Name>,
+    /// It has a `deletionTimestamp`.
+    pub terminating: bool,
+    /// Why it never propagates, if so.
+    pub excluded: Option<Box<str>>,
+    /// What its annotations ask for; `None` when they say nothing about propagation.
+    pub exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
+    /// What is copied and compared; `None` from streams that carry metadata only.
+    pub content: Option<Content>,
+    /// The Role of its own namespace that a `RoleBinding` refers to; `None` where it refers to a `ClusterRole`, for other kinds,
+    /// and from streams that carry metadata only.
+    pub role: Option<Name>,
+}
+
+/// What is known of an object's content.
+#[derive(Debug, Clone)]
+pub struct Content {
+    /// Of all of it.
+    pub digest: Digest,
+    /// Of the body alone.
+    pub body: Digest,
+    /// All of it, where it may have to be copied. A fact may leave it out; it is read when needed
+    /// ([`super::plan::Plan::unread`]).
+    pub canonical: Option<Arc<Canonical>>,
+    /// Whether the cluster has put it in force. A `ResourceQuota` may not be, anything else always is.
+    pub in_force: bool,
+}
+
+impl Content {
+    /// What is known when everything is.
+    pub fn whole(canonical: Canonical) -> Self {
+        let (digest, body) = (canonical.digest(), canonical.body_digest());
+        Self { digest, body, canonical: Some(Arc::new(canonical)), in_force: true }
+    }
+
+    /// The same without what it was made of.
+    #[must_use]
+    pub fn digests(self) -> Self {
+        Self { canonical: None, ..self }
+    }
+}
+
+/// The most bytes of a name that is copied. Encoded, it takes three times as many in a URL, and a proxy before an API server may
+/// refuse URLs of more than 4,096 bytes: a copy with a longer name could be created, where the name is in the body, and never
+/// deleted.
+pub const LONGEST_NAME: usize = 1_024;
+
+/// Whether an object of this name is never copied, because of its length.
+pub fn is_name_too_long(name: &str) -> bool {
+    name.len() > LONGEST_NAME
+}
 
 /// An object that was not propagated.
 #[derive(Debug, Clone)]
@@ -59,47 +123,7 @@ impl Source {
     }
 }
 
-/// The same of an object that is not, or not yet, in a forest.
-pub(crate) fn goes_to(
-    kind: &KindSettings,
-    name: &str,
-    excluded: Option<&str>,
-    exceptions: Option<&Result<Exceptions, Unparsable>>,
-    label: &dyn Fn(&str) -> Option<String>,
-) -> Result<(), Withheld> {
-    match exceptions {
-        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
-        Some(Ok(exceptions)) => exceptions.admit(kind.mode, label)?,
-        None => Exceptions::default().admit(kind.mode, label)?,
-    }
-    may_go(kind, name, excluded)
-}
-
-/// Whether there can be a namespace at all that such an object goes to, whatever its labels.
-pub(crate) fn goes_somewhere(
-    kind: &KindSettings,
-    name: &str,
-    excluded: Option<&str>,
-    exceptions: Option<&Result<Exceptions, Unparsable>>,
-) -> Result<(), Withheld> {
-    match exceptions {
-        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
-        Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode)?,
-        None => Exceptions::default().admit_somewhere(kind.mode)?,
-    }
-    may_go(kind, name, excluded)
-}
-
-fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(), Withheld> {
-    if kind.excluded_names.matches(name) {
-        return Err(Withheld::Excluded(
-            format!("the name {:?} is excluded in the HNCConfiguration", shown(name)).into(),
-        ));
-    }
-    excluded.map_or(Ok(()), |why| Err(Withheld::Excluded(why.into())))
-}
-
-/// An object with the label `hnc.x-k8s.io/inherited-from`.
+/// An object that is marked as a copy of another.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
     pub(crate) version: CompactVersion,
@@ -205,7 +229,7 @@ impl Object {
         }
     }
 
-    /// What the API server has made of a copy stays so as long as nobody changes it.
+    /// What the API server has made of a copy stays so until another client changes it.
     fn remember(&mut self, old: &Self) {
         if let (Self::Copy(copy), Self::Copy(known)) = (&mut *self, old)
             && copy.digest() == known.digest()

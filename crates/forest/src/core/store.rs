@@ -1,13 +1,10 @@
-//! The forest itself: everything observed, kept so that rules and plans can ask.
-//!
-//! [`Forest::apply`] is the only way in. It decides nothing; it says what was touched.
+//! All that is observed, kept so that rules and plans can ask. It decides nothing; it says what was touched.
 
 mod departed;
 mod failures;
 mod kinds;
 mod matching;
-#[cfg(test)]
-mod tests;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,58 +12,56 @@ use std::sync::Arc;
 use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
+pub(crate) use self::matching::Place;
 pub use self::matching::{Lag, Listing, Unmatched};
-use crate::exclusion::is_name_too_long;
-use crate::object::{Counts, Held, Object, Objects};
-use crate::plan::not_in_force;
-use crate::tree::{Id, Node, Tree};
-use crate::version::CompactVersion;
-use crate::{
-    AnchorFact, Change, Definition, Fact, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
-    NamespaceFact, ObjectFact, ObjectKey, ObjectScope, Settings, Stream, StreamState, Version,
-};
+use super::change::{Change, ObjectScope};
+use super::kind::{KindId, ObjectKey};
+use super::managed::ManagedNames;
+use super::name::Name;
+use super::namespace::NamespaceFact;
+pub use super::object::Counts;
+use super::object::{Held, Object, ObjectFact, Objects, is_name_too_long};
+use super::stream::{Stream, StreamState};
+use super::tree::{Id, Tree};
+use super::version::{CompactVersion, Version};
 
-/// All that is known of the hierarchy.
-///
-/// Guarantee: the answers depend on the last fact told of each object, not on the order in which the facts came. A fact
-/// about an older state of an object than the one known is ignored, and so is one about an object that has gone, unless a
-/// complete list shows it.
+/// What a dialect tells the store about its own objects.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// The streams without which nothing can be judged or planned.
+    pub(crate) structure: &'static [Stream],
+    /// The stream that tells which kinds are propagated.
+    pub(crate) configuration: Stream,
+    /// A suffix that the keys of many labels of namespaces share.
+    pub(crate) key_suffix: &'static str,
+}
+
+/// All that is known beside what dialects keep.
 #[derive(Debug)]
-pub struct Forest {
-    pub(crate) settings: Arc<Settings>,
+pub struct Store {
+    layout: Layout,
     /// By id; those that are not wanted any more keep theirs.
     kinds: Vec<KnownKind>,
     pub(crate) tree: Tree,
-    pub(crate) objects: Objects,
-    pub(crate) failures: HashMap<Name, BTreeMap<ObjectKey, Failure>>,
+    objects: Objects,
+    failures: HashMap<Name, BTreeMap<ObjectKey, Failure>>,
     /// The namespaces with objects that are left alone though others should be in their place.
-    pub(crate) conflicted: BTreeSet<Name>,
+    conflicted: BTreeSet<Name>,
     streams: HashMap<Stream, StreamState>,
     progress: u64,
     departed: Departed,
-    /// Of a forest whose lists have to be matched; and how many lists there have been.
+    /// Of a store whose lists have to be matched; and how many lists there have been.
     unmatched: Option<Unmatched>,
     lists: u64,
-    doubt: bool,
-    going: bool,
 }
 
-impl Forest {
-    /// An empty forest that propagates `kinds`, and knows that these are all.
-    pub fn new(settings: Arc<Settings>, kinds: Vec<Kind>) -> Self {
-        let mut forest = Self::unconfigured(settings);
-        let kinds = kinds.into_iter().map(|kind| KindSettings::new(kind, Mode::Propagate));
-        forest.configure(kinds.collect(), &mut Change::default());
-        forest
-    }
-
-    /// An empty forest that has yet to be told which kinds are propagated ([`Fact::Kinds`]). Nothing is planned about
-    /// objects before.
-    pub fn unconfigured(settings: Arc<Settings>) -> Self {
+impl Store {
+    /// An empty store, which has yet to be told which kinds are propagated.
+    pub(crate) fn new(managed: Arc<ManagedNames>, layout: Layout) -> Self {
         Self {
-            settings,
+            tree: Tree::new(managed, layout.key_suffix),
+            layout,
             kinds: Vec::new(),
-            tree: Tree::default(),
             objects: Objects::default(),
             failures: HashMap::new(),
             conflicted: BTreeSet::new(),
@@ -75,91 +70,21 @@ impl Forest {
             departed: Departed::default(),
             unmatched: None,
             lists: 0,
-            doubt: true,
-            going: false,
         }
     }
 
-    /// What the operator has decided.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// The same, to keep.
-    pub fn shared_settings(&self) -> Arc<Settings> {
-        self.settings.clone()
-    }
-
-    /// Every name that something is known of, in no order.
-    pub fn names(&self) -> impl Iterator<Item = &Name> {
-        self.tree.ids().map(|id| self.tree.name(id))
-    }
-
-    /// Whether `name` is an existing managed namespace.
-    pub fn exists(&self, name: &str) -> bool {
-        self.tree.existing(name).is_some()
-    }
-
-    /// Whether `name` is an existing managed namespace that is being deleted.
-    pub fn is_terminating(&self, name: &str) -> bool {
-        let seen = self.tree.existing(name).and_then(|id| self.tree.node(id).namespace.as_ref());
-        seen.is_some_and(|seen| seen.terminating)
-    }
-
-    /// Whether `name` is a subnamespace: its parent is said by its annotation.
-    pub fn is_subnamespace(&self, name: &str) -> bool {
-        self.tree.id(name).is_some_and(|id| self.tree.node(id).subnamespace_of().is_some())
-    }
-
-    /// The state of the namespace that is known.
-    pub fn namespace_version(&self, name: &str) -> Option<Version> {
-        Some(self.tree.node(self.tree.id(name)?).namespace.as_ref()?.version.get())
-    }
-
-    /// The state of its `HierarchyConfiguration` that is known.
-    pub fn hierarchy_version(&self, name: &str) -> Option<Version> {
-        Some(self.tree.node(self.tree.id(name)?).hierarchy.as_ref()?.version.get())
-    }
-
-    /// The parent in force, whether or not it exists.
-    pub fn parent(&self, name: &str) -> Option<&Name> {
-        Some(self.tree.name(self.tree.parent(self.tree.id(name)?)?))
-    }
-
-    /// The direct children, sorted.
-    pub fn children(&self, name: &str) -> Vec<Name> {
-        let Some(id) = self.tree.id(name) else { return Vec::new() };
-        self.tree.children(id).iter().map(|child| self.tree.name(*child).clone()).collect()
-    }
-
-    /// The namespace itself, its parent, and so on to the top or until the walk comes round.
-    pub fn ancestry(&self, name: &str) -> Vec<Name> {
-        let Some(id) = self.tree.id(name) else { return Vec::new() };
-        self.tree.ancestry(id).path.iter().map(|id| self.tree.name(*id).clone()).collect()
-    }
-
-    /// The nearest halted namespace from this one upwards, itself included.
-    pub fn halted_root(&self, name: &str) -> Option<&Name> {
-        Some(self.tree.name(self.tree.halted_root(self.tree.id(name)?)?))
-    }
-
-    /// The cycle that the namespace is a member of: the smallest name first and last, each the parent of the next.
-    pub fn cycle(&self, name: &str) -> Option<Vec<Name>> {
-        self.tree.cycle(self.tree.id(name)?)
-    }
-
-    /// Whether all of an object's content would be kept. Whoever holds many facts before telling them need not hold more.
+    /// Whether all of an object's content would be kept. A caller that collects facts need not hold more.
     pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
         seen.inherited_from.is_none() && self.may_spread(self.tree.id(&seen.namespace))
     }
 
     /// Whether copies may be taken of the sources in a namespace. What is below it is not known before the structure is.
     fn may_spread(&self, id: Option<Id>) -> bool {
-        self.structure_gap().is_some() || id.is_some_and(|id| !self.tree.children(id).is_empty())
+        self.structure_gap().is_some() || id.is_some_and(|id| !self.tree.downstream(id).is_empty())
     }
 
-    /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. Whoever tells of
-    /// it again need not say what is in it.
+    /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. A fact
+    /// that tells it again need not carry the content.
     pub fn knows_state(&self, kind: KindId, namespace: &str, name: &Name, version: &Version) -> bool {
         let Some(id) = self.tree.id(namespace) else { return false };
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
@@ -176,7 +101,7 @@ impl Forest {
         let Counts { sources, copies } = self.objects.all_counts();
         let mut sizes = Sizes { namespaces: 0, halted: 0, sources, copies };
         for id in self.tree.ids() {
-            sizes.namespaces += usize::from(self.tree.node(id).exists());
+            sizes.namespaces += usize::from(self.tree.is_existing(id));
             sizes.halted += usize::from(self.tree.own_halt(id).is_some());
         }
         sizes
@@ -187,67 +112,76 @@ impl Forest {
         self.objects.counts(kind)
     }
 
-    /// Takes a fact in and says what it touched.
-    pub fn apply(&mut self, fact: Fact) -> Change {
-        let mut change = Change::default();
-        match fact {
-            fact if self.comes_late(&fact) => {}
-            Fact::Namespace(seen) => self.namespace(seen, &mut change),
-            Fact::NamespaceGone(name, uid) => self.namespace_gone(&name, &uid, &mut change),
-            Fact::Namespaces(all) => self.namespaces(all, &mut change),
-            Fact::Hierarchy(name, seen) => self.hierarchy(&name, seen, &mut change),
-            Fact::HierarchyGone(name, uid) => self.hierarchy_gone(&name, &uid, &mut change),
-            Fact::Hierarchies(all) => self.hierarchies(all, &mut change),
-            Fact::Anchor(parent, seen) => {
-                self.tree.observe_anchor(&parent, seen, &self.settings, &mut change);
-            }
-            Fact::AnchorGone(parent, child, uid) => self.anchor_gone(&parent, &child, &uid, &mut change),
-            Fact::Anchors(all) => self.anchors(all, &mut change),
-            Fact::Matched(lists) => self.matched(&lists, &mut change),
-            Fact::Definitions(definition) => self.definitions(definition, &mut change),
-            Fact::Kinds(kinds) => self.configure(kinds, &mut change),
-            // What a stream of the past still has to say of a kind that is not wanted any more is not heard.
-            Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
-                if self.kind_settings(kind).is_none() => {}
-            // Nor is what became of a write that was on its way meanwhile: nothing would ever settle it.
-            Fact::WriteFailed(_, ref key, _) | Fact::Conflict(_, ref key, _)
-                if self.kind_settings(key.kind).is_none() => {}
-            Fact::Object(kind, seen) => self.object(kind, seen, &mut change),
-            Fact::ObjectGone(kind, namespace, name, uid) => {
-                self.object_gone(&namespace, &ObjectKey { kind, name }, &uid, &mut change);
-            }
-            Fact::Objects(kind, all) => self.all_objects(kind, all, &mut change),
-            Fact::StreamLost(stream, why) => self.stream_lost(stream, why),
-            Fact::WriteFailed(namespace, key, why) => {
-                self.failed(namespace, key, Failure { why, is_conflict: false }, &mut change);
-            }
-            Fact::Conflict(namespace, key, why) => {
-                self.failed(namespace, key, Failure { why, is_conflict: true }, &mut change);
-            }
-            Fact::WriteSettled(namespace, key) => self.settled(&namespace, &key, &mut change),
-            Fact::Accepted(namespace, key, version, given) => {
-                if let Some(id) = self.tree.id(&namespace) {
-                    self.objects.accepted(id, &key, &version, given);
-                }
-            }
-        }
-        self.touch_holders(&mut change);
-        self.touch_selective(&mut change);
-        self.touch_bindings(&mut change);
-        self.trim(&change);
-        change
+    /// Whether an object with this uid has gone.
+    pub(crate) fn has_departed(&self, uid: &str) -> bool {
+        self.departed.contains(uid)
     }
 
-    /// Whether this is about a state of an object that has gone since.
-    fn comes_late(&self, fact: &Fact) -> bool {
-        let version = match fact {
-            Fact::Namespace(seen) => &seen.version,
-            Fact::Hierarchy(_, seen) => &seen.version,
-            Fact::Anchor(_, seen) => &seen.version,
-            Fact::Object(_, seen) => &seen.version,
-            _ => return false,
-        };
-        self.departed.contains(&version.uid)
+    /// Notes that the object with this uid has gone.
+    pub(crate) fn departed(&mut self, uid: &str) {
+        self.departed.add(uid);
+    }
+
+    /// Notes a complete list, which shows objects with these uids.
+    pub(crate) fn listed<'a>(
+        &mut self,
+        stream: Stream,
+        uids: impl Iterator<Item = &'a str>,
+        change: &mut Change,
+    ) {
+        self.synced(stream, change);
+        self.departed.are_here(uids);
+    }
+
+    /// Whether this state of the namespace, or a later one, is known.
+    pub(crate) fn knows_namespace(&self, seen: &NamespaceFact) -> bool {
+        let known = self.tree.id(&seen.name).and_then(|id| self.tree.namespace(id));
+        known.is_some_and(|known| CompactVersion::from(seen.version.clone()).is_no_news_after(&known.version))
+    }
+
+    /// Whether something is known of the namespace itself.
+    pub(crate) fn has_seen(&self, name: &str) -> bool {
+        self.tree.id(name).is_some_and(|id| self.tree.namespace(id).is_some())
+    }
+
+    /// The known namespaces that a complete list leaves out, with their uids.
+    pub(crate) fn unlisted(&self, all: &[NamespaceFact]) -> Vec<(Name, Box<str>)> {
+        let listed: HashSet<&str> = all.iter().map(|seen| &*seen.name).collect();
+        let known = self.tree.ids().filter_map(|id| Some((self.tree.name(id), self.tree.namespace(id)?)));
+        let unlisted = known.filter(|(name, _)| !listed.contains(&***name));
+        unlisted.map(|(name, seen)| (name.clone(), seen.version.uid())).collect()
+    }
+
+    /// Forgets what was noted of the objects of a namespace that is gone.
+    pub(crate) fn forget_failures(&mut self, name: &Name, change: &mut Change) {
+        if !self.exists(name) {
+            self.failures.remove(name);
+            self.note_conflicts(name, change);
+        }
+    }
+
+    /// Adds what depends on what was touched.
+    pub(crate) fn touch_dependents(&self, change: &mut Change) {
+        self.touch_selective(change);
+        self.touch_bindings(change);
+    }
+
+    /// As if everything were in force that may be.
+    pub(crate) fn put_in_force(&mut self) {
+        self.objects.put_in_force();
+    }
+
+    /// Notes what the API server was given when it made this state of a copy.
+    pub(crate) fn accepted(
+        &mut self,
+        namespace: &str,
+        key: &ObjectKey,
+        version: &Version,
+        given: super::content::Digest,
+    ) {
+        if let Some(id) = self.tree.id(namespace) {
+            self.objects.accepted(id, key, version, given);
+        }
     }
 
     /// What a namespace's labels are decides which copies it should hold.
@@ -288,11 +222,11 @@ impl Forest {
     }
 
     /// Sources are kept whole only where copies may be taken of them.
-    fn trim(&mut self, change: &Change) {
+    pub(crate) fn trim(&mut self, change: &Change) {
         if self.structure_gap().is_some() {
             return;
         }
-        let is_leaf = |id: &Id| self.tree.children(*id).is_empty();
+        let is_leaf = |id: &Id| self.tree.downstream(*id).is_empty();
         let leaves: Vec<Id> = if change.everything {
             self.objects.whole().filter(is_leaf).collect()
         } else {
@@ -304,35 +238,8 @@ impl Forest {
         }
     }
 
-    /// What changes about a namespace changes the state of the anchors that bear its name.
-    fn touch_holders(&self, change: &mut Change) {
-        if change.everything {
-            return;
-        }
-        let structure = change.namespaces.iter().filter(|(_, scope)| scope.structure);
-        let holders: Vec<Name> = structure
-            .flat_map(|(name, _)| self.tree.holders(name))
-            .map(|id| self.tree.name(id).clone())
-            .collect();
-        for holder in holders {
-            change.structure(holder);
-        }
-    }
-
-    fn namespace(&mut self, seen: NamespaceFact, change: &mut Change) {
-        let (name, is_new) = (seen.name.clone(), !self.is_there(&seen.name));
-        self.tree.observe_namespace(seen, &self.settings, change);
-        if is_new {
-            self.touch_orphans_of(&name, change);
-        }
-    }
-
-    fn is_there(&self, name: &str) -> bool {
-        self.tree.id(name).is_some_and(|id| self.tree.node(id).namespace.is_some())
-    }
-
     /// Where a parent is missing, copies go with the namespace that they come from, wherever that was.
-    fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
+    pub(crate) fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
         if change.everything || !self.objects.are_copied_from(name) {
             return;
         }
@@ -347,123 +254,7 @@ impl Forest {
         }
     }
 
-    fn namespace_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
-        self.departed.add(uid);
-        let was_there = self.is_there(name);
-        self.tree.forget_namespace(name, uid, &self.settings, change);
-        if was_there && !self.is_there(name) {
-            self.touch_orphans_of(name, change);
-        }
-        if !self.exists(name) {
-            self.failures.remove(name);
-            self.note_conflicts(name, change);
-        }
-    }
-
-    fn namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
-        self.synced(Stream::Namespaces, change);
-        self.departed.are_here(all.iter().map(|seen| &*seen.version.uid));
-        let listed: HashSet<Name> = all.iter().map(|seen| seen.name.clone()).collect();
-        for (name, uid) in self.unlisted(&listed, |node| Some(node.namespace.as_ref()?.version.uid())) {
-            self.namespace_gone(&name, &uid, change);
-        }
-        for seen in all {
-            self.namespace(seen, change);
-        }
-    }
-
-    fn hierarchy(&mut self, name: &Name, seen: HierarchyFact, change: &mut Change) {
-        self.tree.observe_hierarchy(name, seen, &self.settings, change);
-    }
-
-    fn hierarchies(&mut self, all: Vec<(Name, HierarchyFact)>, change: &mut Change) {
-        self.synced(Stream::Hierarchies, change);
-        self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
-        let listed: HashSet<Name> = all.iter().map(|(name, _)| name.clone()).collect();
-        for (name, uid) in self.unlisted(&listed, |node| Some(node.hierarchy.as_ref()?.version.uid())) {
-            self.hierarchy_gone(&name, &uid, change);
-        }
-        for (name, seen) in all {
-            self.hierarchy(&name, seen, change);
-        }
-    }
-
-    fn hierarchy_gone(&mut self, name: &Name, uid: &str, change: &mut Change) {
-        self.departed.add(uid);
-        self.tree.forget_hierarchy(name, uid, &self.settings, change);
-        self.wonder(name);
-    }
-
-    fn anchor_gone(&mut self, parent: &Name, child: &Name, uid: &str, change: &mut Change) {
-        self.departed.add(uid);
-        self.tree.forget_anchor(parent, child, uid, change);
-        self.wonder(parent);
-    }
-
-    fn anchors(&mut self, all: Vec<(Name, AnchorFact)>, change: &mut Change) {
-        self.synced(Stream::Anchors, change);
-        self.departed.are_here(all.iter().map(|(_, seen)| &*seen.version.uid));
-        let listed: HashSet<(&str, &str)> =
-            all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
-        let nodes = self.tree.nodes();
-        let known = nodes.flat_map(|(name, node)| node.anchors().values().map(move |anchor| (name, anchor)));
-        let gone: Vec<_> = known
-            .filter(|(parent, anchor)| !listed.contains(&(&***parent, &*anchor.name)))
-            .map(|(parent, anchor)| (parent.clone(), anchor.name.clone(), anchor.version.uid.clone()))
-            .collect();
-        for (parent, child, uid) in gone {
-            self.anchor_gone(&parent, &child, &uid, change);
-        }
-        for (parent, seen) in all {
-            self.tree.observe_anchor(&parent, seen, &self.settings, change);
-        }
-    }
-
-    /// Something has gone from a namespace that stays: did somebody delete it, or is its definition going, which says
-    /// nothing about what anybody wants?
-    fn wonder(&mut self, namespace: &str) {
-        let node = self.tree.id(namespace).map(|id| self.tree.node(id));
-        let stays = node.and_then(|node| node.namespace.as_ref()).is_some_and(|seen| !seen.terminating);
-        if stays {
-            self.set_doubt(true);
-        }
-    }
-
-    fn set_doubt(&mut self, doubt: bool) {
-        self.progress += u64::from(self.doubt != doubt);
-        self.doubt = doubt;
-    }
-
-    fn definitions(&mut self, definition: Definition, change: &mut Change) {
-        self.set_doubt(false);
-        let going = definition == Definition::Going;
-        change.everything |= self.going != going;
-        self.going = going;
-    }
-
-    /// Whether it has yet to be found out if what has gone was deleted by somebody, or went with its definition. Until
-    /// then nothing may be planned.
-    pub fn is_in_doubt(&self) -> bool {
-        self.doubt
-    }
-
-    /// Whether the definitions that the structure rests on are going, so that nothing may be concluded from what is
-    /// missing.
-    pub fn is_going(&self) -> bool {
-        self.going
-    }
-
-    /// What is known but no longer listed.
-    fn unlisted(
-        &self,
-        listed: &HashSet<Name>,
-        uid: impl Fn(&Node) -> Option<Box<str>>,
-    ) -> Vec<(Name, Box<str>)> {
-        let unlisted = self.tree.nodes().filter(|(name, _)| !listed.contains(*name));
-        unlisted.filter_map(|(name, node)| Some((name.clone(), uid(node)?))).collect()
-    }
-
-    fn object(&mut self, kind: KindId, seen: ObjectFact, change: &mut Change) {
+    pub(crate) fn observe_object(&mut self, kind: KindId, seen: ObjectFact, change: &mut Change) {
         let key = self.objects.shared_key(ObjectKey { kind, name: seen.name.clone() });
         let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
         let version = CompactVersion::from(seen.version.clone());
@@ -473,7 +264,7 @@ impl Forest {
         let is_new = known.is_none();
         let namespace = seen.namespace.clone();
         let id = if is_new {
-            self.tree.pin(&namespace, &self.settings)
+            self.tree.pin(&namespace)
         } else {
             self.tree.id(&namespace).expect("an object keeps its namespace's node")
         };
@@ -486,7 +277,7 @@ impl Forest {
         self.touch_object(id, &key, old.as_ref(), change);
     }
 
-    fn object_gone(&mut self, namespace: &str, key: &ObjectKey, uid: &str, change: &mut Change) {
+    pub(crate) fn forget_object(&mut self, namespace: &str, key: &ObjectKey, uid: &str, change: &mut Change) {
         self.departed.add(uid);
         let Some(id) = self.tree.id(namespace) else { return };
         if self.objects.get(id, key).is_none_or(|known| !known.version().has_uid(uid)) {
@@ -497,9 +288,8 @@ impl Forest {
         self.tree.unpin(id);
     }
 
-    fn all_objects(&mut self, kind: KindId, all: Vec<ObjectFact>, change: &mut Change) {
-        self.synced(Stream::Kind(kind), change);
-        self.departed.are_here(all.iter().map(|seen| &*seen.version.uid));
+    pub(crate) fn list_objects(&mut self, kind: KindId, all: Vec<ObjectFact>, change: &mut Change) {
+        self.listed(Stream::Kind(kind), all.iter().map(|seen| &*seen.version.uid), change);
         let listed: HashSet<(&str, &str)> = all.iter().map(|seen| (&*seen.namespace, &*seen.name)).collect();
         let gone: Vec<(Id, ObjectKey)> = self
             .objects
@@ -518,7 +308,7 @@ impl Forest {
         // Copies share the memory of their sources' names.
         let (sources, copies): (Vec<_>, Vec<_>) = all.into_iter().partition(|it| it.inherited_from.is_none());
         for seen in sources.into_iter().chain(copies) {
-            self.object(kind, seen, change);
+            self.observe_object(kind, seen, change);
         }
     }
 
@@ -553,7 +343,7 @@ impl Forest {
     /// Bindings wait for quotas, and where they wait, the namespace says so.
     fn touch_one(&self, id: Id, key: &ObjectKey, change: &mut Change) {
         change.object(self.tree.name(id).clone(), key.clone());
-        if self.kind(key.kind).binds_subjects() && not_in_force(self, id).next().is_some() {
+        if self.kind(key.kind).binds_subjects() && self.quotas_not_in_force(id).next().is_some() {
             change.structure(self.tree.name(id).clone());
         }
     }

@@ -5,35 +5,26 @@
 
 use std::fmt;
 
-use crate::KindId;
+use super::kind::KindId;
 
-/// A source of facts.
+/// A list and a watch that tell of all objects of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stream {
-    /// All namespaces.
-    Namespaces,
-    /// All `HierarchyConfigurations`.
-    Hierarchies,
-    /// All `SubnamespaceAnchors`.
-    Anchors,
-    /// The `HNCConfiguration`, which says what is propagated.
-    Configuration,
+    /// A resource that the structure or the configuration rests on: its plural and group. A dialect names its own.
+    Resource(&'static str),
     /// All objects of one propagated kind.
     Kind(KindId),
 }
 
 impl Stream {
-    /// The streams without which nothing at all can be judged or planned.
-    pub const STRUCTURE: [Self; 3] = [Self::Namespaces, Self::Hierarchies, Self::Anchors];
+    /// All namespaces.
+    pub const NAMESPACES: Self = Self::Resource("namespaces");
 }
 
 impl fmt::Display for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Namespaces => "namespaces",
-            Self::Hierarchies => "hierarchyconfigurations.hnc.x-k8s.io",
-            Self::Anchors => "subnamespaceanchors.hnc.x-k8s.io",
-            Self::Configuration => "hncconfigurations.hnc.x-k8s.io",
+            Self::Resource(resource) => resource,
             Self::Kind(_) => "objects of a propagated kind",
         })
     }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 /// The most bytes of a whole message: the API server allows a condition so many characters.
 pub const MESSAGE: usize = 32_768;
 
-/// The most bytes of what somebody else said, as a part of a message.
+/// The most bytes of a quoted text, as a part of a message.
 pub const QUOTE: usize = 1_024;
 
 /// Names of most kinds are not longer than this, and are shown whole.

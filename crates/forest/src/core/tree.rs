@@ -1,296 +1,232 @@
-//! Who is whose parent: the namespaces, the links between them, and what follows from the links alone.
+//! The namespaces and the edge from each to the one upstream of it.
 //!
-//! A node stands for a name that something is about: a namespace, a `HierarchyConfiguration`, a child's parent, an
-//! object. Names are interned to small ids; a node that nothing is about any more is dropped. Lookups take `&self` and
-//! create nothing. Nothing here knows of objects, rules or plans.
+//! A node stands for a name that something is known of: a namespace, a downstream namespace, an object, or what a dialect
+//! keeps. Names are interned as small ids; a node of which nothing is known any more is removed. Lookups create nothing.
+//!
+//! A dialect says which namespace is upstream ([`Tree::set_upstream`]). There is one kind of edge so far; another kind, as
+//! from a template, belongs beside [`Node::upstream`].
 
-mod node;
+mod by_id;
 mod packed;
 mod places;
-#[cfg(test)]
-mod tests;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use crate::condition::Halt;
-use crate::fact::{AnchorFact, HierarchyFact, NamespaceFact};
-use crate::version::CompactVersion;
-use crate::{Change, Name, Settings};
+use super::change::Change;
+use super::managed::ManagedNames;
+use super::name::Name;
+use super::namespace::{Foreign, Namespace, NamespaceFact};
 
-use node::HandedDown;
-pub(crate) use node::{Hierarchy, Namespace, Node};
-pub(crate) use packed::NamespaceLabels;
+pub(crate) use by_id::ById;
+pub(crate) use packed::{NamespaceLabels, Packed};
 pub(crate) use places::Id;
 use places::Places;
+pub(crate) use walk::Ancestry;
 pub use walk::Illegal;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Tree {
+    managed: Arc<ManagedNames>,
     places: Places,
-    /// Those that have children and are not there.
+    /// Those that have downstream namespaces and do not exist.
     missing: BTreeSet<Id>,
-    /// Those whose `HierarchyConfiguration` shows conditions.
-    conditioned: BTreeSet<Id>,
-    /// Where anchors of a name are.
-    holders: HashMap<Name, BTreeSet<Id>>,
-    /// Whether something is said of a namespace on all above it, so that a link concerns them too.
+    /// Those whose configuration a dialect could not parse, and why. They are frozen.
+    unreadable: HashMap<Id, Box<str>>,
+    /// Whether something is shown on all namespaces above another, so that an edge concerns them too.
     links_matter_above: bool,
 }
 
+/// What is known of a name.
+#[derive(Debug, Default)]
+struct Node {
+    managed: bool,
+    namespace: Option<Namespace>,
+    /// The edge in force: the upstream namespace of an existing managed namespace.
+    upstream: Option<Id>,
+    /// Ordered by name.
+    downstream: Vec<Id>,
+    /// How many other things are known that belong to the name: objects, and what dialects keep.
+    pins: u32,
+}
+
+impl Node {
+    fn is_mentioned(&self) -> bool {
+        self.namespace.is_some() || !self.downstream.is_empty() || self.pins > 0
+    }
+}
+
+/// Why nothing is propagated into a namespace, for a reason of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Halt {
+    IllegalParent(Name),
+    ParentMissing(Name),
+    /// The members, the smallest name first and last, each upstream of the next.
+    InCycle(Vec<Name>),
+    /// A dialect could not parse the configuration of the namespace; the text says why.
+    Unreadable(Box<str>),
+}
+
 impl Tree {
+    /// `key_suffix` is a suffix that the keys of many labels share; what precedes it is kept once.
+    pub(crate) fn new(managed: Arc<ManagedNames>, key_suffix: &'static str) -> Self {
+        Self {
+            managed,
+            places: Places::new(key_suffix),
+            missing: BTreeSet::new(),
+            unreadable: HashMap::new(),
+            links_matter_above: false,
+        }
+    }
+
     pub(crate) fn id(&self, name: &str) -> Option<Id> {
         self.places.find(name).filter(|id| self.places.node(*id).is_some())
     }
 
-    pub(crate) fn node(&self, id: Id) -> &Node {
+    fn node(&self, id: Id) -> &Node {
         self.places.node(id).expect("an id is used only while its node is mentioned")
+    }
+
+    fn node_mut(&mut self, id: Id) -> &mut Node {
+        self.places.node_mut(id).as_mut().expect("an id is used only while its node is mentioned")
     }
 
     pub(crate) fn name(&self, id: Id) -> &Name {
         self.places.text(id)
     }
 
+    pub(crate) fn is_managed(&self, id: Id) -> bool {
+        self.node(id).managed
+    }
+
+    pub(crate) fn namespace(&self, id: Id) -> Option<&Namespace> {
+        self.node(id).namespace.as_ref()
+    }
+
+    /// Whether this is an existing managed namespace.
+    pub(crate) fn is_existing(&self, id: Id) -> bool {
+        let node = self.node(id);
+        node.managed && node.namespace.is_some()
+    }
+
     /// The id of an existing managed namespace.
     pub(crate) fn existing(&self, name: &str) -> Option<Id> {
-        self.id(name).filter(|id| self.node(*id).exists())
+        self.id(name).filter(|id| self.is_existing(*id))
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
         self.places.nodes().map(|(id, _)| id)
     }
 
-    /// All nodes with their names.
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (&Name, &Node)> {
-        self.places.nodes().map(|(id, node)| (self.places.text(id), node))
-    }
-
-    /// The labels of a namespace that is there.
+    /// The labels of an existing namespace.
     pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
-        Some(self.node(id).namespace.as_ref()?.labels.read(id, &self.places))
+        Some(self.namespace(id)?.labels.read(id, &self.places))
     }
 
-    /// The `HierarchyConfiguration` of a namespace, to take along.
-    pub(crate) fn hierarchy(&self, id: Id) -> Option<HierarchyFact> {
-        Some(self.node(id).hierarchy.as_ref()?.fact(&self.places))
-    }
-
-    /// The same text, in the memory that the tree has it in if it does.
+    /// The same text, sharing the memory of the one that the tree holds, if it does.
     pub(crate) fn shared(&self, name: Name) -> Name {
         self.places.find(&name).map_or(name, |id| self.places.text(id).clone())
     }
 
-    pub(crate) fn observe_namespace(
-        &mut self,
-        fact: NamespaceFact,
-        settings: &Settings,
-        change: &mut Change,
-    ) {
-        let id = self.ensure(&fact.name, settings);
-        let version = CompactVersion::from(fact.version.clone());
-        let is_no_news = |seen: &Namespace| version.is_no_news_after(&seen.version);
-        if self.node(id).namespace.as_ref().is_some_and(is_no_news) {
-            return;
-        }
-        let name = fact.name.clone();
-        let namespace = Namespace::from_fact(fact, id, &mut self.places, settings);
-        let known = self.node(id).namespace.as_ref();
-        let is_going = known.is_some_and(|seen| seen.terminating);
-        if is_going != namespace.terminating
-            || known.and_then(Namespace::subnamespace_of) != namespace.subnamespace_of()
-        {
-            // What is in a namespace is kept right until it goes, and again when another has come under its name. What an anchor
-            // asks for is waited for.
-            change.whole(name);
-        }
-        self.restructure(id, settings, change, |node| Was::namespace(node.namespace.replace(namespace)));
+    /// Keeps a text, by its id, until [`Tree::forget`].
+    pub(crate) fn mention(&mut self, text: Name) -> Id {
+        self.places.mention(text)
     }
 
-    pub(crate) fn forget_namespace(
-        &mut self,
-        name: &str,
-        uid: &str,
-        settings: &Settings,
-        change: &mut Change,
-    ) {
-        let Some(id) = self.id(name) else { return };
-        if self.node(id).namespace.as_ref().is_some_and(|seen| seen.version.has_uid(uid)) {
-            self.restructure(id, settings, change, |node| Was::namespace(node.namespace.take()));
-        }
+    pub(crate) fn forget(&mut self, id: Id) {
+        self.places.forget(id);
     }
 
-    pub(crate) fn observe_hierarchy(
-        &mut self,
-        name: &Name,
-        fact: HierarchyFact,
-        settings: &Settings,
-        change: &mut Change,
-    ) {
-        let id = self.ensure(name, settings);
-        let version = CompactVersion::from(fact.version.clone());
-        let is_no_news = |seen: &Hierarchy| version.is_no_news_after(&seen.version);
-        if self.node(id).hierarchy.as_deref().is_some_and(is_no_news) {
-            return;
-        }
-        let seen = Box::new(Hierarchy::from_fact(fact, &mut self.places));
-        self.restructure(id, settings, change, |node| Was::hierarchy(node.hierarchy.replace(seen)));
-    }
-
-    pub(crate) fn forget_hierarchy(
-        &mut self,
-        name: &str,
-        uid: &str,
-        settings: &Settings,
-        change: &mut Change,
-    ) {
-        let Some(id) = self.id(name) else { return };
-        if self.node(id).hierarchy.as_ref().is_some_and(|seen| seen.version.has_uid(uid)) {
-            self.restructure(id, settings, change, |node| Was::hierarchy(node.hierarchy.take()));
-        }
-    }
-
-    pub(crate) fn observe_anchor(
-        &mut self,
-        parent: &Name,
-        fact: AnchorFact,
-        settings: &Settings,
-        change: &mut Change,
-    ) {
-        let id = self.ensure(parent, settings);
-        let known = self.node(id).anchors().get(&fact.name);
-        if known.is_some_and(|known| fact.version.is_no_news_after(&known.version)) {
-            return;
-        }
-        let child = fact.name.clone();
-        if known.is_none_or(|known| known.labels != fact.labels) {
-            // Who gains a right in it waits for managed labels.
-            change.whole(child.clone());
-        }
-        if known.is_none() {
-            self.holders.entry(child.clone()).or_default().insert(id);
-        }
-        self.node_mut(id).add_anchor(fact);
-        change.structure(parent.clone());
-        change.structure(child);
-    }
-
-    pub(crate) fn forget_anchor(&mut self, parent: &str, child: &Name, uid: &str, change: &mut Change) {
-        let Some(id) = self.id(parent) else { return };
-        if self.node(id).anchors().get(child).is_none_or(|known| *known.version.uid != *uid) {
-            return;
-        }
-        self.node_mut(id).remove_anchor(child);
-        if let Some(holders) = self.holders.get_mut(child) {
-            holders.remove(&id);
-            if holders.is_empty() {
-                self.holders.remove(child);
-            }
-        }
-        change.structure(self.name(id).clone());
-        change.whole(child.clone());
-        self.release(id);
-    }
-
-    /// The namespaces that hold an anchor of this name.
-    pub(crate) fn holders(&self, child: &str) -> impl Iterator<Item = Id> {
-        self.holders.get(child).into_iter().flatten().copied()
-    }
-
-    /// Keeps the node of `name` while objects in it are known.
-    pub(crate) fn pin(&mut self, name: &Name, settings: &Settings) -> Id {
-        let id = self.ensure(name, settings);
-        self.node_mut(id).objects += 1;
+    /// Keeps the node of `name` until [`Tree::unpin`].
+    pub(crate) fn pin(&mut self, name: &Name) -> Id {
+        let id = self.ensure(name);
+        self.node_mut(id).pins += 1;
         id
     }
 
     pub(crate) fn unpin(&mut self, id: Id) {
-        self.node_mut(id).objects -= 1;
+        self.node_mut(id).pins -= 1;
         self.release(id);
     }
 
-    /// Changes what is known of a node and everything that follows for the links. Touches the node itself, and when a
-    /// link, its existence or its freezing changes, all that is below it before or after, and the parents concerned.
-    fn restructure(
+    /// Replaces what is known of the namespace. The node is kept until [`Tree::release`].
+    pub(crate) fn put_namespace(&mut self, fact: NamespaceFact) -> Id {
+        let id = self.ensure(&fact.name);
+        let labels = Packed::new(&fact.labels, id, &mut self.places);
+        let foreign = Some(fact.foreign).filter(|foreign| *foreign != Foreign::default()).map(Box::new);
+        let (version, annotations) = (fact.version.into(), fact.annotations);
+        let new = Namespace { version, labels, annotations, foreign, terminating: fact.terminating };
+        let old = self.node_mut(id).namespace.replace(new);
+        self.forget_labels(old);
+        id
+    }
+
+    /// Removes what is known of the namespace. The node is kept until [`Tree::release`].
+    pub(crate) fn take_namespace(&mut self, id: Id) {
+        let old = self.node_mut(id).namespace.take();
+        self.forget_labels(old);
+    }
+
+    fn forget_labels(&mut self, old: Option<Namespace>) {
+        if let Some(old) = old {
+            old.labels.forget(&mut self.places);
+        }
+    }
+
+    /// Freezes a namespace whose configuration cannot be parsed, or lifts that.
+    pub(crate) fn set_unreadable(&mut self, id: Id, why: Option<Box<str>>) {
+        match why {
+            Some(why) => drop(self.unreadable.insert(id, why)),
+            None => drop(self.unreadable.remove(&id)),
+        }
+    }
+
+    pub(crate) fn unreadable(&self, id: Id) -> Option<&str> {
+        self.unreadable.get(&id).map(|why| &**why)
+    }
+
+    /// Puts a namespace below another one, or below none. When the edge changes, or how the namespace counts for others
+    /// (`counts_anew`), this touches the namespace, all that is below it before or after, and the namespaces upstream. Returns
+    /// whether it did.
+    pub(crate) fn set_upstream(
         &mut self,
         id: Id,
-        settings: &Settings,
+        upstream: Option<&Name>,
+        counts_anew: bool,
         change: &mut Change,
-        edit: impl FnOnce(&mut Node) -> Was,
-    ) {
-        let before = (self.node(id).standing(), self.node(id).parent, self.handed_down(id, settings));
-        let was = edit(self.node_mut(id));
-        let parent = self.configured_parent(id);
-        let parent = parent.map(|name| self.ensure(&name, settings));
+    ) -> bool {
+        let old = self.node(id).upstream;
+        let upstream = upstream.map(|name| self.ensure(name));
+        let is_touched = counts_anew || old != upstream;
         if change.everything {
-            self.link(id, parent);
-        } else if before.0 != self.node(id).standing() || before.1 != parent {
+            self.link(id, upstream);
+        } else if is_touched {
             self.touch_around(id, change);
-            self.link(id, parent);
+            self.link(id, upstream);
             self.touch_around(id, change);
-        } else {
-            change.structure(self.name(id).clone());
-            if before.2 != self.handed_down(id, settings) {
-                // Who gains a right waits for managed labels.
-                change.whole(self.name(id).clone());
-                self.descendants(id).into_iter().for_each(|below| change.structure(self.name(below).clone()));
-            }
         }
-        for concerned in [Some(id), before.1, parent].into_iter().flatten() {
+        for concerned in [Some(id), old, upstream].into_iter().flatten() {
             self.note_whether_missing(concerned);
         }
-        if self.node(id).hierarchy.as_ref().is_some_and(|seen| !seen.conditions().is_empty()) {
-            self.conditioned.insert(id);
-        } else {
-            self.conditioned.remove(&id);
-        }
-        was.forget(&mut self.places);
-        if let Some(old) = before.1 {
+        if let Some(old) = old {
             self.release(old);
         }
-        self.release(id);
-    }
-
-    fn handed_down(&self, id: Id, settings: &Settings) -> HandedDown {
-        let labels = || self.labels(id).map(NamespaceLabels::all).unwrap_or_default();
-        self.node(id).handed_down(settings, labels)
-    }
-
-    /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
-    /// that is going away loses that object some time before it goes itself; until then its place is the one that its tree
-    /// labels tell, lest everything below it lose for that time what comes from above. An external namespace has none.
-    fn configured_parent(&self, id: Id) -> Option<Name> {
-        let node = self.node(id);
-        let namespace = node.namespace.as_ref().filter(|_| node.managed && !node.is_external())?;
-        if let Some(parent) = node.subnamespace_of() {
-            return Some(parent.into());
-        }
-        match &node.hierarchy {
-            Some(hierarchy) => hierarchy.parent().map(|parent| self.name(parent).clone()),
-            None if namespace.terminating => {
-                let mut above = self.labels(id)?.tree();
-                above.find(|(_, depth)| *depth == "1").map(|(parent, _)| parent.into())
-            }
-            None => None,
-        }
+        is_touched
     }
 
     fn note_whether_missing(&mut self, id: Id) {
         let node = self.node(id);
-        if node.namespace.is_none() && !node.children.is_empty() {
+        if node.namespace.is_none() && !node.downstream.is_empty() {
             self.missing.insert(id);
         } else {
             self.missing.remove(&id);
         }
     }
 
-    /// Those whose `HierarchyConfiguration` shows conditions.
-    pub(crate) fn conditioned(&self) -> impl Iterator<Item = Id> {
-        self.conditioned.iter().copied()
-    }
-
-    /// The namespaces whose parent is not there.
+    /// The namespaces whose upstream namespace does not exist.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = Id> {
-        self.missing.iter().flat_map(|parent| self.children(*parent)).copied()
+        self.missing.iter().flat_map(|upstream| self.downstream(*upstream)).copied()
     }
 
     pub(crate) fn links_matter_above(&mut self, matter: bool) {
@@ -301,8 +237,8 @@ impl Tree {
         if self.links_matter_above {
             self.ancestry(id).path.iter().for_each(|above| change.structure(self.name(*above).clone()));
         }
-        if let Some(parent) = self.node(id).parent {
-            change.structure(self.name(parent).clone());
+        if let Some(upstream) = self.upstream(id) {
+            change.structure(self.name(upstream).clone());
         }
         change.whole(self.name(id).clone());
         for below in self.descendants(id) {
@@ -310,41 +246,38 @@ impl Tree {
         }
     }
 
-    fn link(&mut self, id: Id, parent: Option<Id>) {
-        let old = std::mem::replace(&mut self.node_mut(id).parent, parent);
-        if old == parent {
+    fn link(&mut self, id: Id, upstream: Option<Id>) {
+        let old = std::mem::replace(&mut self.node_mut(id).upstream, upstream);
+        if old == upstream {
             return;
         }
         if let Some(old) = old {
-            let at = self.child_position(old, id).expect("a link is kept on both sides");
-            self.node_mut(old).children.remove(at);
+            let at = self.position(old, id).expect("an edge is kept on both sides");
+            self.node_mut(old).downstream.remove(at);
         }
-        if let Some(parent) = parent {
-            let at = self.child_position(parent, id).expect_err("a link is made once");
-            self.node_mut(parent).children.insert(at, id);
+        if let Some(upstream) = upstream {
+            let at = self.position(upstream, id).expect_err("an edge is made once");
+            self.node_mut(upstream).downstream.insert(at, id);
         }
     }
 
-    fn child_position(&self, parent: Id, child: Id) -> Result<usize, usize> {
-        let name = self.name(child);
-        self.node(parent).children.binary_search_by(|other| self.name(*other).cmp(name))
+    fn position(&self, upstream: Id, id: Id) -> Result<usize, usize> {
+        let name = self.name(id);
+        self.node(upstream).downstream.binary_search_by(|other| self.name(*other).cmp(name))
     }
 
-    fn ensure(&mut self, name: &Name, settings: &Settings) -> Id {
+    fn ensure(&mut self, name: &Name) -> Id {
         if let Some(id) = self.id(name) {
             return id;
         }
         let id = self.places.mention(name.clone());
-        let node = Node { managed: settings.is_managed(name), ..Node::default() };
+        let node = Node { managed: self.managed.contains(name), ..Node::default() };
         *self.places.node_mut(id) = Some(Box::new(node));
         id
     }
 
-    fn node_mut(&mut self, id: Id) -> &mut Node {
-        self.places.node_mut(id).as_mut().expect("an id is used only while its node is mentioned")
-    }
-
-    fn release(&mut self, id: Id) {
+    /// Removes a node of which nothing is known any more.
+    pub(crate) fn release(&mut self, id: Id) {
         if self.places.node(id).is_some_and(|node| !node.is_mentioned()) {
             *self.places.node_mut(id) = None;
             self.places.forget(id);
@@ -353,46 +286,26 @@ impl Tree {
 
     /// Why nothing is propagated into this namespace for a reason of its own.
     pub(crate) fn own_halt(&self, id: Id) -> Option<Halt> {
-        let node = self.node(id);
-        if !node.exists() {
+        if !self.is_existing(id) {
             return None;
         }
-        if let Some(why) = node.hierarchy.as_ref().and_then(|seen| seen.unreadable()) {
+        if let Some(why) = self.unreadable(id) {
             return Some(Halt::Unreadable(why.into()));
         }
-        let parent = node.parent?;
-        if !self.node(parent).managed {
-            return Some(Halt::IllegalParent(self.name(parent).clone()));
+        let upstream = self.upstream(id)?;
+        let name = self.name(upstream);
+        if !self.is_managed(upstream) {
+            return Some(Halt::IllegalParent(name.clone()));
         }
-        if !self.node(parent).exists() {
-            return Some(Halt::ParentMissing(self.name(parent).clone()));
+        if !self.is_existing(upstream) {
+            return Some(Halt::ParentMissing(name.clone()));
         }
         self.cycle(id).map(Halt::InCycle)
     }
-}
 
-/// What a node no longer says, and so mentions no more.
-#[derive(Debug, Default)]
-struct Was {
-    namespace: Option<Namespace>,
-    hierarchy: Option<Box<Hierarchy>>,
-}
-
-impl Was {
-    fn namespace(namespace: Option<Namespace>) -> Self {
-        Self { namespace, hierarchy: None }
-    }
-
-    fn hierarchy(hierarchy: Option<Box<Hierarchy>>) -> Self {
-        Self { namespace: None, hierarchy }
-    }
-
-    fn forget(self, places: &mut Places) {
-        if let Some(namespace) = self.namespace {
-            namespace.labels.forget(places);
-        }
-        if let Some(hierarchy) = self.hierarchy {
-            hierarchy.forget(places);
-        }
+    /// How many texts are mentioned, and how many there is room for.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> (usize, usize) {
+        self.places.len()
     }
 }

@@ -1,12 +1,34 @@
-//! The state of an object in as little memory as it fits.
+//! Which state of an object was observed, as texts and in as little memory as possible.
 //!
-//! What an API server hands out, a UUID and a number, takes 24 bytes; every other text is kept as it is. The text that comes
-//! out is always the one that went in.
+//! What an API server assigns, a UUID and a number, takes 24 bytes; every other text is kept as it is.
 
 use std::fmt::Write;
 use std::num::NonZeroU64;
 
-use crate::Version;
+/// Which state of which object was observed; the precondition of every later write to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Version {
+    /// `metadata.uid`.
+    pub uid: Box<str>,
+    /// `metadata.resourceVersion`.
+    pub resource_version: Box<str>,
+}
+
+impl Version {
+    /// Whether `self` is an earlier state of the same object than `other`. Resource versions of one resource compare as
+    /// integers; where one is no integer, nothing is known to be older.
+    pub fn is_older_than(&self, other: &Self) -> bool {
+        let number = |version: &Self| version.resource_version.parse::<u64>().ok();
+        self.uid == other.uid
+            && matches!((number(self), number(other)), (Some(mine), Some(theirs)) if mine < theirs)
+    }
+
+    /// Whether `self` is an earlier state of the same object than `other`, or the same state. A write that changes nothing
+    /// leaves the state as it was, and must not be a reason to look again.
+    pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
+        self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
+    }
+}
 
 /// A [`Version`] as the forest keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +37,7 @@ pub(crate) enum CompactVersion {
         uid: [u8; 16],
         resource_version: NonZeroU64,
     },
-    /// Boxed twice, lest what never comes makes room for itself in what always does.
+    /// Boxed, because it is rare and must not make the usual case larger.
     Unusual(Box<Version>),
 }
 

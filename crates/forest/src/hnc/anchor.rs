@@ -1,7 +1,9 @@
 //! The states of a `SubnamespaceAnchor` (section 4.2 of docs/compatibility.md).
 
-use crate::tree::Id;
-use crate::{AnchorFact, Forest, keys};
+use super::fact::AnchorFact;
+use super::keys;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
 
 /// What `status.status` of an anchor should say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -29,12 +31,12 @@ impl AnchorState {
 }
 
 impl Forest {
-    /// The state of an anchor named `child` in the namespace `parent`, as the namespaces are; never as somebody wrote it.
+    /// The state of an anchor named `child` in the namespace `parent`, as the namespaces are, whatever its status says.
     pub(crate) fn anchor_state(&self, parent: &str, child: &str) -> AnchorState {
-        if !self.settings.is_managed(child) {
+        if !self.settings().is_managed(child) {
             return AnchorState::Forbidden;
         }
-        match self.tree.id(child).and_then(|id| self.tree.node(id).namespace.as_ref()) {
+        match self.id(child).and_then(|id| self.namespace(id)) {
             None => AnchorState::Missing,
             Some(namespace) if namespace.subnamespace_of() == Some(parent) => AnchorState::Ok,
             Some(_) => AnchorState::Conflict,
@@ -42,7 +44,7 @@ impl Forest {
     }
 
     /// The state that this anchor in `parent` should show. One that has shown `Conflict` keeps it while there is no namespace
-    /// of its name: its user was never allowed to take over a name that somebody else had. The stored state is believed for
+    /// of its name: its user was never allowed to take over a name that another user had. The stored state is believed for
     /// this alone, and only the controller can remove it.
     pub(crate) fn shown_anchor_state(&self, parent: &str, anchor: &AnchorFact) -> AnchorState {
         match self.anchor_state(parent, &anchor.name) {
@@ -53,9 +55,8 @@ impl Forest {
 
     /// The anchor that made this namespace a subnamespace, if it is there.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
-        let node = self.tree.node(child);
-        let parent = self.tree.id(node.namespace.as_ref()?.subnamespace_of()?)?;
-        self.tree.node(parent).anchors().get(self.tree.name(child))
+        let parent = self.id(self.namespace(child)?.subnamespace_of()?)?;
+        self.anchors(parent).get(self.name(child))
     }
 }
 

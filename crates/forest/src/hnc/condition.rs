@@ -2,8 +2,8 @@
 //!
 //! Says what is wrong with a namespace; never when it began, which the shell that writes it down knows.
 
-use crate::Name;
-use crate::text::{MESSAGE, limited};
+use crate::core::text::{MESSAGE, limited};
+pub(crate) use crate::core::tree::Halt;
 
 /// A condition to show or as shown. Its status is always `True`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,16 +103,6 @@ impl Reason {
             | Self::QuotaNotInForce => "BadConfiguration",
         }
     }
-}
-
-/// Why nothing is propagated into a namespace, for a reason of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Halt {
-    IllegalParent(Name),
-    ParentMissing(Name),
-    /// The members, the smallest name first and last, each the parent of the next.
-    InCycle(Vec<Name>),
-    Unreadable(Box<str>),
 }
 
 impl Halt {

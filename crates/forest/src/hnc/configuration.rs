@@ -12,7 +12,9 @@ mod tests;
 use std::fmt;
 
 pub use self::served::{Served, ServedKind};
-use crate::{Kind, KindSettings, Mode, OnConflict, Patterns, keys};
+use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
+use crate::core::patterns::Patterns;
+use crate::hnc::keys;
 
 /// What the objects of a kind must let be done to them, or they cannot be propagated.
 const NEEDED_VERBS: [&str; 5] = ["list", "watch", "create", "update", "delete"];

@@ -1,10 +1,13 @@
 //! What never propagates, whatever its annotations and the hierarchy say (section 3.4 of docs/compatibility.md): objects that
-//! somebody else makes in every namespace, or that would do harm in another one.
+//! another component creates in every namespace, or that would do harm in another one.
 //!
 //! The same for admission and reconciliation; where HNC's two lists differ, an object is excluded in both. What the operator
-//! excludes by name depends on the kind and is the forest's to know ([`crate::KindSettings::excluded_names`]).
+//! excludes by name depends on the kind and is the forest's to know ([`crate::core::kind::KindSettings::excluded_names`]).
 
-use crate::{Kind, Settings, keys};
+use super::keys;
+use super::settings::Settings;
+use crate::core::kind::Kind;
+pub use crate::core::object::{LONGEST_NAME, is_name_too_long};
 
 /// What of an object decides whether it is excluded.
 pub struct Traits<'a> {
@@ -25,24 +28,15 @@ pub struct Traits<'a> {
 /// The types of Secrets that belong to something in their own namespace. Watches leave them out by these words.
 pub const SECRET_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
-/// Why an object with finalizers is excluded: nobody would take them away from its copies.
+/// Why an object with finalizers is excluded: no controller would remove them from its copies.
 pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
 
-/// The objects, by kind and name, that somebody else makes in every namespace; kinds of the core group.
+/// The objects, by kind and name, that another component creates in every namespace; kinds of the core group.
 pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
     [("ConfigMap", "istio-ca-root-cert"), ("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")];
 
-/// The most bytes of a name that is copied. Encoded, it takes three times as many in a URL, and what stands before an API server may
-/// refuse URLs of more than 4,096 bytes: a copy of a longer name could be created, where the name is in the body, and never deleted.
-pub const LONGEST_NAME: usize = 1_024;
-
 /// Why an object with a longer name is excluded.
 pub const NAME_TOO_LONG: &str = "objects with a name of more than 1024 bytes cannot be propagated, because a copy of that name might not be deletable";
-
-/// Whether copies are made of objects of this name.
-pub fn is_name_too_long(name: &str) -> bool {
-    name.len() > LONGEST_NAME
-}
 
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {

@@ -14,28 +14,35 @@ mod restrictions;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-
 pub(crate) use self::copies::{Decision, Place, Reach, is_forsaken, reach};
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
-pub(crate) use self::restrictions::not_in_force;
-use crate::{
-    AnchorState, Canonical, Digest, Forest, HierarchyStatus, Labels, Name, ObjectKey, Scope, Version,
-};
+use crate::core::change::Scope;
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::version::Version;
+use crate::dialects::Forest;
+use crate::hnc::anchor::AnchorState;
+use crate::hnc::fact::HierarchyStatus;
 
-/// A write to the cluster. Every change of something that exists carries the version it is a change of.
+pub use crate::core::plan::{Complaint, ComplaintReason, Content, Edit};
+use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
+
+/// A write of copies or of HNC's own objects.
+pub type Action = crate::core::plan::Action<HncAction>;
+/// Writes that do not depend on each other.
+pub type Step = crate::core::plan::Step<HncAction>;
+/// The writes that one namespace needs.
+pub type Plan = crate::core::plan::Plan<HncAction>;
+
+impl From<HncAction> for Action {
+    fn from(action: HncAction) -> Self {
+        Self::Dialect(action)
+    }
+}
+
+/// A write of HNC's own objects, or one that they ask for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Set and remove labels and annotations of the namespace.
-    Mark {
-        /// The state that this changes.
-        version: Version,
-        /// What to do to its labels.
-        labels: Edit,
-        /// What to do to its annotations.
-        annotations: Edit,
-    },
+pub enum HncAction {
     /// Create the `HierarchyConfiguration`.
     CreateHierarchy {
         /// Its `spec`, for a subnamespace.
@@ -46,7 +53,7 @@ pub enum Action {
         status: HierarchyStatus,
     },
     /// Change the `HierarchyConfiguration` in these respects and leave the rest as it is.
-    ChangeHierarchy {
+    UpdateHierarchy {
         /// The state that this changes.
         version: Version,
         /// What a subnamespace's anchor says.
@@ -57,7 +64,7 @@ pub enum Action {
         status: Option<HierarchyStatus>,
     },
     /// Change an anchor in these respects and leave the rest as it is.
-    ChangeAnchor {
+    UpdateAnchor {
         /// The child's name, which is the anchor's.
         child: Name,
         /// The state that this changes.
@@ -81,74 +88,13 @@ pub enum Action {
         /// The name of the role.
         cluster_role: Box<str>,
     },
-    /// Delete the subnamespace of this name. Not if the definition of anchors is going, which must be looked up first.
+    /// Delete the subnamespace of this name. Not if the CRD of anchors is being deleted, which must be read live first.
     DeleteSubnamespace {
         /// Its name.
         child: Name,
         /// The state that this deletes.
         version: Version,
     },
-    /// Create a copy.
-    Create {
-        /// What and where.
-        key: ObjectKey,
-        /// The source's namespace.
-        source: Name,
-        /// The content.
-        content: Content,
-    },
-    /// Replace an object by a copy, whole.
-    Replace {
-        /// What and where.
-        key: ObjectKey,
-        /// The state that this changes.
-        version: Version,
-        /// The source's namespace.
-        source: Name,
-        /// The content.
-        content: Content,
-    },
-    /// Delete a copy.
-    Delete {
-        /// What and where.
-        key: ObjectKey,
-        /// The state that this deletes.
-        version: Version,
-    },
-}
-
-impl Action {
-    /// The namespace of the source whose copy this writes.
-    pub fn source(&self) -> Option<&Name> {
-        match self {
-            Self::Create { source, .. } | Self::Replace { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-
-    /// The object that this is about, if it is a copy.
-    pub fn key(&self) -> Option<&ObjectKey> {
-        match self {
-            Self::Create { key, .. } | Self::Replace { key, .. } | Self::Delete { key, .. } => Some(key),
-            _ => None,
-        }
-    }
-}
-
-/// What to do to a map of labels or annotations.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Edit {
-    /// Pairs to set.
-    pub set: BTreeMap<String, String>,
-    /// Keys to remove.
-    pub remove: BTreeSet<String>,
-}
-
-impl Edit {
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.remove.is_empty()
-    }
 }
 
 /// What the `spec` of a subnamespace's `HierarchyConfiguration` takes over.
@@ -160,116 +106,17 @@ pub struct SubnamespaceSpec {
     pub from_anchor: Option<(Labels, Labels)>,
 }
 
-/// The content of a source, shared by all writes of its copies.
-#[derive(Debug, Clone)]
-pub struct Content(pub Arc<Canonical>, pub(crate) Digest);
-
-impl Content {
-    /// Its fingerprint.
-    pub fn digest(&self) -> Digest {
-        self.1
-    }
-}
-
-impl PartialEq for Content {
-    fn eq(&self, other: &Self) -> bool {
-        self.1 == other.1
-    }
-}
-
-/// Something about a source for whoever keeps it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Complaint {
-    /// The source.
-    pub key: ObjectKey,
-    /// The state that this is about.
-    pub version: Version,
-    /// What is wrong.
-    pub reason: ComplaintReason,
-    /// A sentence.
-    pub message: Box<str>,
-}
-
-/// What may be wrong with a source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum ComplaintReason {
-    /// One of its annotations makes no sense.
-    CannotParseSelector,
-    /// It cannot be copied.
-    CannotPropagateObject,
-}
-
-/// Writes that do not depend on each other.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Step {
-    /// Whether what follows rests on this: it takes access away, puts a guard up, or says what a binding is worth. If one of
-    /// its writes fails, no later step that gives may be made.
-    pub guards: bool,
-    /// Whether this gives access, or relies on a guard.
-    pub gives: bool,
-    /// In any order.
-    pub actions: Vec<Action>,
-}
-
-/// The writes that one namespace needs.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Plan {
-    /// What to say about the namespace; depends on none of the steps.
-    pub report: Option<Action>,
-    /// In this order, so that access at any moment, also after a crash between two writes, is no wider than before all of
-    /// them or after all of them: what is lost goes first, bindings before roles; what is gained comes last, roles before
-    /// bindings, and restrictions before all of these. A subnamespace is created after its parent is marked and its anchor held.
-    pub steps: Vec<Step>,
-    /// Objects with a recorded failure that nothing needs to be done about any more.
-    pub settled: Vec<ObjectKey>,
-    /// Objects that are left alone though others from above should be in their place, and why; to be recorded. Those that
-    /// are recorded already are not named again.
-    pub conflicts: Vec<(ObjectKey, Box<str>)>,
-    /// Sources, by namespace, whose content must be read before this namespace can be planned in full.
-    pub unread: Vec<(Name, ObjectKey)>,
-    /// All that is to be said of the sources in this namespace that the plan looked at.
-    pub complaints: Vec<Complaint>,
-    /// What the plan looked at; more than it was asked for when the namespace's place has just changed.
-    pub scope: Scope,
-}
-
-impl Plan {
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.report.is_none()
-            && self.steps.is_empty()
-            && self.settled.is_empty()
-            && self.conflicts.is_empty()
-            && self.unread.is_empty()
-    }
-
-    /// All writes, in order.
-    pub fn actions(&self) -> impl Iterator<Item = &Action> {
-        self.report.iter().chain(self.steps.iter().flat_map(|step| &step.actions))
-    }
-
-    fn step(&mut self, (guards, gives): (bool, bool), actions: Vec<Action>) {
-        if !actions.is_empty() {
-            self.steps.push(Step { guards, gives, actions });
-        }
-    }
-}
-
-const GUARDS: (bool, bool) = (true, false);
-const GIVES: (bool, bool) = (false, true);
-const GUARDS_AND_GIVES: (bool, bool) = (true, true);
-
 /// What `namespace` needs, looking no further than `scope`, unless its place in the tree has just changed.
 ///
 /// Nothing at all is planned before the streams that tell of the structure have delivered complete lists, and nothing
-/// about objects of a kind before that kind's own has; where lists have to be matched ([`Forest::matching`]), before they are. While the definitions that the structure rests on are going, only
-/// what holds them up is let go.
+/// about objects of a kind before that kind's own has; where lists have to be matched ([`Forest::matching`]),
+/// before they are. While the CRDs are being deleted, only our finalizers are removed.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
-    let Some(id) = forest.tree.id(namespace) else { return plan };
+    let Some(id) = forest.id(namespace) else { return plan };
     if forest.is_going() {
-        plan.report = hierarchy::farewell(forest, id);
-        plan.step(GUARDS, anchors::farewell(forest, id));
+        plan.report = hierarchy::while_going(forest, id);
+        plan.step(GUARDS, anchors::while_going(forest, id));
         return plan;
     }
     if forest.structure_gap().is_some() || forest.is_structure_unmatched() {

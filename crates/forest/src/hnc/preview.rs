@@ -3,7 +3,7 @@
 //!
 //! A [`Preview`] plays all parts at once on a forest of its own: admission judges ([`Preview::judge`]), the user changes
 //! ([`Preview::change`]), our controller plans and writes, the namespace controller cleans up ([`Preview::settle`]), until nothing
-//! is left to do. The plans are those of [`crate::plan`], so what is foretold is what would be done. It reads nothing itself;
+//! is left to do. The plans are those of [`crate::hnc::plan`], so what is foretold is what would be done. It reads nothing itself;
 //! what it lacks, it names. What others do meanwhile, and writes that would fail, it does not know.
 
 mod intent;
@@ -20,8 +20,12 @@ pub use self::ledger::{
     AnchorChange, Effect, KeptObject, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome,
     PairChange,
 };
-use crate::plan::plan;
-use crate::{Change, Fact, Forest, KindId, Mode, Name, ObjectKey, Scope, Stream, StreamState};
+use crate::core::change::{Change, Scope};
+use crate::core::kind::{KindId, Mode, ObjectKey};
+use crate::core::name::Name;
+use crate::core::stream::{Stream, StreamState};
+use crate::dialects::{Fact, Forest};
+use crate::hnc::plan::plan;
 
 /// More turns than any change takes; a hundred levels of subnamespaces that go need some hundreds.
 const TURNS: usize = 100_000;
@@ -61,7 +65,7 @@ impl Wants {
 impl Preview {
     /// A preview of what `forest` knows.
     pub fn new(mut forest: Forest) -> Self {
-        forest.objects.put_in_force();
+        forest.put_in_force();
         Self {
             forest,
             open: Change { everything: true, namespaces: HashMap::new() },
@@ -83,7 +87,8 @@ impl Preview {
     }
 
     /// Takes in what was read because it was wanted.
-    pub fn tell(&mut self, mut fact: Fact) {
+    pub fn tell(&mut self, fact: impl Into<Fact>) {
+        let mut fact = fact.into();
         // Others put quotas in force before all is at rest.
         let seen = match &mut fact {
             Fact::Object(_, seen) => std::slice::from_mut(seen),

@@ -4,7 +4,6 @@
 //! denies, or says what it must ask the API server first. It is called again with the answers, on the forest as it is
 //! by then, until it decides. A rule never waits, never asks itself, and what it does not understand it denies.
 
-pub mod adoption;
 pub mod anchor;
 pub mod configuration;
 pub mod hierarchy;
@@ -15,67 +14,87 @@ mod managed_keys;
 #[cfg(test)]
 mod tests;
 
+use super::settings::Identity;
 pub use crate::core::denial::{Cause, Denial, DenialKind, FieldFault};
-pub(crate) use crate::core::question;
-pub use crate::core::question::{Answer, Answers, Awaited, Question};
-pub use crate::core::shown::{Fields, Pairs};
-
-/// What a rule says of a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
-    /// It may happen; the warnings are shown to the user.
-    Allow {
-        /// One sentence each.
-        warnings: Vec<String>,
-    },
-    /// It may not happen.
-    Deny(Denial),
-    /// It cannot be decided before these are answered. Never empty, and never a question that was answered already.
-    Ask(Vec<Question>),
-}
-
-impl Verdict {
-    /// Allowed, with nothing more to say.
-    pub fn allow() -> Self {
-        Self::Allow { warnings: Vec::new() }
-    }
-}
-
-impl From<Denial> for Verdict {
-    fn from(denial: Denial) -> Self {
-        Self::Deny(denial)
-    }
-}
-
-/// How a rule that is a sequence of checks leaves early: with a verdict that is not "go on".
-pub(crate) type Check<T = ()> = Result<T, Verdict>;
-
-/// Who asks.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// The groups.
-    pub groups: Vec<String>,
-}
+pub use crate::core::fields::{Fields, Pairs};
+use crate::core::name::Name;
+use crate::core::stream::{Stream, StreamState};
+pub(crate) use crate::core::verdict::Check;
+pub use crate::core::verdict::{
+    Answer, Answers, Awaited, Link, Operation, ParentChange, Question, User, Verdict,
+};
+use crate::core::version::Version;
+use crate::dialects::Forest;
 
 impl User {
     /// Whether this user is one of `identities`.
-    pub(crate) fn is_any_of<'a>(
-        &self,
-        identities: impl IntoIterator<Item = &'a crate::settings::Identity>,
-    ) -> bool {
+    pub(crate) fn is_any_of<'a>(&self, identities: impl IntoIterator<Item = &'a Identity>) -> bool {
         identities.into_iter().any(|identity| identity.is(&self.name, &self.groups))
     }
 }
 
-/// What operation a request asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// A new object.
-    Create,
-    /// A changed object.
-    Update,
-    /// A removed object, alone or as one of a collection.
-    Delete,
+impl Awaited {
+    /// Whether `forest` knows it by now.
+    pub fn is_known(&self, forest: &Forest) -> bool {
+        match self {
+            Self::Namespace(name) => forest.exists(name),
+            Self::NoNamespace(name) => !forest.exists(name),
+            Self::Parent(name, parent) => forest.parent(name) == parent.as_ref(),
+            Self::Objects(kind) => forest
+                .kind_named(&kind.group, &kind.kind)
+                .is_some_and(|id| forest.stream(Stream::Kind(id)) != StreamState::Waiting),
+        }
+    }
+}
+
+/// Asks all of `questions` that are open, at once, and refuses when one of them could not be answered: an
+/// unknown answer is neither a yes nor a no.
+pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
+    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
+    if !open.is_empty() {
+        return Err(Verdict::Ask(open));
+    }
+    let failed = questions.iter().find_map(|question| match &answers[question] {
+        Answer::Failed(why) => Some(Denial::internal(format!("could not check {question}: {why}"))),
+        Answer::Yes | Answer::No | Answer::Terminating => None,
+    });
+    failed.map_or(Ok(()), |denial| Err(denial.into()))
+}
+
+/// What an allowed change of parent rests on.
+pub(crate) fn parent_change(
+    forest: &Forest,
+    child: &Name,
+    stated_by: Stream,
+    parents: [Option<&str>; 2],
+) -> ParentChange {
+    ParentChange { child: child.clone(), stated_by, links: links(forest, parents) }
+}
+
+fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
+    let mut links: Vec<Link> = Vec::new();
+    for parent in parents.iter().flatten() {
+        for namespace in forest.ancestry(parent).into_iter().filter(|namespace| forest.exists(namespace)) {
+            if links.iter().any(|link| link.namespace == namespace) {
+                continue;
+            }
+            let is_subnamespace = forest.is_subnamespace(&namespace);
+            links.push(Link {
+                parent: forest.parent(&namespace).cloned(),
+                stated_by: if is_subnamespace { Stream::NAMESPACES } else { Stream::HIERARCHIES },
+                namespace,
+            });
+        }
+    }
+    links
+}
+
+impl Forest {
+    /// The known state of the object by which a parent of `namespace` is named.
+    pub fn stating_version(&self, namespace: &Name, stated_by: Stream) -> Option<Version> {
+        match stated_by {
+            Stream::NAMESPACES => self.namespace_version(namespace),
+            _ => self.hierarchy_version(namespace),
+        }
+    }
 }

@@ -1,20 +1,21 @@
-//! Which namespaces are managed at all.
+//! What the operator has decided by flags.
 //!
-//! Follows section 5 of docs/compatibility.md, with the include pattern anchored as a whole (`^(?:PATTERN)$`). Never looks at
-//! the state of a namespace: being managed is a property of a name.
+//! Follows section 5 of docs/compatibility.md, with the include pattern anchored as a whole (`^(?:PATTERN)$`).
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::sync::Arc;
 
 use regex::{Regex, RegexSet};
 
-use crate::{KindSettings, OnConflict, Patterns, is_tracking_key, keys};
+use super::keys;
+use super::tracking::is_tracking_key;
+use crate::core::kind::{KindSettings, OnConflict};
+use crate::core::managed::{ManagedNames, Unmanaged};
+use crate::core::patterns::Patterns;
 
 /// What the operator has decided by flags, as far as rules and plans depend on it.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    excluded: BTreeSet<Box<str>>,
-    included: Regex,
+    namespaces: Arc<ManagedNames>,
     managed_labels: RegexSet,
     managed_annotations: RegexSet,
     /// Whether a `HierarchyConfiguration` is refused that would override a managed value of a descendant.
@@ -39,7 +40,7 @@ pub struct Settings {
     pub initial_admin: Option<Box<str>>,
 }
 
-/// A user or a group, named by whoever runs the cluster.
+/// A user or a group that the operator has named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity(pub String);
 
@@ -70,14 +71,10 @@ impl Settings {
         I: IntoIterator<Item = S>,
         S: AsRef<str>,
     {
-        let excluded = excluded
-            .into_iter()
-            .map(|name| Box::from(name.as_ref()))
-            .chain([Box::from(own_namespace)])
-            .collect();
+        let excluded: Vec<S> = excluded.into_iter().collect();
+        let excluded = excluded.iter().map(AsRef::as_ref).chain([own_namespace]);
         Self {
-            excluded,
-            included,
+            namespaces: Arc::new(ManagedNames::new(excluded, included)),
             managed_labels: RegexSet::empty(),
             managed_annotations: RegexSet::empty(),
             refuse_label_conflicts: false,
@@ -128,56 +125,31 @@ impl Settings {
         })
     }
 
+    /// Which namespaces are managed.
+    pub(crate) fn namespaces(&self) -> &Arc<ManagedNames> {
+        &self.namespaces
+    }
+
     /// Whether the operator has excluded `namespace` by name.
     pub fn is_listed(&self, namespace: &str) -> bool {
-        self.excluded.contains(namespace)
+        self.namespaces.is_excluded(namespace)
     }
 
     /// Why `namespace` is not managed, or `None` when it is. The empty name ("no parent") counts as managed.
     pub fn unmanaged(&self, namespace: &str) -> Option<Unmanaged> {
-        if namespace.is_empty() {
-            None
-        } else if self.excluded.contains(namespace) {
-            Some(Unmanaged::Excluded)
-        } else if self.included.is_match(namespace) {
-            None
-        } else {
-            Some(Unmanaged::NotIncluded(self.included.as_str().into()))
-        }
+        self.namespaces.unmanaged(namespace)
     }
 
-    /// Whether hierarchy applies to `namespace`.
+    /// Whether `namespace` is managed.
     pub fn is_managed(&self, namespace: &str) -> bool {
-        self.unmanaged(namespace).is_none()
-    }
-}
-
-/// Why a namespace is left alone. Its text completes the sentence "the namespace …".
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unmanaged {
-    /// It is listed by `--excluded-namespace`, or is the installation's own.
-    Excluded,
-    /// It does not match `--included-namespace-regex`; the pattern is given.
-    NotIncluded(Box<str>),
-}
-
-impl fmt::Display for Unmanaged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Excluded => f.write_str("is excluded by the administrator (--excluded-namespace)"),
-            Self::NotIncluded(pattern) => write!(
-                f,
-                "does not match the administrator's pattern of included namespaces \
-                 (--included-namespace-regex={pattern})"
-            ),
-        }
+        self.namespaces.contains(namespace)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Mode};
+    use crate::core::kind::{Kind, Mode};
 
     #[test]
     fn a_pattern_is_anchored_as_a_whole() {

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use crate::Patterns;
+use crate::core::patterns::Patterns;
 
 /// Argo CD, Flux, kapp, Helm, and `kubectl apply`.
 const KEYS: [&str; 10] = [

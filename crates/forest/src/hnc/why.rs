@@ -10,13 +10,17 @@ mod tests;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::configuration::{Entry, Resolution, Served};
-use crate::exceptions::{Exceptions, Withheld};
-use crate::object::{Copy, Object, Source};
-use crate::plan::{Decision, Place, Reach, is_forsaken, reach};
-use crate::text::shown;
-use crate::tree::Id;
-use crate::{Condition, Forest, Kind, KindId, Mode, Name, ObjectKey, Reason, Unmanaged};
+use crate::core::kind::{Kind, KindId, Mode, ObjectKey};
+use crate::core::managed::Unmanaged;
+use crate::core::name::Name;
+use crate::core::object::{Copy, Object, Source};
+use crate::core::text::shown;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::condition::{Condition, Reason};
+use crate::hnc::configuration::{Entry, Resolution, Served};
+use crate::hnc::exceptions::{Exceptions, Withheld};
+use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
 /// What is asked about an object, wherever it is.
 #[derive(Debug, Clone)]
@@ -109,7 +113,7 @@ pub enum There {
 pub enum Verdict {
     /// A copy of the object in this namespace.
     Copy(Name),
-    /// The one from this namespace would belong here, but the object that is here is somebody's own and is kept.
+    /// The one from this namespace would belong here, but the object that is here is a user's own and is kept.
     Conflict(Name),
     /// The object that is here: none comes from above.
     Own,
@@ -203,8 +207,8 @@ impl fmt::Display for Untouched {
 /// Why the object is in `namespace`, or why it is not.
 pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
     let Question { key, unseen, unseen_roles, .. } = question;
-    let Some(id) = forest.tree.id(namespace) else { return nowhere(forest, question, namespace) };
-    let object = forest.objects.get(id, key);
+    let Some(id) = forest.id(namespace) else { return nowhere(forest, question, namespace) };
+    let object = forest.object(id, key);
     let place = Place::of(forest, id);
     let above: Vec<Above> = place.candidates(key).map(|it| candidate(forest, key, it)).collect();
     let winner = above.iter().find(|it| it.comes.is_ok()).map(|it| &it.namespace);
@@ -292,7 +296,7 @@ fn verdict(
     (id, object): (Id, Option<&Object>),
     (winner, unseen): (Option<&Name>, &[Name]),
 ) -> Verdict {
-    if let Some(untouched) = untouched(forest, question, forest.tree.name(id)) {
+    if let Some(untouched) = untouched(forest, question, forest.name(id)) {
         return Verdict::AsItIs(untouched);
     }
     let place = match reach(forest, id) {
@@ -307,7 +311,7 @@ fn verdict(
         return Verdict::AsItIs(Untouched::Going);
     }
     if !unseen.is_empty() {
-        // A copy names its source; whether it is still there, somebody else has to know.
+        // A copy names its source, which may not exist any more.
         return match object {
             Some(Object::Copy(Copy { inherited_from, .. })) if unseen.contains(inherited_from) => {
                 Verdict::Copy(inherited_from.clone())
@@ -341,8 +345,7 @@ fn is_ignored(forest: &Forest, kind: KindId) -> bool {
 }
 
 fn without_reach(forest: &Forest, id: Id) -> Untouched {
-    let node = forest.tree.node(id);
-    match &node.namespace {
+    match forest.namespace(id) {
         None => Untouched::NoNamespace,
         Some(_) => Untouched::NamespaceGoing,
     }
@@ -355,8 +358,8 @@ fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) ->
     {
         return Verdict::Forsaken(copy.inherited_from.clone());
     }
-    let at = forest.tree.name(root).clone();
-    let condition = forest.tree.own_halt(root).map(|halt| halt.condition());
+    let at = forest.name(root).clone();
+    let condition = forest.own_halt(root).map(|halt| halt.condition());
     Verdict::AsItIs(Untouched::Halted { at, condition })
 }
 

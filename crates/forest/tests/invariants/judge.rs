@@ -66,7 +66,7 @@ impl World {
     fn answer(&self, user: usize, question: &Question) -> Answer {
         let yes = |yes: bool| if yes { Answer::Yes } else { Answer::No };
         match question {
-            Question::IsAdmin(name) | Question::MayCreateHierarchy(name) => {
+            Question::IsAdmin(name) | Question::MayConfigure(name) => {
                 yes(self.rights(user, name).has(HIERARCHY))
             }
             Question::MayCreateNamespace(_) => yes(self.cluster_wide[user].has(CREATE_NAMESPACE)),

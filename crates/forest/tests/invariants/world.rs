@@ -146,7 +146,7 @@ impl World {
 
     /// Whether what was planned could be done; what has changed by an earlier write is planned again.
     fn perform(&mut self, name: &Name, action: &Action) -> bool {
-        if let Action::Replace { key, .. } | Action::Delete { key, .. } = action {
+        if let Action::ReplaceCopy { key, .. } | Action::DeleteCopy { key, .. } = action {
             let place = (name.clone(), key.clone());
             if self.cluster.objects.get(&place).is_some_and(|object| object.inherited_from.is_none()) {
                 self.taken.push(place);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use forest::exceptions::Exceptions;
+use forest::hnc;
 use forest::plan::{Plan, plan};
 use forest::{
     AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
@@ -282,7 +283,7 @@ impl Cluster {
             if seen.version.uid.is_empty() { self.new_version() } else { self.next_version(&seen.version) };
         edit(&mut seen);
         self.hierarchies.insert(name.into(), seen.clone());
-        Fact::Hierarchy(name.into(), seen)
+        Fact::Hnc(hnc::Fact::Hierarchy(name.into(), seen))
     }
 
     pub(crate) fn set_parent(&mut self, name: &str, parent: Option<&str>) -> Fact {
@@ -298,7 +299,7 @@ impl Cluster {
 
     pub(crate) fn remove_hierarchy(&mut self, name: &str) -> Option<Fact> {
         let seen = self.hierarchies.remove(name)?;
-        Some(Fact::HierarchyGone(name.into(), seen.version.uid))
+        Some(Fact::Hnc(hnc::Fact::HierarchyGone(name.into(), seen.version.uid)))
     }
 
     /// Deletes as a user does: what has finalizers stays until they are gone.
@@ -328,12 +329,12 @@ impl Cluster {
             if seen.version.uid.is_empty() { self.new_version() } else { self.next_version(&seen.version) };
         edit(&mut seen);
         self.anchors.insert(place, seen.clone());
-        Fact::Anchor(parent.into(), seen)
+        Fact::Hnc(hnc::Fact::Anchor(parent.into(), seen))
     }
 
     pub(crate) fn remove_anchor(&mut self, parent: &str, child: &str) -> Option<Fact> {
         let seen = self.anchors.remove(&(parent.into(), child.into()))?;
-        Some(Fact::AnchorGone(parent.into(), child.into(), seen.version.uid))
+        Some(Fact::Hnc(hnc::Fact::AnchorGone(parent.into(), child.into(), seen.version.uid)))
     }
 
     /// Deletes as a user does: what has finalizers stays until they are gone.
@@ -427,11 +428,15 @@ impl Cluster {
     }
 
     pub(crate) fn list_hierarchies(&self) -> Fact {
-        Fact::Hierarchies(self.hierarchies.iter().map(|(name, seen)| (name.clone(), seen.clone())).collect())
+        Fact::Hnc(hnc::Fact::Hierarchies(
+            self.hierarchies.iter().map(|(name, seen)| (name.clone(), seen.clone())).collect(),
+        ))
     }
 
     pub(crate) fn list_anchors(&self) -> Fact {
-        Fact::Anchors(self.anchors.iter().map(|((parent, _), seen)| (parent.clone(), seen.clone())).collect())
+        Fact::Hnc(hnc::Fact::Anchors(
+            self.anchors.iter().map(|((parent, _), seen)| (parent.clone(), seen.clone())).collect(),
+        ))
     }
 
     pub(crate) fn configuration(&self) -> Fact {

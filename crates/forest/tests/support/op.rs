@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use forest::hnc;
 use forest::{Condition, Fact, KindId, Labels, Mode, Name, ObjectKey, Reason, Stream, keys};
 use proptest::prelude::*;
 
@@ -341,14 +342,18 @@ fn status(bits: u8) -> forest::HierarchyStatus {
 /// The stream that a fact comes by.
 pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
     match fact {
-        Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::Namespaces),
-        Fact::Hierarchy(..) | Fact::HierarchyGone(..) | Fact::Hierarchies(_) => Some(Stream::Hierarchies),
-        Fact::Anchor(..) | Fact::AnchorGone(..) | Fact::Anchors(_) => Some(Stream::Anchors),
-        Fact::Kinds(_) => Some(Stream::Configuration),
+        Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::NAMESPACES),
+        Fact::Hnc(hnc::Fact::Hierarchy(..) | hnc::Fact::HierarchyGone(..) | hnc::Fact::Hierarchies(_)) => {
+            Some(Stream::HIERARCHIES)
+        }
+        Fact::Hnc(hnc::Fact::Anchor(..) | hnc::Fact::AnchorGone(..) | hnc::Fact::Anchors(_)) => {
+            Some(Stream::ANCHORS)
+        }
+        Fact::Kinds(_) => Some(Stream::CONFIGURATION),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }
-        Fact::Definitions(_)
+        Fact::Hnc(hnc::Fact::Definitions(_))
         | Fact::Matched(_)
         | Fact::StreamLost(..)
         | Fact::WriteFailed(..)
@@ -362,15 +367,16 @@ pub(crate) fn streams() -> [Stream; 7] {
     let kinds: [KindId; 3] = [roles(), bindings(), quotas()];
     let [namespaces, hierarchies, anchors] = Stream::STRUCTURE;
     let kinds = kinds.map(Stream::Kind);
-    [namespaces, hierarchies, anchors, Stream::Configuration, kinds[0], kinds[1], kinds[2]]
+    [namespaces, hierarchies, anchors, Stream::CONFIGURATION, kinds[0], kinds[1], kinds[2]]
 }
 
 pub(crate) fn list(cluster: &Cluster, stream: Stream) -> Fact {
     match stream {
-        Stream::Namespaces => cluster.list_namespaces(),
-        Stream::Hierarchies => cluster.list_hierarchies(),
-        Stream::Anchors => cluster.list_anchors(),
-        Stream::Configuration => cluster.configuration(),
+        Stream::NAMESPACES => cluster.list_namespaces(),
+        Stream::HIERARCHIES => cluster.list_hierarchies(),
+        Stream::ANCHORS => cluster.list_anchors(),
+        Stream::CONFIGURATION => cluster.configuration(),
+        Stream::Resource(other) => panic!("nothing lists {other}"),
         Stream::Kind(kind) => cluster.list_objects(kind),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use forest::plan::{Action, Content, Edit, SubnamespaceSpec};
+use forest::hnc;
+use forest::plan::{Action, Content, Edit, HncAction, SubnamespaceSpec};
 use forest::{Fact, HierarchyFact, HierarchyStatus, Labels, Name, ObjectKey, Version, keys};
 use serde_json::{Value, json};
 
@@ -28,17 +29,17 @@ impl Cluster {
     /// its planner.
     pub(crate) fn perform(&mut self, namespace: &Name, action: &Action) -> Result<Fact, Conflict> {
         match action {
-            Action::Mark { version, labels, annotations } => {
+            Action::PatchNamespace { version, labels, annotations } => {
                 self.mark(namespace, version, labels, annotations)
             }
-            Action::CreateHierarchy { spec, held, status } => {
+            Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
                 if self.hierarchies.contains_key(namespace) {
                     return Err(Conflict);
                 }
                 let finalizers = held.then(|| vec![keys::HIERARCHY_FINALIZER.into()]);
                 Ok(self.write_hierarchy(namespace, spec.as_ref(), finalizers, Some(status)))
             }
-            Action::ChangeHierarchy { version, spec, finalizers, status } => {
+            Action::Dialect(HncAction::UpdateHierarchy { version, spec, finalizers, status }) => {
                 let seen = self.hierarchies.get(namespace).filter(|seen| seen.version == *version);
                 let before = seen.ok_or(Conflict)?.clone();
                 let fact =
@@ -49,7 +50,7 @@ impl Cluster {
                 }
                 Ok(fact)
             }
-            Action::ChangeAnchor { child, version, finalizers, state } => {
+            Action::Dialect(HncAction::UpdateAnchor { child, version, finalizers, state }) => {
                 let seen = self.anchors.get(&(namespace.clone(), child.clone())).ok_or(Conflict)?;
                 if seen.version != *version {
                     return Err(Conflict);
@@ -60,7 +61,7 @@ impl Cluster {
                 assert!(!same, "{namespace}: the anchor {child} is as it should be already");
                 Ok(self.write_anchor(namespace, child, finalizers.clone(), state))
             }
-            Action::BindInitialAdmin { user, cluster_role } => {
+            Action::Dialect(HncAction::BindInitialAdmin { user, cluster_role }) => {
                 let key = binding_key(&format!("{}{namespace}", keys::INITIAL_ADMIN_BINDING));
                 let body = json!({
                     "roleRef": { "kind": "ClusterRole", "name": cluster_role },
@@ -73,7 +74,7 @@ impl Cluster {
                     self.put(namespace, &key, None, body)
                 })
             }
-            Action::CreateSubnamespace { child, initial_admin } => {
+            Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin }) => {
                 if self.namespaces.contains_key(child) {
                     return Err(Conflict);
                 }
@@ -83,20 +84,20 @@ impl Cluster {
                     [(keys::SUBNAMESPACE_OF, &**namespace)].into_iter().chain(admin).collect();
                 self.annotate(child, &annotations).ok_or(Conflict)
             }
-            Action::DeleteSubnamespace { child, version } => {
+            Action::Dialect(HncAction::DeleteSubnamespace { child, version }) => {
                 let seen = self.namespaces.get(child).filter(|seen| seen.version == *version);
                 assert!(!seen.ok_or(Conflict)?.terminating, "{child} is going already");
                 self.terminate(child).ok_or(Conflict)
             }
-            Action::Create { key, source, content } => {
+            Action::CreateCopy { key, source, content } => {
                 let vacant = !self.objects.contains_key(&(namespace.clone(), key.clone()));
                 vacant.then(|| self.write_copy(namespace, key, source, content, None)).ok_or(Conflict)
             }
-            Action::Replace { key, version, source, content } => {
+            Action::ReplaceCopy { key, version, source, content } => {
                 self.expect(namespace, key, version)?;
                 Ok(self.write_copy(namespace, key, source, content, Some(version)))
             }
-            Action::Delete { key, version } => {
+            Action::DeleteCopy { key, version } => {
                 self.expect(namespace, key, version)?;
                 self.remove_object(namespace, key).ok_or(Conflict)
             }
@@ -209,7 +210,7 @@ impl Cluster {
             seen.finalizers = finalizers.unwrap_or(std::mem::take(&mut seen.finalizers));
             seen.state = state.or(seen.state.take());
         });
-        let Fact::Anchor(_, seen) = &fact else { return fact };
+        let Fact::Hnc(hnc::Fact::Anchor(_, seen)) = &fact else { return fact };
         if seen.terminating && seen.finalizers.is_empty() {
             return self.remove_anchor(parent, child).unwrap_or(fact);
         }

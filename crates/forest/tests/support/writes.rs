@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forest::plan::{Action, Edit, Plan};
+use forest::plan::{Action, Edit, HncAction, Plan};
 use forest::{
     AnchorFact, AnchorState, Condition, HierarchyStatus, Labels, Mode, Name, ObjectKey, Version, keys,
 };
@@ -94,39 +94,41 @@ impl Writes {
         let mut writes = Self::default();
         for action in plan.steps.iter().flat_map(|step| &step.actions) {
             match action {
-                Action::Mark { labels, annotations, .. } => {
+                Action::PatchNamespace { labels, annotations, .. } => {
                     put(&mut writes.labels, labels);
                     put(&mut writes.annotations, annotations);
                 }
-                Action::ChangeAnchor { child, version, finalizers, state } => {
+                Action::Dialect(HncAction::UpdateAnchor { child, version, finalizers, state }) => {
                     let write = (version.clone(), finalizers.clone(), *state);
                     let earlier = writes.anchors.insert(child.clone(), write);
                     assert_eq!(earlier, None, "the anchor {child} is written twice");
                 }
-                Action::BindInitialAdmin { .. } => panic!("nobody asked for that here: {action:?}"),
-                Action::CreateSubnamespace { child, initial_admin } => {
+                Action::Dialect(HncAction::BindInitialAdmin { .. }) => {
+                    panic!("nobody asked for that here: {action:?}")
+                }
+                Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin }) => {
                     assert_eq!(*initial_admin, None, "{child}");
                     assert!(writes.created.insert(child.clone()), "{child} is created twice");
                 }
-                Action::DeleteSubnamespace { child, version } => {
+                Action::Dialect(HncAction::DeleteSubnamespace { child, version }) => {
                     let earlier = writes.deleted.insert(child.clone(), version.clone());
                     assert_eq!(earlier, None, "{child} is deleted twice");
                 }
-                Action::Create { key, .. } | Action::Replace { key, .. } => {
+                Action::CreateCopy { key, .. } | Action::ReplaceCopy { key, .. } => {
                     let copied = copied(action);
                     let before = match (action, writes.objects.remove(key)) {
-                        (Action::Replace { version, .. }, None) => Some(version.clone()),
-                        (Action::Create { .. }, Some(Write::Delete(version))) => Some(version),
-                        (Action::Create { .. }, None) => None,
+                        (Action::ReplaceCopy { version, .. }, None) => Some(version.clone()),
+                        (Action::CreateCopy { .. }, Some(Write::Delete(version))) => Some(version),
+                        (Action::CreateCopy { .. }, None) => None,
                         (_, earlier) => panic!("{key:?} is written twice: {earlier:?}, {action:?}"),
                     };
                     writes.objects.insert(key.clone(), Write::Put(before, copied));
                 }
-                Action::Delete { key, version } => {
+                Action::DeleteCopy { key, version } => {
                     let earlier = writes.objects.insert(key.clone(), Write::Delete(version.clone()));
                     assert_eq!(earlier, None, "{key:?} is written and then deleted");
                 }
-                Action::CreateHierarchy { .. } | Action::ChangeHierarchy { .. } => {
+                Action::Dialect(HncAction::CreateHierarchy { .. } | HncAction::UpdateHierarchy { .. }) => {
                     panic!("what is said of a namespace is no step: {action:?}")
                 }
             }
@@ -181,11 +183,12 @@ pub(crate) fn is_copy(object: &Object, (from, labels, body): &Copied) -> bool {
 /// The copy that a write makes, without the object that it is of.
 fn copied(action: &Action) -> Copied {
     let mut cluster = Cluster::default();
-    let (Action::Create { key, source, content } | Action::Replace { key, source, content, .. }) = action
+    let (Action::CreateCopy { key, source, content } | Action::ReplaceCopy { key, source, content, .. }) =
+        action
     else {
         panic!("no copy is written: {action:?}")
     };
-    let create = Action::Create { key: key.clone(), source: source.clone(), content: content.clone() };
+    let create = Action::CreateCopy { key: key.clone(), source: source.clone(), content: content.clone() };
     cluster.perform(&"here".into(), &create).unwrap();
     let object = cluster.objects.into_values().next().unwrap();
     (object.inherited_from.unwrap(), object.labels, object.body)
@@ -220,7 +223,7 @@ pub(crate) fn check_report(cluster: &Cluster, name: &Name, report: Option<&Actio
                 cluster.is_right(name, before) && wanted_spec.is_none() && !cluster.wants_holding(name);
             assert!(silent || namespace.terminating, "{name} lacks a report");
         }
-        (None, Some(Action::CreateHierarchy { spec, held, status })) => {
+        (None, Some(Action::Dialect(HncAction::CreateHierarchy { spec, held, status }))) => {
             assert!(!namespace.terminating, "{name}: {report:?}");
             assert_eq!((spec, *held), (&wanted_spec, cluster.wants_holding(name)), "{name}");
             assert!(cluster.is_right(name, status), "{name}: {report:?}");
@@ -233,7 +236,10 @@ pub(crate) fn check_report(cluster: &Cluster, name: &Name, report: Option<&Actio
                 refinalized(&seen.finalizers, keys::HIERARCHY_FINALIZER, cluster.wants_holding(name));
             assert_eq!(finalizers, None, "{name} lacks a report");
         }
-        (Some(seen), Some(Action::ChangeHierarchy { version, spec, finalizers, status })) => {
+        (
+            Some(seen),
+            Some(Action::Dialect(HncAction::UpdateHierarchy { version, spec, finalizers, status })),
+        ) => {
             assert_eq!(*version, seen.version, "{name}");
             assert_eq!(*spec, wanted_spec.filter(|_| !seen.terminating), "{name}");
             let wanted =

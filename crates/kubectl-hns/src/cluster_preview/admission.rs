@@ -106,7 +106,7 @@ pub(super) async fn verdict(session: &Session, preview: &Preview, user: &User, i
 async fn answer(session: &Session, question: &Question) -> Answer {
     let right = match question {
         Question::IsAdmin(name) => Right::ours("update", "hierarchyconfigurations", name, ""),
-        Question::MayCreateHierarchy(name) => Right::ours("create", "hierarchyconfigurations", name, ""),
+        Question::MayConfigure(name) => Right::ours("create", "hierarchyconfigurations", name, ""),
         Question::MayCreateNamespace(name) => Right::namespace("create", name),
         Question::Namespace(name) => return presence(session, name).await,
         Question::Account(right) => return account(session, right).await,

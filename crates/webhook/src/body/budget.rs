@@ -1,7 +1,7 @@
 //! How many bytes of bodies are held at once, over all connections.
 //!
 //! An address may hold as many bytes as are free besides, so there is always room for another address. Who needs more waits;
-//! small bodies have their turn before large ones. While somebody waits, a body that has been arriving for too long is given
+//! small bodies have their turn before large ones. While another body waits, one that has been arriving for too long is given
 //! up, first of the address that holds most. Reads nothing.
 
 use std::cmp::Reverse;

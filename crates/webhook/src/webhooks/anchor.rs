@@ -1,14 +1,38 @@
 //! `subnamespaceanchors.hnc.x-k8s.io`: reads the request for [`forest::rules::anchor`].
 
 use forest::rules::Denial;
-use forest::rules::anchor::Request as RuleRequest;
+use forest::rules::anchor::{Request as RuleRequest, review};
+use hns_api::names::{paths, webhooks as names};
 use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::shown::Shown;
 
-use super::{Request, new, old, operation, pairs, spec, unreadable, user};
+use super::{
+    Context, Reading, Request, Subject, Webhook, name, new, old, operation, pairs, spec, unreadable, user,
+};
 
-/// The rule's request.
-pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
+/// Judges changes of anchors.
+pub(super) struct SubnamespaceAnchors;
+
+impl Webhook for SubnamespaceAnchors {
+    fn name(&self) -> &'static str {
+        names::SUBNAMESPACE_ANCHORS
+    }
+
+    fn path(&self) -> &'static str {
+        paths::SUBNAMESPACE_ANCHORS
+    }
+
+    fn subject(&self, request: &Request<'_>) -> Subject {
+        Subject::anchor(&name(request))
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+        let request = read(request)?;
+        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+    }
+}
+
+fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;

@@ -2,14 +2,42 @@
 
 use forest::configuration::{Entry, Served};
 use forest::rules::Denial;
-use forest::rules::configuration::Request as RuleRequest;
+use forest::rules::configuration::{Request as RuleRequest, review};
+use hns_api::names::{paths, webhooks as names};
 use hns_cluster::configured_kinds::entries_of;
 use hns_cluster::ingest::shown::Shown;
 
-use super::{Request, new, old, operation, unreadable};
+use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, unreadable};
 
-/// The rule's request, where `served` is what the API server serves.
-pub(crate) fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
+/// Judges changes of the `HNCConfiguration`.
+pub(super) struct HncConfigurations;
+
+impl Webhook for HncConfigurations {
+    fn name(&self) -> &'static str {
+        names::HNC_CONFIGURATIONS
+    }
+
+    fn path(&self) -> &'static str {
+        paths::HNC_CONFIGURATIONS
+    }
+
+    fn subject(&self, _: &Request<'_>) -> Subject {
+        Subject::configuration()
+    }
+
+    /// A CRD that was just created is known only to the API server.
+    fn needs_discovery(&self) -> bool {
+        true
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+        let unknown = || Err("it was not asked".to_owned());
+        let request = read(request, context.served.unwrap_or_else(unknown))?;
+        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+    }
+}
+
+fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;

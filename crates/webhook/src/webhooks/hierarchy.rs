@@ -2,14 +2,36 @@
 
 use forest::Name;
 use forest::rules::Denial;
-use forest::rules::hierarchy::{Request as RuleRequest, Spec};
+use forest::rules::hierarchy::{Request as RuleRequest, Spec, review};
 use hns_api::HierarchyConfigurationSpec;
+use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::shown::Shown;
 
-use super::{Request, new, old, operation, pairs, unreadable, user};
+use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, pairs, unreadable, user};
 
-/// The rule's request.
-pub(crate) fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
+/// Judges changes of `HierarchyConfigurations`.
+pub(super) struct HierarchyConfigurations;
+
+impl Webhook for HierarchyConfigurations {
+    fn name(&self) -> &'static str {
+        names::HIERARCHY_CONFIGURATIONS
+    }
+
+    fn path(&self) -> &'static str {
+        paths::HIERARCHY_CONFIGURATIONS
+    }
+
+    fn subject(&self, _: &Request<'_>) -> Subject {
+        Subject::hierarchy()
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+        let request = read(request)?;
+        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+    }
+}
+
+fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let operation = operation(request)?;
     let old = old(request, operation)?;
     let new = new(request, operation)?;

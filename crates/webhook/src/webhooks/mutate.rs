@@ -1,16 +1,65 @@
 //! `namespacelabel.hnc.x-k8s.io` puts the included label on managed namespaces (section 7.8 of docs/compatibility.md), and
 //! `initialadmin.hnc.x-k8s.io` records who creates a subnamespace.
 //!
-//! Each patches its one key and nothing else. A wrong value is left for the validating webhook to refuse.
+//! Each patches its one key and nothing else, and denies nothing: the validating webhooks judge.
 
 use forest::Settings;
+use forest::rules::Denial;
+use hns_api::names::{paths, webhooks as names};
 use hns_api::{annotations, labels};
 use hns_cluster::ingest::shown::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
+use super::{Context, Reading, Request, Subject, Webhook, name};
+
+/// Adds the included label to managed namespaces.
+pub(super) struct NamespaceLabel;
+
+impl Webhook for NamespaceLabel {
+    fn name(&self) -> &'static str {
+        names::NAMESPACE_LABEL
+    }
+
+    fn path(&self) -> &'static str {
+        paths::NAMESPACE_LABEL
+    }
+
+    fn subject(&self, request: &Request<'_>) -> Subject {
+        Subject::namespace(&name(request))
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+        let object = request.object.as_ref();
+        Ok(Reading::Patch(object.and_then(|it| included_label(&context.settings, &it.metadata))))
+    }
+}
+
+/// Records who creates a subnamespace or its anchor.
+pub(super) struct InitialAdmin;
+
+impl Webhook for InitialAdmin {
+    fn name(&self) -> &'static str {
+        names::INITIAL_ADMIN
+    }
+
+    fn path(&self) -> &'static str {
+        paths::INITIAL_ADMIN
+    }
+
+    fn subject(&self, request: &Request<'_>) -> Subject {
+        Subject::namespace(&name(request))
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+        let created = request.object.as_ref().zip(request.user_info.username.as_deref());
+        let patch = created.and_then(|(it, user)| initial_admin(&context.settings, &it.metadata, user));
+        Ok(Reading::Patch(patch))
+    }
+}
+
 /// The patch that the namespace needs, if it needs one.
-pub(crate) fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> Option<Patch> {
+fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> Option<Patch> {
     let name = namespace.name();
     let present = namespace.labels.as_ref();
     let has_label = present.is_some_and(|present| present.contains_key(labels::INCLUDED_NAMESPACE));
@@ -28,8 +77,8 @@ pub(crate) fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> O
 }
 
 /// The patch that records the creator of an anchor, or of a namespace that is created as a subnamespace, if that is wanted.
-/// What somebody has written there already is for the validating webhook to judge.
-pub(crate) fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &str) -> Option<Patch> {
+/// A value that is there already is for the validating webhook to judge.
+fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &str) -> Option<Patch> {
     settings.initial_admin.as_ref()?;
     let present = object.annotations.as_ref();
     if present.is_some_and(|present| present.contains_key(annotations::INITIAL_ADMIN)) {

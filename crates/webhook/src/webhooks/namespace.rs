@@ -3,13 +3,35 @@
 //! The same for `namespaces`, `namespaces/status` and `namespaces/finalize`.
 
 use forest::rules::Denial;
-use forest::rules::namespace::{Marks, Request as RuleRequest};
+use forest::rules::namespace::{Marks, Request as RuleRequest, review};
+use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::shown::Shown;
 
-use super::{Request, new, old, operation, unreadable, user};
+use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
 
-/// The rule's request.
-pub(crate) fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
+/// Judges changes of namespaces.
+pub(super) struct Namespaces;
+
+impl Webhook for Namespaces {
+    fn name(&self) -> &'static str {
+        names::NAMESPACES
+    }
+
+    fn path(&self) -> &'static str {
+        paths::NAMESPACES
+    }
+
+    fn subject(&self, request: &Request<'_>) -> Subject {
+        Subject::namespace(&name(request))
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+        let request = read(request)?;
+        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+    }
+}
+
+fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     // A review of a deleted collection carries no name, and one of a generated name may not either.

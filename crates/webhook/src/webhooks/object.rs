@@ -6,14 +6,37 @@
 mod tests;
 
 use forest::rules::Denial;
-use forest::rules::object::{Request as RuleRequest, State};
+use forest::rules::object::{Request as RuleRequest, State, review};
+use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::shown::{Metadata, Shown};
 use serde_json::Value;
 
-use super::{Request, new, old, operation, unreadable, user};
+use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
 
-/// The rule's request.
-pub(crate) fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
+/// Judges changes of objects of propagated kinds. All entries of the registration about objects call it.
+pub(super) struct Objects;
+
+impl Webhook for Objects {
+    fn name(&self) -> &'static str {
+        names::OBJECTS
+    }
+
+    fn path(&self) -> &'static str {
+        paths::OBJECTS
+    }
+
+    fn subject(&self, request: &Request<'_>) -> Subject {
+        let namespace = request.namespace.as_deref().unwrap_or_default();
+        Subject::object(request, namespace, &name(request))
+    }
+
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+        let request = read(request)?;
+        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+    }
+}
+
+fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
     let operation = operation(request)?;
     let (old, new) = (old(request, operation)?, new(request, operation)?);
     // A generated name stands in the object, not always in the request; a deleted collection has names only in the objects.

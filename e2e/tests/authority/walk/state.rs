@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use forest::plan::{Action, plan};
+use forest::hnc;
+use forest::plan::{Action, HncAction, plan};
 use forest::{Fact, Forest, Kind, KindSettings, Mode, Name, Scope, Settings};
 use futures::future::try_join_all;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations};
@@ -131,8 +132,10 @@ impl State {
         };
         let namespaces = namespaces.iter().map(|it| ingest::namespace(&it.metadata)).collect();
         state.forest.apply(Fact::Namespaces(namespaces));
-        state.forest.apply(Fact::Hierarchies(hierarchies.into_iter().map(ingest::hierarchy).collect()));
-        state.forest.apply(Fact::Anchors(anchors.into_iter().map(ingest::anchor).collect()));
+        state.forest.apply(Fact::Hnc(hnc::Fact::Hierarchies(
+            hierarchies.into_iter().map(ingest::hierarchy).collect(),
+        )));
+        state.forest.apply(Fact::Hnc(hnc::Fact::Anchors(anchors.into_iter().map(ingest::anchor).collect())));
         let modes = [Mode::Propagate, Mode::Propagate, secrets_are];
         let configured = kinds.iter().cloned().zip(modes).map(|(kind, mode)| KindSettings::new(kind, mode));
         state.forest.apply(Fact::Kinds(configured.collect()));
@@ -165,10 +168,10 @@ impl State {
             let plan = plan(&self.forest, name, &Scope::whole());
             let takes_over = matches!(
                 &plan.report,
-                Some(
-                    Action::CreateHierarchy { spec: Some(_), .. }
-                        | Action::ChangeHierarchy { spec: Some(_), .. }
-                )
+                Some(Action::Dialect(
+                    HncAction::CreateHierarchy { spec: Some(_), .. }
+                        | HncAction::UpdateHierarchy { spec: Some(_), .. }
+                ))
             );
             if takes_over || !plan.steps.is_empty() {
                 open.push(format!("{name}: {:?} {:?}", plan.report, plan.steps));

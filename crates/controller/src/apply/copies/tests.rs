@@ -193,7 +193,7 @@ async fn an_existing_object_that_is_watched_leads_to_a_new_plan() {
     let result = apply(&world, &server).await;
     assert_eq!((result.outcome.label(), facts(&result)), ("conflict", vec!["object 9 12".to_owned()]));
     world.writer.tell(result.facts);
-    assert!(matches!(action(&world), Action::Replace { version, .. } if *version.uid == *"9"));
+    assert!(matches!(action(&world), Action::ReplaceCopy { version, .. } if *version.uid == *"9"));
 
     let server = Server::answering([taken(), failure(404, "NotFound", "gone again")]);
     let result = apply(&to_be_created(), &server).await;

@@ -1,7 +1,7 @@
-//! Objects that have gone, for as long as somebody may still speak of them.
+//! The uids of deleted objects, as long as facts about them may still arrive.
 //!
-//! Whoever writes an object tells what the API server answered, and the watch may have told meanwhile that the object is gone:
-//! the answer comes late, and nobody would ever take it back. Never says what is there.
+//! The answer to a write is told as a fact, and the watch may have told meanwhile that the object is gone. Without this, the late
+//! answer would bring the object back for good.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};

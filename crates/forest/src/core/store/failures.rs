@@ -1,19 +1,22 @@
 //! What could not be written, or is left alone, until it is settled. Never decides what is tried again.
 
-use crate::text::{QUOTE, limited};
-use crate::{Change, Forest, Name, ObjectKey};
+use super::Store;
+use crate::core::change::Change;
+use crate::core::kind::ObjectKey;
+use crate::core::name::Name;
+use crate::core::text::{QUOTE, limited};
 
 /// Why an object is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) why: Box<str>,
-    /// Nobody has tried: it is left alone.
+    /// No write was tried: the object is left alone.
     pub(crate) is_conflict: bool,
 }
 
-impl Forest {
-    /// A namespace that is gone by the time its writes fail has nobody to tell, and nothing would ever settle them.
-    pub(super) fn failed(
+impl Store {
+    /// A failure in a namespace that is gone is not noted: nothing would ever settle it.
+    pub(crate) fn failed(
         &mut self,
         namespace: Name,
         key: ObjectKey,
@@ -31,7 +34,7 @@ impl Forest {
         }
     }
 
-    pub(super) fn settled(&mut self, namespace: &Name, key: &ObjectKey, change: &mut Change) {
+    pub(crate) fn settled(&mut self, namespace: &Name, key: &ObjectKey, change: &mut Change) {
         if let Some(failed) = self.failures.get_mut(namespace)
             && failed.remove(key).is_some()
         {

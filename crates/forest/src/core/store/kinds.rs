@@ -1,6 +1,9 @@
 //! Which kinds are propagated, and how far each stream of facts is. Never looks at what an object says.
 
-use crate::{Change, Forest, Kind, KindId, KindSettings, OnConflict, Stream, StreamState};
+use super::Store;
+use crate::core::change::Change;
+use crate::core::kind::{Kind, KindId, KindSettings};
+use crate::core::stream::{Stream, StreamState};
 
 #[derive(Debug)]
 pub(super) struct KnownKind {
@@ -9,7 +12,7 @@ pub(super) struct KnownKind {
     pub(super) configured: bool,
 }
 
-impl Forest {
+impl Store {
     /// The configured kinds.
     pub fn kinds(&self) -> impl Iterator<Item = (KindId, &KindSettings)> {
         let kinds = (0u16..).map(KindId).zip(&self.kinds);
@@ -26,11 +29,6 @@ impl Forest {
         self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
     }
 
-    /// What becomes of conflicts of a kind.
-    pub fn on_conflict(&self, id: KindId) -> OnConflict {
-        self.kind_settings(id).map(|kind| self.settings.on_conflict(kind)).unwrap_or_default()
-    }
-
     /// The configured kind of this group, and of this name in objects, whatever the version.
     pub fn kind_named(&self, group: &str, kind: &str) -> Option<KindId> {
         let is_meant = |it: &Kind| it.group == group && it.kind == kind;
@@ -39,7 +37,7 @@ impl Forest {
 
     /// Whether it is known which kinds are propagated.
     pub fn is_configured(&self) -> bool {
-        self.stream(Stream::Configuration).is_synced()
+        self.stream(self.layout.configuration).is_synced()
     }
 
     /// How far a stream is.
@@ -49,10 +47,8 @@ impl Forest {
 
     /// The first of the streams telling of the structure that cannot be relied on, if any.
     pub fn structure_gap(&self) -> Option<(Stream, StreamState)> {
-        Stream::STRUCTURE
-            .into_iter()
-            .map(|stream| (stream, self.stream(stream)))
-            .find(|(_, state)| !state.is_synced())
+        let structure = self.layout.structure.iter().copied();
+        structure.map(|stream| (stream, self.stream(stream))).find(|(_, state)| !state.is_synced())
     }
 
     /// The first propagated kind whose objects cannot be relied on, if any.
@@ -63,15 +59,20 @@ impl Forest {
             .find(|(_, state)| !state.is_synced())
     }
 
-    /// A number that is another whenever a stream has come further or fallen back, other kinds are configured, or a doubt
-    /// ([`Forest::is_in_doubt`]) has come up or is over.
+    /// A number that changes whenever a stream has come further or fallen back, other kinds are configured, or a dialect has
+    /// stopped or resumed planning.
     pub fn progress(&self) -> u64 {
         self.progress
     }
 
-    /// A configuration that cannot be read any more is still the last that anybody wanted.
-    pub(super) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
-        if stream != Stream::Configuration || !self.is_configured() {
+    /// Counts something as progress that only a dialect knows of.
+    pub(crate) fn progressed(&mut self) {
+        self.progress += 1;
+    }
+
+    /// A configuration that cannot be read any more stays in force as it was last read.
+    pub(crate) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
+        if stream != self.layout.configuration || !self.is_configured() {
             self.set_stream(stream, StreamState::Lost(why));
         }
     }
@@ -86,8 +87,8 @@ impl Forest {
         is_news
     }
 
-    pub(super) fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
-        self.synced(Stream::Configuration, change);
+    pub(crate) fn configure(&mut self, kinds: Vec<KindSettings>, change: &mut Change) {
+        self.synced(self.layout.configuration, change);
         let unwanted = (0u16..).map(KindId).zip(&self.kinds).filter(|(_, known)| {
             known.configured && !kinds.iter().any(|wanted| wanted.kind == known.settings.kind)
         });
@@ -139,10 +140,6 @@ impl Forest {
     }
 
     pub(super) fn synced(&mut self, stream: Stream, change: &mut Change) {
-        // A list that comes while the definitions go is no list of what anybody wants.
-        if self.going && Stream::STRUCTURE.contains(&stream) {
-            self.set_doubt(true);
-        }
         self.note_list(stream);
         change.everything |= self.set_stream(stream, StreamState::Synced);
     }

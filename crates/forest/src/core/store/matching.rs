@@ -7,8 +7,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::tree::Node;
-use crate::{Change, Forest, Name, Stream, Version};
+use super::Store;
+use crate::core::change::Change;
+use crate::core::name::Name;
+use crate::core::stream::Stream;
+use crate::core::version::Version;
 
 /// Complete lists that plans do not rest on yet, each with the number of all lists before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,22 +26,18 @@ impl Unmatched {
     pub(super) fn contains(&self, stream: Stream) -> bool {
         self.0.contains_key(&stream)
     }
-
-    fn has_structure(&self) -> bool {
-        Stream::STRUCTURE.iter().any(|stream| self.contains(*stream))
-    }
 }
 
 /// A namespace and a name.
-type Place = (Name, Name);
+pub(crate) type Place = (Name, Name);
 
 /// A list of one of the streams of the structure, read by itself: which objects there were, in which state.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The resource version of the list.
     pub resource_version: Box<str>,
-    /// The states of the objects by namespace and name. The namespace of namespaces is empty, and so is the name of
-    /// `HierarchyConfigurations`: of several in one namespace the stream knows one.
+    /// The states of the objects by namespace and name. The namespace of namespaces is empty, and so is the name where one object
+    /// of a namespace is known at a time.
     pub objects: HashMap<Place, Vec<Version>>,
 }
 
@@ -53,13 +52,10 @@ pub struct Lag {
     surplus: Vec<Place>,
 }
 
-impl Forest {
-    /// The same forest, whose plans rest on a complete list only once the structure is known to be as new
-    /// ([`crate::Fact::Matched`]).
-    #[must_use]
-    pub fn matching(mut self) -> Self {
+impl Store {
+    /// From now on plans rest on a complete list only once the structure is known to be as new.
+    pub(crate) fn set_matching(&mut self) {
         self.unmatched = Some(Unmatched::default());
-        self
     }
 
     /// The lists that the structure has to catch up with.
@@ -74,7 +70,8 @@ impl Forest {
 
     /// Whether the lists of the structure may be of different moments.
     pub(crate) fn is_structure_unmatched(&self) -> bool {
-        self.unmatched.as_ref().is_some_and(Unmatched::has_structure)
+        let structure = self.layout.structure;
+        self.unmatched.as_ref().is_some_and(|lists| structure.iter().any(|stream| lists.contains(*stream)))
     }
 
     /// A complete list has come.
@@ -94,7 +91,7 @@ impl Forest {
     }
 
     /// The structure is as new as these lists.
-    pub(super) fn matched(&mut self, lists: &Unmatched, change: &mut Change) {
+    pub(crate) fn matched(&mut self, lists: &Unmatched, change: &mut Change) {
         let Some(unmatched) = &mut self.unmatched else { return };
         let before = unmatched.0.len();
         unmatched.0.retain(|stream, number| lists.0.get(stream) != Some(number));
@@ -102,62 +99,6 @@ impl Forest {
             self.progress += 1;
             change.everything = true;
         }
-    }
-
-    /// What this stream of the structure has yet to tell, going by a list that was read after everything else was.
-    pub fn lag(&self, stream: Stream, listing: Listing) -> Lag {
-        let Listing { resource_version, objects } = listing;
-        let surplus = self
-            .states(stream)
-            .filter(|(place, state)| !objects.contains_key(place) && !is_after(state, &resource_version))
-            .map(|(place, _)| place)
-            .collect();
-        let mut lag = Lag { stream, resource_version, missing: objects.into_iter().collect(), surplus };
-        lag.missing.retain(|(place, state)| !self.has_told(stream, &lag.resource_version, place, state));
-        lag
-    }
-
-    /// Whether the stream has told all that it had yet to tell.
-    pub fn has_made_up(&self, lag: &Lag) -> bool {
-        let Lag { stream, resource_version, missing, surplus } = lag;
-        let is_gone =
-            |place: &Place| self.state(*stream, place).is_none_or(|state| is_after(&state, resource_version));
-        surplus.iter().all(is_gone)
-            && missing.iter().all(|(place, state)| self.has_told(*stream, resource_version, place, state))
-    }
-
-    /// Whether one of these states of an object, or a later one, or its end, is known.
-    fn has_told(&self, stream: Stream, listed_at: &str, place: &Place, listed: &[Version]) -> bool {
-        match self.state(stream, place) {
-            Some(known) => {
-                let is_later = |state: &Version| known.uid == state.uid && !known.is_older_than(state);
-                listed.iter().any(is_later) || is_after(&known, listed_at)
-            }
-            None => listed.iter().any(|state| self.departed.contains(&state.uid)),
-        }
-    }
-
-    fn state(&self, stream: Stream, (namespace, name): &Place) -> Option<Version> {
-        let node = |name: &Name| Some(self.tree.node(self.tree.id(name)?));
-        match stream {
-            Stream::Namespaces => namespace_state(node(name)?),
-            Stream::Hierarchies => hierarchy_state(node(namespace)?),
-            Stream::Anchors => Some(node(namespace)?.anchors().get(name)?.version.clone()),
-            Stream::Configuration | Stream::Kind(_) => None,
-        }
-    }
-
-    fn states(&self, stream: Stream) -> impl Iterator<Item = (Place, Version)> {
-        self.tree.nodes().flat_map(move |(name, node)| match stream {
-            Stream::Namespaces => one((Name::default(), name.clone()), namespace_state(node)),
-            Stream::Hierarchies => one((name.clone(), Name::default()), hierarchy_state(node)),
-            Stream::Anchors => node
-                .anchors()
-                .values()
-                .map(|anchor| ((name.clone(), anchor.name.clone()), anchor.version.clone()))
-                .collect(),
-            Stream::Configuration | Stream::Kind(_) => Vec::new(),
-        })
     }
 }
 
@@ -170,124 +111,48 @@ fn is_after(state: &Version, listed_at: &str) -> bool {
     }
 }
 
-fn namespace_state(node: &Node) -> Option<Version> {
-    Some(node.namespace.as_ref()?.version.get())
+impl Lag {
+    /// What this stream has yet to tell, going by a list that was read after everything else was. `states` are all that are
+    /// known.
+    pub(crate) fn new(
+        store: &Store,
+        stream: Stream,
+        listing: Listing,
+        states: impl Iterator<Item = (Place, Version)>,
+        state: impl Fn(&Place) -> Option<Version>,
+    ) -> Self {
+        let Listing { resource_version, objects } = listing;
+        let surplus = states
+            .filter(|(place, state)| !objects.contains_key(place) && !is_after(state, &resource_version))
+            .map(|(place, _)| place)
+            .collect();
+        let mut lag = Self { stream, resource_version, missing: objects.into_iter().collect(), surplus };
+        let version = lag.resource_version.clone();
+        lag.missing.retain(|(place, listed)| !has_told(store, state(place), &version, listed));
+        lag
+    }
+
+    /// Which stream this is about.
+    pub(crate) fn stream(&self) -> Stream {
+        self.stream
+    }
+
+    /// Whether the stream has told all that it had yet to tell. `state` looks up what is known.
+    pub(crate) fn is_made_up(&self, store: &Store, state: impl Fn(&Place) -> Option<Version>) -> bool {
+        let Self { resource_version, missing, surplus, .. } = self;
+        let is_gone = |place: &Place| state(place).is_none_or(|state| is_after(&state, resource_version));
+        surplus.iter().all(is_gone)
+            && missing.iter().all(|(place, listed)| has_told(store, state(place), resource_version, listed))
+    }
 }
 
-fn hierarchy_state(node: &Node) -> Option<Version> {
-    Some(node.hierarchy.as_ref()?.version.get())
-}
-
-fn one(place: Place, state: Option<Version>) -> Vec<(Place, Version)> {
-    state.map(|state| (place, state)).into_iter().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-    use crate::plan::plan;
-    use crate::{Definition, Fact, HierarchyFact, Kind, NamespaceFact, Scope, Settings};
-
-    fn version(uid: &str, resource_version: u64) -> Version {
-        Version { uid: uid.into(), resource_version: resource_version.to_string().into() }
-    }
-
-    fn namespace(name: &str, resource_version: u64) -> NamespaceFact {
-        NamespaceFact {
-            name: name.into(),
-            version: version(name, resource_version),
-            ..NamespaceFact::default()
+/// Whether one of these states of an object, or a later one, or its end, is known.
+fn has_told(store: &Store, known: Option<Version>, listed_at: &str, listed: &[Version]) -> bool {
+    match known {
+        Some(known) => {
+            let is_later = |state: &Version| known.uid == state.uid && !known.is_older_than(state);
+            listed.iter().any(is_later) || is_after(&known, listed_at)
         }
-    }
-
-    fn listing(resource_version: u64, namespaces: &[(&str, u64)]) -> Listing {
-        let object =
-            |(name, state): &(&str, u64)| ((Name::default(), Name::from(*name)), vec![version(name, *state)]);
-        Listing {
-            resource_version: resource_version.to_string().into(),
-            objects: namespaces.iter().map(object).collect(),
-        }
-    }
-
-    fn forest() -> Forest {
-        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
-        Forest::new(Arc::new(settings), vec![Kind::role()]).matching()
-    }
-
-    fn tell(forest: &mut Forest, facts: impl IntoIterator<Item = Fact>) {
-        for fact in facts {
-            forest.apply(fact);
-        }
-    }
-
-    #[test]
-    fn nothing_is_planned_before_the_structure_has_caught_up_with_each_list() {
-        let mut forest = forest();
-        let is_planned = |forest: &Forest| !plan(forest, "a", &Scope::whole()).is_empty();
-        tell(
-            &mut forest,
-            [
-                Fact::Definitions(Definition::Here),
-                Fact::Namespaces(vec![namespace("a", 5)]),
-                Fact::Hierarchies(vec![]),
-                Fact::Anchors(vec![]),
-            ],
-        );
-        assert!(
-            forest.structure_gap().is_none() && !is_planned(&forest),
-            "these lists may be of different moments"
-        );
-        let structure = forest.unmatched();
-        let kind = forest.kind_named("rbac.authorization.k8s.io", "Role").unwrap();
-        tell(&mut forest, [Fact::Objects(kind, vec![]), Fact::Matched(structure.clone())]);
-        assert!(is_planned(&forest) && !forest.is_matched(Stream::Kind(kind)), "of objects nothing was said");
-        assert!(forest.apply(Fact::Matched(forest.unmatched())).everything);
-        assert!(forest.unmatched().is_empty());
-
-        tell(&mut forest, [Fact::Hierarchies(vec![]), Fact::Matched(structure)]);
-        assert!(!is_planned(&forest), "a later list needs another look");
-    }
-
-    #[test]
-    fn a_stream_has_caught_up_when_it_has_told_of_every_state_and_every_end() {
-        let mut forest = forest();
-        tell(
-            &mut forest,
-            [Fact::Namespaces(vec![namespace("a", 5), namespace("gone", 6), namespace("new", 20)])],
-        );
-        let behind = |forest: &Forest, listing| {
-            let lag = forest.lag(Stream::Namespaces, listing);
-            !forest.has_made_up(&lag)
-        };
-        assert!(
-            !behind(&forest, listing(10, &[("a", 5), ("gone", 6)])),
-            "what is newer than the list says nothing"
-        );
-        assert!(!behind(&forest, listing(10, &[("a", 4), ("gone", 6)])));
-        assert!(behind(&forest, listing(10, &[("a", 7), ("gone", 6)])), "a is older than it should be");
-        assert!(behind(&forest, listing(10, &[("a", 5), ("gone", 6), ("b", 8)])), "b is not known");
-        let lag = forest.lag(Stream::Namespaces, listing(10, &[("a", 7)]));
-        assert!(!forest.has_made_up(&lag));
-        tell(&mut forest, [Fact::Namespace(namespace("a", 9))]);
-        assert!(!forest.has_made_up(&lag), "one should be gone");
-        tell(&mut forest, [Fact::NamespaceGone("gone".into(), "gone".into())]);
-        assert!(forest.has_made_up(&lag));
-        assert!(!behind(&forest, listing(10, &[("a", 9), ("gone", 6)])), "what was listed has gone since");
-    }
-
-    #[test]
-    fn of_several_hierarchies_in_one_namespace_any_is_enough() {
-        let mut forest = forest();
-        let hierarchy = HierarchyFact { version: version("h2", 6), ..HierarchyFact::default() };
-        tell(
-            &mut forest,
-            [Fact::Namespaces(vec![namespace("a", 5)]), Fact::Hierarchies(vec![("a".into(), hierarchy)])],
-        );
-        let both = vec![version("h1", 7), version("h2", 6)];
-        let objects = [((Name::from("a"), Name::default()), both)].into();
-        let lag = forest.lag(Stream::Hierarchies, Listing { resource_version: "10".into(), objects });
-        assert!(forest.has_made_up(&lag));
+        None => listed.iter().any(|state| store.has_departed(&state.uid)),
     }
 }

@@ -1,19 +1,20 @@
 //! The labels of one namespace, in a few bytes each.
 //!
-//! Every namespace bears a tree label for each namespace above it, and its own name twice. So a key is an [`Id`]: of the name
-//! that a tree label begins with, or of the whole key; and a value is a text, or that of the namespace's own name.
+//! A dialect may put a label on a namespace for each namespace above it, all with keys of one suffix, and the name of the
+//! namespace stands in its labels too. So a key is an [`Id`]: of what precedes that suffix, or of the whole key; and a value is a
+//! text, or the name of the namespace.
 
 use std::borrow::Cow;
 
 use super::places::{Id, Places};
-use crate::{Labels, keys};
+use crate::core::labels::Labels;
 
 /// Some labels. They are read with the places in which their keys are mentioned.
 #[derive(Debug, Default)]
 pub(crate) struct Packed(Box<[u8]>);
 
-/// The key ends with [`keys::TREE_LABEL`], before which stands the text that the id is of.
-const TREE: u8 = 1;
+/// The key ends with the shared suffix, and the id is of the text before it.
+const SUFFIXED: u8 = 1;
 /// The value is the namespace's name.
 const OWN_NAME: u8 = 2;
 
@@ -21,10 +22,11 @@ impl Packed {
     /// The labels of the namespace `own`, in their order; the keys are mentioned from now on.
     pub(super) fn new(labels: &Labels, own: Id, places: &mut Places) -> Self {
         let mut bytes = Vec::new();
+        let suffix = places.key_suffix();
         for (key, value) in labels.iter() {
-            let (tree, text) = key.strip_suffix(keys::TREE_LABEL).map_or((0, key), |name| (TREE, name));
+            let (suffixed, text) = key.strip_suffix(suffix).map_or((0, key), |name| (SUFFIXED, name));
             let own_name = if *value == **places.text(own) { OWN_NAME } else { 0 };
-            bytes.push(tree | own_name);
+            bytes.push(suffixed | own_name);
             bytes.extend(places.mention(text).to_bytes());
             if own_name == 0 {
                 append_length(&mut bytes, value.len());
@@ -54,9 +56,10 @@ pub(crate) struct NamespaceLabels<'a> {
 
 impl<'a> NamespaceLabels<'a> {
     pub(crate) fn get(self, key: &str) -> Option<&'a str> {
-        let (is_tree, text) = key.strip_suffix(keys::TREE_LABEL).map_or((false, key), |name| (true, name));
+        let suffix = self.places.key_suffix();
+        let (is_suffixed, text) = key.strip_suffix(suffix).map_or((false, key), |name| (true, name));
         let key = self.places.find(text)?;
-        let found = Pairs(&self.packed.0).find(|pair| pair.key == key && pair.is_tree == is_tree)?;
+        let found = Pairs(&self.packed.0).find(|pair| pair.key == key && pair.is_suffixed == is_suffixed)?;
         Some(self.value(&found))
     }
 
@@ -64,16 +67,19 @@ impl<'a> NamespaceLabels<'a> {
     pub(crate) fn iter(self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         Pairs(&self.packed.0).map(move |pair| {
             let text = self.places.text(pair.key);
-            let key =
-                if pair.is_tree { format!("{text}{}", keys::TREE_LABEL).into() } else { (&**text).into() };
+            let key = if pair.is_suffixed {
+                format!("{text}{}", self.places.key_suffix()).into()
+            } else {
+                (&**text).into()
+            };
             (key, self.value(&pair))
         })
     }
 
-    /// The tree labels: ancestor and depth.
-    pub(crate) fn tree(self) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let tree = Pairs(&self.packed.0).filter(|pair| pair.is_tree);
-        tree.map(move |pair| (&**self.places.text(pair.key), self.value(&pair)))
+    /// Those whose keys have the shared suffix: what precedes it, and the value.
+    pub(crate) fn suffixed(self) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let suffixed = Pairs(&self.packed.0).filter(|pair| pair.is_suffixed);
+        suffixed.map(move |pair| (&**self.places.text(pair.key), self.value(&pair)))
     }
 
     /// To take along.
@@ -90,7 +96,7 @@ impl<'a> NamespaceLabels<'a> {
 
 struct Pair<'a> {
     key: Id,
-    is_tree: bool,
+    is_suffixed: bool,
     /// `None` for the namespace's own name.
     value: Option<&'a [u8]>,
 }
@@ -112,7 +118,7 @@ impl<'a> Iterator for Pairs<'a> {
             self.0 = rest;
             value
         });
-        Some(Pair { key, is_tree: flags & TREE != 0, value })
+        Some(Pair { key, is_suffixed: flags & SUFFIXED != 0, value })
     }
 }
 

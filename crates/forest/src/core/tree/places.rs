@@ -1,7 +1,7 @@
 //! The texts that the tree mentions, each kept once and known by a small number, and the nodes that stand for some of them.
 //!
 //! A text is kept as long as it is mentioned: by the node that stands for it, by the labels of a namespace, by a parent or a
-//! child that a `HierarchyConfiguration` names. Never says what a mention means.
+//! child that a dialect names. Never says what a mention means.
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::Node;
-use crate::Name;
+use crate::core::name::Name;
 
 /// A text's place. Valid as long as it is mentioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -19,12 +19,12 @@ impl Id {
     /// As many bytes as it takes.
     pub(super) const SIZE: usize = size_of::<Self>();
 
-    fn at(index: usize) -> Self {
+    pub(super) fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).ok().and_then(NonZeroU32::new);
         Self(number.expect("fewer than 2^32 texts are mentioned"))
     }
 
-    fn index(self) -> usize {
+    pub(super) fn index(self) -> usize {
         self.0.get() as usize - 1
     }
 
@@ -45,9 +45,11 @@ struct Place {
     mentions: u32,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
-    /// Whoever may create objects chooses the texts, so each process hashes them in a way of its own.
+    /// The suffix that the keys of many labels share.
+    key_suffix: &'static str,
+    /// Users choose the texts, so each process hashes them with a key of its own.
     hasher: DefaultHashBuilder,
     by_text: HashTable<Id>,
     all: Vec<Place>,
@@ -55,6 +57,15 @@ pub(super) struct Places {
 }
 
 impl Places {
+    pub(super) fn new(key_suffix: &'static str) -> Self {
+        let (hasher, by_text) = Default::default();
+        Self { key_suffix, hasher, by_text, all: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn key_suffix(&self) -> &'static str {
+        self.key_suffix
+    }
+
     /// The place of a text that is mentioned somewhere.
     pub(super) fn find(&self, text: &str) -> Option<Id> {
         let is_meant = |id: &Id| self.all[id.index()].text.as_deref() == Some(text);
@@ -105,7 +116,7 @@ impl Places {
         self.all[id.index()].node.as_deref()
     }
 
-    /// What stands for the text; whoever puts something there or takes it away sees to the mention.
+    /// What stands for the text. A caller that adds or removes a node also changes the mention.
     pub(super) fn node_mut(&mut self, id: Id) -> &mut Option<Box<Node>> {
         &mut self.all[id.index()].node
     }

@@ -1,13 +1,11 @@
-//! Walking the links: up to ancestors, down to descendants, round cycles.
+//! Following the edges: up to ancestors, down to descendants, along cycles.
 //!
 //! Every walk ends, whatever the links are.
-
-use std::fmt;
 
 use hashbrown::HashSet;
 
 use super::{Id, Tree};
-use crate::Name;
+use crate::core::name::Name;
 
 /// A namespace and what is above it.
 #[derive(Debug)]
@@ -27,29 +25,14 @@ pub enum Illegal {
     Below(Vec<Name>),
 }
 
-impl fmt::Display for Illegal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Itself => f.write_str("a namespace cannot be its own parent"),
-            Self::Below(path) => {
-                write!(
-                    f,
-                    "this would make a cycle, for the parent is already below it: {}",
-                    path.join(" -> ")
-                )
-            }
-        }
-    }
-}
-
 impl Tree {
-    pub(crate) fn parent(&self, id: Id) -> Option<Id> {
-        self.node(id).parent
+    pub(crate) fn upstream(&self, id: Id) -> Option<Id> {
+        self.node(id).upstream
     }
 
     /// Ordered by name.
-    pub(crate) fn children(&self, id: Id) -> &[Id] {
-        &self.node(id).children
+    pub(crate) fn downstream(&self, id: Id) -> &[Id] {
+        &self.node(id).downstream
     }
 
     pub(crate) fn ancestry(&self, id: Id) -> Ancestry {
@@ -58,7 +41,7 @@ impl Tree {
         let mut path = vec![id];
         let mut seen = HashSet::new();
         let mut current = id;
-        while let Some(parent) = self.parent(current) {
+        while let Some(parent) = self.upstream(current) {
             let repeated = if path.len() < LONG {
                 path.contains(&parent)
             } else {
@@ -79,12 +62,12 @@ impl Tree {
 
     /// What is below, without the namespace itself unless it is in a cycle. No order.
     pub(crate) fn descendants(&self, id: Id) -> Vec<Id> {
-        let mut found: Vec<Id> = self.children(id).to_vec();
+        let mut found: Vec<Id> = self.downstream(id).to_vec();
         let mut seen: HashSet<Id> = found.iter().copied().collect();
         let mut next = 0;
         while next < found.len() {
             let current = found[next];
-            found.extend(self.children(current).iter().filter(|child| seen.insert(**child)));
+            found.extend(self.downstream(current).iter().filter(|child| seen.insert(**child)));
             next += 1;
         }
         found
@@ -97,7 +80,7 @@ impl Tree {
         let mut next = Some(id);
         let mut done = 0;
         while let Some(current) = next {
-            let new = self.children(current).iter().filter(|child| seen.insert(**child));
+            let new = self.downstream(current).iter().filter(|child| seen.insert(**child));
             found.extend(new.take(limit + 1 - found.len()));
             if found.len() > limit {
                 return None;
@@ -125,13 +108,11 @@ impl Tree {
     /// The nearest halted namespace from this one upwards, itself included.
     pub(crate) fn halted_root(&self, id: Id) -> Option<Id> {
         let Ancestry { path, repeats_at } = self.ancestry(id);
-        let unreadable = path.iter().position(|member| {
-            let node = self.node(*member);
-            node.exists() && node.hierarchy.as_ref().is_some_and(|seen| seen.unreadable().is_some())
-        });
+        let is_unreadable = |id: &Id| self.unreadable(*id).is_some() && self.is_existing(*id);
+        let unreadable = path.iter().position(is_unreadable);
         let at_the_top = || {
             let (last, below) = path.split_last()?;
-            (!below.is_empty() && !self.node(*last).exists()).then(|| below.len() - 1)
+            (!below.is_empty() && !self.is_existing(*last)).then(|| below.len() - 1)
         };
         let by_links = repeats_at.or_else(at_the_top);
         let nearest = match (unreadable, by_links) {
@@ -141,8 +122,7 @@ impl Tree {
         nearest.map(|at| path[at])
     }
 
-    /// The namespaces whose tree labels this one bears, itself first: all above it, up to and including the nearest
-    /// halted one.
+    /// This namespace and all above it, up to and including the nearest halted one: those by which it is labelled.
     pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
         let halted = self.halted_root(id);
         let mut path = self.ancestry(id).path;
@@ -150,16 +130,6 @@ impl Tree {
             path.truncate(end + 1);
         }
         path
-    }
-
-    /// Whether deleting this namespace may delete the subnamespaces below: by its own word or an ancestor's. In a cycle
-    /// only its own counts.
-    pub(crate) fn allows_cascading_deletion(&self, id: Id) -> bool {
-        let allows =
-            |id: &Id| self.node(*id).hierarchy.as_ref().is_some_and(|seen| seen.allow_cascading_deletion);
-        let Ancestry { path, repeats_at } = self.ancestry(id);
-        let counting = if repeats_at == Some(0) { &path[..1] } else { &path[..] };
-        counting.iter().any(allows)
     }
 
     /// The top of the tree that `id` is in; where its ancestry comes round, the member at which it does.
@@ -175,7 +145,7 @@ impl Tree {
     }
 
     /// Whether `child` may hang below `parent`, as far as the links say.
-    pub(crate) fn may_adopt(&self, parent: Id, child: Id) -> Result<(), Illegal> {
+    pub(crate) fn may_join(&self, parent: Id, child: Id) -> Result<(), Illegal> {
         if parent == child {
             return Err(Illegal::Itself);
         }

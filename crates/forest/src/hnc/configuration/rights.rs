@@ -3,16 +3,8 @@
 
 use std::fmt;
 
-use crate::{Kind, KindSettings, Mode};
-
-/// One of the two programs, as RBAC knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Account {
-    /// `hns-webhook`, which only looks.
-    Webhook,
-    /// `hns-controller`, which writes copies.
-    Controller,
-}
+use crate::core::kind::{Kind, KindSettings, Mode};
+pub use crate::core::verdict::{Account, Right};
 
 impl Account {
     /// Both.
@@ -43,19 +35,6 @@ impl Account {
             Self::Controller => "not all of them are propagated",
         }
     }
-}
-
-/// A right, in all namespaces.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Right {
-    /// Whose.
-    pub account: Account,
-    /// To do what.
-    pub verb: &'static str,
-    /// With objects of this API group.
-    pub group: Box<str>,
-    /// And of this plural.
-    pub resource: Box<str>,
 }
 
 /// The rights that a kind needs.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Entry, Fault};
-use crate::Kind;
+use crate::core::kind::Kind;
 
 /// A resource that the API server serves, in the version that it prefers.
 #[derive(Debug, Clone, PartialEq, Eq)]

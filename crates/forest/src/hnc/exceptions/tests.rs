@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::object::goes_to;
-use crate::{Kind, KindSettings};
+use crate::core::destination::goes_to;
+use crate::core::kind::{Kind, KindSettings, Mode};
 
 type Pairs = BTreeMap<String, String>;
 
@@ -66,7 +66,7 @@ fn word(result: Result<(), Withheld>) -> String {
     let word = match result {
         Ok(()) => "goes",
         Err(Withheld::Mode(_)) => "mode",
-        Err(Withheld::Excluded(_)) => "excluded",
+        Err(Withheld::Excluded(_) | Withheld::ExcludedName(_)) => "excluded",
         Err(Withheld::NotSelected) => "not selected",
         Err(Withheld::NotInTree) => "not in tree",
         Err(Withheld::OptedOut) => "opted out",

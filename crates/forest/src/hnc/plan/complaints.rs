@@ -1,22 +1,24 @@
 //! What is to be said of sources to those who keep them: events, in the end. Never about copies.
 
 use super::{Complaint, ComplaintReason};
-use crate::exclusion::{FINALIZERS, NAME_TOO_LONG};
-use crate::object::Source;
-use crate::text::{MESSAGE, limited};
-use crate::tree::Id;
-use crate::{Forest, ObjectKey, ObjectScope};
+use crate::core::change::ObjectScope;
+use crate::core::kind::ObjectKey;
+use crate::core::object::Source;
+use crate::core::text::{MESSAGE, limited};
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::exclusion::{FINALIZERS, NAME_TOO_LONG};
 
 /// What is wrong with the sources in this namespace that are in `scope`. A source that does not go anywhere because its
 /// keeper said so is as it should be.
 pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Complaint> {
-    if *scope == ObjectScope::None || !forest.tree.node(id).managed {
+    if *scope == ObjectScope::None || !forest.is_managed(id) {
         return Vec::new();
     }
-    let sources = forest.objects.within(id).filter_map(|(key, object)| Some((key, object.source()?)));
+    let sources = forest.objects_at(id).filter_map(|(key, object)| Some((key, object.source()?)));
     let propagated = sources.filter(|(key, source)| {
         let mode = forest.kind_settings(key.kind).map(|settings| settings.mode);
-        scope.includes(key) && !source.terminating && mode.is_some_and(crate::Mode::propagates)
+        scope.includes(key) && !source.terminating && mode.is_some_and(crate::core::kind::Mode::propagates)
     });
     propagated.filter_map(|(key, source)| complaint(key, source)).collect()
 }

@@ -1,14 +1,16 @@
 //! What is wrong with a namespace, in the order in which it is shown.
 
-use std::collections::BTreeSet;
-
+use super::copies;
 use super::marks::{Labelling, asked_for, initial_admin, managed};
-use super::{copies, restrictions};
-use crate::exclusion::{NAME_TOO_LONG, is_name_too_long};
-use crate::object::Object;
-use crate::text::shown;
-use crate::tree::{Id, Node};
-use crate::{Condition, Forest, Name, ObjectKey, ObjectScope, Reason};
+use crate::core::change::ObjectScope;
+use crate::core::kind::ObjectKey;
+use crate::core::name::Name;
+use crate::core::object::Object;
+use crate::core::text::shown;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::condition::{Condition, Reason};
+use crate::hnc::exclusion::{NAME_TOO_LONG, is_name_too_long};
 
 /// So many objects are named in a condition.
 const NAMED: usize = 3;
@@ -16,32 +18,31 @@ const NAMED: usize = 3;
 /// Everything there is to say. An ancestor's halt comes first, where HNC's readers look for it; they take the first
 /// condition of a type.
 pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
-    let node = forest.tree.node(id);
-    let own = forest.tree.own_halt(id).map(|halt| halt.condition());
+    let own = forest.own_halt(id).map(|halt| halt.condition());
     ancestor(forest, id)
         .into_iter()
         .chain(own)
-        .chain(anchor_missing(forest, id, node))
-        .chain(illegal_keys(forest, node))
+        .chain(anchor_missing(forest, id))
+        .chain(illegal_keys(forest, id))
         .chain(overridden(forest, id))
         .chain(names_too_long(forest, id))
-        .chain(failed_writes(forest, forest.tree.name(id)))
+        .chain(failed_writes(forest, forest.name(id)))
         .chain(conflicts(forest, id))
         .chain(quotas(forest, id))
         .collect()
 }
 
 fn ancestor(forest: &Forest, id: Id) -> Option<Condition> {
-    let root = forest.tree.halted_root(id).filter(|root| *root != id)?;
-    let name = forest.tree.name(root);
+    let root = forest.halted_at(id).filter(|root| *root != id)?;
+    let name = forest.name(root);
     Some(Condition::new(
         Reason::AncestorHaltActivities,
         format!("Propagation is paused because the ancestor {name:?} is halted; see the conditions there"),
     ))
 }
 
-fn anchor_missing(forest: &Forest, id: Id, node: &Node) -> Option<Condition> {
-    let parent = node.subnamespace_of()?;
+fn anchor_missing(forest: &Forest, id: Id) -> Option<Condition> {
+    let parent = forest.subnamespace_of(id)?;
     forest.anchor_of(id).is_none().then(|| {
         Condition::new(
             Reason::SubnamespaceAnchorMissing,
@@ -53,8 +54,8 @@ fn anchor_missing(forest: &Forest, id: Id, node: &Node) -> Option<Condition> {
     })
 }
 
-fn illegal_keys(forest: &Forest, node: &Node) -> Vec<Condition> {
-    let Some(hierarchy) = &node.hierarchy else { return Vec::new() };
+fn illegal_keys(forest: &Forest, id: Id) -> Vec<Condition> {
+    let Some(hierarchy) = forest.hierarchy(id) else { return Vec::new() };
     let settings = forest.settings();
     let labels = hierarchy.labels().iter().map(|(key, _)| key).filter(|key| !settings.is_managed_label(key));
     let annotations =
@@ -76,7 +77,7 @@ fn illegal_keys(forest: &Forest, node: &Node) -> Vec<Condition> {
 
 /// HNC loses such a value without a word.
 fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
-    let path = forest.tree.labelling(id);
+    let path = forest.labelling(id);
     let lost = [Labelling::Labels, Labelling::Annotations].into_iter().flat_map(|which| {
         let values = managed(forest, &path, which);
         asked_for(forest, id, which)
@@ -98,7 +99,7 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
 
 /// The objects here that go nowhere because of their names.
 fn names_too_long(forest: &Forest, id: Id) -> Option<Condition> {
-    if forest.tree.children(id).is_empty() {
+    if forest.downstream(id).is_empty() {
         return None;
     }
     let is_meant = |(key, object): &(&ObjectKey, &Object)| {
@@ -106,25 +107,25 @@ fn names_too_long(forest: &Forest, id: Id) -> Option<Condition> {
             && object.source().is_some_and(|source| !source.terminating)
             && forest.kind_settings(key.kind).is_some_and(|kind| kind.mode.propagates())
     };
-    let sources = forest.objects.within(id).filter(is_meant);
+    let sources = forest.objects_at(id).filter(is_meant);
     let lines = sources.map(|(key, _)| line(forest, key, NAME_TOO_LONG));
     named("These objects are not propagated: ", lines)
 }
 
 fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
-    let failed = forest.failures.get(namespace)?.iter().filter(|(_, failure)| !failure.is_conflict);
+    let failed = forest.failures(namespace).filter(|(_, failure)| !failure.is_conflict);
     let lines = failed.map(|(key, failure)| line(forest, key, &failure.why));
     named("These objects could not be written or removed: ", lines)
 }
 
 /// The objects that are left alone here and in all that is below.
 fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
-    if forest.conflicted.is_empty() {
+    if forest.conflicted().is_empty() {
         return None;
     }
-    let concerned = concerned(forest, id).into_iter();
+    let concerned = forest.those_below(id, forest.conflicted()).into_iter();
     let lines = concerned.flat_map(|name| {
-        let failed = forest.failures.get(name).into_iter().flatten();
+        let failed = forest.failures(name);
         failed
             .filter(|(_, failure)| failure.is_conflict)
             .map(move |(key, failure)| format!("in namespace {name:?}, {}", line(forest, key, &failure.why)))
@@ -132,23 +133,9 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
     named("These objects stand in the way of others from above: ", lines)
 }
 
-/// Where objects are left alone, here and in all that is below, in the order of the names; costs what the smaller of the two
-/// sets does.
-fn concerned(forest: &Forest, id: Id) -> BTreeSet<&Name> {
-    let conflicted = &forest.conflicted;
-    if let Some(below) = forest.tree.few_descendants(id, conflicted.len()) {
-        let here = below.into_iter().chain([id]).map(|id| forest.tree.name(id));
-        return here.filter(|name| conflicted.contains(*name)).collect();
-    }
-    let is_below = |name: &&Name| {
-        forest.tree.id(name).is_some_and(|below| forest.tree.ancestry(below).path.contains(&id))
-    };
-    conflicted.iter().filter(is_below).collect()
-}
-
 /// Bindings wait; how long, only the shell knows.
 fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
-    let quotas: Vec<&ObjectKey> = restrictions::not_in_force(forest, id).collect();
+    let quotas: Vec<&ObjectKey> = forest.quotas_not_in_force(id).collect();
     let admin_comes = initial_admin(forest, id).is_some();
     if quotas.is_empty() || !copies::changes(forest, id, &ObjectScope::All, admin_comes).held {
         return None;

@@ -5,13 +5,17 @@ mod roles;
 use std::collections::BTreeSet;
 
 use super::{Action, Content, restrictions, wanted_label};
-use crate::condition::Halt;
-use crate::exceptions::Withheld;
-use crate::object::{Copy, Object, Source};
-use crate::store::Failure;
-use crate::tree::Id;
-use crate::version::CompactVersion;
-use crate::{Forest, Kind, KindId, Mode, Name, ObjectKey, ObjectScope, Stream};
+use crate::core::change::ObjectScope;
+use crate::core::kind::{Kind, KindId, Mode, ObjectKey};
+use crate::core::name::Name;
+use crate::core::object::{Copy, Object, Source};
+use crate::core::store::Failure;
+use crate::core::stream::Stream;
+use crate::core::tree::Id;
+use crate::core::version::CompactVersion;
+use crate::dialects::Forest;
+use crate::hnc::condition::Halt;
+use crate::hnc::exceptions::Withheld;
 
 /// The writes about objects, by what they do to access.
 #[derive(Debug, Default)]
@@ -25,7 +29,7 @@ pub(super) struct Changes {
     pub(super) settled: Vec<ObjectKey>,
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
-    /// Whether somebody who gains a right has to wait.
+    /// Whether new rights have to wait.
     pub(super) held: bool,
 }
 
@@ -92,23 +96,21 @@ pub(crate) enum Reach<'a> {
 
 /// How far propagation reaches into this namespace.
 pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
-    let node = forest.tree.node(id);
-    if !node.managed || node.namespace.as_ref().is_none_or(|seen| seen.terminating) {
+    if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
         return Reach::None;
     }
-    match forest.tree.halted_root(id) {
-        Some(root) => Reach::Frozen {
-            root,
-            forsakes: matches!(forest.tree.own_halt(root), Some(Halt::ParentMissing(_))),
-        },
+    match forest.halted_at(id) {
+        Some(root) => {
+            Reach::Frozen { root, forsakes: matches!(forest.own_halt(root), Some(Halt::ParentMissing(_))) }
+        }
         None => Reach::Full(Place::of(forest, id)),
     }
 }
 
 /// Whether the source of a copy went with its namespace.
 pub(crate) fn is_forsaken(forest: &Forest, copy: &Copy) -> bool {
-    let source = forest.tree.id(&copy.inherited_from);
-    source.is_none_or(|source| forest.tree.node(source).namespace.is_none()) && !copy.terminating
+    let source = forest.id(&copy.inherited_from);
+    source.is_none_or(|source| forest.namespace(source).is_none()) && !copy.terminating
 }
 
 /// What is to be made of one object in a namespace that is not frozen.
@@ -141,8 +143,8 @@ impl<'a> Place<'a> {
                 roles.chain(keys.iter().cloned()).collect()
             }
             ObjectScope::All => {
-                let here = self.forest.objects.within(self.id).map(|(key, _)| key);
-                let above = self.above.iter().flat_map(|id| self.forest.objects.within(*id));
+                let here = self.forest.objects_at(self.id).map(|(key, _)| key);
+                let above = self.above.iter().flat_map(|id| self.forest.objects_at(*id));
                 let sources = above.filter(|(_, object)| object.source().is_some()).map(|(key, _)| key);
                 here.chain(sources).chain(self.failed()).cloned().collect()
             }
@@ -151,7 +153,7 @@ impl<'a> Place<'a> {
 
     /// The namespace, whatever its state.
     pub(crate) fn of(forest: &'a Forest, id: Id) -> Self {
-        let mut above = forest.tree.ancestry(id).path;
+        let mut above = forest.path(id);
         above.remove(0);
         above.reverse();
         Self { forest, id, above }
@@ -165,10 +167,10 @@ impl<'a> Place<'a> {
         let (forest, here) = (self.forest, self.id);
         let settings = forest.kind_settings(key.kind);
         self.above.iter().filter_map(move |id| {
-            let source = forest.objects.source(*id, key)?;
+            let source = forest.source(*id, key)?;
             let label = |label: &str| wanted_label(forest, here, label);
             let goes = source.goes_to(settings?, &key.name, &label);
-            Some((forest.tree.name(*id), source, goes.and_then(|()| self.grants_the_same(*id, source))))
+            Some((forest.name(*id), source, goes.and_then(|()| self.grants_the_same(*id, source))))
         })
     }
 
@@ -191,7 +193,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The namespace of the source in spite of which somebody's own object is kept, if it is.
+    /// The namespace of the source in spite of which a user's own object is kept, if it is.
     pub(crate) fn kept_from(&self, key: &ObjectKey) -> Option<&'a Name> {
         if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
@@ -202,29 +204,28 @@ impl<'a> Place<'a> {
     }
 
     fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
-        let failures = &self.forest.failures;
-        failures.get(self.forest.tree.name(self.id)).into_iter().flat_map(|failed| failed.keys())
+        self.forest.failures(self.forest.name(self.id)).map(|(key, _)| key)
     }
 
     fn failure(&self, key: &ObjectKey) -> Option<&'a Failure> {
-        self.forest.failures.get(self.forest.tree.name(self.id))?.get(key)
+        self.forest.failure(self.forest.name(self.id), key)
     }
 
-    /// Whether somebody's own object of this kind is kept.
+    /// Whether a user's own object of this kind is kept.
     fn keeps(&self, key: &ObjectKey) -> bool {
         !self.forest.on_conflict(key.kind).replaces()
     }
 
     fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
-        self.forest.objects.get(self.id, key)
+        self.forest.object(self.id, key)
     }
 
-    /// Whether writing a role or a binding changes what somebody may do. What only looks different, by its labels or by whence
-    /// it is inherited, changes no access.
+    /// Whether writing a role or a binding changes what a user may do. Other labels, or another source with the same content,
+    /// change no access.
     fn changes_access(&self, action: &Action) -> bool {
         match action {
-            Action::Create { .. } => true,
-            Action::Replace { key, content, .. } => {
+            Action::CreateCopy { .. } => true,
+            Action::ReplaceCopy { key, content, .. } => {
                 let body = self.object(key).and_then(Object::digests).map(|(_, body)| body);
                 body != Some(content.0.body_digest())
             }
@@ -243,18 +244,18 @@ impl Changes {
         parent_is_missing: bool,
         is_meant: impl Fn(&ObjectKey) -> bool,
     ) {
-        let forsaken = |key: &ObjectKey| match forest.objects.get(id, key) {
+        let forsaken = |key: &ObjectKey| match forest.object(id, key) {
             Some(Object::Copy(copy)) if parent_is_missing && is_forsaken(forest, copy) => {
                 Some(copy.version.get())
             }
             _ => None,
         };
-        for (key, _) in forest.objects.within(id).filter(|(key, _)| is_meant(key)) {
+        for (key, _) in forest.objects_at(id).filter(|(key, _)| is_meant(key)) {
             if let Some(version) = forsaken(key) {
-                self.file(forest, Action::Delete { key: key.clone(), version });
+                self.file(forest, Action::DeleteCopy { key: key.clone(), version });
             }
         }
-        let failed = forest.failures.get(forest.tree.name(id)).into_iter().flat_map(|failed| failed.keys());
+        let failed = forest.failures(forest.name(id)).map(|(key, _)| key);
         self.settled.extend(failed.filter(|key| is_meant(key) && forsaken(key).is_none()).cloned());
     }
 
@@ -262,7 +263,7 @@ impl Changes {
     fn ignored(&mut self, forest: &Forest, id: Id, scope: &ObjectScope) {
         let is_ignored =
             |key: &&ObjectKey| forest.kind_settings(key.kind).is_some_and(|kind| kind.mode == Mode::Ignore);
-        let failed = forest.failures.get(forest.tree.name(id)).into_iter().flat_map(|failed| failed.keys());
+        let failed = forest.failures(forest.name(id)).map(|(key, _)| key);
         self.settled.extend(failed.filter(is_ignored).filter(|key| scope.includes(key)).cloned());
     }
 
@@ -271,7 +272,7 @@ impl Changes {
             Decision::Leave => self.nothing(place, key),
             Decision::Delete(version) => {
                 let version = version.get();
-                self.file(place.forest, Action::Delete { key, version });
+                self.file(place.forest, Action::DeleteCopy { key, version });
             }
             Decision::Report(namespace) => self.conflict(place, key, namespace),
             Decision::Write(namespace, source) => {
@@ -306,8 +307,8 @@ impl Changes {
         let kind = action.key().map(|key| forest.kind(key.kind));
         let binds = kind.is_some_and(Kind::binds_subjects);
         let list = match &action {
-            Action::Delete { .. } if binds => &mut self.lost_bindings,
-            Action::Delete { .. } => &mut self.lost,
+            Action::DeleteCopy { .. } if binds => &mut self.lost_bindings,
+            Action::DeleteCopy { .. } => &mut self.lost,
             _ if binds => &mut self.gained_bindings,
             _ if kind.is_some_and(Kind::holds_rules) => &mut self.gained_roles,
             _ if kind.is_some_and(Kind::restricts) => &mut self.restrictions,
@@ -334,23 +335,24 @@ impl Changes {
         }
         for action in &mut self.gained_bindings {
             if place.changes_access(action)
-                && let Action::Replace { key, version, source, content } = action.clone()
+                && let Action::ReplaceCopy { key, version, source, content } = action.clone()
             {
-                self.lost_bindings.push(Action::Delete { key: key.clone(), version });
-                *action = Action::Create { key, source, content };
+                self.lost_bindings.push(Action::DeleteCopy { key: key.clone(), version });
+                *action = Action::CreateCopy { key, source, content };
             }
         }
     }
 
-    /// Nobody is bound yet, and a copy that binds others than it should goes meanwhile. Tells whether there was anything to hold.
+    /// No binding is written yet, and a copy with other subjects than it should have is deleted meanwhile. Returns whether a binding
+    /// waits.
     fn hold_bindings(&mut self, place: &Place<'_>) -> bool {
         let (held, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
         self.gained_bindings = others;
         let is_copy = |key: &ObjectKey| matches!(place.object(key), Some(Object::Copy(_)));
         let lost = held.iter().filter_map(|action| match action {
-            Action::Replace { key, version, .. } if is_copy(key) => {
-                Some(Action::Delete { key: key.clone(), version: version.clone() })
+            Action::ReplaceCopy { key, version, .. } if is_copy(key) => {
+                Some(Action::DeleteCopy { key: key.clone(), version: version.clone() })
             }
             _ => None,
         });
@@ -365,7 +367,7 @@ fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option
     let content = Content(content.canonical.clone()?, content.digest);
     let source = namespace.clone();
     Some(match existing {
-        None => Action::Create { key, source, content },
-        Some(object) => Action::Replace { key, version: object.version().get(), source, content },
+        None => Action::CreateCopy { key, source, content },
+        Some(object) => Action::ReplaceCopy { key, version: object.version().get(), source, content },
     })
 }

@@ -4,31 +4,35 @@
 //! the object is its owner's.
 
 use super::conditions::conditions;
-use super::{Action, SubnamespaceSpec};
-use crate::anchor::finalizers;
-use crate::fact::AnchorFact;
-use crate::keys::HIERARCHY_FINALIZER;
-use crate::tree::{Hierarchy, Id, Node};
-use crate::{Condition, Forest, HierarchyStatus, Reason};
+use super::{Action, HncAction, SubnamespaceSpec};
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::anchor::finalizers;
+use crate::hnc::condition::{Condition, Reason};
+use crate::hnc::fact::AnchorFact;
+use crate::hnc::fact::HierarchyStatus;
+use crate::hnc::hierarchy::Hierarchy;
+use crate::hnc::keys::HIERARCHY_FINALIZER;
 
 /// The write that makes the object right, if it is not. One is created only when there is something to say, and not in a
 /// namespace that is going away.
 pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
-    let node = forest.tree.node(id);
-    let namespace = node.namespace.as_ref()?;
-    let shown = node.hierarchy.as_deref();
+    let namespace = forest.namespace(id)?;
+    let shown = forest.hierarchy(id);
+    let has_anchors = forest.is_managed(id) && !forest.anchors(id).is_empty();
     let conditions = wanted_conditions(forest, id, shown.map_or(&[], |seen| seen.conditions()));
-    let children = if node.exists() { forest.tree.children(id) } else { &[] };
-    let spec = spec(forest, id, node, shown);
+    let children = if forest.is_existing(id) { forest.downstream(id) } else { &[] };
+    let spec = spec(forest, id, shown);
     let Some(seen) = shown else {
         let status = status(forest, children, conditions);
-        let held = node.managed && !node.anchors().is_empty();
+        let held = has_anchors;
         let needed = held || spec.is_some() || !status.is_empty();
-        return (needed && !namespace.terminating).then_some(Action::CreateHierarchy { spec, held, status });
+        return (needed && !namespace.terminating)
+            .then_some(HncAction::CreateHierarchy { spec, held, status }.into());
     };
-    // Somebody deletes the object and not its namespace: it may go, and a new one comes if one is needed.
+    // A user deletes the object and not its namespace: it may go, and a new one is created if one is needed.
     let let_go = seen.terminating && !namespace.terminating;
-    let held = node.managed && !node.anchors().is_empty() && !let_go;
+    let held = has_anchors && !let_go;
     let is_shown = seen.shows(children, &conditions);
     let status = (!is_shown).then(|| status(forest, children, conditions));
     change(seen, spec.filter(|_| !seen.terminating), held, status)
@@ -42,18 +46,19 @@ fn change(
 ) -> Option<Action> {
     let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, held);
     let needed = spec.is_some() || finalizers.is_some() || status.is_some();
-    needed.then(|| Action::ChangeHierarchy { version: seen.version.get(), spec, finalizers, status })
+    needed
+        .then(|| HncAction::UpdateHierarchy { version: seen.version.get(), spec, finalizers, status }.into())
 }
 
 /// A subnamespace's parent is what its annotation says, and its labels and annotations are its anchor's.
-fn spec(forest: &Forest, id: Id, node: &Node, shown: Option<&Hierarchy>) -> Option<SubnamespaceSpec> {
-    let parent = node.subnamespace_of()?;
+fn spec(forest: &Forest, id: Id, shown: Option<&Hierarchy>) -> Option<SubnamespaceSpec> {
+    let parent = forest.subnamespace_of(id)?;
     let anchor = forest.anchor_of(id);
     let right = shown.is_some_and(|seen| {
         let says = |anchor: &AnchorFact| {
             *seen.labels() == anchor.labels && *seen.annotations() == anchor.annotations
         };
-        seen.parent().is_some_and(|id| **forest.tree.name(id) == *parent) && anchor.is_none_or(says)
+        seen.parent().is_some_and(|id| **forest.name(id) == *parent) && anchor.is_none_or(says)
     });
     (!right).then(|| SubnamespaceSpec {
         parent: parent.into(),
@@ -62,20 +67,20 @@ fn spec(forest: &Forest, id: Id, node: &Node, shown: Option<&Hierarchy>) -> Opti
 }
 
 fn wanted_conditions(forest: &Forest, id: Id, shown: &[Condition]) -> Vec<Condition> {
-    if !forest.tree.node(id).exists() {
+    if !forest.is_existing(id) {
         return Vec::new();
     }
     conditions(forest, id).into_iter().map(|it| it.since_shown(shown)).collect()
 }
 
 fn status(forest: &Forest, children: &[Id], conditions: Vec<Condition>) -> HierarchyStatus {
-    let children = children.iter().map(|child| forest.tree.name(*child).clone()).collect();
+    let children = children.iter().map(|child| forest.name(*child).clone()).collect();
     HierarchyStatus { children, conditions }
 }
 
-/// While the definitions go: an object that is being deleted is let go, any other says what is happening.
-pub(super) fn farewell(forest: &Forest, id: Id) -> Option<Action> {
-    let seen = forest.tree.node(id).hierarchy.as_deref()?;
+/// While the CRDs are being deleted: an object that is being deleted loses our finalizer, any other gets a condition.
+pub(super) fn while_going(forest: &Forest, id: Id) -> Option<Action> {
+    let seen = forest.hierarchy(id)?;
     if seen.terminating {
         return change(seen, None, false, None);
     }

@@ -7,10 +7,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Action, Edit};
-use crate::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
-use crate::tree::{Hierarchy, Id, Namespace, NamespaceLabels};
-use crate::{Forest, Labels, Name, Version};
+use super::{Action, Edit, HncAction};
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::namespace::Namespace;
+use crate::core::tree::{Id, NamespaceLabels};
+use crate::core::version::Version;
+use crate::dialects::Forest;
+use crate::hnc::hierarchy::Hierarchy;
+use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 
 /// How a namespace's labels and annotations differ from what they should be.
 #[derive(Debug, Default)]
@@ -27,7 +32,7 @@ impl Marks {
         let Self { version, labels, annotations } = self;
         let write = |labels: Edit, annotations: Edit| {
             let needed = !labels.is_empty() || !annotations.is_empty();
-            needed.then(|| Action::Mark { version: version.clone(), labels, annotations })
+            needed.then(|| Action::PatchNamespace { version: version.clone(), labels, annotations })
         };
         if child_comes && nothing_lost {
             return (write(labels, annotations), None);
@@ -46,7 +51,11 @@ impl Marks {
         let remove = self.annotations.remove.take(INITIAL_ADMIN).into_iter().collect();
         let annotations = Edit { remove, ..Edit::default() };
         let labels = Edit::default();
-        (!annotations.is_empty()).then(|| Action::Mark { version: self.version.clone(), labels, annotations })
+        (!annotations.is_empty()).then(|| Action::PatchNamespace {
+            version: self.version.clone(),
+            labels,
+            annotations,
+        })
     }
 
     /// Whether labels are to change that others go by: those of its place in the tree, and what is decided above.
@@ -64,16 +73,19 @@ impl Marks {
 /// What must be written. A namespace that is not managed loses the included label and keeps all others; one that is going
 /// away is left as it is.
 pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
-    let node = forest.tree.node(id);
-    let namespace = node.namespace.as_ref().filter(|seen| !seen.terminating);
-    let Some((seen, live)) = namespace.zip(forest.tree.labels(id)) else { return Marks::default() };
-    let (labels, annotations) =
-        if node.managed { wanted(forest, id, &forest.tree.labelling(id), seen) } else { Default::default() };
+    let Some((seen, live)) = forest.lasting_namespace(id).zip(forest.labels(id)) else {
+        return Marks::default();
+    };
+    let (labels, annotations) = if forest.is_managed(id) {
+        wanted(forest, id, &forest.labelling(id), seen)
+    } else {
+        Default::default()
+    };
     let settings = forest.settings();
-    let external = node.is_external();
+    let external = forest.is_external(id);
     let own_label = |key: &str| is_own_label(forest, id, key);
     let own_annotation = |key: &str| match key {
-        _ if !node.managed => false,
+        _ if !forest.is_managed(id) => false,
         ANCESTRY => true,
         INITIAL_ADMIN => settings.initial_admin.is_some(),
         _ => !external && settings.is_managed_annotation(key) && !seen.foreign().annotations.contains(key),
@@ -89,19 +101,19 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     }
 }
 
-/// Whether nobody else has a say in this label of a namespace.
+/// Whether only the hierarchy decides this label of a namespace.
 fn is_own_label(forest: &Forest, id: Id, key: &str) -> bool {
-    let (settings, node) = (forest.settings(), forest.tree.node(id));
+    let settings = forest.settings();
     match key {
         INCLUDED => true,
-        EXCLUDED => !settings.is_listed(forest.tree.name(id)),
-        _ if !node.managed => false,
+        EXCLUDED => !settings.is_listed(forest.name(id)),
+        _ if !forest.is_managed(id) => false,
         HAS_CHILDREN => true,
-        _ if node.is_external() => false,
+        _ if forest.is_external(id) => false,
         _ if key.ends_with(TREE_LABEL) => true,
         _ => {
             let foreign = |seen: &Namespace| seen.foreign().labels.contains(key);
-            settings.is_managed_label(key) && !node.namespace.as_ref().is_some_and(foreign)
+            settings.is_managed_label(key) && !forest.namespace(id).is_some_and(foreign)
         }
     }
 }
@@ -124,18 +136,16 @@ fn edit<'a>(
 
 /// The binding of the first administrator of a subnamespace, whom the annotation names until it is done.
 pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
-    let node = forest.tree.node(id);
-    node.subnamespace_of()?;
-    let namespace = node.namespace.as_ref()?;
+    forest.subnamespace_of(id)?;
+    let namespace = forest.namespace(id)?;
     let user = namespace.annotations.get(INITIAL_ADMIN).filter(|user| !user.is_empty())?;
     let cluster_role = forest.settings().initial_admin.clone()?;
-    Some(Action::BindInitialAdmin { user: user.into(), cluster_role })
+    Some(HncAction::BindInitialAdmin { user: user.into(), cluster_role }.into())
 }
 
 type Pairs = BTreeMap<String, String>;
 
 fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pairs) {
-    let tree = &forest.tree;
     let mut labels = tree_labels(forest, path);
     labels.insert(INCLUDED.into(), "true".into());
     if has_children(forest, id) {
@@ -150,7 +160,7 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
             .collect();
     }
     if forest.settings().ancestry_annotation {
-        let names: Vec<&str> = path.iter().rev().map(|above| &**tree.name(*above)).collect();
+        let names: Vec<&str> = path.iter().rev().map(|above| &**forest.name(*above)).collect();
         annotations.insert(ANCESTRY.into(), names.join("."));
     }
     (labels, annotations)
@@ -159,19 +169,18 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
 /// The value of a label that a namespace should have; what it is when nothing is left to be written. Selectors are matched
 /// against these, so that what is propagated does not depend on how far the labels themselves are.
 pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String> {
-    label_below(forest, id, &forest.tree.labelling(id), key)
+    label_below(forest, id, &forest.labelling(id), key)
 }
 
 /// The same if the namespace and what is above it were `path`, which begins with the namespace itself.
 pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
-    let node = forest.tree.node(id);
-    let live = forest.tree.labels(id)?;
+    let live = forest.labels(id)?;
     let wanted = match key {
-        _ if !node.managed => None,
+        _ if !forest.is_managed(id) => None,
         INCLUDED => Some("true".to_owned()),
         HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
         _ if key.ends_with(TREE_LABEL) => tree_label(forest, path, key.strip_suffix(TREE_LABEL)?),
-        _ if !node.is_external() && forest.settings().is_managed_label(key) => {
+        _ if !forest.is_external(id) && forest.settings().is_managed_label(key) => {
             managed(forest, path, Labelling::Labels).remove(key).map(|it| it.value)
         }
         _ => None,
@@ -180,7 +189,7 @@ pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Op
 }
 
 fn has_children(forest: &Forest, id: Id) -> bool {
-    !forest.tree.children(id).is_empty() || !forest.tree.node(id).anchors().is_empty()
+    !forest.downstream(id).is_empty() || !forest.anchors(id).is_empty()
 }
 
 /// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.
@@ -188,7 +197,7 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
     let mut labels: Pairs = path
         .iter()
         .enumerate()
-        .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.tree.name(*above)), depth.to_string()))
+        .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.name(*above)), depth.to_string()))
         .collect();
     for (ancestor, depth) in above_an_external_root(forest, path) {
         labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
@@ -198,20 +207,20 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
 
 /// One of them: a selector may ask for many, and most are not there.
 fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
-    let depth = path.iter().position(|above| **forest.tree.name(*above) == *ancestor);
+    let depth = path.iter().position(|above| **forest.name(*above) == *ancestor);
     let outside = || above_an_external_root(forest, path).find(|(it, _)| *it == ancestor);
     depth.or_else(|| outside().map(|(_, depth)| depth)).map(|depth| depth.to_string())
 }
 
 /// The ancestors that an external root at the end of `path` says it has, with the depth of the first of `path` below each.
 fn above_an_external_root<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
-    let top = path.last().copied().filter(|top| forest.tree.node(*top).is_external());
+    let top = path.last().copied().filter(|top| forest.is_external(*top));
     let between = path.len().saturating_sub(1);
-    let tree_labels = top.and_then(|top| forest.tree.labels(top)).into_iter().flat_map(NamespaceLabels::tree);
+    let tree_labels = top.and_then(|top| forest.labels(top)).into_iter().flat_map(NamespaceLabels::suffixed);
     // What another tool wrote need not be a depth that anything can be added to.
     tree_labels.filter_map(move |(ancestor, depth)| {
         let depth = depth.parse::<usize>().ok()?.checked_add(between)?;
-        (top.is_none_or(|top| *ancestor != **forest.tree.name(top))).then_some((ancestor, depth))
+        (top.is_none_or(|top| *ancestor != **forest.name(top))).then_some((ancestor, depth))
     })
 }
 
@@ -234,7 +243,7 @@ pub(crate) struct Managed {
 pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMap<String, Managed> {
     let mut values = BTreeMap::new();
     for id in path {
-        let from = forest.tree.name(*id);
+        let from = forest.name(*id);
         for (key, value) in asked_for(forest, *id, which) {
             values.insert(key.into_owned(), Managed { value: value.to_owned(), from: from.clone() });
         }
@@ -245,8 +254,8 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
 /// What one namespace asks for and may ask for, on itself and below. What is already on an external namespace counts as
 /// asked for.
 pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
-    let (node, settings) = (forest.tree.node(id), forest.settings());
-    let spec = node.hierarchy.as_deref().map(match which {
+    let settings = forest.settings();
+    let spec = forest.hierarchy(id).map(match which {
         Labelling::Labels => Hierarchy::labels,
         Labelling::Annotations => Hierarchy::annotations,
     });
@@ -256,10 +265,10 @@ pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'
     };
     let borrowed = |(key, value)| (Cow::Borrowed(key), value);
     let mut pairs: Vec<_> = spec.into_iter().flat_map(Labels::iter).map(borrowed).collect();
-    if let Some(seen) = node.namespace.as_ref().filter(|_| node.is_external()) {
+    if let Some(seen) = forest.namespace(id).filter(|_| forest.is_external(id)) {
         match which {
             Labelling::Labels => {
-                pairs.extend(forest.tree.labels(id).into_iter().flat_map(NamespaceLabels::iter));
+                pairs.extend(forest.labels(id).into_iter().flat_map(NamespaceLabels::iter));
             }
             Labelling::Annotations => pairs.extend(seen.annotations.iter().map(borrowed)),
         }

@@ -1,19 +1,21 @@
-//! What must be in place in a namespace before anybody gains a right there: managed labels, and what restricts from above.
+//! What must be in place in a namespace before a user gains a right there: managed labels, and restrictions from above.
 //!
-//! A `ResourceQuota` is in force only when its status says so. Whoever gains a right waits for that, and the whole namespace is
-//! touched when it happens.
+//! A `ResourceQuota` is in force only when its status says so. New rights wait for that, and the whole namespace is touched
+//! when it happens.
 
 use super::copies::{Decision, Place};
-use crate::object::Object;
-use crate::tree::{Hierarchy, Id};
-use crate::{Forest, Labels, ObjectKey};
+use crate::core::kind::ObjectKey;
+use crate::core::labels::Labels;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::hierarchy::Hierarchy;
 
 /// Every restriction that is here or could come from above.
 pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey> {
     let (forest, namespaces) = (place.forest, place.above.iter().copied().chain([place.id]));
     let kinds = forest.kinds().filter(|(_, settings)| settings.kind.restricts());
     kinds.flat_map(move |(kind, _)| {
-        namespaces.clone().flat_map(move |id| forest.objects.of_kind(id, kind).map(|(key, _)| key))
+        namespaces.clone().flat_map(move |id| forest.objects_of_kind(id, kind).map(|(key, _)| key))
     })
 }
 
@@ -21,18 +23,8 @@ pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey>
 pub(super) fn are_awaited(place: &Place<'_>) -> bool {
     let mut quotas = keys(place).filter(|key| place.forest.kind(key.kind).is_quota());
     quotas.any(|key| matches!(place.decide(key), Decision::Write(..)))
-        || not_in_force(place.forest, place.id).next().is_some()
+        || place.forest.quotas_not_in_force(place.id).next().is_some()
         || awaits_labels(place.forest, place.id)
-}
-
-/// The quotas from above that are here and not in force.
-pub(crate) fn not_in_force(forest: &Forest, id: Id) -> impl Iterator<Item = &ObjectKey> {
-    let waits = |object: &Object| matches!(object, Object::Copy(copy) if !copy.in_force && !copy.terminating);
-    let quotas =
-        forest.kinds().filter(|(_, settings)| settings.kind.is_quota() && settings.mode.propagates());
-    quotas.flat_map(move |(kind, _)| {
-        forest.objects.of_kind(id, kind).filter(move |(_, object)| waits(object)).map(|(key, _)| key)
-    })
 }
 
 /// Whether a subnamespace's anchor asks for other managed labels than are known to be configured.
@@ -41,6 +33,6 @@ fn awaits_labels(forest: &Forest, id: Id) -> bool {
         let all = labels.into_iter().flat_map(Labels::iter);
         all.filter(|(key, _)| forest.settings().is_managed_label(key)).collect()
     };
-    let configured = forest.tree.node(id).hierarchy.as_deref().map(Hierarchy::labels);
+    let configured = forest.hierarchy(id).map(Hierarchy::labels);
     forest.anchor_of(id).is_some_and(|anchor| managed(Some(&anchor.labels)) != managed(configured))
 }

@@ -13,7 +13,12 @@ mod status;
 use self::lines::{line, lines};
 use super::{Action, plan};
 use crate::cluster::{Cluster, binding_key, bindings, binds, binds_everywhere, role_key, roles, rules};
-use crate::{Fact, Forest, Labels, ObjectKey, ObjectScope, Scope, Stream};
+use crate::core::change::{ObjectScope, Scope};
+use crate::core::kind::ObjectKey;
+use crate::core::labels::Labels;
+use crate::core::stream::Stream;
+use crate::dialects::{Fact, Forest};
+use crate::hnc;
 
 fn planned(forest: &Forest, name: &str) -> Vec<String> {
     lines(&plan(forest, name, &Scope::whole()))
@@ -427,9 +432,9 @@ fn a_kind_that_is_not_known_whole_waits_alone() {
     let cases: [(Stream, &[&str]); 5] = [
         (Stream::Kind(bindings()), &["off delete r-stale", "both create r from root"]),
         (Stream::Kind(roles()), &["off delete b-stale"]),
-        (Stream::Namespaces, &[]),
-        (Stream::Hierarchies, &[]),
-        (Stream::Anchors, &[]),
+        (Stream::NAMESPACES, &[]),
+        (Stream::HIERARCHIES, &[]),
+        (Stream::ANCHORS, &[]),
     ];
     for (lost, expected) in cases {
         let mut forest = cluster.forest();
@@ -447,9 +452,9 @@ fn a_kind_that_is_not_known_whole_waits_alone() {
 
 fn stream_of(list: &Fact) -> Stream {
     match list {
-        Fact::Namespaces(_) => Stream::Namespaces,
-        Fact::Hierarchies(_) => Stream::Hierarchies,
-        Fact::Anchors(_) => Stream::Anchors,
+        Fact::Namespaces(_) => Stream::NAMESPACES,
+        Fact::Hnc(hnc::Fact::Hierarchies(_)) => Stream::HIERARCHIES,
+        Fact::Hnc(hnc::Fact::Anchors(_)) => Stream::ANCHORS,
         Fact::Objects(kind, _) => Stream::Kind(*kind),
         other => panic!("{other:?} is no list"),
     }

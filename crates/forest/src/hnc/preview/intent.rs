@@ -1,13 +1,18 @@
-//! Changes that somebody may be about to make: what admission says of each, and what each leaves behind.
+//! Changes that a user may make: what admission says of each, and what each leaves behind.
 //!
 //! Every intent is one request to the API server, and is judged by the rule that would judge that request. Whether the object of the
 //! request is there at all, and whether the user may touch it, is not judged here.
 
 use super::Preview;
-use crate::configuration::{Entry, Served, resolve};
-use crate::keys::SUBNAMESPACE_OF;
-use crate::rules::{Answers, Operation, Pairs, User, Verdict, anchor, configuration, hierarchy, namespace};
-use crate::{Fact, Forest, KindSettings, Labels, Name};
+use crate::core::kind::KindSettings;
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::dialects::{Fact, Forest};
+use crate::hnc::configuration::{Entry, Served, resolve};
+use crate::hnc::keys::SUBNAMESPACE_OF;
+use crate::hnc::rules::{
+    Answers, Operation, Pairs, User, Verdict, anchor, configuration, hierarchy, namespace,
+};
 
 /// A change.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +31,7 @@ pub enum Intent {
         /// Its name.
         name: Name,
     },
-    /// Say on a namespace whose subnamespace it is, or that it is nobody's.
+    /// Write or remove the annotation that names the parent of a subnamespace.
     Annotate {
         /// Its name.
         namespace: Name,
@@ -159,7 +164,7 @@ fn hierarchy_request(
     parent: Option<Name>,
     user: &User,
 ) -> hierarchy::Request {
-    let seen = forest.tree.id(namespace).and_then(|id| forest.tree.hierarchy(id));
+    let seen = forest.hierarchy_fact(namespace);
     let old = seen.as_ref().map_or_else(hierarchy::Spec::default, |seen| hierarchy::Spec {
         parent: seen.parent.clone(),
         labels: listed(&seen.labels),
@@ -193,11 +198,11 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
 /// Of the annotations, those that mean something to the hierarchy; no rule looks at others.
 fn marks(forest: &Forest, name: &str) -> namespace::Marks<'static> {
     let marks = |id| {
-        let seen = forest.tree.node(id).namespace.as_ref()?;
-        let labels = forest.tree.labels(id)?.iter().map(|(key, value)| (key.into_owned(), value.to_owned()));
+        let seen = forest.namespace(id)?;
+        let labels = forest.labels(id)?.iter().map(|(key, value)| (key.into_owned(), value.to_owned()));
         Some(namespace::Marks { labels: labels.collect(), annotations: shown(seen.annotations.iter()) })
     };
-    forest.tree.id(name).and_then(marks).unwrap_or_default()
+    forest.id(name).and_then(marks).unwrap_or_default()
 }
 
 /// As a request would show them.

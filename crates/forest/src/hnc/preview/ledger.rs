@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::object::Object;
-use crate::plan::{Place, Reach, reach};
-use crate::{Condition, Digest, Forest, Labels, Name, ObjectKey};
+use crate::core::content::Digest;
+use crate::core::kind::ObjectKey;
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::object::Object;
+use crate::dialects::Forest;
+use crate::hnc::condition::Condition;
+use crate::hnc::plan::{Place, Reach, reach};
 
 /// A namespace as far as the hierarchy decides about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,7 +24,7 @@ pub struct NamespaceState {
     pub annotations: Labels,
     /// The conditions that it shows.
     pub conditions: Vec<Condition>,
-    /// It is on its way out, and somebody outside the hierarchy has to let it go.
+    /// It is being deleted, and something outside the hierarchy has to complete that.
     pub terminating: bool,
 }
 
@@ -28,7 +33,7 @@ pub struct NamespaceState {
 pub struct ObjectState {
     /// Its uid; of one that is only foretold, a made-up one.
     pub uid: Box<str>,
-    /// The namespace that it is a copy from; `None` for one that is nobody's copy.
+    /// The namespace that it is a copy from; `None` for one that is no copy.
     pub inherited_from: Option<Name>,
     /// What it holds, where that is known.
     pub digest: Option<Digest>,
@@ -145,7 +150,7 @@ fn changed<'a>(before: Option<&'a Labels>, after: Option<&'a Labels>) -> Vec<Pai
     all.filter(|(_, before, after)| before != after).collect()
 }
 
-/// An object that is nobody's copy and is kept, though the source of its name should be in its place.
+/// An object that is no copy and is kept, though the source of its name should be in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptObject {
     /// Where it is.
@@ -242,21 +247,21 @@ impl Ledger {
 }
 
 fn place<'a>(forest: &'a Forest, name: &str) -> Option<Place<'a>> {
-    match reach(forest, forest.tree.id(name)?) {
+    match reach(forest, forest.id(name)?) {
         Reach::Full(place) => Some(place),
         Reach::None | Reach::Frozen { .. } => None,
     }
 }
 
 fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
-    let id = forest.tree.id(name)?;
-    let seen = forest.tree.node(id).namespace.as_ref()?;
+    let id = forest.id(name)?;
+    let seen = forest.namespace(id)?;
     // When a condition began is not foretold.
     let without_time = |it: &Condition| Condition { since: None, ..it.clone() };
     Some(NamespaceState {
         uid: seen.version.uid(),
         parent: forest.parent(name).cloned(),
-        labels: forest.tree.labels(id)?.all(),
+        labels: forest.labels(id)?.all(),
         annotations: seen.annotations.clone(),
         conditions: forest.conditions_shown(name).iter().map(without_time).collect(),
         terminating: seen.terminating,
@@ -264,7 +269,7 @@ fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
 }
 
 fn object(forest: &Forest, namespace: &str, key: &ObjectKey) -> Option<ObjectState> {
-    let object = forest.objects.get(forest.tree.id(namespace)?, key)?;
+    let object = forest.object(forest.id(namespace)?, key)?;
     let inherited_from = match object {
         Object::Source(_) => None,
         Object::Copy(copy) => Some(copy.inherited_from.clone()),

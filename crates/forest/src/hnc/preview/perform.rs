@@ -1,18 +1,26 @@
 //! The writes of a preview: what our controller's and the namespace controller's requests would leave behind, as facts.
 //!
-//! Every write is noted in the ledger before it is made. Preconditions on versions are not looked at: nobody else writes here.
+//! Every write is noted in the ledger before it is made. Preconditions on versions are not checked: there is no other writer.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
 
 use super::Preview;
-use crate::keys::{HIERARCHY_FINALIZER, INCLUDED, INITIAL_ADMIN, INITIAL_ADMIN_BINDING, SUBNAMESPACE_OF};
-use crate::plan::{Action, Content as Copied, Edit, SubnamespaceSpec};
-use crate::{
-    AnchorFact, Canonical, Content, Fact, HierarchyFact, HierarchyStatus, Kind, Labels, Name, NamespaceFact,
-    ObjectFact, ObjectKey, Version,
+use crate::core::content::Canonical;
+use crate::core::kind::{Kind, ObjectKey};
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::namespace::NamespaceFact;
+use crate::core::object::{Content, ObjectFact};
+use crate::core::version::Version;
+use crate::dialects::Fact;
+use crate::hnc;
+use crate::hnc::fact::{AnchorFact, HierarchyFact, HierarchyStatus};
+use crate::hnc::keys::{
+    HIERARCHY_FINALIZER, INCLUDED, INITIAL_ADMIN, INITIAL_ADMIN_BINDING, SUBNAMESPACE_OF,
 };
+use crate::hnc::plan::{Action, Content as Copied, Edit, HncAction, SubnamespaceSpec};
 
 /// On every namespace, by the API server: its name.
 const METADATA_NAME: &str = "kubernetes.io/metadata.name";
@@ -32,42 +40,49 @@ impl Preview {
     /// Does what a plan says of `namespace`.
     pub(super) fn perform(&mut self, namespace: &Name, action: &Action) {
         match action {
-            Action::Mark { labels, annotations, .. } => self.edit_namespace(namespace, |seen| {
+            Action::PatchNamespace { labels, annotations, .. } => self.edit_namespace(namespace, |seen| {
                 seen.foreign.labels.retain(|key| !labels.set.contains_key(&**key));
                 seen.foreign.annotations.retain(|key| !annotations.set.contains_key(&**key));
                 seen.labels = edited(&seen.labels, labels);
                 seen.annotations = edited(&seen.annotations, annotations);
             }),
-            Action::CreateHierarchy { spec, held, status } => {
+            Action::Dialect(own) => self.perform_own(namespace, own),
+            Action::CreateCopy { key, source, content }
+            | Action::ReplaceCopy { key, source, content, .. } => {
+                self.copy(namespace, key, source, content);
+            }
+            Action::DeleteCopy { key, .. } => self.delete_object(namespace, key),
+        }
+    }
+
+    fn perform_own(&mut self, namespace: &Name, action: &HncAction) {
+        match action {
+            HncAction::CreateHierarchy { spec, held, status } => {
                 let finalizers = held.then(|| vec![HIERARCHY_FINALIZER.into()]);
                 self.edit_hierarchy(namespace, |seen| write(seen, spec.as_ref(), finalizers, Some(status)));
             }
-            Action::ChangeHierarchy { spec, finalizers, status, .. } => {
+            HncAction::UpdateHierarchy { spec, finalizers, status, .. } => {
                 let finalizers = finalizers.clone();
                 self.edit_hierarchy(namespace, |seen| {
                     write(seen, spec.as_ref(), finalizers, status.as_ref());
                 });
             }
-            Action::ChangeAnchor { child, finalizers, state, .. } => {
+            HncAction::UpdateAnchor { child, finalizers, state, .. } => {
                 self.edit_anchor(namespace, child, |seen| {
                     seen.finalizers = finalizers.clone().unwrap_or(std::mem::take(&mut seen.finalizers));
                     seen.state = state.map(|it| it.as_str().into()).or(seen.state.take());
                 });
             }
-            Action::CreateSubnamespace { child, initial_admin } => {
+            HncAction::CreateSubnamespace { child, initial_admin } => {
                 self.create_subnamespace(namespace, child, initial_admin.as_deref());
             }
-            Action::BindInitialAdmin { user, cluster_role } => self.bind(namespace, user, cluster_role),
-            Action::DeleteSubnamespace { child, version } => {
+            HncAction::BindInitialAdmin { user, cluster_role } => self.bind(namespace, user, cluster_role),
+            HncAction::DeleteSubnamespace { child, version } => {
                 let known = self.forest.namespace_version(child);
                 if known.is_some_and(|known| known.uid == version.uid) {
                     self.terminate(child);
                 }
             }
-            Action::Create { key, source, content } | Action::Replace { key, source, content, .. } => {
-                self.copy(namespace, key, source, content);
-            }
-            Action::Delete { key, .. } => self.delete_object(namespace, key),
         }
     }
 
@@ -98,10 +113,10 @@ impl Preview {
         for key in &keys {
             self.delete_object(name, key);
         }
-        let Some(node) = self.forest.tree.id(name).map(|id| self.forest.tree.node(id)) else { return };
+        let Some(id) = self.forest.id(name) else { return };
         let anchors: Vec<Name> =
-            node.anchors().values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();
-        let has_hierarchy = node.hierarchy.as_ref().is_some_and(|seen| !seen.terminating);
+            self.forest.anchors(id).values().filter(|it| !it.terminating).map(|it| it.name.clone()).collect();
+        let has_hierarchy = self.forest.hierarchy(id).is_some_and(|seen| !seen.terminating);
         for child in anchors {
             self.edit_anchor(name, &child, |seen| seen.terminating = true);
         }
@@ -111,12 +126,11 @@ impl Preview {
     }
 
     fn remove_if_empty(&mut self, name: &Name) {
-        let Some(id) = self.forest.tree.id(name) else { return };
-        let node = self.forest.tree.node(id);
-        if node.hierarchy.is_some() || !node.anchors().is_empty() {
+        let Some(id) = self.forest.id(name) else { return };
+        if self.forest.hierarchy(id).is_some() || !self.forest.anchors(id).is_empty() {
             return;
         }
-        let Some(uid) = node.namespace.as_ref().map(|seen| seen.version.uid()) else { return };
+        let Some(uid) = self.forest.namespace(id).map(|seen| seen.version.uid()) else { return };
         self.ledger.namespace(&self.forest, name);
         self.clock += 1;
         self.going.remove(name);
@@ -125,8 +139,8 @@ impl Preview {
 
     /// Changes a namespace that is there.
     pub(super) fn edit_namespace(&mut self, name: &Name, edit: impl FnOnce(&mut NamespaceFact)) {
-        let tree = &self.forest.tree;
-        let seen = tree.id(name).and_then(|id| Some((tree.node(id).namespace.as_ref()?, tree.labels(id)?)));
+        let seen =
+            self.forest.id(name).and_then(|id| Some((self.forest.namespace(id)?, self.forest.labels(id)?)));
         let Some((seen, labels)) = seen else { return };
         let mut fact = NamespaceFact {
             name: name.clone(),
@@ -142,9 +156,9 @@ impl Preview {
         self.tell(Fact::Namespace(fact));
     }
 
-    /// Changes a `HierarchyConfiguration`, or creates one. What is deleted and held by nobody goes.
+    /// Changes a `HierarchyConfiguration`, or creates one. An object that is deleted and has no finalizer is removed.
     pub(super) fn edit_hierarchy(&mut self, namespace: &Name, edit: impl FnOnce(&mut HierarchyFact)) {
-        let known = self.forest.tree.id(namespace).and_then(|id| self.forest.tree.hierarchy(id));
+        let known = self.forest.hierarchy_fact(namespace);
         let mut fact = known.unwrap_or_default();
         fact.version = if fact.version.uid.is_empty() {
             self.new_version()
@@ -154,16 +168,16 @@ impl Preview {
         edit(&mut fact);
         self.ledger.namespace(&self.forest, namespace);
         if fact.terminating && fact.finalizers.is_empty() {
-            self.tell(Fact::HierarchyGone(namespace.clone(), fact.version.uid));
+            self.tell(Fact::Hnc(hnc::Fact::HierarchyGone(namespace.clone(), fact.version.uid)));
         } else {
-            self.tell(Fact::Hierarchy(namespace.clone(), fact));
+            self.tell(Fact::Hnc(hnc::Fact::Hierarchy(namespace.clone(), fact)));
         }
     }
 
-    /// Changes an anchor, or creates one. What is deleted and held by nobody goes.
+    /// Changes an anchor, or creates one. An object that is deleted and has no finalizer is removed.
     pub(super) fn edit_anchor(&mut self, parent: &Name, child: &Name, edit: impl FnOnce(&mut AnchorFact)) {
-        let node = self.forest.tree.id(parent).map(|id| self.forest.tree.node(id));
-        let known = node.and_then(|node| node.anchors().get(child)).cloned();
+        let anchors = self.forest.id(parent).map(|id| self.forest.anchors(id));
+        let known = anchors.and_then(|anchors| anchors.get(child)).cloned();
         let mut fact = known.unwrap_or_else(|| AnchorFact { name: child.clone(), ..AnchorFact::default() });
         fact.version = if fact.version.uid.is_empty() {
             self.new_version()
@@ -173,9 +187,9 @@ impl Preview {
         edit(&mut fact);
         self.ledger.anchor(&self.forest, parent, child);
         if fact.terminating && fact.finalizers.is_empty() {
-            self.tell(Fact::AnchorGone(parent.clone(), child.clone(), fact.version.uid));
+            self.tell(Fact::Hnc(hnc::Fact::AnchorGone(parent.clone(), child.clone(), fact.version.uid)));
         } else {
-            self.tell(Fact::Anchor(parent.clone(), fact));
+            self.tell(Fact::Hnc(hnc::Fact::Anchor(parent.clone(), fact)));
         }
     }
 

@@ -3,9 +3,16 @@
 
 use super::{Effect, Intent, NamespaceChange, ObjectChange, Outcome, Preview};
 use crate::cluster::{Cluster, role_key, rules};
-use crate::configuration::{Entry, Served, ServedKind};
-use crate::rules::{Answer, Answers, DenialKind, Question, User, Verdict};
-use crate::{Canonical, Content, Fact, Kind, Labels, Mode, Name, ObjectFact, Stream, Version};
+use crate::core::content::Canonical;
+use crate::core::kind::{Kind, Mode};
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::object::{Content, ObjectFact};
+use crate::core::stream::Stream;
+use crate::core::version::Version;
+use crate::dialects::Fact;
+use crate::hnc::configuration::{Entry, Served, ServedKind};
+use crate::hnc::rules::{Answer, Answers, DenialKind, Question, User, Verdict};
 
 fn drawn(text: &str, roles: &[(&str, &str)]) -> Cluster {
     let mut cluster = Cluster::draw(text);

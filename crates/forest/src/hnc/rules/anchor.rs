@@ -4,9 +4,14 @@
 //! state that an anchor shows is not believed, for users may write it, with one exception: `Conflict` stays until the
 //! controller removes it.
 
-use super::question::{Answer, Answers, Awaited, Question, all_answered};
+use super::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
-use crate::{AnchorState, Forest, Labels, Name, keys};
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::name::is_namespace_name;
+use crate::dialects::Forest;
+use crate::hnc::anchor::AnchorState;
+use crate::hnc::keys;
 
 #[cfg(test)]
 mod tests;
@@ -100,9 +105,8 @@ impl Asked<'_> {
 
     /// What the subnamespace has configured so far, if it is there and a lost anchor is created again.
     fn configured(&self) -> Option<(Labels, Labels)> {
-        let tree = &self.forest.tree;
-        let node = tree.node(tree.existing(&self.request.child)?);
-        let seen = node.hierarchy.as_deref();
+        let forest = self.forest;
+        let seen = forest.hierarchy(forest.existing(&self.request.child)?);
         Some(seen.map(|seen| (seen.labels().clone(), seen.annotations().clone())).unwrap_or_default())
     }
 
@@ -132,7 +136,7 @@ impl Asked<'_> {
     /// Rows 1 and 2.
     fn well_formed(&self) -> Check {
         let Request { child, labels, annotations, .. } = self.request;
-        if !managed_keys::is_dns_label(child) {
+        if !is_namespace_name(child) {
             return Err(Denial::invalid(vec![Cause::invalid(
                 "metadata.name",
                 child,
@@ -176,8 +180,7 @@ impl Asked<'_> {
             None => Err(Verdict::Ask(vec![question])),
             Some(Answer::No) => Ok(()),
             Some(Answer::Failed(why)) => {
-                Err(Denial::internal(format!("it could not be found out whether {child:?} exists: {why}"))
-                    .into())
+                Err(Denial::internal(format!("could not check whether {child:?} exists: {why}")).into())
             }
             Some(Answer::Yes | Answer::Terminating) => {
                 let question = Question::Await(Awaited::Namespace(child.clone()));
@@ -185,7 +188,7 @@ impl Asked<'_> {
                     return Err(Verdict::Ask(vec![question]));
                 }
                 Err(Denial::unavailable(format!(
-                    "namespace {child:?} is just coming or going; try again in a moment"
+                    "namespace {child:?} is being created or deleted; try again in a moment"
                 ))
                 .into())
             }
@@ -204,8 +207,8 @@ impl Asked<'_> {
         if self.forest.anchor_state(parent, child) != AnchorState::Ok {
             return Ok(());
         }
-        let Some(id) = self.forest.tree.id(child) else { return Ok(()) };
-        if self.forest.tree.children(id).is_empty() || self.forest.tree.allows_cascading_deletion(id) {
+        let Some(id) = self.forest.id(child) else { return Ok(()) };
+        if self.forest.downstream(id).is_empty() || self.forest.allows_cascading_deletion(id) {
             return Ok(());
         }
         Err(Denial::forbidden(format!(

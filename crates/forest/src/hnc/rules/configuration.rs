@@ -4,11 +4,14 @@
 //! overwrite. By "new" is meant new compared with the request's old object. What would be overwritten is known of kinds that
 //! are configured already, also in mode `Ignore`; of one that was never configured nothing is known, and that is said.
 
-use super::question::{Answer, Answers, Awaited, Question};
+use super::{Answer, Answers, Awaited, Question};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
-use crate::configuration::rights::{Right, lacks, needed};
-use crate::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
-use crate::{Forest, KindId, KindSettings, Mode, Name, Stream, StreamState};
+use crate::core::kind::{KindId, KindSettings, Mode};
+use crate::core::name::Name;
+use crate::core::stream::{Stream, StreamState};
+use crate::dialects::Forest;
+use crate::hnc::configuration::rights::{Right, lacks, needed};
+use crate::hnc::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
 
 mod conflict;
 #[cfg(test)]
@@ -49,7 +52,7 @@ fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict
     let mut warnings = makes_sense(&new.findings)?;
     warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
     warnings.extend(rights(&old, &new, answers)?);
-    Ok(Verdict::Allow { warnings })
+    Ok(Verdict::warn(warnings))
 }
 
 fn stays() -> Verdict {
@@ -154,7 +157,7 @@ fn known(
     }
 }
 
-/// What is missing does not keep anybody from configuring a kind, for it may be granted later; it is said.
+/// A missing right gives a warning and no denial, because it may be granted later.
 fn rights(old: &Resolution, new: &Resolution, answers: &Answers) -> Check<Vec<String>> {
     let is_new = |kind: &&KindSettings| {
         old.of_kind(&kind.kind).is_none_or(|before| needed(&before.settings) != needed(kind))
@@ -172,7 +175,7 @@ fn rights(old: &Resolution, new: &Resolution, answers: &Answers) -> Check<Vec<St
         Answer::Failed(_) | Answer::Terminating => None,
     };
     let unanswered = questions.iter().find_map(|question| match &answers[question] {
-        Answer::Failed(why) => Some(format!("it could not be found out {question}: {why}")),
+        Answer::Failed(why) => Some(format!("could not check {question}: {why}")),
         _ => None,
     });
     let lacks = lacks(changed, has);

@@ -7,10 +7,17 @@
 //! The present parent is the one in the request's old object, which the API server repeats the request on if it has
 //! changed meanwhile; a forest that disagrees is waited for and never overrules it.
 
-use super::question::{Answer, Answers, Awaited, Question, all_answered};
-use super::{Check, Denial, Operation, User, Verdict, managed_keys};
-use crate::condition::Halt;
-use crate::{Forest, Name, Unmanaged, keys};
+use super::{
+    Answer, Answers, Awaited, Check, Denial, Operation, Question, User, Verdict, all_answered, managed_keys,
+    parent_change,
+};
+use crate::core::managed::Unmanaged;
+use crate::core::name::Name;
+use crate::core::name::is_namespace_name;
+use crate::core::stream::Stream;
+use crate::dialects::Forest;
+use crate::hnc::condition::Halt;
+use crate::hnc::keys;
 
 mod authority;
 mod conflict;
@@ -50,10 +57,15 @@ pub struct Spec {
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     let asked = Asked { forest, request, answers, way: Way::Hierarchy };
     let verdict = asked.judge().unwrap_or_else(|verdict| verdict);
-    match verdict {
+    let verdict = match verdict {
         Verdict::Deny(denial) if request.operation == Operation::Delete => asked.unless_it_is_going(denial),
         verdict => verdict,
-    }
+    };
+    let parents = [request.old.parent.as_deref(), request.new.parent.as_deref()];
+    verdict.resting_on(|| {
+        let change = || parent_change(forest, &request.namespace, Stream::HIERARCHIES, parents);
+        (parents[0] != parents[1]).then(change)
+    })
 }
 
 /// Judges a change of parent that is made by the annotation `hnc.x-k8s.io/subnamespace-of`, on a namespace that exists or
@@ -122,8 +134,7 @@ impl Asked<'_> {
         self.concluded(warnings)
     }
 
-    /// Whoever restores a backup brings these back as they were, in any order; what is wrong about them by now, the controller
-    /// reports.
+    /// An identity that restores backups creates these as they were, in any order; the controller reports what is out of date.
     fn is_restored(&self) -> bool {
         let Request { operation, user, .. } = self.request;
         *operation == Operation::Create && user.is_any_of(&self.forest.settings().restore_identities)
@@ -131,7 +142,7 @@ impl Asked<'_> {
 
     fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
         self.overrides_nothing_below()?;
-        Ok(Verdict::Allow { warnings })
+        Ok(Verdict::warn(warnings))
     }
 
     /// The contents of a namespace that is going away, this object among them, are anyone's to delete, or it could never
@@ -192,10 +203,8 @@ impl Asked<'_> {
     /// Row 8: the parent of a subnamespace is its annotation's affair; whether it stays so.
     fn stays_as_its_anchor_says(&self) -> Check<bool> {
         let Request { namespace, old, new, .. } = self.request;
-        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
-        let Some(parent) =
-            node.and_then(|node| node.subnamespace_of()).filter(|_| self.way == Way::Hierarchy)
-        else {
+        let id = self.forest.id(namespace).filter(|_| self.way == Way::Hierarchy);
+        let Some(parent) = id.and_then(|id| self.forest.subnamespace_of(id)) else {
             return Ok(false);
         };
         if new.parent.as_deref() == Some(parent) || new.parent == old.parent {
@@ -212,29 +221,29 @@ impl Asked<'_> {
     /// Of an external namespace no parent is in force, whatever its object says.
     fn forest_agrees_on_the_present_parent(&self) -> Check {
         let Request { namespace, old, .. } = self.request;
-        let tree = &self.forest.tree;
-        let is_external = tree.id(namespace).is_some_and(|id| tree.node(id).is_external());
+        let forest = self.forest;
+        let is_external = forest.id(namespace).is_some_and(|id| forest.is_external(id));
         if is_external || self.forest.parent(namespace) == old.parent.as_ref() {
             return Ok(());
         }
         self.wait_for(Awaited::Parent(namespace.clone(), old.parent.clone()), || {
-            format!("the parent of namespace {namespace:?} is just changing; try again in a moment")
+            format!("the parent of namespace {namespace:?} is being changed by another request; try again in a moment")
         })
     }
 
     /// Row 5. A namespace that is halted itself may be repaired; what hangs below a halted one may not be changed. A
     /// missing parent that exists by now is waited for.
     fn no_ancestor_is_halted(&self) -> Check {
-        let tree = &self.forest.tree;
-        let halted = tree.id(&self.request.namespace).and_then(|id| tree.halted_root(id));
-        let Some(root) = halted.filter(|root| *tree.name(*root) != self.request.namespace) else {
+        let forest = self.forest;
+        let halted = forest.id(&self.request.namespace).and_then(|id| forest.halted_at(id));
+        let Some(root) = halted.filter(|root| *forest.name(*root) != self.request.namespace) else {
             return Ok(());
         };
-        let halt = tree.own_halt(root);
+        let halt = forest.own_halt(root);
         if let Some(Halt::ParentMissing(missing)) = &halt {
             self.presence(missing)?;
         }
-        let name = tree.name(root);
+        let name = forest.name(root);
         let why = halt.map(|halt| halt.condition().message).unwrap_or_default();
         Err(Denial::forbidden(format!(
             "the ancestor {name:?} is halted, so nothing below it can be changed; repair it first: {why}"
@@ -245,8 +254,8 @@ impl Asked<'_> {
     /// Row 6.
     fn is_not_external(&self) -> Check {
         let Request { namespace, new, .. } = self.request;
-        let node = self.forest.tree.id(namespace).map(|id| self.forest.tree.node(id));
-        let manager = node.and_then(|node| node.namespace.as_ref()).and_then(|seen| seen.external_manager());
+        let seen = self.forest.id(namespace).and_then(|id| self.forest.namespace(id));
+        let manager = seen.and_then(|seen| seen.external_manager());
         match manager.filter(|_| new.parent.is_some()) {
             None => Ok(()),
             Some(manager) => Err(Denial::forbidden(format!(
@@ -257,7 +266,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Row 9. Whoever may create the parent, and give it a place, may name it before it is there: a whole tree can then be
+    /// Row 9. A user who may create the parent, and configure it, may name it before it exists: a whole tree can then be
     /// applied in one go, in any order.
     fn parent_exists(&self, parent: &Name) -> Check<Vec<String>> {
         if matches!(self.presence(parent)?, Presence::Here) {
@@ -267,12 +276,11 @@ impl Asked<'_> {
             Err(Denial::forbidden(format!("the requested parent {parent:?} does not exist; create it first"))
                 .into())
         };
-        if !managed_keys::is_dns_label(parent) {
+        if !is_namespace_name(parent) {
             // No namespace can ever have this name.
             return absent();
         }
-        let rights =
-            [Question::MayCreateNamespace(parent.clone()), Question::MayCreateHierarchy(parent.clone())];
+        let rights = [Question::MayCreateNamespace(parent.clone()), Question::MayConfigure(parent.clone())];
         all_answered(&rights, self.answers)?;
         if rights.iter().all(|right| self.answers[right] == Answer::Yes) {
             return Ok(vec![format!(
@@ -285,12 +293,12 @@ impl Asked<'_> {
 
     /// Row 10.
     fn no_cycle(&self, parent: &Name) -> Check {
-        let tree = &self.forest.tree;
-        let (Some(parent), Some(child)) = (tree.id(parent), tree.id(&self.request.namespace)) else {
+        let forest = self.forest;
+        let (Some(parent), Some(child)) = (forest.id(parent), forest.id(&self.request.namespace)) else {
             return Ok(());
         };
-        tree.may_adopt(parent, child).map_err(|illegal| {
-            Denial::conflict(format!("illegal parent {:?}: {illegal}", tree.name(parent))).into()
+        forest.may_join(parent, child).map_err(|illegal| {
+            Denial::conflict(format!("illegal parent {:?}: {illegal}", forest.name(parent))).into()
         })
     }
 
@@ -303,13 +311,13 @@ impl Asked<'_> {
         match self.answers.get(&question) {
             None => Err(Verdict::Ask(vec![question])),
             Some(Answer::No) => Ok(Presence::Absent),
-            Some(Answer::Failed(why)) => Err(Denial::internal(format!(
-                "it could not be found out whether namespace {name:?} exists: {why}"
-            ))
-            .into()),
+            Some(Answer::Failed(why)) => {
+                Err(Denial::internal(format!("could not check whether namespace {name:?} exists: {why}"))
+                    .into())
+            }
             Some(Answer::Yes | Answer::Terminating) => self
                 .wait_for(Awaited::Namespace(name.clone()), || {
-                    format!("namespace {name:?} is too new to be judged by; try again in a moment")
+                    format!("namespace {name:?} is not in the cache yet; try again in a moment")
                 })
                 .map(|()| Presence::Here),
         }

@@ -8,9 +8,15 @@ mod keys;
 #[cfg(test)]
 mod tests;
 
-use super::question::{Answer, Answers, Question};
-use super::{Check, Denial, Operation, Pairs, User, Verdict, anchor, hierarchy};
-use crate::{Forest, Name, keys as words};
+use super::{
+    Answer, Answers, Check, Denial, Operation, Pairs, Question, User, Verdict, anchor, hierarchy,
+    parent_change,
+};
+use crate::core::name::Name;
+use crate::core::stream::Stream;
+use crate::dialects::Forest;
+use crate::hnc::hierarchy::Hierarchy;
+use crate::hnc::keys as words;
 
 /// A namespace that is to be created, changed or deleted.
 #[derive(Debug, Clone)]
@@ -55,7 +61,13 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
         Operation::Update => asked.update(),
         Operation::Delete => asked.delete(),
     };
-    judged.err().unwrap_or_else(Verdict::allow)
+    let verdict = judged.err().unwrap_or_else(Verdict::allow);
+    verdict.resting_on(|| {
+        let new = request.new.subnamespace_of();
+        let parent = new.filter(|_| new != request.old.subnamespace_of())?;
+        let parents = [forest.parent(&request.name).map(|present| &**present), Some(parent)];
+        Some(parent_change(forest, &request.name, Stream::NAMESPACES, parents))
+    })
 }
 
 struct Asked<'a> {
@@ -65,8 +77,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Whoever restores a backup brings namespaces back as they were; what is wrong about them by now, the controller puts
-    /// right.
+    /// An identity that restores backups creates namespaces as they were; the controller corrects what is out of date.
     fn create(&self) -> Check {
         let Request { user, name, new, .. } = self.request;
         if user.is_any_of(&self.forest.settings().restore_identities) {
@@ -127,7 +138,7 @@ impl Asked<'_> {
             terminating: false,
         };
         match hierarchy::review_annotation(self.forest, &request, self.answers) {
-            Verdict::Allow { warnings } if warnings.is_empty() => Ok(()),
+            Verdict::Allow { warnings, .. } if warnings.is_empty() => Ok(()),
             verdict => Err(verdict),
         }
     }
@@ -139,7 +150,7 @@ impl Asked<'_> {
             None => Err(Verdict::Ask(vec![question])),
             Some(Answer::Yes) => self.keeps_its_parent(parent),
             Some(Answer::Failed(why)) => Err(Denial::internal(format!(
-                "it could not be found out whether you are an admin of {parent:?}: {why}"
+                "could not check whether you are an admin of {parent:?}: {why}"
             ))
             .into()),
             Some(Answer::No | Answer::Terminating) => Err(Denial::unauthorized(format!(
@@ -157,17 +168,17 @@ impl Asked<'_> {
     /// namespace would leave its tree without the consent of its root.
     fn keeps_its_parent(&self, parent: &str) -> Check {
         let Request { name, .. } = self.request;
-        let tree = &self.forest.tree;
-        let Some(id) = tree.existing(name).filter(|id| !tree.node(*id).is_external()) else { return Ok(()) };
-        let seen = tree.hierarchy(id);
-        if seen.as_ref().is_some_and(|seen| seen.terminating) {
+        let forest = self.forest;
+        let Some(id) = forest.existing(name).filter(|id| !forest.is_external(*id)) else { return Ok(()) };
+        let seen = forest.hierarchy(id);
+        if seen.is_some_and(|seen| seen.terminating) {
             return Err(Denial::conflict(format!(
                 "the HierarchyConfiguration of {name:?} is being deleted, so {name:?} would lose its parent {parent:?}; wait until it \
                  is gone, or remove its finalizers"
             ))
             .into());
         }
-        if seen.and_then(|seen| seen.parent).is_some_and(|said| *said == *parent) {
+        if seen.and_then(Hierarchy::parent).is_some_and(|said| **forest.name(said) == *parent) {
             return Ok(());
         }
         Err(Denial::unavailable(format!(
@@ -204,7 +215,7 @@ impl Asked<'_> {
     }
 
     /// Rules e and f. While the structure is not known, what bears no mark of it may go: a namespace outside every tree must
-    /// not have to wait for anybody.
+    /// not have to wait.
     fn delete(&self) -> Check {
         let Request { name, old, .. } = self.request;
         let marked = old.labels.get(words::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();
@@ -212,15 +223,15 @@ impl Asked<'_> {
             return if marked { Err(unknown) } else { Ok(()) };
         }
         self.has_no_anchor()?;
-        let Some(id) = self.forest.tree.existing(name) else { return Ok(()) };
-        let tree = &self.forest.tree;
-        let subnamespaces: Vec<&str> = tree
-            .children(id)
+        let Some(id) = self.forest.existing(name) else { return Ok(()) };
+        let forest = self.forest;
+        let subnamespaces: Vec<&str> = forest
+            .downstream(id)
             .iter()
-            .filter(|child| tree.node(**child).subnamespace_of().is_some())
-            .map(|child| &**tree.name(*child))
+            .filter(|child| forest.subnamespace_of(**child).is_some())
+            .map(|child| &**forest.name(*child))
             .collect();
-        if subnamespaces.is_empty() || tree.allows_cascading_deletion(id) {
+        if subnamespaces.is_empty() || forest.allows_cascading_deletion(id) {
             return Ok(());
         }
         Err(Denial::forbidden(format!(
@@ -234,8 +245,8 @@ impl Asked<'_> {
     fn has_no_anchor(&self) -> Check {
         let Request { name, old, .. } = self.request;
         let Some(parent) = old.subnamespace_of() else { return Ok(()) };
-        let tree = &self.forest.tree;
-        let anchored = tree.id(parent).is_some_and(|id| tree.node(id).anchors().contains_key(name));
+        let forest = self.forest;
+        let anchored = forest.id(parent).is_some_and(|id| forest.anchors(id).contains_key(name));
         if !anchored {
             return Ok(());
         }

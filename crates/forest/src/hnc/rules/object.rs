@@ -16,7 +16,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::{Answers, Check, Denial, Fields, Operation, Pairs, User, Verdict};
-use crate::{Forest, KindId, KindSettings, Name, keys};
+use crate::core::kind::{KindId, KindSettings};
+use crate::core::name::Name;
+use crate::dialects::Forest;
+use crate::hnc::keys;
 
 /// An object that is to be created, changed or deleted.
 #[derive(Debug, Clone)]
@@ -74,7 +77,7 @@ impl State<'_> {
 /// wait.
 pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
     match (Asked { forest, request, answers }.judge()) {
-        Ok(warnings) => Verdict::Allow { warnings },
+        Ok(warnings) => Verdict::warn(warnings),
         Err(Verdict::Deny(_)) if !forest.is_configured() => Denial::unavailable(
             "it is not known yet which kinds are propagated (HNCConfiguration \"config\"), and so whether this may happen; \
              try again in a moment",

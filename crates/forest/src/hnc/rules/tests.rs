@@ -2,8 +2,8 @@
 
 use super::Answer::{self, Failed, Yes};
 use super::{Answers, Awaited, Denial, DenialKind, Question, User, Verdict};
-use crate::Forest;
-use crate::configuration::rights::Right;
+use crate::dialects::Forest;
+use crate::hnc::configuration::rights::Right;
 
 /// Who asks in the tables.
 pub(super) const USER: &str = "jane";
@@ -21,7 +21,7 @@ fn words(question: &Question) -> String {
     match question {
         Question::IsAdmin(name) => format!("admin {name}"),
         Question::MayCreateNamespace(name) => format!("create {name}"),
-        Question::MayCreateHierarchy(name) => format!("hierarchy {name}"),
+        Question::MayConfigure(name) => format!("hierarchy {name}"),
         Question::Namespace(name) => format!("live {name}"),
         Question::Account(Right { account, verb, resource, .. }) => {
             format!("{} {verb} {resource}", account.cluster_role())
@@ -79,10 +79,10 @@ pub(super) enum Expected {
 
 pub(super) fn check(what: &str, verdict: &Verdict, expected: &Expected) {
     match (verdict, expected) {
-        (Verdict::Allow { warnings }, Expected::Allowed) => {
+        (Verdict::Allow { warnings, .. }, Expected::Allowed) => {
             assert!(warnings.is_empty(), "{what}: {warnings:?}");
         }
-        (Verdict::Allow { warnings }, Expected::Warned(names)) => {
+        (Verdict::Allow { warnings, .. }, Expected::Warned(names)) => {
             let [warning] = &warnings[..] else { panic!("{what}: {warnings:?}") };
             check_names(what, warning, names);
         }

@@ -3,8 +3,11 @@
 
 use super::*;
 use crate::cluster::{Cluster, EXCLUDED, binding_key, binds, binds_everywhere, role_key, rules};
-use crate::configuration::{ServedKind, resolve};
-use crate::{Fact, HierarchyFact, KindSettings, OnConflict, Patterns};
+use crate::core::kind::{KindSettings, OnConflict};
+use crate::core::patterns::Patterns;
+use crate::dialects::Fact;
+use crate::hnc::configuration::{ServedKind, resolve};
+use crate::hnc::fact::HierarchyFact;
 
 static NOBODY: BTreeSet<Name> = BTreeSet::new();
 

@@ -4,17 +4,15 @@
 //! same source object. A `ClusterRole` is the same everywhere.
 
 use super::Place;
-use crate::exceptions::Withheld;
-use crate::object::{Object, Source};
-use crate::tree::Id;
-use crate::{Forest, KindId, Name, ObjectKey, Stream};
+use crate::core::kind::ObjectKey;
+use crate::core::name::Name;
+use crate::core::object::{Object, Source};
+use crate::core::stream::Stream;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::exceptions::Withheld;
 
 impl Forest {
-    /// The kind of Roles, if it is configured.
-    pub(crate) fn role_kind(&self) -> Option<KindId> {
-        self.kinds().find(|(_, settings)| settings.kind.holds_rules()).map(|(id, _)| id)
-    }
-
     /// Whether Roles are propagated and have yet to be listed.
     pub(super) fn awaits_roles(&self) -> bool {
         let settings = |id| self.kind_settings(id).is_some_and(|settings| settings.mode.propagates());
@@ -27,7 +25,7 @@ impl<'a> Place<'a> {
     pub(crate) fn roles_of(&self, key: &ObjectKey) -> impl Iterator<Item = ObjectKey> {
         let kind = self.forest.role_kind().filter(|_| self.forest.kind(key.kind).binds_subjects());
         self.above.iter().filter_map(move |id| {
-            let name = self.forest.objects.source(*id, key)?.role.clone()?;
+            let name = self.forest.source(*id, key)?.role.clone()?;
             Some(ObjectKey { kind: kind?, name })
         })
     }
@@ -63,7 +61,7 @@ impl<'a> Place<'a> {
         let own = matches!(self.object(role), Some(Object::Source(_)));
         match self.source(role) {
             Some((namespace, _)) if !(own && self.keeps(role)) => Some(namespace),
-            _ => own.then(|| self.forest.tree.name(self.id)),
+            _ => own.then(|| self.forest.name(self.id)),
         }
     }
 

@@ -3,7 +3,10 @@
 
 use super::*;
 use crate::cluster::settings;
-use crate::{AnchorState, Definition};
+use crate::hnc;
+use crate::hnc::anchor::AnchorState;
+use crate::hnc::fact::Definition;
+use crate::hnc::plan::HncAction;
 
 type Happens = fn(&mut Cluster);
 type Tells = fn(&mut Cluster) -> Option<Fact>;
@@ -14,9 +17,11 @@ fn about_anchors(forest: &Forest, name: &str) -> Vec<String> {
     let ours = |action: &&Action| {
         matches!(
             action,
-            Action::ChangeAnchor { .. }
-                | Action::CreateSubnamespace { .. }
-                | Action::DeleteSubnamespace { .. }
+            Action::Dialect(
+                HncAction::UpdateAnchor { .. }
+                    | HncAction::CreateSubnamespace { .. }
+                    | HncAction::DeleteSubnamespace { .. }
+            )
         )
     };
     plan.actions().filter(ours).map(line).collect()
@@ -332,17 +337,17 @@ fn the_definitions_are_looked_at_when_something_has_gone_that_nobody_need_have_d
         let mut cluster = rest.clone();
         let mut forest = cluster.forest();
         assert!(forest.is_in_doubt(), "nobody has looked yet");
-        forest.apply(Fact::Definitions(Definition::Here));
+        forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here)));
         assert!(!forest.is_in_doubt());
         forest.apply(happens(&mut cluster).unwrap());
         assert_eq!(forest.is_in_doubt(), doubtful, "{what}");
     }
     let mut forest = rest.forest();
-    forest.apply(Fact::Definitions(Definition::Going));
+    forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going)));
     assert!(forest.is_going() && !forest.is_in_doubt());
     forest.apply(rest.list_namespaces());
     assert!(forest.is_in_doubt(), "a list that comes while they go may be of other definitions");
-    forest.apply(Fact::Definitions(Definition::Here));
+    forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here)));
     assert!(!forest.is_going() && !forest.is_in_doubt());
 }
 
@@ -355,14 +360,14 @@ fn while_definitions_go_what_is_going_is_let_go_and_the_rest_says_so() {
     cluster.role("p", "r", "y");
     let mut forest = cluster.forest();
     assert!(about_anchors(&forest, "p").contains(&"delete subnamespace c".to_owned()));
-    let change = forest.apply(Fact::Definitions(Definition::Going));
+    let change = forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going)));
     assert!(change.everything);
     assert_eq!(planned(&forest, "p"), ["report [c x] [DeletingCRD]", "off anchor c held by []"]);
     assert_eq!(planned(&forest, "x"), ["report [] [DeletingCRD]"]);
-    assert!(!forest.apply(Fact::Definitions(Definition::Going)).everything, "nothing new");
+    assert!(!forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going))).everything, "nothing new");
 
     forest.apply(cluster.delete_hierarchy("p").unwrap());
     assert_eq!(planned(&forest, "p"), ["report held by []", "off anchor c held by []"]);
-    assert!(forest.apply(Fact::Definitions(Definition::Here)).everything);
+    assert!(forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here))).everything);
     assert!(about_anchors(&forest, "p").contains(&"delete subnamespace c".to_owned()));
 }

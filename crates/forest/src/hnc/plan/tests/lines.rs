@@ -1,7 +1,8 @@
 //! Plans as lines to compare.
 
-use crate::plan::{Action, Edit, Plan, SubnamespaceSpec};
-use crate::{HierarchyStatus, Labels};
+use crate::core::labels::Labels;
+use crate::hnc::fact::HierarchyStatus;
+use crate::hnc::plan::{Action, Edit, HncAction, Plan, SubnamespaceSpec};
 
 pub(super) fn lines(plan: &Plan) -> Vec<String> {
     let report = plan.report.iter().map(line);
@@ -20,32 +21,38 @@ pub(super) fn lines(plan: &Plan) -> Vec<String> {
 
 pub(super) fn line(action: &Action) -> String {
     match action {
-        Action::Mark { labels, annotations, .. } => {
+        Action::PatchNamespace { labels, annotations, .. } => {
             let annotated = if annotations.is_empty() { "" } else { " annotate" };
             format!("label{}{annotated}{}", edit(labels), edit(annotations))
         }
-        Action::CreateHierarchy { spec, held, status } => {
+        Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
             let held = if *held { " held" } else { "" };
             format!("hierarchy with{}{held} {}", of_subnamespace(spec.as_ref()), shown(status))
         }
-        Action::ChangeHierarchy { spec, finalizers, status, .. } => {
+        Action::Dialect(HncAction::UpdateHierarchy { spec, finalizers, status, .. }) => {
             let status = status.as_ref().map(|status| format!(" {}", shown(status))).unwrap_or_default();
             let spec = of_subnamespace(spec.as_ref());
             format!("report{spec}{}{status}", held_by(finalizers.as_ref()))
         }
-        Action::ChangeAnchor { child, finalizers, state, .. } => {
+        Action::Dialect(HncAction::UpdateAnchor { child, finalizers, state, .. }) => {
             let state = state.map(|state| format!(" {}", state.as_str())).unwrap_or_default();
             format!("anchor {child}{}{state}", held_by(finalizers.as_ref()))
         }
-        Action::CreateSubnamespace { child, initial_admin: None } => format!("create subnamespace {child}"),
-        Action::CreateSubnamespace { child, initial_admin: Some(user) } => {
+        Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin: None }) => {
+            format!("create subnamespace {child}")
+        }
+        Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin: Some(user) }) => {
             format!("create subnamespace {child} for {user}")
         }
-        Action::BindInitialAdmin { user, cluster_role } => format!("bind {user} to {cluster_role}"),
-        Action::DeleteSubnamespace { child, .. } => format!("delete subnamespace {child}"),
-        Action::Create { key, source, .. } => format!("create {} from {source}", key.name),
-        Action::Replace { key, source, .. } => format!("replace {} from {source}", key.name),
-        Action::Delete { key, .. } => format!("delete {}", key.name),
+        Action::Dialect(HncAction::BindInitialAdmin { user, cluster_role }) => {
+            format!("bind {user} to {cluster_role}")
+        }
+        Action::Dialect(HncAction::DeleteSubnamespace { child, .. }) => {
+            format!("delete subnamespace {child}")
+        }
+        Action::CreateCopy { key, source, .. } => format!("create {} from {source}", key.name),
+        Action::ReplaceCopy { key, source, .. } => format!("replace {} from {source}", key.name),
+        Action::DeleteCopy { key, .. } => format!("delete {}", key.name),
     }
 }
 

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::cluster::asks::ASKS;
-use crate::plan::{ComplaintReason, Plan};
-use crate::{Change, Kind, KindSettings, Mode, Name, OnConflict, Version};
+use crate::core::change::Change;
+use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
+use crate::core::name::Name;
+use crate::core::version::Version;
+use crate::hnc::plan::{ComplaintReason, HncAction, Plan};
 
 const SELECTS_BLUE: usize = 1;
 
@@ -52,7 +55,7 @@ fn names_that_are_excluded_stay_where_they_are() {
     cluster.role("root", "r", "x");
     cluster.role("root", "r-own", "x");
     let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
-    roles.excluded_names = crate::Patterns::new(["*-own"]).unwrap();
+    roles.excluded_names = crate::core::patterns::Patterns::new(["*-own"]).unwrap();
     let (forest, change) = configured(&cluster, roles);
     assert!(change.everything);
     assert_eq!(objects(&forest, "child"), ["both create r from root"]);
@@ -72,7 +75,7 @@ fn a_kind_that_is_dropped_is_forgotten_and_known_again_only_when_it_is_listed_ag
     forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role_binding(), Mode::Propagate)]));
     assert_eq!(objects(&forest, "child"), [""; 0], "no binding to a Role without Roles");
     assert_eq!((forest.kinds().count(), forest.kind_named("rbac.authorization.k8s.io", "Role")), (1, None));
-    assert!(forest.failures.is_empty());
+    assert!(forest.names().all(|name| forest.failures(name).next().is_none()));
     // A watch that has not heard of it yet tells on.
     forest.apply(cluster.list_objects(roles()));
     assert_eq!(forest.sizes().copies + forest.sizes().sources, 1);
@@ -100,7 +103,7 @@ fn before_the_configuration_nothing_is_planned_about_objects() {
     assert!(forest.apply(Fact::Objects(kind, Vec::new())).everything);
     assert!(forest.apply(Fact::Kinds(vec![bindings])).is_empty());
     // That it cannot be read any more does not undo it.
-    forest.apply(Fact::StreamLost(Stream::Configuration, "gone".into()));
+    forest.apply(Fact::StreamLost(Stream::CONFIGURATION, "gone".into()));
     assert!(forest.is_configured());
 }
 
@@ -115,8 +118,9 @@ fn note(forest: &mut Forest, name: &str, plan: &Plan) -> Vec<Change> {
 
 fn conditions(forest: &Forest, name: &str) -> Vec<String> {
     let report = plan(forest, name, &Scope::whole()).report;
-    let Some(Action::CreateHierarchy { status, .. } | Action::ChangeHierarchy { status: Some(status), .. }) =
-        report
+    let Some(Action::Dialect(
+        HncAction::CreateHierarchy { status, .. } | HncAction::UpdateHierarchy { status: Some(status), .. },
+    )) = report
     else {
         return Vec::new();
     };
@@ -202,7 +206,7 @@ fn what_the_api_server_makes_of_a_copy_is_accepted_until_somebody_changes_it() {
     let changed =
         cluster.change_object("child", &key("r"), |it| drop(it.labels.insert("injected".into(), "1".into())));
     forest.apply(changed.unwrap());
-    let Some(Action::Replace { content, .. }) =
+    let Some(Action::ReplaceCopy { content, .. }) =
         plan(&forest, "child", &Scope::whole()).actions().next().cloned()
     else {
         panic!("drift is not put right")
@@ -382,7 +386,7 @@ fn a_role_that_is_left_alone_is_not_the_one_from_above() {
 fn names_of_roles_that_are_excluded_keep_bindings_where_they_are() {
     let cluster = bound();
     let mut roles = KindSettings::new(Kind::role(), Mode::Propagate);
-    roles.excluded_names = crate::Patterns::new(["r"]).unwrap();
+    roles.excluded_names = crate::core::patterns::Patterns::new(["r"]).unwrap();
     assert_eq!(objects(&configured(&cluster, roles).0, "child"), [""; 0]);
     let removed = KindSettings::new(Kind::role(), Mode::Remove);
     assert_eq!(objects(&configured(&cluster, removed).0, "child"), [""; 0]);

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::cluster::{quota_key, settings};
-use crate::plan::Step;
-use crate::{KindSettings, Mode};
+use crate::core::kind::{KindSettings, Mode};
+use crate::hnc::plan::{HncAction, Step};
 
 fn quota(cluster: &mut Cluster, name: &str, pods: &str) -> Fact {
     cluster.put(name, &quota_key("size"), None, serde_json::json!({ "spec": { "hard": { "pods": pods } } }))
@@ -37,9 +37,10 @@ fn bindings_wait_until_a_quota_is_in_force() {
         cluster.binding("root", "b2", "r", "v");
         let forest = cluster.forest();
         let plan = plan(&forest, "child", &Scope::whole());
-        let Some(
-            Action::CreateHierarchy { status, .. } | Action::ChangeHierarchy { status: Some(status), .. },
-        ) = &plan.report
+        let Some(Action::Dialect(
+            HncAction::CreateHierarchy { status, .. }
+            | HncAction::UpdateHierarchy { status: Some(status), .. },
+        )) = &plan.report
         else {
             panic!("{plan:?}")
         };

@@ -1,6 +1,7 @@
 //! What a plan says of a namespace: conditions with their times, failures while they last.
 
 use super::*;
+use crate::hnc::plan::HncAction;
 
 #[test]
 fn a_condition_keeps_its_time_for_as_long_as_its_reason() {
@@ -15,7 +16,7 @@ fn a_condition_keeps_its_time_for_as_long_as_its_reason() {
     assert!(shown.message.contains("\"lost\"") && shown.since.as_ref() == Some(&first), "{shown:?}");
 
     cluster.set_parent("child", Some("child"));
-    let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+    let Some(Action::Dialect(HncAction::UpdateHierarchy { status: Some(status), .. })) =
         plan(&cluster.forest(), "child", &Scope::whole()).report
     else {
         panic!("a cycle is not reported")
@@ -48,7 +49,7 @@ fn a_failure_is_shown_until_it_is_overcome_or_of_no_interest() {
         let mut forest = cluster.forest();
         let change = forest.apply(Fact::WriteFailed("child".into(), role_key("r"), "quota".into()));
         assert_eq!(change.namespaces.keys().map(|name| &**name).collect::<Vec<_>>(), ["child"]);
-        let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+        let Some(Action::Dialect(HncAction::UpdateHierarchy { status: Some(status), .. })) =
             plan(&forest, "child", &Scope::whole()).report
         else {
             panic!("a failure is not reported")
@@ -106,7 +107,7 @@ fn many_failures_are_named_in_part_and_counted() {
     for at in 0..5 {
         forest.apply(Fact::WriteFailed("child".into(), role_key(&format!("r{at}")), "quota".into()));
     }
-    let Some(Action::ChangeHierarchy { status: Some(status), .. }) =
+    let Some(Action::Dialect(HncAction::UpdateHierarchy { status: Some(status), .. })) =
         plan(&forest, "child", &Scope::whole()).report
     else {
         panic!("failures are not reported")

@@ -2,11 +2,13 @@
 
 use super::*;
 use crate::cluster::{Cluster, settings};
-use crate::rules::Answer::{No, Terminating, Yes};
-use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
-use crate::rules::tests::Expected::{self, Allowed, Denied};
-use crate::rules::tests::{self as dialogue, USER, check, failed, jane};
-use crate::{Fact, Identity, Settings, Stream};
+use crate::core::stream::Stream;
+use crate::dialects::Fact;
+use crate::hnc::rules::Answer::{No, Terminating, Yes};
+use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
+use crate::hnc::rules::tests::Expected::{self, Allowed, Denied};
+use crate::hnc::rules::tests::{self as dialogue, USER, check, failed, jane};
+use crate::hnc::settings::{Identity, Settings};
 
 fn request(operation: Operation, parent: &str, child: &str) -> Request {
     Request {

@@ -1,10 +1,13 @@
 //! Row 2: which objects would be overwritten where a kind is treated otherwise than before. Only namespaces count where the
-//! object from above did not go before. Never judges an object that nobody would touch.
+//! object from above did not go before. It leaves out objects that nothing would overwrite.
 
-use crate::rules::{Denial, Verdict};
-use crate::text::shown;
-use crate::tree::Id;
-use crate::{Forest, KindId, KindSettings, Name, ObjectKey, WAY_OUT};
+use crate::core::kind::{KindId, KindSettings, ObjectKey};
+use crate::core::name::Name;
+use crate::core::text::shown;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::rules::{Denial, Verdict};
+use crate::hnc::words::WAY_OUT;
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -32,15 +35,14 @@ pub(super) fn conflicts(
 ) -> Vec<Conflict> {
     let before = before.filter(|before| !replaces_newly(forest, kind, before));
     let mut found: Vec<Conflict> = forest
-        .objects
-        .shared(id)
+        .shared_names(id)
         .flat_map(|(key, holders)| holders.iter().map(move |below| (key, *below)))
         .filter_map(|(key, below)| {
             let above = overwriting(forest, kind, key, below)?;
             if before.is_some_and(|before| overwriting(forest, before, key, below).is_some()) {
                 return None;
             }
-            let [below, above] = [below, above].map(|id| forest.tree.name(id).clone());
+            let [below, above] = [below, above].map(|id| forest.name(id).clone());
             Some(Conflict { below, name: key.name.clone(), above, resource: kind.kind.group_resource() })
         })
         .collect();
@@ -57,13 +59,13 @@ pub(super) fn replaces_newly(forest: &Forest, kind: &KindSettings, before: &Kind
 /// The top-most namespace whose source of this name would go to `below`. What is halted is left alone, and when it is repaired
 /// the rule about parents judges it.
 fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id) -> Option<Id> {
-    if !forest.tree.node(below).exists() || forest.tree.halted_root(below).is_some() {
+    if !forest.is_existing(below) || forest.halted_at(below).is_some() {
         return None;
     }
-    let label = |label: &str| crate::plan::wanted_label(forest, below, label);
-    let mut from_the_top = forest.tree.ancestry(below).path.into_iter().skip(1).rev();
+    let label = |label: &str| crate::hnc::plan::wanted_label(forest, below, label);
+    let mut from_the_top = forest.path(below).into_iter().skip(1).rev();
     from_the_top.find(|above| {
-        let source = forest.objects.source(*above, key);
+        let source = forest.source(*above, key);
         source.is_some_and(|source| source.goes_to(kind, &key.name, &label).is_ok())
     })
 }

@@ -5,11 +5,16 @@ use std::sync::Arc;
 use super::super::tests::{Expected, check, failed, judge};
 use super::*;
 use crate::cluster::Cluster;
-use crate::configuration::ServedKind;
-use crate::exceptions::Exceptions;
-use crate::rules::Answer::{No, Yes};
-use crate::rules::DenialKind::{Conflict, Forbidden, Invalid, Unavailable};
-use crate::{Fact, Kind, Mode, ObjectFact, OnConflict, Settings, Version, keys};
+use crate::core::kind::{Kind, Mode, OnConflict};
+use crate::core::object::ObjectFact;
+use crate::core::version::Version;
+use crate::dialects::Fact;
+use crate::hnc::configuration::ServedKind;
+use crate::hnc::exceptions::Exceptions;
+use crate::hnc::keys;
+use crate::hnc::rules::Answer::{No, Yes};
+use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Invalid, Unavailable};
+use crate::hnc::settings::Settings;
 
 const ALL_VERBS: [&str; 6] = ["create", "delete", "get", "list", "update", "watch"];
 

@@ -1,14 +1,15 @@
 //! Row 12: whose consent a change of parent needs.
 //!
-//! Authority comes from above: whoever administers a namespace administers what is below it, and joining a tree needs its
-//! consent. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
+//! Authority comes from above: the admin of a namespace is admin of what is below it, and joining a tree needs the consent of
+//! its admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
 
-use super::super::question::{Answer, Question};
+use super::super::{Answer, Question};
 use super::{Asked, Presence, Way};
-use crate::rules::{Check, Denial, Verdict};
-use crate::{Forest, Name};
+use crate::core::name::Name;
+use crate::dialects::Forest;
+use crate::hnc::rules::{Check, Denial, Verdict};
 
-/// It may update everything, and deletes for whoever has written an owner reference: what it may do says nothing of who
+/// It may update everything, and deletes on behalf of the user who has written an owner reference: its rights do not show who
 /// wants the change.
 const GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
@@ -41,7 +42,7 @@ impl Asked<'_> {
         match answer {
             Answer::Yes => Ok(()),
             Answer::Failed(why) => Err(Denial::internal(format!(
-                "it could not be found out whether you are an admin of {namespace:?}: {why}"
+                "could not check whether you are an admin of {namespace:?}: {why}"
             ))
             .into()),
             Answer::No | Answer::Terminating => Err(Denial::unauthorized(format!(
@@ -63,8 +64,8 @@ impl Asked<'_> {
         Ok(of_itself.into_iter().chain(self.consents_above()?).collect())
     }
 
-    /// The table of section 7.3. Where the present parent is gone nobody is left to ask for the old tree, but the new
-    /// parent's consent is needed all the same: HNC lets an orphan in anywhere.
+    /// The table of section 7.3. Where the present parent is gone, no consent of the old tree is needed, but the consent of
+    /// the new parent still is. HNC lets an orphan join anywhere.
     fn consents_above(&self) -> Check<Vec<Consent>> {
         let Some(current) = self.managed_current_parent() else {
             return Ok(self.joining());
@@ -85,24 +86,23 @@ impl Asked<'_> {
     }
 
     fn joining(&self) -> Vec<Consent> {
-        // A parent that does not exist yet has nobody to ask; row 9 has looked at who may create it.
+        // A parent that does not exist yet has no admin; row 9 has checked the right to create it.
         let parent = self.request.new.parent.iter().filter(|parent| self.forest.exists(parent)).cloned();
         parent.map(|namespace| Consent { namespace, role: "the new parent" }).collect()
     }
 }
 
 fn leaving(forest: &Forest, current: &Name) -> Consent {
-    let root = forest.tree.id(current).map(|id| forest.tree.name(forest.tree.root(id)));
+    let root = forest.id(current).map(|id| forest.name(forest.root(id)));
     Consent { namespace: root.unwrap_or(current).clone(), role: "the root of the tree that it would leave" }
 }
 
 fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
-    let tree = &forest.tree;
     let common =
-        tree.id(current).zip(tree.id(parent)).and_then(|(one, other)| tree.common_ancestor(one, other));
+        forest.id(current).zip(forest.id(parent)).and_then(|(one, other)| forest.common_ancestor(one, other));
     match common {
         Some(id) => vec![Consent {
-            namespace: tree.name(id).clone(),
+            namespace: forest.name(id).clone(),
             role: "the nearest common ancestor of its present and its new parent",
         }],
         None => vec![leaving(forest, current), Consent { namespace: parent.clone(), role: "the new parent" }],
@@ -113,8 +113,8 @@ fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
-    use crate::rules::hierarchy::{Request, Spec, review};
-    use crate::rules::{Answers, DenialKind, Operation, User};
+    use crate::hnc::rules::hierarchy::{Request, Spec, review};
+    use crate::hnc::rules::{Answers, DenialKind, Operation, User};
 
     #[test]
     fn the_garbage_collectors_own_rights_do_not_count() {
@@ -133,11 +133,11 @@ mod tests {
         let admin = || (Question::IsAdmin("top".into()), Answer::Yes);
         let stays = (Question::Namespace("child".into()), Answer::Yes);
         let goes = (Question::Namespace("child".into()), Answer::Terminating);
-        assert_eq!(verdict("jane", &[admin()]), Verdict::allow());
+        assert!(matches!(verdict("jane", &[admin()]), Verdict::Allow { .. }));
         match verdict(GARBAGE_COLLECTOR, &[admin(), stays]) {
             Verdict::Deny(denial) => assert_eq!(denial.kind, DenialKind::Unauthorized),
             verdict => panic!("{verdict:?}"),
         }
-        assert_eq!(verdict(GARBAGE_COLLECTOR, &[goes]), Verdict::allow());
+        assert!(matches!(verdict(GARBAGE_COLLECTOR, &[goes]), Verdict::Allow { .. }));
     }
 }

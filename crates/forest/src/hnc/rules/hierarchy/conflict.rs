@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 
 use super::Asked;
-use crate::object::Source;
-use crate::plan::{Reach, label_below, reach};
-use crate::rules::question::Awaited;
-use crate::rules::{Check, Denial};
-use crate::text::shown;
-use crate::tree::Id;
-use crate::{Forest, KindSettings, Name, ObjectKey, Stream, StreamState, WAY_OUT};
+use crate::core::kind::{KindSettings, ObjectKey};
+use crate::core::name::Name;
+use crate::core::object::Source;
+use crate::core::stream::{Stream, StreamState};
+use crate::core::text::shown;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::plan::{Reach, label_below, reach};
+use crate::hnc::rules::Awaited;
+use crate::hnc::rules::{Check, Denial};
+use crate::hnc::words::WAY_OUT;
 
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -20,9 +24,9 @@ impl Asked<'_> {
     pub(super) fn no_conflicts(&self, parent: &Name) -> Check<Option<String>> {
         if !self.forest.is_configured() {
             return Err(Denial::unavailable(format!(
-                "it cannot be known what a new parent would overwrite, because it is not known which kinds are \
+                "could not check what a new parent would overwrite, because it is not known which kinds are \
                  propagated: {}; wait and try again",
-                self.forest.stream(Stream::Configuration)
+                self.forest.stream(Stream::CONFIGURATION)
             ))
             .into());
         }
@@ -77,16 +81,16 @@ impl Asked<'_> {
 /// conflicts are refused, or of those whose conflicts are not. Selectors are matched against the labels that each namespace
 /// would have below the new parent. What is kept in spite of a source above already is no worse off for the move.
 fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTreeSet<(Name, ObjectKey)> {
-    let (Some(parent), Some(child)) = (forest.tree.id(parent), forest.tree.id(child)) else {
+    let (Some(parent), Some(child)) = (forest.id(parent), forest.id(child)) else {
         return BTreeSet::new();
     };
     let is_meant = |kind: &KindSettings| forest.settings().on_conflict(kind).refuses() == refused;
     if !forest.kinds().any(|(_, kind)| is_meant(kind)) {
         return BTreeSet::new();
     }
-    let above = forest.tree.ancestry(parent).path;
+    let above = forest.path(parent);
     let joined = |holder: Id| {
-        let mut path = forest.tree.ancestry(holder).path;
+        let mut path = forest.path(holder);
         path.truncate(path.iter().position(|id| *id == child).map_or(path.len(), |at| at + 1));
         path.extend(&above);
         path
@@ -101,14 +105,14 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
     };
     above
         .iter()
-        .flat_map(|id| forest.objects.within(*id))
+        .flat_map(|id| forest.objects_at(*id))
         .filter_map(|(key, object)| Some((key, object.source()?)))
         .flat_map(|(key, source)| {
-            let here = forest.objects.source(child, key).map(|_| child);
+            let here = forest.source(child, key).map(|_| child);
             let holders = forest.holders_below(key, child).into_iter().chain(here);
             holders.filter(move |holder| comes(key, source, *holder)).map(move |holder| (holder, key))
         })
-        .map(|(holder, key)| (forest.tree.name(holder).clone(), key.clone()))
+        .map(|(holder, key)| (forest.name(holder).clone(), key.clone()))
         .collect()
 }
 

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::Asked;
-use crate::plan::{Labelling, asked_for, managed};
-use crate::rules::{Check, Denial};
-use crate::tree::Id;
+use crate::core::tree::Id;
+use crate::hnc::plan::{Labelling, asked_for, managed};
+use crate::hnc::rules::{Check, Denial};
 
 /// So many conflicts are named.
 const NAMED: usize = 20;
@@ -18,7 +18,7 @@ impl Asked<'_> {
         if !self.forest.settings().refuse_label_conflicts || request.old == request.new {
             return Ok(());
         }
-        let Some(id) = self.forest.tree.id(&request.namespace) else { return Ok(()) };
+        let Some(id) = self.forest.id(&request.namespace) else { return Ok(()) };
         let found: Vec<String> = [Labelling::Labels, Labelling::Annotations]
             .into_iter()
             .flat_map(|which| self.overridden(id, which))
@@ -37,9 +37,8 @@ impl Asked<'_> {
             Labelling::Labels => &new.labels,
             Labelling::Annotations => &new.annotations,
         };
-        let parent = new.parent.as_ref().and_then(|parent| forest.tree.existing(parent));
-        let from_above =
-            parent.map(|id| managed(forest, &forest.tree.labelling(id), which)).unwrap_or_default();
+        let parent = new.parent.as_ref().and_then(|parent| forest.existing(parent));
+        let from_above = parent.map(|id| managed(forest, &forest.labelling(id), which)).unwrap_or_default();
         // Of several values of a key, the last one counts.
         let last: HashMap<&str, &str> =
             own.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
@@ -48,12 +47,12 @@ impl Asked<'_> {
             above.or_else(|| last.get(key).copied())
         };
         let own = own.iter().map(|(key, value)| (id, Cow::from(key), value.as_str()));
-        let below = forest.tree.descendants(id).into_iter();
+        let below = forest.descendants(id).into_iter();
         let below =
             below.flat_map(|id| asked_for(forest, id, which).into_iter().map(move |(key, it)| (id, key, it)));
         own.chain(below)
             .filter(|(_, key, value)| deciding(key).is_some_and(|it| it != *value))
-            .map(|(id, key, value)| format!("{key}={value} of {:?}", forest.tree.name(id)))
+            .map(|(id, key, value)| format!("{key}={value} of {:?}", forest.name(id)))
             .collect()
     }
 }

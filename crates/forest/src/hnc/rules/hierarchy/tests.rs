@@ -7,13 +7,15 @@ mod overriding;
 
 use super::{Request, Spec, review};
 use crate::cluster::{Cluster, bindings, role_key, roles};
-use crate::rules::Answer::{self, No, Terminating, Yes};
-use crate::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
-use crate::rules::tests as dialogue;
-use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
-use crate::rules::tests::{USER, check, failed, jane};
-use crate::rules::{Operation, Verdict};
-use crate::{Fact, Forest, Name, Stream};
+use crate::core::name::Name;
+use crate::core::stream::Stream;
+use crate::dialects::{Fact, Forest};
+use crate::hnc::rules::Answer::{self, No, Terminating, Yes};
+use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
+use crate::hnc::rules::tests as dialogue;
+use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
+use crate::hnc::rules::tests::{USER, check, failed, jane};
+use crate::hnc::rules::{Operation, Verdict};
 
 fn request(operation: Operation, namespace: &str, old: Option<&str>, new: Option<&str>) -> Request {
     let spec = |parent: Option<&str>| Spec { parent: parent.map(Name::from), ..Spec::default() };
@@ -345,7 +347,7 @@ fn row_8_the_parent_of_a_subnamespace_is_its_annotations_affair() {
 fn a_restorer_brings_hierarchies_back_in_any_order() {
     for identity in [USER, "staff"] {
         let mut with = crate::cluster::settings();
-        with.restore_identities = vec![crate::Identity(identity.into())];
+        with.restore_identities = vec![crate::hnc::settings::Identity(identity.into())];
         let restored = |text: &str, request: &Request| {
             judge(&mut Cluster::draw(text).forest_with(with.clone()), request, &[], |_| ())
         };

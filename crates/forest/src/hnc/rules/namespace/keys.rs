@@ -1,11 +1,11 @@
 //! What a request may do to the labels and annotations that are the hierarchy's own.
 //!
-//! Each check compares before and after: what stays as it was is never judged, or nobody could change anything else.
+//! Each check compares before and after: what stays as it was is never judged, so that users can change anything else.
 
 use super::{Asked, Request};
-use crate::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
-use crate::rules::question::{Answer, Question, all_answered};
-use crate::rules::{Check, Denial, Operation, Verdict};
+use crate::hnc::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
+use crate::hnc::rules::{Answer, Question, all_answered};
+use crate::hnc::rules::{Check, Denial, Operation, Verdict};
 
 impl Asked<'_> {
     pub(super) fn keys(&self) -> Check {
@@ -16,8 +16,8 @@ impl Asked<'_> {
         self.external_manager()
     }
 
-    /// Rule a. A managed namespace may be created without the label, which the controller adds then: with the mutating
-    /// webhook down nobody could create namespaces otherwise.
+    /// Rule a. A managed namespace may be created without the label, which the controller adds then: while the mutating
+    /// webhook is down, users can still create namespaces.
     fn included(&self) -> Check {
         let Request { operation, name, old, new, .. } = self.request;
         let (before, after) = (old.labels.get(INCLUDED), new.labels.get(INCLUDED));
@@ -60,7 +60,7 @@ impl Asked<'_> {
     }
 
     /// Who keeps a namespace's place is for identities that the operator has named. Without a manager the namespace falls
-    /// back to this hierarchy; whoever administers it may decide that, or nobody could when the tool is gone.
+    /// back to this hierarchy; its admin may decide that too, because the tool may be gone.
     fn external_manager(&self) -> Check {
         let Request { name, old, new, user, .. } = self.request;
         let (before, after) = (old.external_manager(), new.external_manager());
@@ -97,7 +97,7 @@ impl Asked<'_> {
         )))
     }
 
-    /// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so nobody but the
+    /// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so only the
     /// controller adds, changes or removes one, on any namespace. On an external one, its manager does; but no such label
     /// may name a namespace that is here.
     fn tree_labels(&self) -> Check {

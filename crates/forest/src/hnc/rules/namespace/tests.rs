@@ -6,11 +6,13 @@ mod subnamespace;
 
 use super::*;
 use crate::cluster::{Cluster, settings};
-use crate::rules::Answer::{No, Terminating, Yes};
-use crate::rules::DenialKind::{AlreadyExists, Conflict, Forbidden, Internal, Unauthorized, Unavailable};
-use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
-use crate::rules::tests::{self as dialogue, USER, check, failed};
-use crate::{Identity, Settings};
+use crate::hnc::rules::Answer::{No, Terminating, Yes};
+use crate::hnc::rules::DenialKind::{
+    AlreadyExists, Conflict, Forbidden, Internal, Unauthorized, Unavailable,
+};
+use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
+use crate::hnc::rules::tests::{self as dialogue, USER, check, failed};
+use crate::hnc::settings::{Identity, Settings};
 
 const A: &str = "a.tree.hnc.x-k8s.io/depth";
 const MARKER: &str = words::HAS_CHILDREN;

@@ -4,9 +4,9 @@
 //! come off it, whatever mistakes it has from before.
 
 use super::{Asked, State};
-use crate::exceptions::Exceptions;
-use crate::keys::{ALL, GROUP, NONE, SELECT, TREE_SELECT};
-use crate::rules::{Check, Denial, DenialKind};
+use crate::hnc::exceptions::Exceptions;
+use crate::hnc::keys::{ALL, GROUP, NONE, SELECT, TREE_SELECT};
+use crate::hnc::rules::{Check, Denial, DenialKind};
 
 /// In the order of the rows.
 const EXCEPTIONS: [&str; 4] = [SELECT, TREE_SELECT, NONE, ALL];
@@ -26,7 +26,7 @@ impl Asked<'_> {
     }
 }
 
-/// Row 1: whoever writes such a key means an exception, and would not notice that it has no effect.
+/// Row 1: a user who writes such a key means an exception, and would not notice that it has no effect.
 fn only_known_keys(new: &State<'_>) -> Check {
     let keys = new.annotations.iter().map(|(key, _)| key);
     let unknown = keys.into_iter().find(|key| is_reserved(key) && !EXCEPTIONS.contains(key));
@@ -65,6 +65,6 @@ fn only_one(new: &State<'_>) -> Check {
     )))
 }
 
-fn bad_request(message: String) -> crate::rules::Verdict {
+fn bad_request(message: String) -> crate::hnc::rules::Verdict {
     Denial::new(DenialKind::BadRequest, message).into()
 }

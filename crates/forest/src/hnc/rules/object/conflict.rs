@@ -3,16 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::{Asked, Request, State};
-use crate::exceptions::{Exceptions, Unparsable};
-use crate::exclusion::{Traits, exclusion};
-use crate::keys::{ALL, NONE, SELECT, TREE_SELECT};
-use crate::object::{goes_somewhere, goes_to};
-use crate::plan::wanted_label;
-use crate::rules::hierarchy::structure_is_known;
-use crate::rules::{Check, Denial, Operation};
-use crate::text::shown;
-use crate::tree::Id;
-use crate::{Forest, KindId, KindSettings, Name, ObjectKey, OnConflict, Stream, WAY_OUT};
+use crate::core::destination::{goes_somewhere, goes_to};
+use crate::core::kind::{KindId, KindSettings, ObjectKey, OnConflict};
+use crate::core::name::Name;
+use crate::core::stream::Stream;
+use crate::core::text::shown;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::exceptions::{Exceptions, Unparsable};
+use crate::hnc::exclusion::{Traits, exclusion};
+use crate::hnc::keys::{ALL, NONE, SELECT, TREE_SELECT};
+use crate::hnc::plan::wanted_label;
+use crate::hnc::rules::hierarchy::structure_is_known;
+use crate::hnc::rules::{Check, Denial, Operation};
+use crate::hnc::words::WAY_OUT;
 
 /// So many namespaces are named; of the rest, the number is given.
 const NAMED: usize = 20;
@@ -80,14 +84,14 @@ impl Asked<'_> {
         if let Err(unknown) = self.all_is_known(id) {
             return if on_conflict.refuses() { Err(unknown) } else { Ok(Vec::new()) };
         }
-        let Some(source) = self.forest.tree.id(namespace) else { return Ok(Vec::new()) };
+        let Some(source) = self.forest.id(namespace) else { return Ok(Vec::new()) };
         let key = ObjectKey { kind: id, name: name.clone() };
         let comes_newly = |holder: &Id| {
             let goes = |traffic: &Traffic| traffic.goes_to(self.forest, kind, name, *holder);
             goes(&traffic) && !before.as_ref().is_some_and(goes)
         };
         let holders = self.forest.holders_below(&key, source).into_iter().filter(comes_newly);
-        let found: BTreeSet<&Name> = holders.map(|holder| self.forest.tree.name(holder)).collect();
+        let found: BTreeSet<&Name> = holders.map(|holder| self.forest.name(holder)).collect();
         self.conclude(on_conflict, &found)
     }
 
@@ -135,8 +139,8 @@ impl Asked<'_> {
     }
 
     fn is_a_parent(&self) -> bool {
-        let tree = &self.forest.tree;
-        tree.id(&self.request.namespace).is_some_and(|id| !tree.children(id).is_empty())
+        let forest = self.forest;
+        forest.id(&self.request.namespace).is_some_and(|id| !forest.downstream(id).is_empty())
     }
 
     /// Where the object went before the request.

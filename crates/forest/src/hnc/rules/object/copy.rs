@@ -1,4 +1,4 @@
-//! Copies: they are what their sources are, and nobody but the controller says otherwise.
+//! Copies: they follow their sources, and only the controller changes them.
 //!
 //! Anybody may do what changes nothing about that: write the status, and take away what another tool has left on a copy.
 
@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Asked, Request, State};
-use crate::keys::INHERITED_FROM;
-use crate::rules::question::all_answered;
-use crate::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
+use crate::hnc::keys::INHERITED_FROM;
+use crate::hnc::rules::all_answered;
+use crate::hnc::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
 
 impl Asked<'_> {
     /// `before` and `after` say from where it is a copy; at least one is given.
@@ -21,7 +21,7 @@ impl Asked<'_> {
             (Operation::Update, Some(old), Some(new)) => {
                 stays_what_it_is(before, after)?;
                 self.content_stays(before.unwrap_or_default(), old, new)?;
-                nobody_else_holds_it(old, new)
+                gains_no_owner_or_finalizer(old, new)
             }
             (Operation::Update, ..) => {
                 Err(Denial::internal("an update without what was before or what is to be").into())
@@ -29,7 +29,7 @@ impl Asked<'_> {
         }
     }
 
-    /// Whoever restores a backup brings copies back, too; what is wrong about them by now, the controller puts right.
+    /// An identity that restores backups creates copies, too; the controller corrects what is out of date.
     fn is_restored(&self) -> Check {
         if self.request.user.is_any_of(&self.forest.settings().restore_identities) {
             return Ok(());
@@ -44,8 +44,8 @@ impl Asked<'_> {
     /// for that; it is not enough to refuse.
     fn namespace_is_going(&self, source: &str) -> Check {
         let Request { namespace, .. } = self.request;
-        let tree = &self.forest.tree;
-        let seen = tree.id(namespace).and_then(|id| tree.node(id).namespace.as_ref());
+        let forest = self.forest;
+        let seen = forest.id(namespace).and_then(|id| forest.namespace(id));
         if seen.is_some_and(|seen| seen.terminating) {
             return Ok(());
         }
@@ -104,8 +104,8 @@ fn body_differs(old: &Fields<'_>, new: &Fields<'_>) -> bool {
     is_set || old.names().filter(counts).any(|name| !old.has_the_same(name, new))
 }
 
-/// A finalizer, or an owner, that somebody else puts on a copy would decide when it goes.
-fn nobody_else_holds_it(old: &State<'_>, new: &State<'_>) -> Check {
+/// A finalizer, or an owner, that a user adds to a copy would decide when it is deleted.
+fn gains_no_owner_or_finalizer(old: &State<'_>, new: &State<'_>) -> Check {
     let known: BTreeSet<&str> = old.finalizers.iter().map(|it| &**it).collect();
     if let Some(finalizer) = new.finalizers.iter().find(|it| !known.contains(&***it)) {
         return Err(forbidden(format!(

@@ -13,11 +13,17 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::cluster::{Cluster, EXCLUDED, role_key, roles, rules};
-use crate::rules::Answer::{self, No, Terminating, Yes};
-use crate::rules::DenialKind::{BadRequest, Conflict, Forbidden, Internal, Unavailable};
-use crate::rules::tests::Expected::{self, Allowed, Denied, Warned};
-use crate::rules::tests::{USER, check, failed, jane, judge as converse};
-use crate::{Fact, Identity, Kind, Mode, ObjectFact, OnConflict, Patterns, Settings, Stream, Version};
+use crate::core::kind::{Kind, Mode, OnConflict};
+use crate::core::object::ObjectFact;
+use crate::core::patterns::Patterns;
+use crate::core::stream::Stream;
+use crate::core::version::Version;
+use crate::dialects::Fact;
+use crate::hnc::rules::Answer::{self, No, Terminating, Yes};
+use crate::hnc::rules::DenialKind::{BadRequest, Conflict, Forbidden, Internal, Unavailable};
+use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
+use crate::hnc::rules::tests::{USER, check, failed, jane, judge as converse};
+use crate::hnc::settings::{Identity, Settings};
 
 /// An object as a request carries it.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,7 @@
 //! Row 11: what a new parent would overwrite.
 
 use super::*;
-use crate::OnConflict;
+use crate::core::kind::OnConflict;
 
 const JOINS: &str = "top, p:top, child, low:child";
 
@@ -197,14 +197,14 @@ fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
         cluster.role("low", "r", "y");
         cluster.change_object("a", &role_key("r"), |it| it.asks = asks);
         let mut forest = cluster.forest();
-        let kinds = [crate::Kind::role(), crate::Kind::role_binding()].into_iter();
-        let kinds = kinds.map(|kind| crate::KindSettings {
+        let kinds = [crate::core::kind::Kind::role(), crate::core::kind::Kind::role_binding()].into_iter();
+        let kinds = kinds.map(|kind| crate::core::kind::KindSettings {
             on_conflict,
-            ..crate::KindSettings::new(kind, crate::Mode::Propagate)
+            ..crate::core::kind::KindSettings::new(kind, crate::core::kind::Mode::Propagate)
         });
         forest.apply(Fact::Kinds(kinds.collect()));
         let verdict = judge(&mut forest, &update("child", "> a"), &[("admin a", Yes)], |_| ());
-        let warned = matches!(&verdict, Verdict::Allow { warnings } if warnings.iter().any(|it| it.contains("\"low\": r (")));
+        let warned = matches!(&verdict, Verdict::Allow { warnings, .. } if warnings.iter().any(|it| it.contains("\"low\": r (")));
         assert_eq!(warned, on_conflict == Some(OnConflict::Report), "{what}: {verdict:?}");
         let expected = if joins { Allowed } else { Denied(Conflict, &["\"low\"", "r "]) };
         if !warned {

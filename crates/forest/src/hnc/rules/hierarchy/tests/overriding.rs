@@ -1,8 +1,8 @@
 //! `--refuse-label-conflicts`: what a change would override is kept from being lost without a word.
 
 use super::*;
-use crate::Labels;
 use crate::cluster::settings;
+use crate::core::labels::Labels;
 
 fn ask(cluster: &mut Cluster, name: &str, labels: &[(&str, &str)], annotations: &[(&str, &str)]) {
     let collect = |pairs: &[(&str, &str)]| pairs.iter().copied().collect::<Labels>();

@@ -1,7 +1,8 @@
 //! Rules e and f.
 
 use super::*;
-use crate::{Fact, Stream};
+use crate::core::stream::Stream;
+use crate::dialects::Fact;
 
 #[test]
 fn rule_e_a_subnamespace_goes_by_its_anchor() {

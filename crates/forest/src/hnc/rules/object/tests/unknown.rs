@@ -1,6 +1,7 @@
 //! What cannot be known is not assumed, and does not stop what it has no bearing on.
 
 use super::*;
+use crate::hnc;
 
 /// All that is told of `cluster`, but for what `left_out` names.
 fn told(cluster: &Cluster, left_out: impl Fn(&Fact) -> bool) -> Forest {
@@ -14,11 +15,11 @@ fn told(cluster: &Cluster, left_out: impl Fn(&Fact) -> bool) -> Forest {
 fn without_structure() -> [Forest; 4] {
     let cluster = cluster("kid/r");
     let mut lost = cluster.forest();
-    lost.apply(Fact::StreamLost(Stream::Hierarchies, "gone".into()));
+    lost.apply(Fact::StreamLost(Stream::HIERARCHIES, "gone".into()));
     [
         told(&cluster, |fact| matches!(fact, Fact::Namespaces(_))),
-        told(&cluster, |fact| matches!(fact, Fact::Hierarchies(_))),
-        told(&cluster, |fact| matches!(fact, Fact::Anchors(_))),
+        told(&cluster, |fact| matches!(fact, Fact::Hnc(hnc::Fact::Hierarchies(_)))),
+        told(&cluster, |fact| matches!(fact, Fact::Hnc(hnc::Fact::Anchors(_)))),
         lost,
     ]
 }

@@ -1,18 +1,21 @@
 //! Links, walks and memory, on drawn forests. Random ones are in `tests/model.rs`.
 
+use crate::hnc;
 use std::collections::BTreeMap;
 
-use super::{Halt, Illegal, Tree};
 use crate::cluster::{Cluster, binding_key, binds, empty_forest, role_key};
-use crate::plan::plan;
-use crate::{Fact, Forest, Name, Scope};
+use crate::core::change::Scope;
+use crate::core::name::Name;
+use crate::core::tree::{Halt, Id, Illegal};
+use crate::dialects::{Fact, Forest};
+use crate::hnc::plan::plan;
 
 fn grow(text: &str) -> Forest {
     Cluster::draw(text).forest()
 }
 
-fn names(tree: &Tree, ids: &[super::Id]) -> String {
-    ids.iter().map(|id| &**tree.name(*id)).collect::<Vec<_>>().join(" ")
+fn names(forest: &Forest, ids: &[Id]) -> String {
+    ids.iter().map(|id| &**forest.name(*id)).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -60,14 +63,14 @@ fn labels_reach_up_to_the_nearest_halted_namespace() {
         ("x:gone, b?:x, c:b", "c", "c b", Some("b")),
         ("a?, b:a, c?:b, d:c", "d", "d c", Some("c")),
         ("a!, b:a", "b", "b a", None),
-        // A HierarchyConfiguration without its namespace halts nobody by itself.
+        // A HierarchyConfiguration without its namespace halts no namespace.
         ("(gone)?:a, a", "a", "a", None),
         ("(gone)?:a, b:gone", "b", "b", Some("b")),
     ];
     for (text, name, labels, halted) in cases {
         let forest = grow(text);
-        let id = forest.tree.id(name).unwrap();
-        assert_eq!(names(&forest.tree, &forest.tree.labelling(id)), labels, "the labels of {name} in {text}");
+        let id = forest.id(name).unwrap();
+        assert_eq!(names(&forest, &forest.labelling(id)), labels, "the labels of {name} in {text}");
         assert_eq!(forest.halted_root(name).map(|it| &**it), halted, "the halted root of {name} in {text}");
     }
 }
@@ -87,11 +90,11 @@ fn a_halt_has_one_reason() {
     ];
     for (text, name, expected) in cases {
         let forest = grow(text);
-        assert_eq!(forest.tree.own_halt(forest.tree.id(name).unwrap()), expected, "{name} in {text}");
+        assert_eq!(forest.own_halt(forest.id(name).unwrap()), expected, "{name} in {text}");
     }
 }
 
-/// Its `HierarchyConfiguration` goes before it does itself; the labels, which nobody else may write, still tell.
+/// Its `HierarchyConfiguration` is deleted before the namespace is gone; its labels, which only the controller writes, still tell.
 #[test]
 fn a_terminating_namespace_keeps_its_place_by_its_labels() {
     let mut cluster = Cluster::draw("top, mid:top, low:mid");
@@ -132,12 +135,8 @@ fn adoption_is_refused_where_it_would_close_a_ring() {
     ];
     let forest = grow(text);
     for (parent, child, expected) in cases {
-        let id = |name| forest.tree.id(name).unwrap();
-        assert_eq!(
-            forest.tree.may_adopt(id(parent), id(child)),
-            expected,
-            "{child} below {parent} in {text}"
-        );
+        let id = |name| forest.id(name).unwrap();
+        assert_eq!(forest.may_join(id(parent), id(child)), expected, "{child} below {parent} in {text}");
     }
 }
 
@@ -156,10 +155,10 @@ fn trees_meet_at_the_nearest_common_ancestor() {
     ];
     let forest = grow(text);
     for (one, other, common, root) in cases {
-        let id = |name| forest.tree.id(name).unwrap();
-        let found = forest.tree.common_ancestor(id(one), id(other)).map(|id| &**forest.tree.name(id));
+        let id = |name| forest.id(name).unwrap();
+        let found = forest.common_ancestor(id(one), id(other)).map(|id| &**forest.name(id));
         assert_eq!(found, common, "{one} and {other} in {text}");
-        assert_eq!(&**forest.tree.name(forest.tree.root(id(one))), root, "the root of {one} in {text}");
+        assert_eq!(&**forest.name(forest.root(id(one))), root, "the root of {one} in {text}");
     }
 }
 
@@ -173,16 +172,15 @@ fn walks_end_on_any_links() {
                 format!("n{at:03}:n{next:03}")
             };
             let forest = grow(&(0..tail + ring).map(link).collect::<Vec<_>>().join(","));
-            let tree = &forest.tree;
-            let ancestry = tree.ancestry(tree.id("n000").unwrap());
+            let ancestry = forest.ancestry_of(forest.id("n000").unwrap());
             assert_eq!(ancestry.path.len(), tail + ring, "tail {tail}, ring {ring}");
             assert_eq!(ancestry.repeats_at, Some(tail), "tail {tail}, ring {ring}");
             for (at, id) in ancestry.path.iter().enumerate() {
-                let members = tree.cycle(*id).map(|members| members.len());
+                let members = forest.tree.cycle(*id).map(|members| members.len());
                 assert_eq!(members, (at >= tail).then_some(ring + 1), "n{at} of tail {tail}, ring {ring}");
-                assert_eq!(tree.halted_root(*id), Some(ancestry.path[at.max(tail)]));
+                assert_eq!(forest.halted_at(*id), Some(ancestry.path[at.max(tail)]));
                 let below = if at >= tail { tail + ring } else { at };
-                assert_eq!(tree.descendants(*id).len(), below, "below n{at} of tail {tail}, ring {ring}");
+                assert_eq!(forest.descendants(*id).len(), below, "below n{at} of tail {tail}, ring {ring}");
             }
         }
     }
@@ -198,16 +196,16 @@ fn a_thousand_levels_are_nothing_special() {
     let mut forest = empty_forest();
     // One by one from the lowest, so that every namespace is missing its parent at first.
     for (name, seen) in cluster.hierarchies.iter().rev() {
-        forest.apply(Fact::Hierarchy(name.clone(), seen.clone()));
+        forest.apply(Fact::Hnc(hnc::Fact::Hierarchy(name.clone(), seen.clone())));
         forest.apply(Fact::Namespace(cluster.namespaces[name].clone()));
     }
     assert_eq!(forest.sizes().halted, 1);
     let top = cluster.namespaces[&*name(0)].clone();
     assert_eq!(forest.apply(Fact::Namespace(top)).namespaces.len(), DEPTH);
     assert_eq!(forest.sizes().halted, 0);
-    let lowest = forest.tree.id(&name(DEPTH - 1)).unwrap();
-    assert_eq!(forest.tree.labelling(lowest).len(), DEPTH);
-    assert_eq!(forest.tree.descendants(forest.tree.id(&name(0)).unwrap()).len(), DEPTH - 1);
+    let lowest = forest.id(&name(DEPTH - 1)).unwrap();
+    assert_eq!(forest.labelling(lowest).len(), DEPTH);
+    assert_eq!(forest.descendants(forest.id(&name(0)).unwrap()).len(), DEPTH - 1);
 
     forest.apply(cluster.remove_namespace(&name(500)).unwrap());
     assert_eq!(forest.halted_root(&name(DEPTH - 1)).map(|it| &**it), Some(&*name(501)));
@@ -270,15 +268,15 @@ fn a_node_lives_as_long_as_something_mentions_it() {
     tell(
         &[
             Fact::NamespaceGone("x".into(), uid()),
-            Fact::HierarchyGone("x".into(), uid()),
-            Fact::AnchorGone("x".into(), "y".into(), uid()),
+            Fact::Hnc(hnc::Fact::HierarchyGone("x".into(), uid())),
+            Fact::Hnc(hnc::Fact::AnchorGone("x".into(), "y".into(), uid())),
             Fact::ObjectGone(role_key("r").kind, "x".into(), "r".into(), uid()),
             Fact::WriteFailed("x".into(), role_key("r"), "no".into()),
         ],
         "",
     );
-    assert!(forest.failures.is_empty());
-    assert_eq!(["one", "child", "y"].map(|name| forest.tree.holders(name).count()), [0; 3]);
+    assert_eq!(forest.failures(&"x".into()).count(), 0);
+    assert_eq!(["one", "child", "y"].map(|name| forest.hnc().holders(name).count()), [0; 3]);
 }
 
 #[test]
@@ -294,13 +292,13 @@ fn places_are_used_again() {
         assert_eq!(forest.names().count(), 4, "in round {round}");
     }
     // For a moment the old and the new are there side by side; a label's key and the root of a role have places, too.
-    let (used, room) = forest.tree.places.len();
+    let (used, room) = forest.tree.texts();
     assert!(used <= 6 && room <= 12, "{used} places of {room} are used");
     for fact in Cluster::default().lists() {
         forest.apply(fact);
     }
-    assert_eq!(forest.tree.places.len(), (0, room));
-    assert_eq!(forest.sizes(), crate::Sizes::default());
+    assert_eq!(forest.tree.texts(), (0, room));
+    assert_eq!(forest.sizes(), crate::core::store::Sizes::default());
 }
 
 #[test]

@@ -1,9 +1,13 @@
 //! What is told late.
 
+use crate::hnc;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::*;
-use crate::{Canonical, Content};
+use crate::core::content::Canonical;
+use crate::core::object::Content;
+use crate::hnc::fact::{AnchorFact, HierarchyFact};
 
 fn version(uid: &str, resource_version: &str) -> Version {
     Version { uid: uid.into(), resource_version: resource_version.into() }
@@ -45,13 +49,12 @@ const KIND: KindId = KindId(0);
 
 /// What is known, in a word each.
 fn known(forest: &Forest) -> Vec<String> {
-    let id = forest.tree.id("a");
-    let node = id.map(|id| forest.tree.node(id));
-    let namespace = node.and_then(|node| Some(node.namespace.as_ref()?.version.uid()));
-    let hierarchy = node.and_then(|node| Some(node.hierarchy.as_ref()?.version.uid()));
-    let anchor = node.and_then(|node| Some(node.anchors().get("c")?.version.uid.clone()));
+    let id = forest.id("a");
+    let namespace = id.and_then(|id| Some(forest.namespace(id)?.version.uid()));
+    let hierarchy = id.and_then(|id| Some(forest.hierarchy(id)?.version.uid()));
+    let anchor = id.and_then(|id| Some(forest.anchors(id).get("c")?.version.uid.clone()));
     let key = ObjectKey { kind: KIND, name: "o".into() };
-    let object = id.and_then(|id| forest.objects.get(id, &key)).map(|object| object.version().uid());
+    let object = id.and_then(|id| forest.object(id, &key)).map(|object| object.version().uid());
     [namespace, hierarchy, anchor, object].into_iter().flatten().map(String::from).collect()
 }
 
@@ -63,16 +66,16 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
     let told = |of: &str| {
         [
             Fact::Namespace(namespace(&format!("n{of}"))),
-            Fact::Hierarchy(name(), hierarchy(&format!("h{of}"))),
-            Fact::Anchor(name(), anchor(&format!("a{of}"))),
+            Fact::Hnc(hnc::Fact::Hierarchy(name(), hierarchy(&format!("h{of}")))),
+            Fact::Hnc(hnc::Fact::Anchor(name(), anchor(&format!("a{of}")))),
             Fact::Object(KIND, object(&format!("o{of}"))),
         ]
     };
     let gone = || {
         [
             Fact::NamespaceGone(name(), "n1".into()),
-            Fact::HierarchyGone(name(), "h1".into()),
-            Fact::AnchorGone(name(), "c".into(), "a1".into()),
+            Fact::Hnc(hnc::Fact::HierarchyGone(name(), "h1".into())),
+            Fact::Hnc(hnc::Fact::AnchorGone(name(), "c".into(), "a1".into())),
             Fact::ObjectGone(KIND, name(), "o".into(), "o1".into()),
         ]
     };
@@ -92,8 +95,8 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
     // A complete list is what there is, also when storage was restored to an earlier state; what it leaves out has gone.
     for fact in [
         Fact::Namespaces(vec![namespace("n1")]),
-        Fact::Hierarchies(vec![(name(), hierarchy("h1"))]),
-        Fact::Anchors(vec![(name(), anchor("a1"))]),
+        Fact::Hnc(hnc::Fact::Hierarchies(vec![(name(), hierarchy("h1"))])),
+        Fact::Hnc(hnc::Fact::Anchors(vec![(name(), anchor("a1"))])),
         Fact::Objects(KIND, vec![object("o1")]),
     ] {
         forest.apply(fact);
@@ -101,8 +104,8 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
     assert_eq!(known(&forest), ["n1", "h1", "a1", "o1"]);
     for fact in [
         Fact::Namespaces(vec![]),
-        Fact::Hierarchies(vec![]),
-        Fact::Anchors(vec![]),
+        Fact::Hnc(hnc::Fact::Hierarchies(vec![])),
+        Fact::Hnc(hnc::Fact::Anchors(vec![])),
         Fact::Objects(KIND, vec![]),
     ] {
         forest.apply(fact);

@@ -7,7 +7,20 @@
 use std::collections::{BTreeSet, HashMap};
 use std::iter::Peekable;
 
-use super::{MOST, shortened};
+/// The most requirements of a selector, values of one requirement, and namespaces in `treeSelect`.
+pub const MOST: usize = 256;
+
+/// The most bytes of a text that a message repeats.
+const SHOWN: usize = 256;
+
+/// A text as a message shows it: quoted, and only its beginning if it is long.
+pub(crate) fn shortened(text: &str) -> String {
+    if text.len() <= SHOWN {
+        return format!("{text:?}");
+    }
+    let end = (0..=SHOWN).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    format!("{:?}… ({} bytes)", &text[..end], text.len())
+}
 
 /// What the labels of a destination must be like: all of these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +47,7 @@ impl Selector {
     /// Reads a selector; a blank text is none.
     ///
     /// Of two equalities on one key the last counts, as in HNC; everything else must hold together.
-    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
+    pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
         if text.chars().all(is_blank) {
             return Ok(None);
         }
@@ -61,7 +74,7 @@ impl Selector {
     }
 
     /// Whether labels match; `label` looks one up.
-    pub(super) fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
+    pub(crate) fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
         self.0.iter().all(|requirement| requirement.demand.is_met_by(label(&requirement.key).as_deref()))
     }
 }

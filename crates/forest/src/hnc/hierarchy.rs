@@ -2,10 +2,12 @@
 
 use std::sync::LazyLock;
 
-use super::super::places::{Id, Places};
-use crate::fact::HierarchyFact;
-use crate::version::CompactVersion;
-use crate::{Condition, HierarchyStatus, Labels};
+use super::condition::Condition;
+use super::fact::{HierarchyFact, HierarchyStatus};
+use crate::core::labels::Labels;
+use crate::core::store::Store;
+use crate::core::tree::{Id, Tree};
+use crate::core::version::CompactVersion;
 
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
@@ -31,7 +33,7 @@ struct More {
 
 impl Hierarchy {
     /// The names in it are mentioned from now on.
-    pub(in crate::core::tree) fn from_fact(fact: HierarchyFact, places: &mut Places) -> Self {
+    pub(super) fn from_fact(fact: HierarchyFact, tree: &mut Tree) -> Self {
         let HierarchyFact { version, parent, allow_cascading_deletion, terminating, .. } = fact;
         let HierarchyStatus { children, conditions } = fact.status;
         let more = More {
@@ -43,32 +45,32 @@ impl Hierarchy {
         };
         Self {
             version: version.into(),
-            parent: parent.filter(|parent| !parent.is_empty()).map(|parent| places.mention(parent)),
+            parent: parent.filter(|parent| !parent.is_empty()).map(|parent| tree.mention(parent)),
             allow_cascading_deletion,
             terminating,
-            children: children.into_iter().map(|child| places.mention(child)).collect(),
+            children: children.into_iter().map(|child| tree.mention(child)).collect(),
             more: Some(more).filter(|more| *more != More::default()).map(Box::new),
         }
     }
 
     /// The names in it are mentioned no more.
-    pub(in crate::core::tree) fn forget(&self, places: &mut Places) {
-        self.parent.iter().chain(&self.children).for_each(|id| places.forget(*id));
+    pub(super) fn forget(&self, tree: &mut Tree) {
+        self.parent.iter().chain(&self.children).for_each(|id| tree.forget(*id));
     }
 
-    /// To take along.
-    pub(in crate::core::tree) fn fact(&self, places: &Places) -> HierarchyFact {
+    /// As a fact.
+    pub(super) fn fact(&self, names: &Store) -> HierarchyFact {
         let more = self.more();
         HierarchyFact {
             version: self.version.get(),
-            parent: self.parent.map(|parent| places.text(parent).clone()),
+            parent: self.parent.map(|parent| names.name(parent).clone()),
             allow_cascading_deletion: self.allow_cascading_deletion,
             labels: more.labels.clone(),
             annotations: more.annotations.clone(),
             finalizers: more.finalizers.to_vec(),
             terminating: self.terminating,
             status: HierarchyStatus {
-                children: self.children.iter().map(|child| places.text(*child).clone()).collect(),
+                children: self.children.iter().map(|child| names.name(*child).clone()).collect(),
                 conditions: more.conditions.to_vec(),
             },
             unreadable: more.unreadable.clone(),

@@ -1,0 +1,155 @@
+//! To which namespaces below a source goes: the one predicate of propagation.
+//!
+//! What a source asks of a destination is data here. A dialect parses it from its own annotations and says in its own words
+//! why an object is withheld. Knows no tree: it sees the labels that a destination should have.
+
+use super::kind::{KindSettings, Mode};
+use super::name::Name;
+pub use super::selector::Selector;
+
+/// What the annotations of a source ask for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Exceptions {
+    pub(crate) select: Option<Selector>,
+    pub(crate) tree_select: Option<TreeSelector>,
+    pub(crate) none: bool,
+    pub(crate) all: bool,
+}
+
+/// An annotation that cannot be parsed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unparsable {
+    /// The annotation's key.
+    pub annotation: &'static str,
+    /// What is wrong with its value.
+    pub why: Box<str>,
+}
+
+/// Why an object does not go to some destination.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Withheld {
+    /// Its kind is in this mode.
+    Mode(Mode),
+    /// It, or everything like it, never propagates; the text says why.
+    Excluded(Box<str>),
+    /// Objects of its kind and name never propagate: the configuration excludes the name.
+    ExcludedName(Box<str>),
+    /// One of its annotations cannot be parsed.
+    Unparsable(Unparsable),
+    /// `select` does not match the destination.
+    NotSelected,
+    /// `treeSelect` does not match the destination.
+    NotInTree,
+    /// `none` is set.
+    OptedOut,
+    /// Its kind needs it to opt in, and it does not.
+    NotOptedIn,
+    /// It refers to a Role, and a copy of it would refer to another one, or to none.
+    OtherRole {
+        /// The name of the Role.
+        role: Name,
+        /// The namespace of the Role that it refers to in its own namespace; `None` if there is no such Role.
+        there: Option<Name>,
+        /// The namespace of the Role that a copy would refer to in the destination; `None` if there is no such Role.
+        here: Option<Name>,
+    },
+    /// It refers to a Role of this name, and in the destination an older Role of that name is being deleted.
+    RoleTerminating(Name),
+}
+
+impl Exceptions {
+    /// Whether an object with these exceptions goes to a destination. `label` looks up a label that the destination should
+    /// have; `mode` is the kind's.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn admit(&self, mode: Mode, label: &dyn Fn(&str) -> Option<String>) -> Result<(), Withheld> {
+        if !mode.propagates() {
+            return Err(Withheld::Mode(mode));
+        }
+        if self.select.as_ref().is_some_and(|select| !select.matches(label)) {
+            return Err(Withheld::NotSelected);
+        }
+        if self.tree_select.as_ref().is_some_and(|select| !select.matches(label)) {
+            return Err(Withheld::NotInTree);
+        }
+        self.admit_somewhere(mode)
+    }
+
+    /// Whether there can be a destination at all that such an object goes to, whatever its labels.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn admit_somewhere(&self, mode: Mode) -> Result<(), Withheld> {
+        if !mode.propagates() {
+            return Err(Withheld::Mode(mode));
+        }
+        if self.none {
+            return Err(Withheld::OptedOut);
+        }
+        let asks = self.all || self.looks_at_labels();
+        if mode == Mode::AllowPropagate && !asks { Err(Withheld::NotOptedIn) } else { Ok(()) }
+    }
+
+    /// Whether it depends on a destination's labels where the object goes.
+    pub fn looks_at_labels(&self) -> bool {
+        self.select.is_some() || self.tree_select.is_some()
+    }
+}
+
+/// The subtrees that a source goes to, or does not go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TreeSelector {
+    /// Tree labels that must, or must not, be there.
+    pub(crate) parts: Box<[(bool, Box<str>)]>,
+}
+
+impl TreeSelector {
+    fn matches(&self, label: &dyn Fn(&str) -> Option<String>) -> bool {
+        self.parts.iter().all(|(wanted, key)| label(key).is_some() == *wanted)
+    }
+}
+
+/// Whether an object of this name and kind, in a forest or not, goes to a namespace below that should have these labels.
+///
+/// # Errors
+/// Why it does not.
+pub(crate) fn goes_to(
+    kind: &KindSettings,
+    name: &str,
+    excluded: Option<&str>,
+    exceptions: Option<&Result<Exceptions, Unparsable>>,
+    label: &dyn Fn(&str) -> Option<String>,
+) -> Result<(), Withheld> {
+    match exceptions {
+        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
+        Some(Ok(exceptions)) => exceptions.admit(kind.mode, label)?,
+        None => Exceptions::default().admit(kind.mode, label)?,
+    }
+    may_go(kind, name, excluded)
+}
+
+/// Whether there can be a namespace at all that such an object goes to, whatever its labels.
+///
+/// # Errors
+/// Why there can be none.
+pub(crate) fn goes_somewhere(
+    kind: &KindSettings,
+    name: &str,
+    excluded: Option<&str>,
+    exceptions: Option<&Result<Exceptions, Unparsable>>,
+) -> Result<(), Withheld> {
+    match exceptions {
+        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
+        Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode)?,
+        None => Exceptions::default().admit_somewhere(kind.mode)?,
+    }
+    may_go(kind, name, excluded)
+}
+
+fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(), Withheld> {
+    if kind.excluded_names.matches(name) {
+        return Err(Withheld::ExcludedName(name.into()));
+    }
+    excluded.map_or(Ok(()), |why| Err(Withheld::Excluded(why.into())))
+}

@@ -1,0 +1,278 @@
+//! What rules and plans see: questions about namespaces by id, and about objects.
+
+use std::collections::BTreeSet;
+
+use super::{Failure, Store};
+use crate::core::content::Digest;
+use crate::core::kind::{KindId, ObjectKey};
+use crate::core::name::Name;
+use crate::core::namespace::Namespace;
+use crate::core::object::{Object, Source};
+use crate::core::tree::{Ancestry, Halt, Id, Illegal, NamespaceLabels};
+use crate::core::version::Version;
+
+/// By name.
+impl Store {
+    /// Every name that something is known of, in no order.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.tree.ids().map(|id| self.tree.name(id))
+    }
+
+    /// Whether `name` is an existing managed namespace.
+    pub fn exists(&self, name: &str) -> bool {
+        self.tree.existing(name).is_some()
+    }
+
+    /// Whether `name` is an existing managed namespace that is being deleted.
+    pub fn is_terminating(&self, name: &str) -> bool {
+        let seen = self.tree.existing(name).and_then(|id| self.tree.namespace(id));
+        seen.is_some_and(|seen| seen.terminating)
+    }
+
+    /// The state of the namespace that is known.
+    pub fn namespace_version(&self, name: &str) -> Option<Version> {
+        Some(self.tree.namespace(self.tree.id(name)?)?.version.get())
+    }
+
+    /// The parent in force, whether or not it exists.
+    pub fn parent(&self, name: &str) -> Option<&Name> {
+        Some(self.tree.name(self.tree.upstream(self.tree.id(name)?)?))
+    }
+
+    /// The direct children, sorted.
+    pub fn children(&self, name: &str) -> Vec<Name> {
+        let Some(id) = self.tree.id(name) else { return Vec::new() };
+        self.tree.downstream(id).iter().map(|child| self.tree.name(*child).clone()).collect()
+    }
+
+    /// The namespace itself, its parent, and so on to the top or to the end of a cycle.
+    pub fn ancestry(&self, name: &str) -> Vec<Name> {
+        let Some(id) = self.tree.id(name) else { return Vec::new() };
+        self.tree.ancestry(id).path.iter().map(|id| self.tree.name(*id).clone()).collect()
+    }
+
+    /// The nearest halted namespace from this one upwards, itself included.
+    pub fn halted_root(&self, name: &str) -> Option<&Name> {
+        Some(self.tree.name(self.tree.halted_root(self.tree.id(name)?)?))
+    }
+
+    /// The cycle that the namespace is a member of: the smallest name first and last, each the parent of the next.
+    pub fn cycle(&self, name: &str) -> Option<Vec<Name>> {
+        self.tree.cycle(self.tree.id(name)?)
+    }
+
+    /// The objects that are known in `namespace`.
+    pub fn objects_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
+        let id = self.tree.id(namespace);
+        id.into_iter().flat_map(|id| self.objects.within(id)).map(|(key, _)| key)
+    }
+
+    /// The names of the Roles that known bindings refer to, in no order; those of copies are left out.
+    pub fn bound_roles(&self) -> impl Iterator<Item = &Name> {
+        self.objects.bound_roles()
+    }
+
+    /// Which state of an object is known.
+    pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<Version> {
+        Some(self.known(namespace, key)?.version().get())
+    }
+
+    /// The namespace that a copy names as that of its source; `None` for an object that is no copy.
+    pub fn inherited_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
+        match self.known(namespace, key)? {
+            Object::Copy(copy) => Some(&copy.inherited_from),
+            Object::Source(_) => None,
+        }
+    }
+
+    /// Whether writing content with this digest there would lose something: an object that is no copy, or other content.
+    pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
+        match self.known(namespace, key) {
+            Some(Object::Source(_)) => true,
+            Some(Object::Copy(copy)) => copy.digest() != Some(given) && copy.accepted != Some(given),
+            None => false,
+        }
+    }
+
+    /// Whether this is a source whose content was not kept, or was never read.
+    pub fn is_unread(&self, namespace: &str, key: &ObjectKey) -> bool {
+        let source = self.known(namespace, key).and_then(Object::source);
+        let content =
+            source.map(|source| source.content.as_ref().and_then(|content| content.canonical.as_ref()));
+        content.is_some_and(|content| content.is_none())
+    }
+
+    fn known(&self, namespace: &str, key: &ObjectKey) -> Option<&Object> {
+        self.objects.get(self.tree.id(namespace)?, key)
+    }
+}
+
+/// Namespaces by id.
+impl Store {
+    pub(crate) fn id(&self, name: &str) -> Option<Id> {
+        self.tree.id(name)
+    }
+
+    /// The id of an existing managed namespace.
+    pub(crate) fn existing(&self, name: &str) -> Option<Id> {
+        self.tree.existing(name)
+    }
+
+    pub(crate) fn name(&self, id: Id) -> &Name {
+        self.tree.name(id)
+    }
+
+    pub(crate) fn is_managed(&self, id: Id) -> bool {
+        self.tree.is_managed(id)
+    }
+
+    /// Whether this is an existing managed namespace.
+    pub(crate) fn is_existing(&self, id: Id) -> bool {
+        self.tree.is_existing(id)
+    }
+
+    /// The namespace as last observed.
+    pub(crate) fn namespace(&self, id: Id) -> Option<&Namespace> {
+        self.tree.namespace(id)
+    }
+
+    /// The namespace, unless it is being deleted.
+    pub(crate) fn lasting_namespace(&self, id: Id) -> Option<&Namespace> {
+        self.namespace(id).filter(|seen| !seen.terminating)
+    }
+
+    pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
+        self.tree.labels(id)
+    }
+
+    /// Ordered by name.
+    pub(crate) fn downstream(&self, id: Id) -> &[Id] {
+        self.tree.downstream(id)
+    }
+
+    /// The namespace itself first, then its upstream namespace, and so on.
+    pub(crate) fn path(&self, id: Id) -> Vec<Id> {
+        self.tree.ancestry(id).path
+    }
+
+    /// The same, and whether the path repeats.
+    pub(crate) fn ancestry_of(&self, id: Id) -> Ancestry {
+        self.tree.ancestry(id)
+    }
+
+    /// What is below, without the namespace itself unless it is in a cycle. No order.
+    pub(crate) fn descendants(&self, id: Id) -> Vec<Id> {
+        self.tree.descendants(id)
+    }
+
+    /// This namespace and all above it, up to and including the nearest halted one: those by which it is labelled.
+    pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
+        self.tree.labelling(id)
+    }
+
+    /// The nearest halted namespace from this one upwards, itself included.
+    pub(crate) fn halted_at(&self, id: Id) -> Option<Id> {
+        self.tree.halted_root(id)
+    }
+
+    /// Why nothing is propagated into this namespace for a reason of its own.
+    pub(crate) fn own_halt(&self, id: Id) -> Option<Halt> {
+        self.tree.own_halt(id)
+    }
+
+    /// The top of the tree that the namespace is in; in a cycle, the member at which the path repeats.
+    pub(crate) fn root(&self, id: Id) -> Id {
+        self.tree.root(id)
+    }
+
+    /// The nearest namespace that is above both or one of them.
+    pub(crate) fn common_ancestor(&self, one: Id, other: Id) -> Option<Id> {
+        self.tree.common_ancestor(one, other)
+    }
+
+    /// Whether `child` may be put below `parent`, as far as the edges say.
+    pub(crate) fn may_join(&self, parent: Id, child: Id) -> Result<(), Illegal> {
+        self.tree.may_join(parent, child)
+    }
+
+    /// This namespace and those below it that are among `of`, in no order; costs what the smaller of the two sets does.
+    pub(crate) fn those_below<'a>(&'a self, id: Id, of: &'a BTreeSet<Name>) -> BTreeSet<&'a Name> {
+        if let Some(below) = self.tree.few_descendants(id, of.len()) {
+            let here = below.into_iter().chain([id]).map(|id| self.name(id));
+            return here.filter(|name| of.contains(*name)).collect();
+        }
+        let is_below = |name: &&Name| self.id(name).is_some_and(|below| self.path(below).contains(&id));
+        of.iter().filter(is_below).collect()
+    }
+}
+
+/// Objects.
+impl Store {
+    pub(crate) fn object(&self, id: Id, key: &ObjectKey) -> Option<&Object> {
+        self.objects.get(id, key)
+    }
+
+    pub(crate) fn source(&self, id: Id, key: &ObjectKey) -> Option<&Source> {
+        self.objects.source(id, key)
+    }
+
+    /// The objects in a namespace, by kind and name.
+    pub(crate) fn objects_at(&self, id: Id) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        self.objects.within(id)
+    }
+
+    /// Those of one kind, by name.
+    pub(crate) fn objects_of_kind(
+        &self,
+        id: Id,
+        kind: KindId,
+    ) -> impl Iterator<Item = (&ObjectKey, &Object)> {
+        self.objects.of_kind(id, kind)
+    }
+
+    /// The names of this kind that several namespaces have a source of, and which these are; in no order.
+    pub(crate) fn shared_names(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &BTreeSet<Id>)> {
+        self.objects.shared(kind)
+    }
+
+    /// Where below there is a source of this kind and name; costs what the smaller of the two sets does. A namespace is not
+    /// below itself, not even in a cycle.
+    pub(crate) fn holders_below(&self, key: &ObjectKey, above: Id) -> Vec<Id> {
+        let Some(holders) = self.objects.holders(key) else { return Vec::new() };
+        if let Some(below) = self.tree.few_descendants(above, holders.len()) {
+            return below.into_iter().filter(|id| *id != above && holders.contains(id)).collect();
+        }
+        let is_below = |id: &Id| *id != above && self.path(*id).contains(&above);
+        holders.iter().copied().filter(is_below).collect()
+    }
+
+    /// The quotas from above that are here and not in force.
+    pub(crate) fn quotas_not_in_force(&self, id: Id) -> impl Iterator<Item = &ObjectKey> {
+        let waits =
+            |object: &Object| matches!(object, Object::Copy(copy) if !copy.in_force && !copy.terminating);
+        let quotas =
+            self.kinds().filter(|(_, settings)| settings.kind.is_quota() && settings.mode.propagates());
+        quotas.flat_map(move |(kind, _)| {
+            self.objects_of_kind(id, kind).filter(move |(_, object)| waits(object)).map(|(key, _)| key)
+        })
+    }
+
+    /// The kind of Roles, if it is configured.
+    pub(crate) fn role_kind(&self) -> Option<KindId> {
+        self.kinds().find(|(_, settings)| settings.kind.holds_rules()).map(|(id, _)| id)
+    }
+
+    /// What could not be written in this namespace, or is left alone in it.
+    pub(crate) fn failures(&self, namespace: &Name) -> impl Iterator<Item = (&ObjectKey, &Failure)> {
+        self.failures.get(namespace).into_iter().flatten()
+    }
+
+    pub(crate) fn failure(&self, namespace: &Name, key: &ObjectKey) -> Option<&Failure> {
+        self.failures.get(namespace)?.get(key)
+    }
+
+    /// The namespaces with objects that are left alone though others should be in their place.
+    pub(crate) fn conflicted(&self) -> &BTreeSet<Name> {
+        &self.conflicted
+    }
+}

@@ -1,0 +1,247 @@
+//! The forest: everything observed, of the core and of each dialect, so that rules and plans can ask.
+//!
+//! This is the table of dialects. Another one adds a field to [`Forest`], a variant to [`Fact`], and a line where the existing
+//! ones are called.
+
+#[cfg(test)]
+mod late_tests;
+#[cfg(test)]
+mod links_tests;
+#[cfg(test)]
+mod matching_tests;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::core::change::Change;
+use crate::core::content::Digest;
+use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey};
+use crate::core::name::Name;
+use crate::core::namespace::NamespaceFact;
+use crate::core::object::ObjectFact;
+use crate::core::store::{Failure, Lag, Listing, Place, Store, Unmatched};
+use crate::core::stream::Stream;
+use crate::core::version::Version;
+use crate::hnc;
+use crate::hnc::settings::Settings;
+
+/// Something to tell a forest: observed objects, their disappearance, complete lists, and the outcome of writes.
+#[derive(Debug, Clone)]
+pub enum Fact {
+    /// A namespace was seen.
+    Namespace(NamespaceFact),
+    /// A namespace is gone; of an object with another uid nothing is said.
+    NamespaceGone(Name, Box<str>),
+    /// These are all the namespaces there are.
+    Namespaces(Vec<NamespaceFact>),
+    /// These kinds are propagated, each as said; others are no longer.
+    Kinds(Vec<KindSettings>),
+    /// An object was seen.
+    Object(KindId, ObjectFact),
+    /// An object is gone: namespace, name, uid. Of one with another uid nothing is said.
+    ObjectGone(KindId, Name, Name, Box<str>),
+    /// These are all the objects of the kind there are.
+    Objects(KindId, Vec<ObjectFact>),
+    /// The structure is as new as these complete lists: its streams have told what a list of it showed that was read after them.
+    Matched(Unmatched),
+    /// A list cannot be had.
+    StreamLost(Stream, Box<str>),
+    /// A copy in this namespace could not be written or removed; the text is the API server's.
+    WriteFailed(Name, ObjectKey, Box<str>),
+    /// An object in this namespace is left alone though one from above should be in its place; the text says why.
+    Conflict(Name, ObjectKey, Box<str>),
+    /// A copy in this namespace was written or removed, or need not be any more.
+    WriteSettled(Name, ObjectKey),
+    /// The API server was given content with this digest to write, and made this state of the copy of it: nothing is to be
+    /// written because of the difference. If another state is known by then, another client has changed it, and nothing is said.
+    Accepted(Name, ObjectKey, Version, Digest),
+    /// What is told of HNC's own objects.
+    Hnc(hnc::Fact),
+}
+
+impl From<hnc::Fact> for Fact {
+    fn from(fact: hnc::Fact) -> Self {
+        Self::Hnc(fact)
+    }
+}
+
+/// All that is known of the hierarchy.
+///
+/// [`Forest::apply`] is the only way in. Guarantee: the answers depend on the last fact told of each object, not on the order in
+/// which the facts came. A fact about an older state of an object than the one known is ignored, and so is one about an object
+/// that has gone, unless a complete list shows it.
+#[derive(Debug)]
+pub struct Forest {
+    store: Store,
+    hnc: hnc::State,
+}
+
+/// What does not depend on a dialect.
+impl Deref for Forest {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+impl Forest {
+    /// An empty forest that propagates `kinds`, and knows that these are all.
+    pub fn new(settings: Arc<Settings>, kinds: Vec<Kind>) -> Self {
+        let mut forest = Self::unconfigured(settings);
+        let kinds = kinds.into_iter().map(|kind| KindSettings::new(kind, Mode::Propagate));
+        forest.apply(Fact::Kinds(kinds.collect()));
+        forest
+    }
+
+    /// An empty forest that has yet to be told which kinds are propagated ([`Fact::Kinds`]). Nothing is planned about
+    /// objects before.
+    pub fn unconfigured(settings: Arc<Settings>) -> Self {
+        let store = Store::new(settings.namespaces().clone(), hnc::LAYOUT);
+        Self { store, hnc: hnc::State::new(settings) }
+    }
+
+    /// The same forest, whose plans rest on a complete list only once the structure is known to be as new
+    /// ([`Fact::Matched`]).
+    #[must_use]
+    pub fn matching(mut self) -> Self {
+        self.store.set_matching();
+        self
+    }
+
+    /// What is known of HNC's own objects.
+    pub(crate) fn hnc(&self) -> &hnc::State {
+        &self.hnc
+    }
+
+    /// As if everything were in force that may be.
+    pub(crate) fn put_in_force(&mut self) {
+        self.store.put_in_force();
+    }
+
+    /// Takes a fact in and says what it touched.
+    pub fn apply(&mut self, fact: impl Into<Fact>) -> Change {
+        let (fact, mut change) = (fact.into(), Change::default());
+        if !self.comes_late(&fact) {
+            self.take(fact, &mut change);
+        }
+        self.hnc.touch_holders(&self.store, &mut change);
+        self.store.touch_dependents(&mut change);
+        self.store.trim(&change);
+        change
+    }
+
+    fn take(&mut self, fact: Fact, change: &mut Change) {
+        let store = &mut self.store;
+        match fact {
+            Fact::Hnc(fact) => self.hnc.apply(store, fact, change),
+            Fact::Namespace(seen) => self.observe_namespace(seen, change),
+            Fact::NamespaceGone(name, uid) => self.forget_namespace(&name, &uid, change),
+            Fact::Namespaces(all) => self.list_namespaces(all, change),
+            Fact::Matched(lists) => store.matched(&lists, change),
+            Fact::Kinds(kinds) => store.configure(kinds, change),
+            // A stream may still tell of a kind that is not configured any more.
+            Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
+                if store.kind_settings(kind).is_none() => {}
+            // So may the answer to a write, which nothing would ever settle.
+            Fact::WriteFailed(_, ref key, _) | Fact::Conflict(_, ref key, _)
+                if store.kind_settings(key.kind).is_none() => {}
+            Fact::Object(kind, seen) => store.observe_object(kind, seen, change),
+            Fact::ObjectGone(kind, namespace, name, uid) => {
+                store.forget_object(&namespace, &ObjectKey { kind, name }, &uid, change);
+            }
+            Fact::Objects(kind, all) => store.list_objects(kind, all, change),
+            Fact::StreamLost(stream, why) => store.stream_lost(stream, why),
+            Fact::WriteFailed(namespace, key, why) => {
+                store.failed(namespace, key, Failure { why, is_conflict: false }, change);
+            }
+            Fact::Conflict(namespace, key, why) => {
+                store.failed(namespace, key, Failure { why, is_conflict: true }, change);
+            }
+            Fact::WriteSettled(namespace, key) => store.settled(&namespace, &key, change),
+            Fact::Accepted(namespace, key, version, given) => {
+                store.accepted(&namespace, &key, &version, given);
+            }
+        }
+    }
+
+    /// Whether this is about a state of an object that has gone since.
+    fn comes_late(&self, fact: &Fact) -> bool {
+        let version = match fact {
+            Fact::Namespace(seen) => &seen.version,
+            Fact::Object(_, seen) => &seen.version,
+            Fact::Hnc(fact) => return fact.seen().is_some_and(|seen| self.store.has_departed(&seen.uid)),
+            _ => return false,
+        };
+        self.store.has_departed(&version.uid)
+    }
+
+    fn observe_namespace(&mut self, mut seen: NamespaceFact, change: &mut Change) {
+        let Self { store, hnc } = self;
+        if store.knows_namespace(&seen) {
+            return;
+        }
+        let (name, is_new) = (seen.name.clone(), !store.has_seen(&seen.name));
+        let before = store.id(&name).map(|id| hnc.standing(store, id)).unwrap_or_default();
+        hnc.reduce(&mut seen);
+        let id = store.tree.put_namespace(seen);
+        hnc.namespace_changed(store, id, &before, change);
+        if is_new {
+            store.touch_orphans_of(&name, change);
+        }
+    }
+
+    fn forget_namespace(&mut self, name: &Name, uid: &str, change: &mut Change) {
+        let Self { store, hnc } = self;
+        store.departed(uid);
+        let known = store.id(name).and_then(|id| Some((id, store.namespace(id)?)));
+        if let Some((id, _)) = known.filter(|(_, seen)| seen.version.has_uid(uid)) {
+            let before = hnc.standing(store, id);
+            store.tree.take_namespace(id);
+            hnc.namespace_changed(store, id, &before, change);
+            store.touch_orphans_of(name, change);
+        }
+        store.forget_failures(name, change);
+    }
+
+    fn list_namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
+        self.hnc.note_list(&mut self.store);
+        self.store.listed(Stream::NAMESPACES, all.iter().map(|seen| &*seen.version.uid), change);
+        for (name, uid) in self.store.unlisted(&all) {
+            self.forget_namespace(&name, &uid, change);
+        }
+        for seen in all {
+            self.observe_namespace(seen, change);
+        }
+    }
+
+    /// What this stream of the structure has yet to tell, going by a list that was read after everything else was.
+    pub fn lag(&self, stream: Stream, listing: Listing) -> Lag {
+        let states = self.states(stream).into_iter();
+        Lag::new(&self.store, stream, listing, states, |place| self.state(stream, place))
+    }
+
+    /// Whether the stream has told all that it had yet to tell.
+    pub fn has_made_up(&self, lag: &Lag) -> bool {
+        lag.is_made_up(&self.store, |place| self.state(lag.stream(), place))
+    }
+
+    /// The known state of an object that a stream of the structure tells of.
+    pub(crate) fn state(&self, stream: Stream, place: &Place) -> Option<Version> {
+        match stream {
+            Stream::NAMESPACES => self.store.namespace_version(&place.1),
+            _ => self.hnc.version(&self.store, stream, place),
+        }
+    }
+
+    fn states(&self, stream: Stream) -> Vec<(Place, Version)> {
+        match stream {
+            Stream::NAMESPACES => {
+                let all =
+                    self.store.names().filter_map(|name| Some((name, self.store.namespace_version(name)?)));
+                all.map(|(name, version)| ((Name::default(), name.clone()), version)).collect()
+            }
+            _ => self.hnc.versions(&self.store, stream),
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! What is known of HNC's own objects, and what follows from them for the edges between namespaces.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::fact::{AnchorFact, Definition, Fact, HierarchyFact};
+use super::hierarchy::Hierarchy;
+use super::keys;
+use super::settings::Settings;
+use crate::core::change::Change;
+use crate::core::labels::Labels;
+use crate::core::name::Name;
+use crate::core::namespace::{Namespace, NamespaceFact};
+use crate::core::store::{Layout, Place, Store};
+use crate::core::stream::Stream;
+use crate::core::tree::{ById, Id, NamespaceLabels};
+use crate::core::version::{CompactVersion, Version};
+
+/// What HNC tells the store about its own objects.
+pub(crate) const LAYOUT: Layout = Layout {
+    structure: &Stream::STRUCTURE,
+    configuration: Stream::CONFIGURATION,
+    key_suffix: keys::TREE_LABEL,
+};
+
+/// The anchors in a namespace, by the name of the child.
+pub(crate) type Anchors = BTreeMap<Name, AnchorFact>;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    settings: Arc<Settings>,
+    hierarchies: ById<Hierarchy>,
+    anchors: ById<Anchors>,
+    /// Those whose `HierarchyConfiguration` shows conditions.
+    conditioned: BTreeSet<Id>,
+    /// Where anchors of a name are.
+    holders: HashMap<Name, BTreeSet<Id>>,
+    /// Whether it has yet to be checked if objects were deleted by users or with their CRD.
+    doubt: bool,
+    /// Whether the CRDs are being deleted.
+    going: bool,
+}
+
+/// What a namespace gives to all that is below it, beside objects.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct HandedDown {
+    allow_cascading_deletion: bool,
+    labels: Labels,
+    annotations: Labels,
+    /// All labels and annotations of an external namespace: some of them are handed down.
+    external: Option<(Labels, Labels)>,
+}
+
+/// What counts about a namespace for others.
+#[derive(Debug, Default)]
+pub(crate) struct Standing {
+    /// Whether it exists, is unreadable, is external.
+    counts: (bool, bool, bool),
+    handed_down: HandedDown,
+    terminating: bool,
+    subnamespace_of: Option<Box<str>>,
+}
+
+impl Namespace {
+    /// The parent that the annotation of a subnamespace names.
+    pub(crate) fn subnamespace_of(&self) -> Option<&str> {
+        self.annotations.get(keys::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
+    }
+
+    /// The other tool that manages the place of this namespace, if any.
+    pub(crate) fn external_manager(&self) -> Option<&str> {
+        self.annotations
+            .get(keys::EXTERNALLY_MANAGED_BY)
+            .filter(|manager| !manager.is_empty() && *manager != keys::GROUP)
+    }
+}
+
+/// Whether another tool manages the place of this namespace.
+pub(crate) fn is_external(store: &Store, id: Id) -> bool {
+    store.is_managed(id) && store.namespace(id).is_some_and(|seen| seen.external_manager().is_some())
+}
+
+/// The parent of a subnamespace. A namespace that is being deleted is treated as any other, and one that is not managed is
+/// none, whatever its annotation says.
+pub(crate) fn subnamespace_of(store: &Store, id: Id) -> Option<&str> {
+    let namespace = store.lasting_namespace(id).filter(|_| !is_external(store, id))?;
+    namespace.subnamespace_of().filter(|_| store.is_managed(id))
+}
+
+/// Questions.
+impl State {
+    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+        Self {
+            settings,
+            hierarchies: ById::default(),
+            anchors: ById::default(),
+            conditioned: BTreeSet::new(),
+            holders: HashMap::new(),
+            doubt: true,
+            going: false,
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    pub(crate) fn hierarchy(&self, id: Id) -> Option<&Hierarchy> {
+        self.hierarchies.get(id)
+    }
+
+    pub(crate) fn anchors(&self, id: Id) -> &Anchors {
+        static NONE: Anchors = Anchors::new();
+        self.anchors.get(id).unwrap_or(&NONE)
+    }
+
+    /// The namespaces that hold an anchor of this name.
+    pub(crate) fn holders(&self, child: &str) -> impl Iterator<Item = Id> {
+        self.holders.get(child).into_iter().flatten().copied()
+    }
+
+    /// Those whose `HierarchyConfiguration` shows conditions.
+    pub(crate) fn conditioned(&self) -> impl Iterator<Item = Id> {
+        self.conditioned.iter().copied()
+    }
+
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.doubt
+    }
+
+    pub(crate) fn is_going(&self) -> bool {
+        self.going
+    }
+
+    /// The state of an object that one of the streams of the structure tells of.
+    pub(crate) fn version(
+        &self,
+        store: &Store,
+        stream: Stream,
+        (namespace, name): &Place,
+    ) -> Option<Version> {
+        match stream {
+            Stream::HIERARCHIES => Some(self.hierarchy(store.id(namespace)?)?.version.get()),
+            Stream::ANCHORS => Some(self.anchors(store.id(namespace)?).get(name)?.version.clone()),
+            _ => None,
+        }
+    }
+
+    /// All of them.
+    pub(crate) fn versions(&self, store: &Store, stream: Stream) -> Vec<(Place, Version)> {
+        match stream {
+            Stream::HIERARCHIES => {
+                let all = self.hierarchies.iter();
+                all.map(|(id, seen)| ((store.name(id).clone(), Name::default()), seen.version.get()))
+                    .collect()
+            }
+            Stream::ANCHORS => {
+                let all =
+                    self.anchors.iter().flat_map(|(id, anchors)| anchors.values().map(move |it| (id, it)));
+                all.map(|(id, it)| ((store.name(id).clone(), it.name.clone()), it.version.clone())).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Namespaces.
+impl State {
+    /// Drops what HNC does not read.
+    pub(crate) fn reduce(&self, seen: &mut NamespaceFact) {
+        let settings = &self.settings;
+        let is_read = |key: &str| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key);
+        seen.annotations = seen.annotations.iter().filter(|(key, _)| is_read(key)).collect();
+        seen.foreign.labels.retain(|key| settings.is_managed_label(key));
+        seen.foreign.annotations.retain(|key| settings.is_managed_annotation(key));
+    }
+
+    /// What counts about a namespace now, before something about it changes.
+    pub(crate) fn standing(&self, store: &Store, id: Id) -> Standing {
+        let unreadable = self.hierarchy(id).is_some_and(|seen| seen.unreadable().is_some());
+        let namespace = store.namespace(id);
+        Standing {
+            counts: (store.is_existing(id), unreadable, is_external(store, id)),
+            handed_down: self.handed_down(store, id),
+            terminating: namespace.is_some_and(|seen| seen.terminating),
+            subnamespace_of: namespace.and_then(Namespace::subnamespace_of).map(Box::from),
+        }
+    }
+
+    fn handed_down(&self, store: &Store, id: Id) -> HandedDown {
+        let settings = &self.settings;
+        let managed =
+            |labels: &Labels, is: &dyn Fn(&str) -> bool| labels.iter().filter(|(key, _)| is(key)).collect();
+        let asked = |seen: &Hierarchy| {
+            (
+                managed(seen.labels(), &|key| settings.is_managed_label(key)),
+                managed(seen.annotations(), &|key| settings.is_managed_annotation(key)),
+            )
+        };
+        let hierarchy = self.hierarchy(id);
+        let (labels, annotations) = hierarchy.map(asked).unwrap_or_default();
+        let external = store.namespace(id).filter(|_| is_external(store, id));
+        let live = || store.labels(id).map(NamespaceLabels::all).unwrap_or_default();
+        HandedDown {
+            allow_cascading_deletion: hierarchy.is_some_and(|it| it.allow_cascading_deletion),
+            labels,
+            annotations,
+            external: external.map(|seen| (live(), seen.annotations.clone())),
+        }
+    }
+
+    /// A namespace was observed, and what is known of it has changed from `before`.
+    pub(crate) fn namespace_changed(
+        &mut self,
+        store: &mut Store,
+        id: Id,
+        before: &Standing,
+        change: &mut Change,
+    ) {
+        if let Some(seen) = store.namespace(id) {
+            let parent = before.subnamespace_of.as_deref();
+            if before.terminating != seen.terminating || parent != seen.subnamespace_of() {
+                // Objects in a namespace are kept right until it is deleted, and again in another one of its name. The rights
+                // of a subnamespace wait for what its anchor asks for.
+                change.whole(store.name(id).clone());
+            }
+        }
+        self.follow(store, id, before, change);
+    }
+
+    /// Something about the namespace has changed from `before`: updates everything that follows for the edges.
+    fn follow(&mut self, store: &mut Store, id: Id, before: &Standing, change: &mut Change) {
+        let now = self.standing(store, id);
+        let parent = self.configured_parent(store, id);
+        let counts_anew = before.counts != now.counts;
+        let is_touched = store.tree.set_upstream(id, parent.as_ref(), counts_anew, change);
+        if !change.everything && !is_touched {
+            let name = store.name(id).clone();
+            change.structure(name.clone());
+            if before.handed_down != now.handed_down {
+                // New rights wait for managed labels.
+                change.whole(name);
+                store.descendants(id).into_iter().for_each(|it| change.structure(store.name(it).clone()));
+            }
+        }
+        store.tree.set_unreadable(id, self.hierarchy(id).and_then(|seen| seen.unreadable()).map(Box::from));
+        if self.hierarchy(id).is_some_and(|seen| !seen.conditions().is_empty()) {
+            self.conditioned.insert(id);
+        } else {
+            self.conditioned.remove(&id);
+        }
+        store.tree.release(id);
+    }
+
+    /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
+    /// that is being deleted loses that object before it is gone itself; until then its tree labels tell its place, so that
+    /// the namespaces below do not lose what comes from above. An external namespace has no parent.
+    fn configured_parent(&self, store: &Store, id: Id) -> Option<Name> {
+        let namespace = store.namespace(id).filter(|_| store.is_managed(id) && !is_external(store, id))?;
+        if let Some(parent) = subnamespace_of(store, id) {
+            return Some(parent.into());
+        }
+        match self.hierarchy(id) {
+            Some(hierarchy) => hierarchy.parent().map(|parent| store.name(parent).clone()),
+            None if namespace.terminating => {
+                let mut above = store.labels(id)?.suffixed();
+                above.find(|(_, depth)| *depth == "1").map(|(parent, _)| parent.into())
+            }
+            None => None,
+        }
+    }
+
+    /// What changes about a namespace changes the state of the anchors that bear its name.
+    pub(crate) fn touch_holders(&self, store: &Store, change: &mut Change) {
+        if change.everything {
+            return;
+        }
+        let structure = change.namespaces.iter().filter(|(_, scope)| scope.structure);
+        let holders: Vec<Name> =
+            structure.flat_map(|(name, _)| self.holders(name)).map(|id| store.name(id).clone()).collect();
+        for holder in holders {
+            change.structure(holder);
+        }
+    }
+}
+
+/// HNC's own objects.
+impl State {
+    pub(crate) fn apply(&mut self, store: &mut Store, fact: Fact, change: &mut Change) {
+        match fact {
+            Fact::Hierarchy(name, seen) => self.observe_hierarchy(store, &name, seen, change),
+            Fact::HierarchyGone(name, uid) => self.hierarchy_gone(store, &name, &uid, change),
+            Fact::Hierarchies(all) => self.hierarchies(store, all, change),
+            Fact::Anchor(parent, seen) => self.observe_anchor(store, &parent, seen, change),
+            Fact::AnchorGone(parent, child, uid) => self.anchor_gone(store, &parent, &child, &uid, change),
+            Fact::Anchors(all) => self.list_anchors(store, all, change),
+            Fact::Definitions(definition) => self.definitions(store, definition, change),
+        }
+    }
+
+    fn observe_hierarchy(
+        &mut self,
+        store: &mut Store,
+        name: &Name,
+        fact: HierarchyFact,
+        change: &mut Change,
+    ) {
+        let known = store.id(name).and_then(|id| self.hierarchy(id).map(|seen| (id, seen)));
+        let version = CompactVersion::from(fact.version.clone());
+        let id = match known {
+            Some((_, seen)) if version.is_no_news_after(&seen.version) => return,
+            Some((id, _)) => id,
+            None => store.tree.pin(name),
+        };
+        let before = self.standing(store, id);
+        let seen = Hierarchy::from_fact(fact, &mut store.tree);
+        let old = self.hierarchies.insert(id, seen);
+        self.follow(store, id, &before, change);
+        if let Some(old) = old {
+            old.forget(&mut store.tree);
+        }
+    }
+
+    fn forget_hierarchy(&mut self, store: &mut Store, name: &str, uid: &str, change: &mut Change) {
+        let Some(id) = store.id(name) else { return };
+        if self.hierarchy(id).is_none_or(|seen| !seen.version.has_uid(uid)) {
+            return;
+        }
+        let before = self.standing(store, id);
+        let old = self.hierarchies.remove(id);
+        self.follow(store, id, &before, change);
+        if let Some(old) = old {
+            old.forget(&mut store.tree);
+        }
+        store.tree.unpin(id);
+    }
+
+    fn hierarchies(&mut self, store: &mut Store, all: Vec<(Name, HierarchyFact)>, change: &mut Change) {
+        self.note_list(store);
+        store.listed(Stream::HIERARCHIES, all.iter().map(|(_, seen)| &*seen.version.uid), change);
+        let listed: HashSet<&str> = all.iter().map(|(name, _)| &**name).collect();
+        let known = self.hierarchies.iter().map(|(id, seen)| (store.name(id), seen));
+        let gone: Vec<(Name, Box<str>)> = known
+            .filter(|(name, _)| !listed.contains(&***name))
+            .map(|(name, seen)| (name.clone(), seen.version.uid()))
+            .collect();
+        for (name, uid) in gone {
+            self.hierarchy_gone(store, &name, &uid, change);
+        }
+        for (name, seen) in all {
+            self.observe_hierarchy(store, &name, seen, change);
+        }
+    }
+
+    fn hierarchy_gone(&mut self, store: &mut Store, name: &Name, uid: &str, change: &mut Change) {
+        store.departed(uid);
+        self.forget_hierarchy(store, name, uid, change);
+        self.doubt_deletion_in(store, name);
+    }
+
+    fn observe_anchor(&mut self, store: &mut Store, parent: &Name, fact: AnchorFact, change: &mut Change) {
+        let known = store.id(parent).and_then(|id| self.anchors(id).get(&fact.name));
+        if known.is_some_and(|known| fact.version.is_no_news_after(&known.version)) {
+            return;
+        }
+        let child = fact.name.clone();
+        if known.is_none_or(|known| known.labels != fact.labels) {
+            // New rights in the child wait for managed labels.
+            change.whole(child.clone());
+        }
+        let id = if known.is_none() {
+            let id = store.tree.pin(parent);
+            self.holders.entry(child.clone()).or_default().insert(id);
+            id
+        } else {
+            store.id(parent).expect("an anchor keeps the node of its namespace")
+        };
+        match self.anchors.get_mut(id) {
+            Some(anchors) => drop(anchors.insert(child.clone(), fact)),
+            None => drop(self.anchors.insert(id, Anchors::from([(child.clone(), fact)]))),
+        }
+        change.structure(parent.clone());
+        change.structure(child);
+    }
+
+    fn forget_anchor(
+        &mut self,
+        store: &mut Store,
+        parent: &str,
+        child: &Name,
+        uid: &str,
+        change: &mut Change,
+    ) {
+        let Some(id) = store.id(parent) else { return };
+        let Some(anchors) = self.anchors.get_mut(id) else { return };
+        if anchors.get(child).is_none_or(|known| *known.version.uid != *uid) {
+            return;
+        }
+        anchors.remove(child);
+        if anchors.is_empty() {
+            self.anchors.remove(id);
+        }
+        if let Some(holders) = self.holders.get_mut(child) {
+            holders.remove(&id);
+            if holders.is_empty() {
+                self.holders.remove(child);
+            }
+        }
+        change.structure(store.name(id).clone());
+        change.whole(child.clone());
+        store.tree.unpin(id);
+    }
+
+    fn anchor_gone(
+        &mut self,
+        store: &mut Store,
+        parent: &Name,
+        child: &Name,
+        uid: &str,
+        change: &mut Change,
+    ) {
+        store.departed(uid);
+        self.forget_anchor(store, parent, child, uid, change);
+        self.doubt_deletion_in(store, parent);
+    }
+
+    fn list_anchors(&mut self, store: &mut Store, all: Vec<(Name, AnchorFact)>, change: &mut Change) {
+        self.note_list(store);
+        store.listed(Stream::ANCHORS, all.iter().map(|(_, seen)| &*seen.version.uid), change);
+        let listed: HashSet<(&str, &str)> =
+            all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
+        let known = self.versions(store, Stream::ANCHORS);
+        let gone = known.into_iter().filter(|((parent, child), _)| !listed.contains(&(parent, child)));
+        for ((parent, child), version) in gone.collect::<Vec<_>>() {
+            self.anchor_gone(store, &parent, &child, &version.uid, change);
+        }
+        for (parent, seen) in all {
+            self.observe_anchor(store, &parent, seen, change);
+        }
+    }
+
+    /// A complete list of a stream of the structure has come. While the CRDs are being deleted, it does not show what users want.
+    pub(crate) fn note_list(&mut self, store: &mut Store) {
+        if self.going {
+            self.set_doubt(store, true);
+        }
+    }
+
+    /// An object has gone from a namespace that stays: a user may have deleted it, or it may have gone with its CRD.
+    fn doubt_deletion_in(&mut self, store: &mut Store, namespace: &str) {
+        if store.id(namespace).is_some_and(|id| store.lasting_namespace(id).is_some()) {
+            self.set_doubt(store, true);
+        }
+    }
+
+    fn set_doubt(&mut self, store: &mut Store, doubt: bool) {
+        if std::mem::replace(&mut self.doubt, doubt) != doubt {
+            store.progressed();
+        }
+    }
+
+    fn definitions(&mut self, store: &mut Store, definition: Definition, change: &mut Change) {
+        self.set_doubt(store, false);
+        let going = definition == Definition::Going;
+        change.everything |= self.going != going;
+        self.going = going;
+    }
+}

@@ -1,0 +1,14 @@
+//! The streams of HNC's own objects.
+
+use crate::core::stream::Stream;
+
+impl Stream {
+    /// All `HierarchyConfigurations`.
+    pub const HIERARCHIES: Self = Self::Resource("hierarchyconfigurations.hnc.x-k8s.io");
+    /// All `SubnamespaceAnchors`.
+    pub const ANCHORS: Self = Self::Resource("subnamespaceanchors.hnc.x-k8s.io");
+    /// The `HNCConfiguration`, which says what is propagated.
+    pub const CONFIGURATION: Self = Self::Resource("hncconfigurations.hnc.x-k8s.io");
+    /// The streams without which nothing can be judged or planned.
+    pub const STRUCTURE: [Self; 3] = [Self::NAMESPACES, Self::HIERARCHIES, Self::ANCHORS];
+}

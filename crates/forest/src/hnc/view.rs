@@ -1,0 +1,110 @@
+//! What HNC's rules and plans see of a forest, beside what its store shows.
+
+use std::sync::Arc;
+
+use super::condition::Condition;
+use super::fact::HierarchyFact;
+use super::hierarchy::Hierarchy;
+use super::settings::Settings;
+use super::state::{Anchors, is_external, subnamespace_of};
+use crate::core::kind::{KindId, OnConflict};
+use crate::core::name::Name;
+use crate::core::tree::{Ancestry, Id};
+use crate::core::version::Version;
+use crate::dialects::Forest;
+
+/// By name.
+impl Forest {
+    /// What the operator has decided.
+    pub fn settings(&self) -> &Settings {
+        self.hnc().settings()
+    }
+
+    /// The same, to keep.
+    pub fn shared_settings(&self) -> Arc<Settings> {
+        self.hnc().settings().clone()
+    }
+
+    /// Whether it has yet to be checked if objects were deleted by users or with their CRD. Until then nothing may be planned.
+    pub fn is_in_doubt(&self) -> bool {
+        self.hnc().is_in_doubt()
+    }
+
+    /// Whether the CRDs are being deleted, so that nothing may be concluded from missing objects.
+    pub fn is_going(&self) -> bool {
+        self.hnc().is_going()
+    }
+
+    /// Whether `name` is a subnamespace: its annotation names its parent.
+    pub fn is_subnamespace(&self, name: &str) -> bool {
+        self.id(name).is_some_and(|id| self.subnamespace_of(id).is_some())
+    }
+
+    /// The state of its `HierarchyConfiguration` that is known.
+    pub fn hierarchy_version(&self, name: &str) -> Option<Version> {
+        Some(self.hierarchy(self.id(name)?)?.version.get())
+    }
+
+    /// Whether `parent` holds an anchor of this name.
+    pub fn has_anchor(&self, parent: &str, child: &str) -> bool {
+        self.id(parent).is_some_and(|id| self.anchors(id).contains_key(child))
+    }
+
+    /// The conditions that the managed namespaces show at present, as last written.
+    pub fn shown_conditions(&self) -> impl Iterator<Item = &Condition> {
+        self.conditions_by_namespace().flat_map(|(_, conditions)| conditions)
+    }
+
+    /// The same by namespace; those that show none are left out.
+    pub fn conditions_by_namespace(&self) -> impl Iterator<Item = (&Name, &[Condition])> {
+        let shown = self.hnc().conditioned().filter(|id| self.is_existing(*id));
+        shown.filter_map(|id| Some((self.name(id), self.hierarchy(id)?.conditions())))
+    }
+
+    /// The conditions that a namespace shows at present, as last written.
+    pub fn conditions_shown(&self, namespace: &str) -> &[Condition] {
+        let seen = self.id(namespace).and_then(|id| self.hierarchy(id));
+        seen.map_or(&[], |seen| seen.conditions())
+    }
+
+    /// What is done about conflicts of a kind.
+    pub fn on_conflict(&self, id: KindId) -> OnConflict {
+        self.kind_settings(id).map(|kind| self.settings().on_conflict(kind)).unwrap_or_default()
+    }
+
+    /// The `HierarchyConfiguration` of a namespace, as a fact.
+    pub(crate) fn hierarchy_fact(&self, name: &str) -> Option<HierarchyFact> {
+        Some(self.hierarchy(self.id(name)?)?.fact(self))
+    }
+}
+
+/// By id.
+impl Forest {
+    pub(crate) fn hierarchy(&self, id: Id) -> Option<&Hierarchy> {
+        self.hnc().hierarchy(id)
+    }
+
+    /// The anchors in a namespace, by the name of the child.
+    pub(crate) fn anchors(&self, id: Id) -> &Anchors {
+        self.hnc().anchors(id)
+    }
+
+    /// Whether another tool manages the place of this namespace.
+    pub(crate) fn is_external(&self, id: Id) -> bool {
+        is_external(self, id)
+    }
+
+    /// The parent of a subnamespace.
+    pub(crate) fn subnamespace_of(&self, id: Id) -> Option<&str> {
+        subnamespace_of(self, id)
+    }
+
+    /// Whether deleting this namespace may delete the subnamespaces below: it says so itself, or an ancestor does. In a cycle
+    /// only the namespace itself counts.
+    pub(crate) fn allows_cascading_deletion(&self, id: Id) -> bool {
+        let allows = |id: &Id| self.hierarchy(*id).is_some_and(|seen| seen.allow_cascading_deletion);
+        let Ancestry { path, repeats_at } = self.ancestry_of(id);
+        let counting = if repeats_at == Some(0) { &path[..1] } else { &path[..] };
+        counting.iter().any(allows)
+    }
+}

@@ -1,0 +1,146 @@
+//! How HNC's objects and messages spell what the core knows.
+
+use std::fmt;
+
+use crate::core::destination::{Unparsable, Withheld};
+use crate::core::kind::{Kind, Mode, OnConflict};
+use crate::core::managed::Unmanaged;
+use crate::core::selector::shortened;
+use crate::core::text::shown;
+use crate::core::tree::Illegal;
+use crate::core::verdict::{Awaited, Question, Right};
+use crate::hnc::keys;
+
+/// As HNC's messages write a kind: `rbac.authorization.k8s.io/v1, Kind=Role`.
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, Kind={}", self.api_version(), self.kind)
+    }
+}
+
+/// As the `HNCConfiguration` spells it.
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Propagate => "Propagate",
+            Self::AllowPropagate => "AllowPropagate",
+            Self::Remove => "Remove",
+            Self::Ignore => "Ignore",
+        })
+    }
+}
+
+/// The way out of a conflict, the same wherever one is named. As a clause.
+pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind \
+                           (Roles and RoleBindings: --rbac-on-conflict=Report)";
+
+/// As the `HNCConfiguration` spells it.
+impl fmt::Display for OnConflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "Keep",
+            Self::Report => "Report",
+            Self::Overwrite => "Overwrite",
+        })
+    }
+}
+
+/// As a sentence, it says which annotation cannot be parsed, and why.
+impl fmt::Display for Unparsable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the annotation {} cannot be understood: {}", self.annotation, self.why)
+    }
+}
+
+/// As a clause, it completes "… is not propagated because".
+impl fmt::Display for Withheld {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode(mode) => write!(f, "its kind is in mode {mode}"),
+            Self::Excluded(why) => f.write_str(why),
+            Self::ExcludedName(name) => {
+                write!(f, "the name {:?} is excluded in the HNCConfiguration", shown(name))
+            }
+            Self::Unparsable(unparsable) => unparsable.fmt(f),
+            Self::NotSelected => write!(f, "its annotation {} does not select the namespace", keys::SELECT),
+            Self::NotInTree => {
+                write!(f, "its annotation {} does not select the namespace", keys::TREE_SELECT)
+            }
+            Self::OptedOut => write!(f, "its annotation {} is true", keys::NONE),
+            Self::NotOptedIn => write!(
+                f,
+                "its kind is in mode AllowPropagate and none of its annotations {}, {} and {} asks for it",
+                keys::SELECT,
+                keys::TREE_SELECT,
+                keys::ALL
+            ),
+            Self::OtherRole { role, there: None, .. } => {
+                write!(f, "it refers to the Role {}, which its own namespace does not have", shortened(role))
+            }
+            Self::OtherRole { role, there: Some(there), here: None } => {
+                let role = shortened(role);
+                write!(f, "it refers to the Role {role} of namespace {there:?}, which is not copied here")
+            }
+            Self::OtherRole { role, there: Some(there), here: Some(here) } => write!(
+                f,
+                "it refers to the Role {} of namespace {there:?}, and the Role of that name here is the one of namespace {here:?}",
+                shortened(role)
+            ),
+            Self::RoleTerminating(role) => {
+                let role = shortened(role);
+                write!(f, "it refers to the Role {role}, and an older one of that name is being deleted here")
+            }
+        }
+    }
+}
+
+/// As a clause, it completes "the namespace …".
+impl fmt::Display for Unmanaged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Excluded => f.write_str("is excluded by the administrator (--excluded-namespace)"),
+            Self::NotIncluded(pattern) => write!(
+                f,
+                "does not match the administrator's pattern of included namespaces \
+                 (--included-namespace-regex={pattern})"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Illegal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Itself => f.write_str("a namespace cannot be its own parent"),
+            Self::Below(path) => {
+                write!(
+                    f,
+                    "this would make a cycle, for the parent is already below it: {}",
+                    path.join(" -> ")
+                )
+            }
+        }
+    }
+}
+
+/// As a clause: "whether you are …".
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::IsAdmin(name) => write!(f, "whether you are an admin of {name:?}"),
+            Self::MayCreateNamespace(name) => write!(f, "whether you may create the namespace {name:?}"),
+            Self::MayConfigure(name) => {
+                write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
+            }
+            Self::Namespace(name) | Self::Await(Awaited::Namespace(name)) => {
+                write!(f, "whether namespace {name:?} exists")
+            }
+            Self::Account(Right { account, verb, resource, .. }) => {
+                write!(f, "whether the service account {} may {verb} {resource}", account.cluster_role())
+            }
+            Self::Await(Awaited::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
+            Self::Await(Awaited::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
+            Self::Await(Awaited::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
+        }
+    }
+}

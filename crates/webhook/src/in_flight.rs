@@ -1,0 +1,234 @@
+//! The changes of parent that this replica has just allowed and not seen yet.
+//!
+//! While one is in flight, no other change is allowed that rests on the parent of its namespace. So this only ever turns an allow
+//! into "try again". A change ends when the watch shows the object in a later state, or gone, or after a minute: the request may
+//! have failed after this webhook, which is not reported.
+//!
+//! Their number has a limit for each address that reviews come from, so that reviews that no API server has sent do not keep all
+//! others from changing a parent. Behind address translation all API servers have one address, and may have half of all changes.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use forest::rules::ParentChange;
+use forest::{Forest, Version};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+/// How long a change is remembered that the watch does not show.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How many changes are remembered. An address may have as many as there is room for besides, so there is always room for
+/// another address. Beyond that none is allowed: a forgotten one could cross another.
+const MOST: usize = 2_000;
+
+/// What of a request matters to a change of parent, beside what the rule knows.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Nothing is changed in the end.
+    pub(crate) dry_run: bool,
+    /// The state that the request changes, as the API server sent it: it may be older than the one that the forest has; such a
+    /// request fails, and is sent again. `None` for an object that is created.
+    pub(crate) over: Option<Version>,
+    /// The address that the request comes from.
+    pub(crate) source: IpAddr,
+}
+
+/// The changes of this replica that are in flight.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    changes: Mutex<Vec<Allowed>>,
+}
+
+/// A change that was allowed.
+#[derive(Debug)]
+struct Allowed {
+    change: ParentChange,
+    origin: Origin,
+    since: Instant,
+    /// Whether the forest knew the object then. If it does not know it any more, the object is gone; an object that it never
+    /// knew may be yet to come.
+    was_known: bool,
+}
+
+impl Allowed {
+    fn is_over(&self, forest: &Forest) -> bool {
+        let known = known(forest, &self.change);
+        let is_settled = known.as_ref().is_some_and(|known| {
+            self.origin.over.as_ref().is_none_or(|over| over.uid != known.uid || over.is_older_than(known))
+        });
+        is_settled || (self.was_known && known.is_none()) || Instant::now() >= self.since + LONGEST
+    }
+}
+
+fn known(forest: &Forest, change: &ParentChange) -> Option<Version> {
+    forest.stating_version(&change.child, change.stated_by)
+}
+
+/// Why a change is not allowed now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// It rests on the parent of a namespace that is being changed by another request.
+    Crossing,
+    /// Too many are in flight.
+    Full,
+}
+
+impl InFlight {
+    /// Allows the change, unless another one blocks it, and remembers it. The rule must have judged by this very state of the
+    /// forest.
+    pub(crate) fn admit(
+        &self,
+        forest: &Forest,
+        change: &ParentChange,
+        origin: &Origin,
+    ) -> Result<(), Blocked> {
+        let mut changes = self.changes.lock();
+        changes.retain(|allowed| !allowed.is_over(forest));
+        if changes.iter().any(|allowed| change.concerns(&allowed.change.child)) {
+            return Err(Blocked::Crossing);
+        }
+        let own = changes.iter().filter(|allowed| allowed.origin.source == origin.source).count();
+        if own + changes.len() >= MOST {
+            return Err(Blocked::Full);
+        }
+        if !origin.dry_run {
+            let was_known = known(forest, change).is_some();
+            let (change, origin) = (change.clone(), origin.clone());
+            changes.push(Allowed { change, origin, since: Instant::now(), was_known });
+        }
+        Ok(())
+    }
+
+    /// Forgets the changes that are over. To be called whenever the forest has changed: an object that comes and goes again
+    /// leaves no trace in the forest.
+    pub(crate) fn settle(&self, forest: &Forest) {
+        self.changes.lock().retain(|allowed| !allowed.is_over(forest));
+    }
+
+    /// Whether a change in flight still blocks this one.
+    pub(crate) fn blocks(&self, forest: &Forest, change: &ParentChange) -> bool {
+        let changes = self.changes.lock();
+        changes.iter().any(|allowed| change.concerns(&allowed.change.child) && !allowed.is_over(forest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use forest::hnc;
+    use forest::rules::Link;
+    use forest::{Fact, HierarchyFact, Settings, Stream, Version};
+
+    use super::*;
+
+    fn forest() -> Forest {
+        Forest::new(Arc::new(Settings::new("hnc-system", [""; 0], ".*").unwrap()), vec![])
+    }
+
+    fn change(child: &str, above: &[&str]) -> ParentChange {
+        let stated_by = Stream::HIERARCHIES;
+        let link = |namespace: &&str| Link { namespace: (*namespace).into(), parent: None, stated_by };
+        ParentChange { child: child.into(), stated_by, links: above.iter().map(link).collect() }
+    }
+
+    fn origin(last: u8, dry_run: bool) -> Origin {
+        Origin { dry_run, over: None, source: IpAddr::from([10, 0, 0, last]) }
+    }
+
+    fn admit(
+        in_flight: &InFlight,
+        forest: &Forest,
+        change: ParentChange,
+        dry_run: bool,
+    ) -> Result<(), Blocked> {
+        in_flight.admit(forest, &change, &origin(1, dry_run))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn crossing_changes_wait_until_the_first_is_seen_or_forgotten() {
+        let (in_flight, mut forest) = (InFlight::default(), forest());
+        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Err(Blocked::Crossing));
+        assert_eq!(
+            admit(&in_flight, &forest, change("a", &["c"]), false),
+            Err(Blocked::Crossing),
+            "the same object again"
+        );
+        assert_eq!(admit(&in_flight, &forest, change("x", &["y"]), false), Ok(()), "nothing to do with it");
+
+        let version = Version { uid: "1".into(), resource_version: "1".into() };
+        forest.apply(Fact::Hnc(hnc::Fact::Hierarchy(
+            "a".into(),
+            HierarchyFact { version, ..HierarchyFact::default() },
+        )));
+        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Ok(()), "it was seen");
+
+        assert_eq!(admit(&in_flight, &forest, change("y", &["x"]), false), Err(Blocked::Crossing));
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(admit(&in_flight, &forest, change("y", &["x"]), false), Ok(()), "a minute has passed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_comes_and_goes_again_is_over_and_so_is_what_was_deleted() {
+        let (in_flight, mut forest) = (InFlight::default(), forest());
+        let version = |uid: &str| Version { uid: uid.into(), resource_version: "1".into() };
+        let shown = |forest: &mut Forest, uid: &str| {
+            let hierarchy = HierarchyFact { version: version(uid), ..HierarchyFact::default() };
+            forest.apply(Fact::Hnc(hnc::Fact::Hierarchy("a".into(), hierarchy)));
+            in_flight.settle(forest);
+        };
+        let gone = |forest: &mut Forest, uid: &str| {
+            forest.apply(Fact::Hnc(hnc::Fact::HierarchyGone("a".into(), uid.into())));
+            in_flight.settle(forest);
+        };
+        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()), "it is created");
+        in_flight.settle(&forest);
+        assert_eq!(
+            admit(&in_flight, &forest, change("b", &["a"]), false),
+            Err(Blocked::Crossing),
+            "and not seen yet"
+        );
+        shown(&mut forest, "1");
+        gone(&mut forest, "1");
+        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()), "it is created again");
+        shown(&mut forest, "2");
+        let deletion = Origin { over: Some(version("2")), ..origin(1, false) };
+        assert_eq!(in_flight.admit(&forest, &change("a", &["b"]), &deletion), Ok(()), "it is deleted");
+        assert_eq!(
+            admit(&in_flight, &forest, change("a", &["c"]), false),
+            Err(Blocked::Crossing),
+            "and still seen"
+        );
+        gone(&mut forest, "2");
+        assert_eq!(admit(&in_flight, &forest, change("a", &["c"]), false), Ok(()), "and created once more");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_dry_run_is_blocked_and_blocks_no_other_change() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), true), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), true), Err(Blocked::Crossing));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_fills_its_own_share_and_a_minute_later_there_is_room() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        let fill = |from: u8| {
+            let mut count = 0;
+            let next = |count| change(&format!("from-{from}-{count}"), &[]);
+            while in_flight.admit(&forest, &next(count), &origin(from, false)) == Ok(()) {
+                count += 1;
+            }
+            count
+        };
+        assert_eq!(fill(1), MOST / 2, "one address alone");
+        assert!((1..=10).all(|from| from == 1 || fill(from) > 0), "there is room for further addresses");
+        assert_eq!(in_flight.admit(&forest, &change("honest", &[]), &origin(99, false)), Ok(()));
+        assert_eq!(in_flight.admit(&forest, &change("more", &[]), &origin(1, false)), Err(Blocked::Full));
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(in_flight.admit(&forest, &change("more", &[]), &origin(1, false)), Ok(()));
+    }
+}
