@@ -140,34 +140,34 @@ mod tests {
     fn admit(
         in_flight: &InFlight,
         forest: &Forest,
-        change: ParentChange,
+        change: &ParentChange,
         dry_run: bool,
     ) -> Result<(), Blocked> {
-        in_flight.admit(forest, &change, &origin(1, dry_run))
+        in_flight.admit(forest, change, &origin(1, dry_run))
     }
 
     #[tokio::test(start_paused = true)]
     async fn crossing_changes_wait_until_the_first_is_seen_or_forgotten() {
         let (in_flight, mut forest) = (InFlight::default(), forest());
-        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()));
-        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Err(Blocked::Crossing));
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, &change("b", &["a"]), false), Err(Blocked::Crossing));
         assert_eq!(
-            admit(&in_flight, &forest, change("a", &["c"]), false),
+            admit(&in_flight, &forest, &change("a", &["c"]), false),
             Err(Blocked::Crossing),
             "the same object again"
         );
-        assert_eq!(admit(&in_flight, &forest, change("x", &["y"]), false), Ok(()), "nothing to do with it");
+        assert_eq!(admit(&in_flight, &forest, &change("x", &["y"]), false), Ok(()), "nothing to do with it");
 
         let version = Version { uid: "1".into(), resource_version: "1".into() };
         forest.apply(Fact::Hnc(hnc::Fact::Hierarchy(
             "a".into(),
             HierarchyFact { version, ..HierarchyFact::default() },
         )));
-        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Ok(()), "it was seen");
+        assert_eq!(admit(&in_flight, &forest, &change("b", &["a"]), false), Ok(()), "it was seen");
 
-        assert_eq!(admit(&in_flight, &forest, change("y", &["x"]), false), Err(Blocked::Crossing));
+        assert_eq!(admit(&in_flight, &forest, &change("y", &["x"]), false), Err(Blocked::Crossing));
         tokio::time::advance(LONGEST).await;
-        assert_eq!(admit(&in_flight, &forest, change("y", &["x"]), false), Ok(()), "a minute has passed");
+        assert_eq!(admit(&in_flight, &forest, &change("y", &["x"]), false), Ok(()), "a minute has passed");
     }
 
     #[tokio::test(start_paused = true)]
@@ -183,34 +183,34 @@ mod tests {
             forest.apply(Fact::Hnc(hnc::Fact::HierarchyGone("a".into(), uid.into())));
             in_flight.settle(forest);
         };
-        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()), "it is created");
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), false), Ok(()), "it is created");
         in_flight.settle(&forest);
         assert_eq!(
-            admit(&in_flight, &forest, change("b", &["a"]), false),
+            admit(&in_flight, &forest, &change("b", &["a"]), false),
             Err(Blocked::Crossing),
             "and not seen yet"
         );
         shown(&mut forest, "1");
         gone(&mut forest, "1");
-        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), false), Ok(()), "it is created again");
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), false), Ok(()), "it is created again");
         shown(&mut forest, "2");
         let deletion = Origin { over: Some(version("2")), ..origin(1, false) };
         assert_eq!(in_flight.admit(&forest, &change("a", &["b"]), &deletion), Ok(()), "it is deleted");
         assert_eq!(
-            admit(&in_flight, &forest, change("a", &["c"]), false),
+            admit(&in_flight, &forest, &change("a", &["c"]), false),
             Err(Blocked::Crossing),
             "and still seen"
         );
         gone(&mut forest, "2");
-        assert_eq!(admit(&in_flight, &forest, change("a", &["c"]), false), Ok(()), "and created once more");
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["c"]), false), Ok(()), "and created once more");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_dry_run_is_blocked_and_blocks_no_other_change() {
         let (in_flight, forest) = (InFlight::default(), forest());
-        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), true), Ok(()));
-        assert_eq!(admit(&in_flight, &forest, change("b", &["a"]), false), Ok(()));
-        assert_eq!(admit(&in_flight, &forest, change("a", &["b"]), true), Err(Blocked::Crossing));
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), true), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, &change("b", &["a"]), false), Ok(()));
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), true), Err(Blocked::Crossing));
     }
 
     #[tokio::test(start_paused = true)]

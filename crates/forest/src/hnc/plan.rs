@@ -126,7 +126,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     // While the labels that others go by are those of another place, all that is lost with that place goes before anything is
     // gained by the new one, whatever was looked at for.
     let whole = Scope::whole();
-    let scope = if *scope != Scope::default() && marks.move_it() { &whole } else { scope };
+    let scope = if *scope != Scope::default() && marks.change_place() { &whole } else { scope };
     let mut anchors = anchors::Changes::default();
     let mut initial_admin = None;
     if scope.structure {

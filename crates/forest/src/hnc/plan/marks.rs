@@ -59,7 +59,7 @@ impl Marks {
     }
 
     /// Whether labels are to change that others go by: those of its place in the tree, and what is decided above.
-    pub(super) fn move_it(&self) -> bool {
+    pub(super) fn change_place(&self) -> bool {
         let others_go_by = |key: &String| !matches!(key.as_str(), HAS_CHILDREN | INCLUDED | EXCLUDED);
         self.labels.set.keys().chain(&self.labels.remove).any(others_go_by)
     }

@@ -43,22 +43,22 @@ pub struct Request {
 
 /// Judges `request` as far as `answers` go.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
-    let asked = Asked { forest, request, answers };
+    let review = Review { forest, request, answers };
     let judged = match request.operation {
-        Operation::Create => asked.create(),
-        Operation::Update => asked.update(),
-        Operation::Delete => asked.delete(),
+        Operation::Create => review.create(),
+        Operation::Update => review.update(),
+        Operation::Delete => review.delete(),
     };
     judged.err().unwrap_or_else(Verdict::allow)
 }
 
-struct Asked<'a> {
+struct Review<'a> {
     forest: &'a Forest,
     request: &'a Request,
     answers: &'a Answers,
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     fn create(&self) -> Check {
         self.well_formed()?;
         self.both_are_managed()?;

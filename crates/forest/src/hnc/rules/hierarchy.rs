@@ -55,10 +55,10 @@ pub struct Spec {
 
 /// Judges `request` as far as `answers` go.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
-    let asked = Asked { forest, request, answers, way: Way::Hierarchy };
-    let verdict = asked.judge().unwrap_or_else(|verdict| verdict);
+    let review = Review { forest, request, answers, way: Way::Hierarchy };
+    let verdict = review.judge().unwrap_or_else(|verdict| verdict);
     let verdict = match verdict {
-        Verdict::Deny(denial) if request.operation == Operation::Delete => asked.unless_it_is_going(denial),
+        Verdict::Deny(denial) if request.operation == Operation::Delete => review.unless_terminating(denial),
         verdict => verdict,
     };
     let parents = [request.old.parent.as_deref(), request.new.parent.as_deref()];
@@ -72,8 +72,8 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
 /// on one that is just being created: by the same rows, but for those about the object itself (3, 7 and 8).
 pub(super) fn review_annotation(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     let way = if request.operation == Operation::Create { Way::NewNamespace } else { Way::Annotation };
-    let asked = Asked { forest, request, answers, way };
-    asked.judge().unwrap_or_else(|verdict| verdict)
+    let review = Review { forest, request, answers, way };
+    review.judge().unwrap_or_else(|verdict| verdict)
 }
 
 /// How a parent is asked for.
@@ -88,14 +88,14 @@ enum Way {
 }
 
 /// A request with all that it is judged by.
-struct Asked<'a> {
+struct Review<'a> {
     forest: &'a Forest,
     request: &'a Request,
     answers: &'a Answers,
     way: Way,
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     fn judge(&self) -> Check<Verdict> {
         if self.request.operation == Operation::Delete && self.request.old.parent.is_none() {
             return Ok(Verdict::allow());
@@ -147,7 +147,7 @@ impl Asked<'_> {
 
     /// The contents of a namespace that is going away, this object among them, are anyone's to delete, or it could never
     /// go. The cache is not enough to know it.
-    fn unless_it_is_going(&self, denial: Denial) -> Verdict {
+    fn unless_terminating(&self, denial: Denial) -> Verdict {
         let question = Question::Namespace(self.request.namespace.clone());
         match self.answers.get(&question) {
             None => Verdict::Ask(vec![question]),

@@ -55,11 +55,11 @@ impl Marks<'_> {
 
 /// Judges `request` as far as `answers` go.
 pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
-    let asked = Asked { forest, request, answers };
+    let review = Review { forest, request, answers };
     let judged = match request.operation {
-        Operation::Create => asked.create(),
-        Operation::Update => asked.update(),
-        Operation::Delete => asked.delete(),
+        Operation::Create => review.create(),
+        Operation::Update => review.update(),
+        Operation::Delete => review.delete(),
     };
     let verdict = judged.err().unwrap_or_else(Verdict::allow);
     verdict.resting_on(|| {
@@ -70,13 +70,13 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
     })
 }
 
-struct Asked<'a> {
+struct Review<'a> {
     forest: &'a Forest,
     request: &'a Request<'a>,
     answers: &'a Answers,
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     /// An identity that restores backups creates namespaces as they were; the controller corrects what is out of date.
     fn create(&self) -> Check {
         let Request { user, name, new, .. } = self.request;

@@ -76,7 +76,7 @@ impl State<'_> {
 /// While it is not known which kinds are propagated, nothing is refused for good: what would be if its kind were, has to
 /// wait.
 pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
-    match (Asked { forest, request, answers }.judge()) {
+    match (Review { forest, request, answers }.judge()) {
         Ok(warnings) => Verdict::warn(warnings),
         Err(Verdict::Deny(_)) if !forest.is_configured() => Denial::unavailable(
             "it is not known yet which kinds are propagated (HNCConfiguration \"config\"), and so whether this may happen; \
@@ -87,13 +87,13 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
     }
 }
 
-struct Asked<'a> {
+struct Review<'a> {
     forest: &'a Forest,
     request: &'a Request<'a>,
     answers: &'a Answers,
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     /// The warnings with which it is allowed.
     fn judge(&self) -> Check<Vec<String>> {
         let Request { namespace, old, new, operation, .. } = self.request;

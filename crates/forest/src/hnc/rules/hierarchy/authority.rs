@@ -4,7 +4,7 @@
 //! its admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
 
 use super::super::{Answer, Question};
-use super::{Asked, Presence, Way};
+use super::{Presence, Review, Way};
 use crate::core::name::Name;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
@@ -19,7 +19,7 @@ struct Consent {
     role: &'static str,
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     pub(super) fn user_has_authority(&self) -> Check {
         let needed = self.consents()?;
         if let Some(consent) = needed.first().filter(|_| self.request.user.name == GARBAGE_COLLECTOR) {

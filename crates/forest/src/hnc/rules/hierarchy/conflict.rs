@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Asked;
+use super::Review;
 use crate::core::kind::{KindSettings, ObjectKey};
 use crate::core::name::Name;
 use crate::core::object::Source;
@@ -18,7 +18,7 @@ use crate::hnc::words::WAY_OUT;
 /// So many conflicts are named; of the rest, the number is given.
 const NAMED: usize = 20;
 
-impl Asked<'_> {
+impl Review<'_> {
     /// Refuses when a source above would overwrite a source in the namespace or below it, and warns of those that would be
     /// left alone. What cannot be known is not assumed: while a kind's objects cannot be listed, nothing joins a tree.
     pub(super) fn no_conflicts(&self, parent: &Name) -> Check<Option<String>> {

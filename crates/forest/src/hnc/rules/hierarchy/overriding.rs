@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use super::Asked;
+use super::Review;
 use crate::core::tree::Id;
 use crate::hnc::plan::{Labelling, asked_for, managed};
 use crate::hnc::rules::{Check, Denial};
@@ -11,7 +11,7 @@ use crate::hnc::rules::{Check, Denial};
 /// So many conflicts are named.
 const NAMED: usize = 20;
 
-impl Asked<'_> {
+impl Review<'_> {
     /// Refuses when a managed value that a descendant asks for would be overridden by what this change brings.
     pub(super) fn overrides_nothing_below(&self) -> Check {
         let request = self.request;

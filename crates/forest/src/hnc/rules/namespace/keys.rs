@@ -2,12 +2,12 @@
 //!
 //! Each check compares before and after: what stays as it was is never judged, so that users can change anything else.
 
-use super::{Asked, Request};
+use super::{Request, Review};
 use crate::hnc::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
 use crate::hnc::rules::{Answer, Question, all_answered};
 use crate::hnc::rules::{Check, Denial, Operation, Verdict};
 
-impl Asked<'_> {
+impl Review<'_> {
     pub(super) fn keys(&self) -> Check {
         self.tree_labels()?;
         self.included()?;

@@ -3,7 +3,7 @@
 //! What stays as it was is not judged, but for row 1, and that not while the object is being deleted: the last finalizer must
 //! come off it, whatever mistakes it has from before.
 
-use super::{Asked, State};
+use super::{Review, State};
 use crate::hnc::exceptions::Exceptions;
 use crate::hnc::keys::{ALL, GROUP, NONE, SELECT, TREE_SELECT};
 use crate::hnc::rules::{Check, Denial, DenialKind};
@@ -11,7 +11,7 @@ use crate::hnc::rules::{Check, Denial, DenialKind};
 /// In the order of the rows.
 const EXCEPTIONS: [&str; 4] = [SELECT, TREE_SELECT, NONE, ALL];
 
-impl Asked<'_> {
+impl Review<'_> {
     pub(super) fn annotations(&self, new: &State<'_>) -> Check {
         if !new.terminating {
             only_known_keys(new)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Asked, Request, State};
+use super::{Request, Review, State};
 use crate::core::destination::{goes_somewhere, goes_to};
 use crate::core::kind::{KindId, KindSettings, ObjectKey, OnConflict};
 use crate::core::name::Name;
@@ -60,7 +60,7 @@ impl Traffic {
     }
 }
 
-impl Asked<'_> {
+impl Review<'_> {
     /// Refuses what would overwrite a source below; where the kind is set to leave those alone, the warnings say so. What
     /// cannot be known is not assumed, but neither is it asked for where it makes no difference: an object that goes nowhere,
     /// that has nothing below, or that was on its way before, does not have to wait. One that is being deleted goes nowhere:

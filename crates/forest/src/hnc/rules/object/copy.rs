@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Asked, Request, State};
+use super::{Request, Review, State};
 use crate::hnc::keys::INHERITED_FROM;
 use crate::hnc::rules::all_answered;
 use crate::hnc::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
 
-impl Asked<'_> {
+impl Review<'_> {
     /// `before` and `after` say from where it is a copy; at least one is given.
     pub(super) fn copy(&self, before: Option<&str>, after: Option<&str>) -> Check {
         let Request { operation, old, new, .. } = self.request;
