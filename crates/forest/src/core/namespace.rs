@@ -1,11 +1,10 @@
-//! A namespace as it is observed and as it is kept.
+//! A namespace as it is observed.
 
 use std::collections::BTreeSet;
 
 use super::labels::Labels;
 use super::name::Name;
-use super::tree::Packed;
-use super::version::{CompactVersion, Version};
+use super::version::Version;
 
 /// A namespace as the API server shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -31,25 +30,4 @@ pub struct Foreign {
     pub labels: BTreeSet<Box<str>>,
     /// Keys of annotations.
     pub annotations: BTreeSet<Box<str>>,
-}
-
-/// A namespace as last observed.
-#[derive(Debug)]
-pub(crate) struct Namespace {
-    pub(crate) version: CompactVersion,
-    /// Read through the tree.
-    pub(super) labels: Packed,
-    /// Those that a dialect reads.
-    pub(crate) annotations: Labels,
-    /// `None` when there are none, as in most namespaces.
-    pub(super) foreign: Option<Box<Foreign>>,
-    pub(crate) terminating: bool,
-}
-
-impl Namespace {
-    /// The labels and annotations that another field manager has set, as far as a dialect reads them.
-    pub(crate) fn foreign(&self) -> &Foreign {
-        static NONE: Foreign = Foreign { labels: BTreeSet::new(), annotations: BTreeSet::new() };
-        self.foreign.as_deref().unwrap_or(&NONE)
-    }
 }

@@ -7,6 +7,7 @@
 //! from a template, belongs beside [`Node::upstream`].
 
 mod by_id;
+mod namespace;
 mod packed;
 mod places;
 mod walk;
@@ -17,10 +18,12 @@ use std::sync::Arc;
 use super::change::Change;
 use super::managed::ManagedNames;
 use super::name::Name;
-use super::namespace::{Foreign, Namespace, NamespaceFact};
+use super::namespace::{Foreign, NamespaceFact};
 
 pub(crate) use by_id::ById;
-pub(crate) use packed::{NamespaceLabels, Packed};
+pub(crate) use namespace::Namespace;
+pub(crate) use packed::NamespaceLabels;
+use packed::Packed;
 pub(crate) use places::Id;
 use places::Places;
 pub(crate) use walk::Ancestry;

@@ -10,9 +10,10 @@ use super::settings::Settings;
 use crate::core::change::Change;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::namespace::{Namespace, NamespaceFact};
+use crate::core::namespace::NamespaceFact;
 use crate::core::store::{Layout, Place, Store};
 use crate::core::stream::Stream;
+use crate::core::tree::Namespace;
 use crate::core::tree::{ById, Id, NamespaceLabels};
 use crate::core::version::{CompactVersion, Version};
 

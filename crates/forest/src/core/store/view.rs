@@ -6,8 +6,8 @@ use super::{Failure, Store};
 use crate::core::content::Digest;
 use crate::core::kind::{KindId, ObjectKey};
 use crate::core::name::Name;
-use crate::core::namespace::Namespace;
 use crate::core::object::{Object, Source};
+use crate::core::tree::Namespace;
 use crate::core::tree::{Ancestry, Halt, Id, Illegal, NamespaceLabels};
 use crate::core::version::Version;
 

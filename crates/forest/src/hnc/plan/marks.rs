@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Action, Edit, HncAction};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::namespace::Namespace;
+use crate::core::tree::Namespace;
 use crate::core::tree::{Id, NamespaceLabels};
 use crate::core::version::Version;
 use crate::dialects::Forest;
