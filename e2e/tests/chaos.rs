@@ -1,10 +1,19 @@
 //! Five hundred random operations while the controller is killed again and again: what comes of it is what the
 //! rules say, and nothing was lost on the way.
 //!
-//! What the rules say is written once more in [`chaos::specification`], from docs/compatibility.md and without the product; how a
-//! loss is told from what has to be, in [`chaos::history`]. Each seed has a cluster of its own, since modes are the
-//! whole cluster's. The seed decides the operations, their order and the pauses, and when the controller is killed; what it
-//! does in between is up to the machine.
+//! The rules are those of the naive model that the property tests use ([`chaos::specification`]); how a loss is told from
+//! what has to be is in [`chaos::history`]. Now and then the plugin is asked what is there and why
+//! ([`chaos::plugin`]). Each seed has a cluster of its own, since modes are the whole cluster's. The seed decides
+//! the operations, their order and the pauses, and when the controller is killed; what it does in between is up to the machine.
+
+#[cfg(test)]
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../crates/forest/tests/support/cluster.rs"]
+mod cluster;
+#[cfg(test)]
+#[allow(dead_code, reason = "a part of it is used here")]
+#[path = "../../crates/forest/tests/support/naive.rs"]
+mod naive;
 
 #[cfg(test)]
 mod chaos {
@@ -14,6 +23,7 @@ mod chaos {
     pub(crate) mod kind;
     pub(crate) mod observer;
     pub(crate) mod operation;
+    pub(crate) mod plugin;
     pub(crate) mod run;
     pub(crate) mod specification;
     pub(crate) mod user;

@@ -12,6 +12,7 @@ use kube::api::{DynamicObject, ListParams};
 use super::history::History;
 use super::kind::{Form, Kind};
 use super::specification::{Key, World, inherited_from};
+use crate::cluster::Cluster;
 
 /// The one object that the cluster itself puts into every namespace.
 const OF_THE_CLUSTER: &str = "kube-root-ca.crt";
@@ -19,8 +20,9 @@ const OF_THE_CLUSTER: &str = "kube-root-ca.crt";
 /// What was read.
 pub(crate) struct Found {
     /// Everything in the namespaces of the test, and copies anywhere.
-    objects: BTreeMap<(Kind, String, String), Form>,
-    depths: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) objects: BTreeMap<(Kind, String, String), Form>,
+    /// The tree labels of all namespaces.
+    labels: BTreeMap<String, BTreeMap<String, String>>,
     children: BTreeMap<String, Vec<String>>,
 }
 
@@ -42,21 +44,17 @@ impl Found {
             }
         }
         let namespaces = Api::<Namespace>::all(steps.client.clone()).list(&all).await?;
-        let depths = namespaces.into_iter().map(|namespace| {
-            let labels = namespace.metadata.labels.unwrap_or_default();
-            let depth = |(key, value): (String, String)| {
-                labels::tree_label_namespace(&key).map(|ancestor| (ancestor.to_owned(), value))
-            };
-            let depths = labels.into_iter().filter_map(depth).collect();
-            (namespace.metadata.name.unwrap_or_default(), depths)
+        let labels = namespaces.into_iter().map(|namespace| {
+            let metadata = namespace.metadata;
+            (metadata.name.unwrap_or_default(), of_trees(metadata.labels.unwrap_or_default()))
         });
-        let depths = depths.collect();
+        let labels = labels.collect();
         let hierarchies = Api::<HierarchyConfiguration>::all(steps.client.clone()).list(&all).await?;
         let children = hierarchies.into_iter().map(|hierarchy| {
             let children = hierarchy.status.unwrap_or_default().children;
             (hierarchy.metadata.namespace.unwrap_or_default(), children)
         });
-        Ok(Self { objects, depths, children: children.collect() })
+        Ok(Self { objects, labels, children: children.collect() })
     }
 
     /// Every copy of a name that is known.
@@ -104,14 +102,15 @@ impl Found {
     }
 
     fn of_trees(&self, world: &World) -> Vec<String> {
+        let model = world.model();
         let mut lines = Vec::new();
         for namespace in world.parents.keys() {
-            let depths = self.depths.get(namespace).cloned().unwrap_or_default();
-            if depths != world.depths(namespace) {
-                lines.push(format!("{namespace} bears the tree labels {depths:?}"));
+            let labels = self.labels.get(namespace).cloned().unwrap_or_default();
+            if labels != tree_labels(&model, namespace) {
+                lines.push(format!("{namespace} bears the tree labels {labels:?}"));
             }
             let children = self.children.get(namespace).cloned().unwrap_or_default();
-            if children != world.children(namespace) {
+            if children != model.children(namespace).iter().map(ToString::to_string).collect::<Vec<_>>() {
                 lines.push(format!("{namespace} shows the children {children:?}"));
             }
         }
@@ -121,4 +120,15 @@ impl Found {
     pub(crate) fn number_of_copies(&self) -> usize {
         self.objects.values().filter(|form| inherited_from(form).is_some()).count()
     }
+}
+
+/// The labels that namespaces bear for the sake of the tree.
+fn of_trees(mut labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    labels.retain(|key, _| labels::tree_label_namespace(key).is_some() || key == labels::HAS_CHILDREN);
+    labels
+}
+
+/// Those that a namespace should bear.
+fn tree_labels(model: &Cluster, namespace: &str) -> BTreeMap<String, String> {
+    of_trees(model.wanted_labels(namespace))
 }

@@ -238,7 +238,7 @@ mod tests {
 
     use super::super::kind::Content;
     use super::super::operation::{Operation, Sort};
-    use super::super::specification::{Exception, Own};
+    use super::super::specification::Own;
     use super::*;
 
     fn key(kind: Kind, namespace: &str) -> Key {
@@ -247,7 +247,7 @@ mod tests {
 
     fn own(number: u64) -> Own {
         let content = Content { number, immutable: false, role: "x" };
-        Own { incarnation: number, content, label: None, remark: None, exception: Exception::Nothing }
+        Own { incarnation: number, content, label: None, remark: None, asks: 0, excluded: false }
     }
 
     /// A root with one object of each of these kinds, and a leaf.
@@ -328,7 +328,7 @@ mod tests {
     fn a_binding_may_be_written_by_what_its_role_was() {
         let first = world(&[Kind::Role, Kind::RoleBinding]);
         let binding = key(Kind::RoleBinding, "root");
-        let stays = Own { exception: Exception::None(true), ..own(1) };
+        let stays = Own { excluded: true, ..own(1) };
         let operations = [
             Operation::Change(Sort::Update, key(Kind::Role, "root"), stays),
             Operation::Create(binding.clone(), own(1)),

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use hns_e2e::Dice;
 
 use super::kind::{Content, Kind};
-use super::specification::{Exception, Key, Mode, Own, World};
+use super::specification::{Key, Mode, Own, World};
+use crate::cluster::asks::ASKS;
 
 /// The names that all objects have.
 pub(crate) const NAMES: [&str; 3] = ["x", "y", "z"];
@@ -64,7 +65,7 @@ impl Operation {
     /// Whether it puts a namespace below itself.
     pub(crate) fn closes_a_cycle(&self, world: &World) -> bool {
         let Self::Move(child, Some(parent)) = self else { return false };
-        child == parent || world.above(parent).contains(&child.as_str())
+        world.model().ancestry(parent).iter().any(|above| **above == **child)
     }
 
     /// The world once this was accepted.
@@ -131,10 +132,11 @@ impl Author {
             }
             let next = operation.done(world);
             let doomed = next.doomed();
+            let future = next.model();
             let twice = |key: &Key| {
-                let above = next.above(&key.namespace);
+                let above = future.ancestry(&key.namespace).split_off(1);
                 let same = |other: &&Key| other.kind == key.kind && other.name == key.name;
-                doomed.iter().filter(same).any(|other| above.contains(&other.namespace.as_str()))
+                doomed.iter().filter(same).any(|other| above.contains(&other.namespace.as_str().into()))
             };
             let before = modes.iter().any(|(kind, mode)| {
                 !next.in_mode(*kind, *mode).doomed().iter().all(|key| doomed.contains(key))
@@ -143,6 +145,11 @@ impl Author {
                 return operation;
             }
         }
+    }
+
+    /// An object that may be asked about.
+    pub(crate) fn question(&mut self) -> (Kind, &'static str) {
+        (self.dice.pick(&Kind::ALL), self.dice.pick(&NAMES))
     }
 
     fn sort(&mut self) -> Sort {
@@ -182,7 +189,7 @@ impl Author {
                 if self.dice.percent(20) {
                     own.remark = self.dice.percent(70).then(|| self.number());
                 } else {
-                    own.exception = self.exception(world);
+                    (own.asks, own.excluded) = self.exception();
                 }
                 (world.own.get(&key) != Some(&own)).then_some(Operation::Change(sort, key, own))
             }
@@ -203,27 +210,23 @@ impl Author {
         let kind = self.dice.pick(&Kind::ALL);
         // Where it goes, mostly: a source in a leaf is of no interest.
         let mut namespace = self.namespace(world);
-        while world.children(&namespace).is_empty() && self.dice.percent(70) {
+        let is_parent = |name: &String| world.parents.values().flatten().any(|parent| parent == name);
+        while !is_parent(&namespace) && self.dice.percent(70) {
             namespace = self.namespace(world);
         }
         let key = Key { kind, namespace, name: self.dice.pick(&NAMES) };
         let number = self.number();
         let content = Content { number, immutable: self.dice.percent(25), role: self.dice.pick(&NAMES) };
-        let exception = if self.dice.percent(60) { Exception::Nothing } else { self.exception(world) };
-        Operation::Create(key, Own { incarnation: number, content, label: None, remark: None, exception })
+        let (asks, excluded) = if self.dice.percent(60) { (0, false) } else { self.exception() };
+        Operation::Create(
+            key,
+            Own { incarnation: number, content, label: None, remark: None, asks, excluded },
+        )
     }
 
-    fn exception(&mut self, world: &World) -> Exception {
-        match self.dice.below(8) {
-            0 => Exception::Nothing,
-            1 => Exception::Select(self.dice.pick(&TEAMS)),
-            2 => Exception::SelectNot(self.dice.pick(&TEAMS)),
-            3 => Exception::TreeSelect(self.namespace(world)),
-            4 => Exception::TreeSelectNot(self.namespace(world)),
-            5 => Exception::None(self.dice.percent(70)),
-            6 => Exception::All(self.dice.percent(80)),
-            _ => Exception::Description,
-        }
+    /// What a source asks for, and whether it is excluded.
+    fn exception(&mut self) -> (usize, bool) {
+        (self.dice.below(ASKS.len()), self.dice.percent(10))
     }
 
     fn object(&mut self, world: &World) -> Option<(Key, Own)> {

@@ -14,7 +14,8 @@ use super::history::{History, Verdict};
 use super::kind::{Form, Kind, definition};
 use super::observer::Observer;
 use super::operation::{Author, NAMES, Operation, SORTS};
-use super::specification::{Mode, World, inherited_from};
+use super::plugin::Plugin;
+use super::specification::{EXCLUDING, Mode, World, inherited_from};
 use super::user::User;
 
 /// How many operations are accepted in one run, and how many of each kind at least.
@@ -53,6 +54,7 @@ struct Run<'a> {
     observer: Observer,
     names: BTreeSet<&'static str>,
     diary: &'a Diary,
+    plugin: Plugin,
 }
 
 /// Plays the operations of this seed on a cluster of its own, while the controller is killed, and judges what came of it.
@@ -60,7 +62,10 @@ pub(crate) async fn run(seed: u64) -> Result<()> {
     println!("seed {seed:#x}");
     let began = Instant::now();
     let cluster = Cluster::start().await?;
-    let product = Product::install(&cluster, Options::default()).await?;
+    let excluding = vec![format!("--nopropagation-label={}={}", EXCLUDING.0, EXCLUDING.1)];
+    let options =
+        Options { webhook_args: excluding.clone(), controller_args: excluding, ..Options::default() };
+    let product = Product::install(&cluster, options).await?;
     let webhook = product.start_webhook().await?;
     let mut controller = product.start_controller().await?;
     let diary = Diary::default();
@@ -125,7 +130,8 @@ impl<'a> Run<'a> {
         history.push(Instant::now(), world.clone());
         let names = BTreeSet::from(NAMES);
         let author = Author::new(seed);
-        let mut run = Self { user, author, world, history, observer, names, diary };
+        let plugin = Plugin::of(cluster)?;
+        let mut run = Self { user, author, world, history, observer, names, diary, plugin };
         run.calm(CALM).await?;
         Ok(run)
     }
@@ -140,6 +146,7 @@ impl<'a> Run<'a> {
                 accepted += 1;
                 if accepted % CALM_AFTER == 0 {
                     self.calm(CALM).await.with_context(|| format!("after {accepted} operations"))?;
+                    self.ask_the_plugin().await?;
                     println!("{accepted} operations, {:.0?}", began.elapsed());
                 }
             }
@@ -149,6 +156,13 @@ impl<'a> Run<'a> {
             tokio::time::sleep(self.author.pause()).await;
         }
         anyhow::bail!("nearly everything is refused: {:?}", self.user.refused)
+    }
+
+    /// Asks the plugin about an object.
+    async fn ask_the_plugin(&mut self) -> Result<()> {
+        let found = Found::read(&self.user.steps, &self.world).await?;
+        let (kind, name) = self.author.question();
+        self.plugin.explains(&self.world, &found, kind, name).await
     }
 
     /// Does it, and when that has put a user's own object in the way of a copy, waits until it was overwritten: until then

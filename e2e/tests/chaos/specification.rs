@@ -1,17 +1,23 @@
-//! What should exist, on one page: HNC's rules of propagation written down once more, from docs/compatibility.md, with nothing of
-//! the product. It is a function of what the users did and were allowed to do, and of nothing that the controller did.
+//! What should exist, as the naive model of the property tests has it. It is a function of what the users did and were
+//! allowed to do, and of nothing that the controller did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use forest::{Name, ObjectKey};
+use serde_json::Value;
+
 use super::kind::{Content, Form, Kind};
+use crate::cluster::asks::ASKS;
+use crate::cluster::{Cluster, kinds};
 
 const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const DESCRIPTION: &str = "openshift.io/description";
 /// A key that a tool tracks its own objects by: it belongs to the source and is not copied.
 const TRACKED: &str = "argocd.argoproj.io/tracking-id";
-pub(crate) const REMARK: &str = "example.com/remark";
+/// The label that excludes objects.
+pub(crate) const EXCLUDING: (&str, &str) = ("keep", "here");
+const REMARK: &str = "example.com/remark";
 pub(crate) const TEAM: &str = "team";
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -37,20 +43,6 @@ pub(crate) enum Mode {
     Dropped,
 }
 
-/// What a source says about where it goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Exception {
-    Nothing,
-    Select(&'static str),
-    SelectNot(&'static str),
-    TreeSelect(String),
-    TreeSelectNot(String),
-    None(bool),
-    All(bool),
-    /// One of the built-in exclusions.
-    Description,
-}
-
 /// A user's own object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Own {
@@ -59,7 +51,10 @@ pub(crate) struct Own {
     pub(crate) content: Content,
     pub(crate) label: Option<u64>,
     pub(crate) remark: Option<u64>,
-    pub(crate) exception: Exception,
+    /// Which of [`ASKS`] it makes.
+    pub(crate) asks: usize,
+    /// By a built-in exclusion, every other one by a label that the programs are told.
+    pub(crate) excluded: bool,
 }
 
 /// The whole of what the rules look at.
@@ -79,16 +74,47 @@ pub(crate) struct Wanted {
     pub(crate) form: Form,
 }
 
+impl Key {
+    /// As the model calls it.
+    pub(crate) fn object(&self) -> ObjectKey {
+        let at = Kind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or_default();
+        ObjectKey { kind: kinds()[at].0, name: self.name.into() }
+    }
+
+    /// The namespace of the source that goes to where this object is, or would be.
+    pub(crate) fn source(&self, model: &Cluster) -> Option<Name> {
+        model.source(&self.namespace, &self.object()).map(|(from, _)| from)
+    }
+}
+
 impl World {
-    /// The namespaces above, the root first. A cycle is refused before it is made.
-    pub(crate) fn above(&self, namespace: &str) -> Vec<&str> {
-        let mut above = Vec::new();
-        let mut at = namespace;
-        while let Some(Some(parent)) = self.parents.get(at) {
-            above.insert(0, parent.as_str());
-            at = parent;
+    /// All of it in the terms of the model: every object there is a user's own.
+    pub(crate) fn model(&self) -> Cluster {
+        let mut model = Cluster::default();
+        for (name, parent) in &self.parents {
+            model.namespace(name);
+            let team: Vec<_> = self.teams.get(name).map(|team| (TEAM, *team)).into_iter().collect();
+            model.label(name, &team);
+            model.set_parent(name, parent.as_deref());
         }
-        above
+        for (kind, (id, _)) in Kind::ALL.into_iter().zip(kinds()) {
+            let mode = match self.mode(kind) {
+                Mode::Propagate => forest::Mode::Propagate,
+                Mode::AllowPropagate => forest::Mode::AllowPropagate,
+                Mode::Remove => forest::Mode::Remove,
+                Mode::Ignore | Mode::Dropped => forest::Mode::Ignore,
+            };
+            model.configured.insert(*id, (mode, !kind.keeps()));
+        }
+        for (key, own) in &self.own {
+            let object = key.object();
+            model.put(&key.namespace, &object, None, key.kind.body(&own.content));
+            model.change_object(&key.namespace, &object, |it| {
+                it.labels = own.labels();
+                (it.asks, it.excluded, it.in_force) = (own.asks, own.excluded, true);
+            });
+        }
+        model
     }
 
     pub(crate) fn mode(&self, kind: Kind) -> Mode {
@@ -107,111 +133,61 @@ impl World {
         matches!(self.mode(kind), Mode::Ignore | Mode::Dropped)
     }
 
-    /// Whether a source may be copied to the namespace. What selects, selects among what would not go by itself too.
-    fn goes_to(&self, kind: Kind, own: &Own, namespace: &str) -> bool {
-        let in_tree =
-            |tree: &str| namespace == tree || self.above(namespace).into_iter().any(|above| above == tree);
-        let team = self.teams.get(namespace);
-        let by_itself = match self.mode(kind) {
-            Mode::Propagate => true,
-            Mode::AllowPropagate => false,
-            Mode::Remove | Mode::Ignore | Mode::Dropped => return false,
-        };
-        match &own.exception {
-            Exception::Nothing | Exception::None(false) | Exception::All(false) => by_itself,
-            Exception::All(true) => true,
-            Exception::None(true) | Exception::Description => false,
-            Exception::Select(wanted) => team == Some(wanted),
-            Exception::SelectNot(unwanted) => team != Some(unwanted),
-            Exception::TreeSelect(tree) => in_tree(tree),
-            Exception::TreeSelectNot(tree) => !in_tree(tree),
-        }
-    }
-
-    /// The top-most source above that goes to where this object is, or would be.
-    pub(crate) fn source(&self, key: &Key) -> Option<(&str, &Own)> {
-        self.above(&key.namespace).into_iter().find_map(|above| {
-            let own = self.own.get(&Key { namespace: above.to_owned(), ..key.clone() })?;
-            let goes = self.goes_to(key.kind, own, &key.namespace) && self.finds_its_role(key, own, above);
-            goes.then_some((above, own))
-        })
-    }
-
-    /// Whether the Role that a binding of this namespace refers to is the same one where this object is, or would be.
-    fn finds_its_role(&self, key: &Key, binding: &Own, namespace: &str) -> bool {
-        let meant = |namespace: &str| {
-            let role = Key { kind: Kind::Role, namespace: namespace.to_owned(), name: binding.content.role };
-            let source = self.source(&role).map(|(source, _)| source.to_owned());
-            source.or_else(|| self.own.contains_key(&role).then_some(role.namespace))
-        };
-        key.kind != Kind::RoleBinding
-            || meant(namespace).is_some_and(|role| Some(role) == meant(&key.namespace))
-    }
-
     /// Every copy that should be. Of a frozen kind it says nothing.
     pub(crate) fn wanted(&self) -> BTreeMap<Key, Wanted> {
-        let names = self.own.keys().map(|key| (key.kind, key.name));
-        let places = names.flat_map(|(kind, name)| {
+        let model = self.model();
+        let names: BTreeSet<_> = self.own.keys().map(|key| (key.kind, key.name)).collect();
+        let places = names.into_iter().flat_map(|(kind, name)| {
             self.parents.keys().map(move |namespace| Key { kind, namespace: namespace.clone(), name })
         });
-        places.filter_map(|key| Some((key.clone(), self.wanted_at(&key)?))).collect()
+        places.filter_map(|key| Some((key.clone(), self.copy(&model, &key)?))).collect()
     }
 
     /// The copy that should be here.
     pub(crate) fn wanted_at(&self, key: &Key) -> Option<Wanted> {
-        if key.kind.keeps() && self.own.contains_key(key) {
-            return None;
-        }
-        let (source, own) = self.source(key)?;
-        let form = own.copy(key.kind, source);
-        Some(Wanted { source: source.to_owned(), incarnation: own.incarnation, form })
+        self.copy(&self.model(), key)
+    }
+
+    fn copy(&self, model: &Cluster, key: &Key) -> Option<Wanted> {
+        let (source, mut labels, body) = model.wanted_copy(&key.namespace, &key.object())?;
+        labels.insert(INHERITED_FROM.to_owned(), source.to_string());
+        let own = &self.own[&Key { namespace: source.to_string(), ..key.clone() }];
+        let form = Form { body: Value::Object(body), labels, annotations: own.remarks() };
+        Some(Wanted { source: source.to_string(), incarnation: own.incarnation, form })
     }
 
     /// Users' own objects that are in the way of a copy and will be overwritten.
     pub(crate) fn doomed(&self) -> Vec<Key> {
-        let in_the_way = |key: &&Key| !key.kind.keeps() && self.source(key).is_some();
+        let model = self.model();
+        let in_the_way = |key: &&Key| !key.kind.keeps() && key.source(&model).is_some();
         self.own.keys().filter(in_the_way).cloned().collect()
-    }
-
-    /// The depth labels of a namespace: itself, its parent, and so on.
-    pub(crate) fn depths(&self, namespace: &str) -> BTreeMap<String, String> {
-        let path = [namespace].into_iter().chain(self.above(namespace).into_iter().rev());
-        path.enumerate().map(|(depth, name)| (name.to_owned(), depth.to_string())).collect()
-    }
-
-    pub(crate) fn children(&self, namespace: &str) -> Vec<String> {
-        let below = self.parents.iter().filter(|(_, parent)| parent.as_deref() == Some(namespace));
-        below.map(|(name, _)| name.clone()).collect()
     }
 }
 
 impl Own {
     /// As its user writes it.
     pub(crate) fn form(&self, kind: Kind) -> Form {
-        let mut annotations = BTreeMap::from([(TRACKED.to_owned(), self.incarnation.to_string())]);
-        annotations.extend(self.remark.map(|remark| (REMARK.to_owned(), remark.to_string())));
-        let propagate = |key: &str| format!("propagate.hnc.x-k8s.io/{key}");
-        annotations.extend(match &self.exception {
-            Exception::Nothing => None,
-            Exception::Select(team) => Some((propagate("select"), format!("{TEAM}={team}"))),
-            Exception::SelectNot(team) => Some((propagate("select"), format!("{TEAM}!={team}"))),
-            Exception::TreeSelect(tree) => Some((propagate("treeSelect"), tree.clone())),
-            Exception::TreeSelectNot(tree) => Some((propagate("treeSelect"), format!("!{tree}"))),
-            Exception::None(value) => Some((propagate("none"), value.to_string())),
-            Exception::All(value) => Some((propagate("all"), value.to_string())),
-            Exception::Description => Some((DESCRIPTION.to_owned(), "ours".to_owned())),
-        });
-        let labels = self.label.map(|label| ("label".to_owned(), label.to_string())).into_iter().collect();
-        Form { body: kind.body(&self.content), labels, annotations }
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let mut annotations = self.remarks();
+        annotations.insert(TRACKED.to_owned(), self.incarnation.to_string());
+        annotations.extend(ASKS[self.asks].annotations.iter().map(|(key, value)| pair(key, value)));
+        annotations.extend((self.excluded && !self.is_labelled()).then(|| pair(DESCRIPTION, "ours")));
+        Form { body: kind.body(&self.content), labels: self.labels(), annotations }
     }
 
-    /// As it arrives below: with two labels more, and without what is said to us or to a tool.
-    fn copy(&self, kind: Kind, source: &str) -> Form {
-        let mut form = self.form(kind);
-        form.annotations.retain(|key, _| key == REMARK);
-        form.labels.insert(INHERITED_FROM.to_owned(), source.to_owned());
-        form.labels.insert(MANAGED_BY.to_owned(), "hnc.x-k8s.io".to_owned());
-        form
+    fn is_labelled(&self) -> bool {
+        self.excluded && self.incarnation.is_multiple_of(2)
+    }
+
+    fn labels(&self) -> BTreeMap<String, String> {
+        let label = self.label.map(|label| ("label".to_owned(), label.to_string()));
+        let excluding = self.is_labelled().then(|| (EXCLUDING.0.to_owned(), EXCLUDING.1.to_owned()));
+        label.into_iter().chain(excluding).collect()
+    }
+
+    /// The annotations that are copied.
+    fn remarks(&self) -> BTreeMap<String, String> {
+        self.remark.map(|remark| (REMARK.to_owned(), remark.to_string())).into_iter().collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! `explain` and `tree --show-copies` with hns at work: each form of the answer, and what a user without rights over the cluster
-//! is told. That the answers are true is shown in `explain/agreement.rs`.
-
-mod agreement;
+//! is told. That the answers are true is shown by the suite `chaos`.
 
 use std::time::Duration;
 

@@ -256,6 +256,15 @@ async fn the_configuration_of_the_cluster() {
          BadConfiguration (ResourceNotFound): no jobs\n",
     );
     assert_eq!(still.hns("config describe -o json").await.json()["metadata"]["name"], "config");
+
+    let set =
+        "config set-resource localsubjectaccessreviews --group authorization.k8s.io --mode Propagate -f";
+    still.hns(set).await.says("");
+    let unlisted = still.hns("explain localsubjectaccessreview/x -n default").await;
+    let said = "unknown\n  Why: what the HNCConfiguration says of its kind is not in force: ";
+    assert!(unlisted.code == Some(0) && unlisted.stdout.contains(said), "{unlisted:?}");
+    let note = "Note: the API server lists no localsubjectaccessreviews.authorization.k8s.io\n";
+    assert!(unlisted.stderr.contains(note), "{unlisted:?}");
 }
 
 #[tokio::test]

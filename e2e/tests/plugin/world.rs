@@ -105,22 +105,6 @@ impl World {
     }
 }
 
-/// The controller alone, with these flags, on a cluster of its own: nothing is refused, and the configuration is one test's.
-pub(crate) async fn unguarded(
-    cluster: &'static OnceCell<Cluster>,
-    controller_args: &[&str],
-) -> Result<World> {
-    let cluster = cluster.get_or_try_init(Cluster::start).await?;
-    // Without registrations nothing guards copies, and the controller must not wait for that.
-    let controller_args = controller_args.iter().chain([&"--manage-registrations=false"]);
-    let controller_args = controller_args.map(|it| (*it).to_owned()).collect();
-    let options = Options { policies: false, controller_args, ..Options::default() };
-    let product = Product::install(cluster, options).await?;
-    product.uninstall_registrations().await?;
-    let controller = product.start_controller().await?;
-    Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: vec![controller] })
-}
-
 /// hns at work.
 pub(crate) async fn live() -> &'static World {
     static WORLD: OnceCell<World> = OnceCell::const_new();
