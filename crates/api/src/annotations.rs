@@ -32,7 +32,7 @@ pub const PROPAGATE_ALL: &str = "propagate.hnc.x-k8s.io/all";
 /// The four annotations that control the propagation of a source.
 pub const PROPAGATE: [&str; 4] = [PROPAGATE_SELECT, PROPAGATE_TREE_SELECT, PROPAGATE_NONE, PROPAGATE_ALL];
 
-/// Set by OpenShift. An object with this annotation, whatever its value, is never propagated.
+/// Set by `OpenShift`. An object with this annotation, whatever its value, is never propagated.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
 
 /// On a dry-run request with which the controller checks that copies are guarded. The request must be

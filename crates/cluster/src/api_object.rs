@@ -7,10 +7,11 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta, Time};
 use kube::Resource;
-use kube::core::{ApiResource, DynamicResourceScope};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// The kind of an object whose metadata alone was requested.
@@ -26,12 +27,14 @@ pub struct ApiObject {
     /// All other top-level fields except `apiVersion` and `kind`; of `status` only the object `hard`. `None` if only
     /// the metadata was requested.
     pub content: Option<Map<String, Value>>,
+    /// Whether a field is nested too deeply to be parsed. It is left out.
+    pub too_deep: bool,
 }
 
 /// The fields of the metadata that are read.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Metadata {
+struct Metadata<W> {
     name: Option<String>,
     namespace: Option<String>,
     uid: Option<String>,
@@ -42,7 +45,7 @@ struct Metadata {
     creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     deletion_grace_period_seconds: Option<i64>,
-    managed_fields: Option<Vec<Written>>,
+    managed_fields: Option<Vec<W>>,
 }
 
 /// The time of a write.
@@ -59,8 +62,8 @@ enum Status {
     Other(IgnoredAny),
 }
 
-impl From<Metadata> for ObjectMeta {
-    fn from(read: Metadata) -> Self {
+impl<W: Into<ManagedFieldsEntry>> From<Metadata<W>> for ObjectMeta {
+    fn from(read: Metadata<W>) -> Self {
         Self {
             name: read.name,
             namespace: read.namespace,
@@ -84,6 +87,74 @@ impl From<Written> for ManagedFieldsEntry {
     }
 }
 
+/// The writes of labels and annotations. `fieldsV1` can be nested more deeply than a JSON value is parsed, so only these fields of
+/// it are parsed.
+#[derive(serde::Deserialize)]
+struct LabelWrites {
+    manager: Option<String>,
+    time: Option<Time>,
+    #[serde(rename = "fieldsV1")]
+    fields: Option<WrittenFields>,
+}
+
+#[derive(serde::Deserialize)]
+struct WrittenFields {
+    #[serde(rename = "f:metadata")]
+    metadata: Option<WrittenMetadata>,
+}
+
+#[expect(clippy::zero_sized_map_values, reason = "only the keys of these objects are needed")]
+#[derive(serde::Deserialize)]
+struct WrittenMetadata {
+    #[serde(rename = "f:labels", default)]
+    labels: BTreeMap<String, IgnoredAny>,
+    #[serde(rename = "f:annotations", default)]
+    annotations: BTreeMap<String, IgnoredAny>,
+}
+
+impl From<LabelWrites> for ManagedFieldsEntry {
+    fn from(LabelWrites { manager, time, fields }: LabelWrites) -> Self {
+        let named = |keys: BTreeMap<String, IgnoredAny>| -> Map<String, Value> {
+            keys.into_keys().map(|key| (key, json!({}))).collect()
+        };
+        let fields = fields.and_then(|fields| fields.metadata).map(|WrittenMetadata { labels, annotations }| {
+            FieldsV1(json!({ "f:metadata": { "f:labels": named(labels), "f:annotations": named(annotations) } }))
+        });
+        Self { manager, time, fields_v1: fields, ..Self::default() }
+    }
+}
+
+/// A namespace, hierarchy or anchor. A user can write any text into `managedFields`, so these must be read however they are nested.
+#[derive(Debug, Clone)]
+pub struct StructureObject {
+    /// The metadata, with the writes of labels and annotations.
+    pub metadata: ObjectMeta,
+    /// `spec` and `status`.
+    pub data: Value,
+}
+
+impl<'de> Deserialize<'de> for StructureObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Object {
+            metadata: Option<Metadata<LabelWrites>>,
+            #[serde(default)]
+            spec: Value,
+            #[serde(default)]
+            status: Value,
+        }
+        let Object { metadata, spec, status } = Object::deserialize(deserializer)?;
+        let metadata = metadata.map(ObjectMeta::from).unwrap_or_default();
+        Ok(Self { metadata, data: json!({ "spec": spec, "status": status }) })
+    }
+}
+
+impl From<StructureObject> for DynamicObject {
+    fn from(StructureObject { metadata, data }: StructureObject) -> Self {
+        Self { types: None, metadata, data }
+    }
+}
+
 impl<'de> Deserialize<'de> for ApiObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(Fields)
@@ -102,63 +173,102 @@ impl<'de> Visitor<'de> for Fields {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ApiObject, A::Error> {
         let mut metadata = None;
         let mut content = Map::new();
-        let mut only_metadata = false;
+        let (mut only_metadata, mut too_deep) = (false, false);
         while let Some(key) = fields.next_key::<String>()? {
             match key.as_str() {
-                "metadata" => metadata = fields.next_value::<Option<Metadata>>()?,
+                "metadata" => metadata = fields.next_value::<Option<Metadata<Written>>>()?,
                 "kind" => only_metadata = fields.next_value::<Value>()? == METADATA_ONLY,
                 "apiVersion" => drop(fields.next_value::<IgnoredAny>()?),
                 "status" => {
-                    if let Status::Quota { hard } = fields.next_value()? {
+                    let status: Box<RawValue> = fields.next_value()?;
+                    if let Ok(Status::Quota { hard }) = serde_json::from_str(status.get()) {
                         content.insert(key, json!({ "hard": hard }));
                     }
                 }
-                _ => drop(content.insert(key, fields.next_value()?)),
+                _ => {
+                    let value: Box<RawValue> = fields.next_value()?;
+                    match serde_json::from_str(value.get()) {
+                        Ok(value) => drop(content.insert(key, value)),
+                        // It is JSON, or the object would not be.
+                        Err(_) => too_deep = true,
+                    }
+                }
             }
         }
         let metadata = metadata.map(ObjectMeta::from).unwrap_or_default();
-        Ok(ApiObject { metadata, content: (!only_metadata).then_some(content) })
+        Ok(ApiObject { metadata, content: (!only_metadata).then_some(content), too_deep })
     }
 }
 
-impl Resource for ApiObject {
-    type DynamicType = ApiResource;
-    type Scope = DynamicResourceScope;
+/// The resource is known at run time only.
+macro_rules! dynamic_resource {
+    ($object:ty) => {
+        impl Resource for $object {
+            type DynamicType = ApiResource;
+            type Scope = DynamicResourceScope;
 
-    fn kind(resource: &ApiResource) -> Cow<'_, str> {
-        resource.kind.as_str().into()
-    }
+            fn kind(resource: &ApiResource) -> Cow<'_, str> {
+                resource.kind.as_str().into()
+            }
 
-    fn group(resource: &ApiResource) -> Cow<'_, str> {
-        resource.group.as_str().into()
-    }
+            fn group(resource: &ApiResource) -> Cow<'_, str> {
+                resource.group.as_str().into()
+            }
 
-    fn version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.version.as_str().into()
-    }
+            fn version(resource: &ApiResource) -> Cow<'_, str> {
+                resource.version.as_str().into()
+            }
 
-    fn plural(resource: &ApiResource) -> Cow<'_, str> {
-        resource.plural.as_str().into()
-    }
+            fn plural(resource: &ApiResource) -> Cow<'_, str> {
+                resource.plural.as_str().into()
+            }
 
-    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
-        resource.api_version.as_str().into()
-    }
+            fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+                resource.api_version.as_str().into()
+            }
 
-    fn meta(&self) -> &ObjectMeta {
-        &self.metadata
-    }
+            fn meta(&self) -> &ObjectMeta {
+                &self.metadata
+            }
 
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        &mut self.metadata
-    }
+            fn meta_mut(&mut self) -> &mut ObjectMeta {
+                &mut self.metadata
+            }
+        }
+    };
 }
+
+dynamic_resource!(ApiObject);
+dynamic_resource!(StructureObject);
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// The API server accepts nesting that serde does not parse. One such object must not end a list.
+    #[test]
+    fn deep_nesting_is_read() {
+        let (open, close) = ("{\"f:x\":".repeat(500), "}".repeat(500));
+        let text = format!(
+            r#"{{"metadata":{{"name":"a","labels":{{"x":"","y":""}},"managedFields":[
+                {{"manager":"m","time":"2026-01-01T00:00:00Z","fieldsV1":{open}{{}}{close}}},
+                {{"manager":"n","fieldsV1":{{"f:metadata":{{"f:labels":{{"f:x":{open}{{}}{close}}}}}}}}}]}},
+                "spec":{{"parent":"p"}}}}"#
+        );
+        let object: StructureObject = serde_json::from_str(&text).unwrap();
+        assert_eq!(object.data["spec"], json!({ "parent": "p" }));
+        let seen = crate::ingest::namespace(&object.metadata);
+        assert_eq!(seen.foreign.labels, ["x", "y"].map(Box::from).into());
+
+        let text = format!(
+            r#"{{"metadata":{{"name":"a"}},"status":{open}{{}}{close},"data":{{"k":"v"}},"spec":{open}{{}}{close}}}"#
+        );
+        let object: ApiObject = serde_json::from_str(&text).unwrap();
+        assert!(object.too_deep);
+        assert_eq!(object.content, json!({ "data": { "k": "v" } }).as_object().cloned());
+    }
 
     #[test]
     fn only_copied_and_compared_fields_are_read() {

@@ -13,7 +13,7 @@ use forest::hnc;
 use forest::{Fact, KindId, NamespaceFact, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::core::ApiResource;
 use kube::runtime::watcher::{Config, watcher};
 use kube::{Api, Client, CustomResourceExt};
 use tokio::task::JoinSet;
@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 pub use self::detail::{Detail, api_resource};
 pub(crate) use self::objects::ObjectFeeds;
 use self::stream::{Pump, Translate};
+use crate::api_object::StructureObject;
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::ingest;
 use crate::metrics::StreamMetrics;
@@ -36,12 +37,12 @@ pub fn start(
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     let pump = Pump { writer: writer.clone(), metrics: metrics.clone() };
-    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(client.clone());
+    let namespaces = Api::<StructureObject>::all_with(client.clone(), &ApiResource::erase::<Namespace>(&()));
     tasks.spawn(pump.clone().run(Namespaces, move || watcher(namespaces.clone(), Config::default())));
     let resource = HierarchyConfiguration::api_resource();
-    let hierarchies = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let hierarchies = Api::<StructureObject>::all_with(client.clone(), &resource);
     tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), Config::default())));
-    let anchors = Api::<DynamicObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
+    let anchors = Api::<StructureObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
     tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
     tasks
 }
@@ -104,14 +105,14 @@ const STRUCTURE_STREAMS: [(Stream, &str); 3] = [
 
 struct Namespaces;
 
-impl Translate<PartialObjectMeta<Namespace>> for Namespaces {
+impl Translate<StructureObject> for Namespaces {
     type Item = NamespaceFact;
 
     fn stream(&self) -> (Stream, String) {
         (Stream::NAMESPACES, "namespaces".into())
     }
 
-    fn item(&self, object: PartialObjectMeta<Namespace>) -> NamespaceFact {
+    fn item(&self, object: StructureObject) -> NamespaceFact {
         ingest::namespace(&object.metadata)
     }
 
@@ -119,7 +120,7 @@ impl Translate<PartialObjectMeta<Namespace>> for Namespaces {
         Fact::Namespace(item)
     }
 
-    fn gone(&self, object: PartialObjectMeta<Namespace>) -> Fact {
+    fn gone(&self, object: StructureObject) -> Fact {
         let metadata = object.metadata;
         Fact::NamespaceGone(ingest::name(&metadata), ingest::version(&metadata).uid)
     }
@@ -131,22 +132,22 @@ impl Translate<PartialObjectMeta<Namespace>> for Namespaces {
 
 struct Hierarchies;
 
-impl Translate<DynamicObject> for Hierarchies {
+impl Translate<StructureObject> for Hierarchies {
     type Item = (forest::Name, forest::HierarchyFact);
 
     fn stream(&self) -> (Stream, String) {
         (Stream::HIERARCHIES, format!("hierarchyconfigurations.{}", hns_api::GROUP))
     }
 
-    fn item(&self, object: DynamicObject) -> Self::Item {
-        ingest::hierarchy(object)
+    fn item(&self, object: StructureObject) -> Self::Item {
+        ingest::hierarchy(object.into())
     }
 
     fn seen(&self, (namespace, hierarchy): Self::Item) -> Fact {
         Fact::Hnc(hnc::Fact::Hierarchy(namespace, hierarchy))
     }
 
-    fn gone(&self, object: DynamicObject) -> Fact {
+    fn gone(&self, object: StructureObject) -> Fact {
         let metadata = object.metadata;
         Fact::Hnc(hnc::Fact::HierarchyGone(ingest::namespace_of(&metadata), ingest::version(&metadata).uid))
     }
@@ -160,26 +161,26 @@ struct Anchors<F> {
     is_leading: F,
 }
 
-impl<F: Fn() -> bool + Send + Sync + 'static> Translate<DynamicObject> for Anchors<F> {
+impl<F: Fn() -> bool + Send + Sync + 'static> Translate<StructureObject> for Anchors<F> {
     type Item = (forest::Name, forest::AnchorFact);
 
     fn stream(&self) -> (Stream, String) {
         (Stream::ANCHORS, format!("subnamespaceanchors.{}", hns_api::GROUP))
     }
 
-    fn item(&self, object: DynamicObject) -> Self::Item {
-        ingest::anchor(object)
+    fn item(&self, object: StructureObject) -> Self::Item {
+        ingest::anchor(object.into())
     }
 
     fn seen(&self, (namespace, anchor): Self::Item) -> Fact {
         Fact::Hnc(hnc::Fact::Anchor(namespace, anchor))
     }
 
-    fn gone(&self, object: DynamicObject) -> Fact {
+    fn gone(&self, object: StructureObject) -> Fact {
         if (self.is_leading)() {
-            ingest::deleted_anchor_with_finalizer(object)
+            ingest::deleted_anchor_with_finalizer(object.into())
         } else {
-            ingest::anchor_gone(object)
+            ingest::anchor_gone(object.into())
         }
     }
 

@@ -8,7 +8,7 @@ pub mod shown;
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::exceptions::Exceptions;
-use forest::exclusion::{Traits, exclusion};
+use forest::exclusion::{TOO_DEEP, Traits, exclusion};
 use forest::hnc;
 use forest::{
     AnchorFact, Canonical, Condition, Content, Fact, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels,
@@ -22,6 +22,8 @@ use hns_api::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::core::DynamicObject;
 use serde_json::{Map, Value};
+
+use crate::api_object::ApiObject;
 
 /// The fact for a namespace, from its metadata.
 pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
@@ -163,6 +165,13 @@ fn condition(condition: &hns_api::Condition) -> Condition {
 }
 
 /// The fact for an object of a propagated kind, from its metadata and, if the stream delivers it, its content.
+pub fn api_object(kind: &Kind, settings: &Settings, seen: ApiObject) -> ObjectFact {
+    let fact = object(kind, settings, seen.metadata, seen.content);
+    let excluded = seen.too_deep.then(|| TOO_DEEP.into()).or(fact.excluded);
+    ObjectFact { excluded, ..fact }
+}
+
+/// The same for parts of an object.
 pub fn object(
     kind: &Kind,
     settings: &Settings,

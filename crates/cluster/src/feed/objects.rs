@@ -155,12 +155,12 @@ impl Translate<ApiObject> for Objects {
     }
 
     /// The content of objects that the controller itself has written is known from the answer to the write.
-    fn item(&self, ApiObject { metadata, content }: ApiObject) -> Self::Item {
-        let (namespace, name) = (ingest::namespace_of(&metadata), ingest::name(&metadata));
-        let version = ingest::version(&metadata);
+    fn item(&self, mut object: ApiObject) -> Self::Item {
+        let (namespace, name) = (ingest::namespace_of(&object.metadata), ingest::name(&object.metadata));
+        let version = ingest::version(&object.metadata);
         let is_known = || self.forest.read(|forest| forest.knows_state(self.id, &namespace, &name, &version));
-        let content = content.filter(|_| !is_known());
-        let mut fact = ingest::object(&self.kind, &self.settings, metadata, content);
+        object.content = object.content.filter(|_| !is_known());
+        let mut fact = ingest::api_object(&self.kind, &self.settings, object);
         if fact.content.is_some() && !self.forest.read(|forest| forest.keeps_content(&fact)) {
             fact.content = fact.content.map(Content::digests);
         }

@@ -266,7 +266,7 @@ impl CopyWriter<'_> {
     }
 
     fn object_fact(&self, object: ApiObject) -> ObjectFact {
-        ingest::object(&self.kind, &self.settings, object.metadata, object.content)
+        ingest::api_object(&self.kind, &self.settings, object)
     }
 
     fn request(&self, verb: &'static str) -> CopyRequest<'_> {

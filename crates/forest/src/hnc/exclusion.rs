@@ -38,6 +38,9 @@ pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
 /// Why an object with a longer name is excluded.
 pub const NAME_TOO_LONG: &str = "objects with a name of more than 1024 bytes cannot be propagated, because a copy of that name might not be deletable";
 
+/// Why an object is excluded that is nested more deeply than JSON is parsed.
+pub const TOO_DEEP: &str = "objects nested more than about 120 levels deep cannot be propagated";
+
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
     if is_name_too_long(object.name) {
