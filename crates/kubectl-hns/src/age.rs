@@ -1,13 +1,13 @@
-//! How long ago something was, in the short form of kubectl. Never reads a clock.
+//! The age of an object in the short form of kubectl.
 
-/// Seconds as people say them: `90s`, `3m5s`, `5h`, `2d3h`, `400d`, `2y1d`.
+/// Formats seconds as kubectl does: `90s`, `3m5s`, `5h`, `2d3h`, `400d`, `2y1d`.
 pub(crate) fn short(seconds: i64) -> String {
     const MINUTE: i64 = 60;
     const HOUR: i64 = 60 * MINUTE;
     const DAY: i64 = 24 * HOUR;
     const YEAR: i64 = 365 * DAY;
     match seconds {
-        // Clocks differ; a little in the future is now.
+        // Clocks differ; slightly in the future counts as now.
         ..-1 => "<invalid>".into(),
         -1..0 => "0s".into(),
         _ if seconds < 2 * MINUTE => format!("{seconds}s"),
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_read_as_kubectl_says_them() {
+    fn ages_have_the_form_of_kubectl() {
         for (seconds, wanted) in [
             (-2, "<invalid>"),
             (-1, "0s"),

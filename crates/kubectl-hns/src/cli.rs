@@ -1,4 +1,4 @@
-//! The command line as a whole: what commands there are, and the flags that all of them have. Never runs one.
+//! The command line: the commands and their common flags.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,8 +16,8 @@ use crate::terminal::Terminal;
 
 /// Show and change the hierarchy of namespaces.
 ///
-/// Namespaces have parents; policy objects are copied from a namespace to everything below it. These commands show trees,
-/// make and delete subnamespaces, give namespaces parents, and look after the installation.
+/// Namespaces have parents, and policy objects are copied from a namespace to all namespaces below it. The commands
+/// show trees, create and delete subnamespaces, set parents, and check the installation.
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-hns",
@@ -30,7 +30,7 @@ pub struct Cli {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
-    /// Never colour the output. Neither does a value in the variable `NO_COLOR`, nor output that is no terminal.
+    /// Disable colours. Colours are also disabled by the variable `NO_COLOR`, and if the output is not a terminal.
     #[arg(
         long,
         global = true,
@@ -50,7 +50,7 @@ pub struct Cli {
     pub(crate) command: Option<Command>,
 }
 
-/// The commands, in the order in which the help lists them.
+/// The commands, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Tree(tree::Arguments),
@@ -71,27 +71,27 @@ pub(crate) enum Command {
 }
 
 impl Cli {
-    /// Whether `--no-color` was given.
+    /// Whether `--no-color` is set.
     pub fn no_color(&self) -> bool {
         Switch::is_on(self.no_color)
     }
 }
 
-/// The command line's definition, for completions, man pages and the reference.
+/// The definition of the command line, for completions, man pages and the reference.
 pub fn command() -> clap::Command {
     Cli::command()
 }
 
-/// Why there is no command to run.
+/// Help, the version, or an error of the command line, instead of a command.
 #[derive(Debug)]
 pub struct NoCommand(clap::Error);
 
 impl NoCommand {
-    /// Says it: help and version on standard output with exit code 0, a mistake on standard error with exit code 1.
-    pub fn say(&self) -> ExitCode {
+    /// Prints it: help and version on standard output with exit code 0, an error on standard error with exit code 1.
+    pub fn print(&self) -> ExitCode {
         let terminal = Terminal::of_process(false);
         let text = self.0.render().to_string();
-        if self.is_asked_for() {
+        if self.is_requested() {
             terminal.print(&text);
             return ExitCode::SUCCESS;
         }
@@ -100,16 +100,16 @@ impl NoCommand {
         ExitCode::FAILURE
     }
 
-    fn is_asked_for(&self) -> bool {
+    fn is_requested(&self) -> bool {
         use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
         matches!(self.0.kind(), DisplayHelp | DisplayHelpOnMissingArgumentOrSubcommand | DisplayVersion)
     }
 }
 
-/// Reads a command line.
+/// Parses a command line.
 ///
 /// # Errors
-/// Help or the version was asked for, or the line is wrong.
+/// Help or the version was requested, or the line is invalid.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
     Cli::try_parse_from(words).map_err(NoCommand)
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_holds_together() {
+    fn the_definition_is_valid() {
         command().debug_assert();
     }
 
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_and_questions_are_told_apart() {
+    fn errors_and_requested_help_differ() {
         for (line, asked_for) in [
             ("--help", true),
             ("-h", true),
@@ -161,12 +161,12 @@ mod tests {
             ("get", false),
             ("tree --nonsense", false),
         ] {
-            assert_eq!(parsed(line).unwrap_err().is_asked_for(), asked_for, "{line}");
+            assert_eq!(parsed(line).unwrap_err().is_requested(), asked_for, "{line}");
         }
     }
 
     #[test]
-    fn the_version_flag_says_what_the_command_says() {
+    fn the_version_flag_equals_the_command() {
         let text = parsed("--version").unwrap_err().0.to_string();
         assert_eq!(text, version::text());
     }

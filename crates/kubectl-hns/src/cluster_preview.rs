@@ -1,5 +1,5 @@
-//! What would come of a change, before it is made: the forest's own preview ([`forest::preview`]) of the cluster as it is now,
-//! with the user's rights looked up as that user. Nothing is written.
+//! Previews changes: applies them to a forest of the current cluster with [`forest::preview`], checks the user's rights
+//! and the admission rules, and writes nothing. The commands `plan`, `move`, `convert` and `config` use it.
 
 mod admission;
 mod document;
@@ -23,54 +23,54 @@ use crate::session::Session;
 use crate::structure::{self, Structure};
 use crate::user_rights;
 
-/// The cluster as it is now, for changes to be tried on.
+/// The current cluster, on which changes are tried.
 pub(crate) struct ClusterPreview<'a> {
     session: &'a Session,
     preview: Preview,
     user: User,
     pub(crate) configured: ConfiguredKinds,
-    /// The namespaces that are known, for where objects cannot be listed in the whole cluster.
+    /// The known namespaces, which are read one by one if objects cannot be listed in the whole cluster.
     within: BTreeSet<Name>,
-    /// What is not known, for people.
+    /// What could not be read, as notes for the user.
     notes: Vec<String>,
-    /// What was read again already.
+    /// The objects that were read again already.
     read: BTreeSet<(Name, KindId)>,
 }
 
-/// What is said of one change.
+/// The result of admission for one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// It would be let through, with these warnings.
+    /// The change would be allowed, with these warnings.
     Allowed { warnings: Vec<String> },
-    /// It would be refused.
+    /// The change would be refused.
     Refused { code: u16, reason: String, message: String },
-    /// That cannot be said here.
+    /// The result cannot be determined.
     Unknown { why: String },
 }
 
-/// What would come of changes.
+/// The previewed result of changes.
 pub(crate) struct PreviewResult {
-    /// One for each change, up to the first that would be refused.
+    /// One decision per change, up to the first refused one.
     pub(crate) decisions: Vec<Decision>,
-    /// What would follow; of changes that would be refused, nothing.
+    /// The effects; a refused change has none.
     pub(crate) outcome: Outcome,
-    /// How many writes the controller has yet to make anyhow.
+    /// The number of writes that the controller has to make already without the changes.
     pub(crate) pending: usize,
-    /// For the names of kinds.
+    /// The forest after the changes, which also has the names of kinds.
     pub(crate) forest: Forest,
     pub(crate) notes: Vec<String>,
 }
 
 impl<'a> ClusterPreview<'a> {
-    /// Reads what there is: everything or, for a user who may not list everything, what their rights show around `concerned`. Of
-    /// `also`, ignored kinds are looked at too.
+    /// Reads the cluster. For a user who may not list the whole cluster, reads what their rights allow around the
+    /// namespaces `concerned`. Objects of the kinds in `also` are read even if they are ignored.
     pub(crate) async fn open(
         session: &'a Session,
         concerned: &[&str],
         also: &[(&str, &str)],
     ) -> Result<Self, Failure> {
         let user = user_rights::user(session).await;
-        let user = user.map_err(|it| Failure::because("it cannot be found out who you are", &it))?;
+        let user = user.map_err(|it| Failure::because("cannot read your identity", &it))?;
         let mut notes = Vec::new();
         let (structure, configured, (settings, note)) = futures::join!(
             Box::pin(gather(session, concerned)),
@@ -93,15 +93,15 @@ impl<'a> ClusterPreview<'a> {
         Ok(Self { session, preview, user, configured, within, notes, read: BTreeSet::new() })
     }
 
-    /// The forest as far as the preview is.
+    /// The current forest of the preview.
     pub(crate) fn forest(&self) -> &Forest {
         self.preview.forest()
     }
 
-    /// Tries the changes one after the other, as far as they would be let through.
+    /// Previews the changes in order, up to the first refused one.
     pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<PreviewResult, Failure> {
         let mut decisions = Vec::new();
-        // The first is judged on what is there now, as the webhook would.
+        // The first change is decided on the current state, as the webhook would decide it.
         let mut decision = match intents.first() {
             Some(intent) => Some(self.decide(intent).await?),
             None => None,
@@ -117,7 +117,8 @@ impl<'a> ClusterPreview<'a> {
             let refused = matches!(verdict, Decision::Refused { .. });
             decisions.push(verdict);
             if refused {
-                // What is refused in the middle leaves what was done before; none of it is begun.
+                // If a later change is refused, the command starts none of them, so the effects of the earlier ones do
+                // not count.
                 self.preview.mark();
                 break;
             }
@@ -128,7 +129,7 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         if self.preview.is_restless() {
-            self.notes.push("not everything that follows could be worked out".into());
+            self.notes.push("not all effects could be determined".into());
         }
         let outcome = self.preview.outcome();
         let Self { preview, mut notes, .. } = self;
@@ -155,11 +156,13 @@ impl<'a> ClusterPreview<'a> {
                     Decision::Refused { code, reason: reason.to_owned(), message: denial.message }
                 }
             },
-            Verdict::Ask(_) => Decision::Unknown { why: "the rules could not be answered".into() },
+            Verdict::Ask(_) => {
+                Decision::Unknown { why: "the questions of the rules could not be answered".into() }
+            }
         })
     }
 
-    /// Has everything follow that follows, reading what is lacking.
+    /// Applies all effects, and reads missing objects.
     async fn settle(&mut self) -> Result<(), Failure> {
         loop {
             let wants = self.preview.settle();
@@ -177,7 +180,7 @@ impl<'a> ClusterPreview<'a> {
         }
     }
 
-    /// Lists the objects of a kind in the whole cluster, or where they may be listed.
+    /// Lists the objects of a kind in the whole cluster, or in each known namespace.
     async fn list(&mut self, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
         let settings = self.forest().shared_settings();
@@ -206,7 +209,7 @@ impl<'a> ClusterPreview<'a> {
         Ok(())
     }
 
-    /// Reads sources that nothing took copies of so far.
+    /// Reads sources again whose content was not needed before.
     async fn list_again(&mut self, namespace: Name, id: KindId) -> Result<(), Failure> {
         let kind = self.forest().kind(id).clone();
         let settings = self.forest().shared_settings();
@@ -220,12 +223,12 @@ impl<'a> ClusterPreview<'a> {
                 }
             }
             Ok(_) => {
-                let why = format!("the {resource} in {namespace} are changing");
-                self.notes.push(format!("{why}; what becomes of {resource} is not shown"));
+                let why = format!("the {resource} in {namespace} are being changed");
+                self.notes.push(format!("{why}; the effects on {resource} are not shown"));
                 self.preview.tell(Fact::StreamLost(Stream::Kind(id), why.into()));
             }
             Err(problem) => {
-                self.notes.push(format!("{resource} in {namespace} cannot be read: {problem}"));
+                self.notes.push(format!("cannot read {resource} in {namespace}: {problem}"));
                 self.preview.tell(Fact::StreamLost(Stream::Kind(id), problem.to_string().into()));
             }
         }
@@ -237,7 +240,8 @@ fn size(outcome: &Outcome) -> usize {
     outcome.namespaces.len() + outcome.anchors.len() + outcome.objects.len()
 }
 
-/// The whole cluster, or what is above and below those of these that are there; the first must be.
+/// The structure of the whole cluster, or what is above and below those of the namespaces that exist; the first one
+/// must exist.
 pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Structure, Failure> {
     let mut starts: Vec<String> = Vec::new();
     for name in concerned {

@@ -1,4 +1,4 @@
-//! The commands, one a file. Each reads what it needs, has a pure function say what that comes to, and prints it.
+//! The commands, one per file. Each reads what it needs, computes a result with a pure function, and prints it.
 
 use clap::CommandFactory;
 
@@ -29,7 +29,7 @@ pub(crate) mod version;
 /// Runs a command.
 ///
 /// # Errors
-/// It did not do what was asked; the failure says why.
+/// The command failed; the failure says why.
 pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
     let Some(command) = cli.command else {
         terminal.print(&Cli::command().render_help().to_string());
@@ -50,18 +50,18 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
     }
 }
 
-/// What `plan` would print as JSON, for whoever is at work on a runtime already.
+/// The output of `plan -o json`, for callers that run an async runtime already.
 ///
 /// # Errors
-/// The command line asks for something else, or the plan could not be made.
+/// The command is not `plan`, or the plan could not be made.
 pub async fn plan_json(cli: Cli) -> Result<serde_json::Value, Failure> {
     let Some(Command::Plan(arguments)) = &cli.command else {
-        return Err(Failure::new("Error: no plan was asked for"));
+        return Err(Failure::new("Error: the command is not plan"));
     };
     let session = Session::open(&cli.connection, Paint::NONE).await?;
     let document = plan::document(arguments, &session).await?;
     serde_json::to_value(document)
-        .map_err(|error| Failure::new(format!("Error: the plan cannot be shown: {error}")))
+        .map_err(|error| Failure::new(format!("Error: cannot print the plan: {error}")))
 }
 
 async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal) -> Result<(), Failure> {

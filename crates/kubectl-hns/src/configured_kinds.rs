@@ -1,5 +1,5 @@
-//! Which kinds are propagated: what the `HNCConfiguration` asks for, resolved as the controller and the webhook do it. Never
-//! reads an object of one.
+//! The configured kinds: the entries of the `HNCConfiguration`, resolved as the controller and the webhook resolve
+//! them.
 
 use forest::configuration::{Entry, Fault, Resolution, Served, resolve};
 use forest::{Kind, KindSettings};
@@ -12,47 +12,47 @@ use kube::api::DynamicObject;
 use crate::Failure;
 use crate::session::Session;
 
-/// What is known of the configuration.
+/// The configured kinds, as far as the user may read them.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredKinds {
-    /// What the API server serves.
+    /// The resources of the API server.
     pub(crate) served: Served,
-    /// What is asked for.
+    /// The entries of the configuration.
     pub(crate) entries: Vec<Result<Entry, String>>,
-    /// What comes of it.
+    /// The resolved entries.
     pub(crate) resolution: Resolution,
-    /// Whether the configuration could be read; if not, only what holds without one is known.
+    /// Whether the configuration could be read; if not, only roles and role bindings are known.
     pub(crate) is_known: bool,
 }
 
 impl ConfiguredKinds {
-    /// What comes of these entries.
+    /// Resolves these entries.
     pub(crate) fn new(served: Served, entries: Vec<Result<Entry, String>>) -> Self {
         let resolution = resolve(&entries, &served);
         Self { served, entries, resolution, is_known: true }
     }
 
-    /// How each kind is treated.
+    /// The settings of all configured kinds.
     pub(crate) fn settings(&self) -> Vec<KindSettings> {
         self.resolution.settings().cloned().collect()
     }
 
-    /// Whether there is a list of a kind's objects, as far as is known. Some kinds are questions, not objects.
+    /// Whether objects of a kind can be listed. Some kinds, such as access reviews, have no stored objects.
     pub(crate) fn can_be_listed(&self, kind: &Kind) -> bool {
         let served = self.served.kinds.iter().find(|it| it.kind == *kind);
         served.is_none_or(|it| it.verbs.iter().any(|verb| verb == "list"))
     }
 
-    /// How objects of a kind are treated; none if the configuration does not name it.
+    /// The settings of a kind; `None` if it is not configured.
     pub(crate) fn of_kind(&self, kind: &Kind) -> Option<&KindSettings> {
         self.resolution.of_kind(kind).map(|it| &it.settings)
     }
 }
 
-/// Reads the configuration. What of it could not be read, or not be understood at the moment, is added to `notes`.
+/// Reads the configuration. Problems are added to `notes`.
 ///
 /// # Errors
-/// It could not be read for another reason than rights.
+/// It could not be read for a reason other than missing rights.
 pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<ConfiguredKinds, Failure> {
     let api = Api::<DynamicObject>::all_with(session.client.clone(), &HNCConfiguration::api_resource());
     let (object, served) =
@@ -61,18 +61,18 @@ pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<C
         Ok(object) => (object.as_ref().map(entries).unwrap_or_default(), true),
         Err(problem) if problem.is_forbidden() => {
             notes.push(
-                "you may not read the HNCConfiguration, so only roles and rolebindings were looked at".into(),
+                "you may not read the HNCConfiguration, so only roles and rolebindings were checked".into(),
             );
             (Vec::new(), false)
         }
         Err(problem) => return Err(Failure::because("the HNCConfiguration cannot be read", &problem)),
     };
     let served = served.unwrap_or_else(|why| {
-        notes.push(format!("it cannot be known which kinds the API server serves: {why}"));
+        notes.push(format!("cannot read which kinds the API server serves: {why}"));
         Served::default()
     });
     let configured = ConfiguredKinds { is_known, ..ConfiguredKinds::new(served, entries) };
     let unclear = configured.resolution.findings.iter().filter(|it| it.fault == Fault::Unavailable);
-    notes.extend(unclear.map(|it| format!("{} could not be looked at: {}", it.subject, it.why)));
+    notes.extend(unclear.map(|it| format!("{} was not checked: {}", it.subject, it.why)));
     Ok(configured)
 }

@@ -1,7 +1,6 @@
-//! Which copies are not as they should be, by the plans of a [`Forest`](forest::Forest) built from lists.
+//! Finds missing, wrong and surplus copies, by the plans of a [`Forest`](forest::Forest) built from lists.
 //!
-//! Of objects only metadata is known here, so contents are not compared: a copy counts as right when it is there and comes
-//! from where it should.
+//! Only metadata is read, so contents are not compared: a copy counts as right if it exists and has the right source.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,27 +15,27 @@ use crate::published;
 use crate::session::Session;
 use crate::structure::Structure;
 
-/// A forest that knows the objects of all propagated kinds that the user may list.
+/// A forest with the objects of all propagated kinds that the user may list.
 pub(crate) struct Objects(Loaded);
 
-/// A copy that is not right.
+/// A missing, wrong or surplus copy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wrong {
     pub(crate) namespace: Name,
     /// `rolebindings.rbac.authorization.k8s.io`.
     pub(crate) resource: String,
     pub(crate) name: Name,
-    /// Where it should come from; none if it should not be there.
+    /// The namespace of the right source; `None` if the copy should not exist.
     pub(crate) source: Option<Name>,
-    /// Why it should not be there, if there is a source of that name above.
+    /// Why it should not exist, if a namespace above has an object of the same name.
     pub(crate) why: Option<String>,
 }
 
 impl Objects {
-    /// Reads the objects of every propagated kind, as the installation sees them.
+    /// Reads the objects of every propagated kind, with the settings of the installation.
     ///
     /// # Errors
-    /// A list failed for another reason than rights.
+    /// A list failed for a reason other than missing rights.
     pub(crate) async fn read(session: &Session, structure: Structure) -> Result<Self, Failure> {
         let (settings, note) = published::settings(session).await;
         let mut loaded = load_all(session, structure, Arc::new(settings)).await?;
@@ -44,12 +43,12 @@ impl Objects {
         Ok(Self(loaded))
     }
 
-    /// What could not be read, for people.
+    /// What could not be read, as notes for the user.
     pub(crate) fn notes(&self) -> &[String] {
         &self.0.notes
     }
 
-    /// How many copies there are in these namespaces.
+    /// The number of copies in these namespaces.
     pub(crate) fn copies(&self, namespaces: &BTreeSet<Name>) -> usize {
         let forest = &self.0.forest;
         let within = |name: &Name| {
@@ -58,7 +57,7 @@ impl Objects {
         namespaces.iter().map(within).sum()
     }
 
-    /// The copies in these namespaces that are missing, left over, or from elsewhere.
+    /// The missing, wrong and surplus copies in these namespaces.
     pub(crate) fn wrong(&self, namespaces: &BTreeSet<Name>) -> Vec<Wrong> {
         let scope = Scope { structure: false, objects: ObjectScope::All };
         let mut wrong: Vec<Wrong> = Vec::new();
@@ -78,7 +77,7 @@ impl Objects {
             matches!(action, Action::DeleteCopy { .. }).then(|| self.withheld(namespace, key)).flatten();
         let source = match action {
             Action::DeleteCopy { .. } => None,
-            // It is where it should be from; what else differs may be what flags say.
+            // The source is right; other differences may come from flags.
             Action::ReplaceCopy { source, .. } if forest.inherited_from(namespace, key) == Some(source) => {
                 return None;
             }
@@ -89,7 +88,7 @@ impl Objects {
         Some(Wrong { namespace: namespace.clone(), resource, name: key.name.clone(), source, why })
     }
 
-    /// Why the top-most source of that name does not go to the namespace.
+    /// Why the top-most source of this name is not propagated to the namespace.
     fn withheld(&self, namespace: &Name, key: &ObjectKey) -> Option<String> {
         let all_is_seen = BTreeSet::new();
         let (listing, unseen) = (Listing::Configured, &all_is_seen);
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_surplus_and_misplaced_copies_are_wrong() {
+    fn missing_and_surplus_copies_are_wrong() {
         let objects = objects(
             &["a", "b < a", "c < a", "x"],
             &[

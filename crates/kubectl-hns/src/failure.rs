@@ -1,4 +1,4 @@
-//! What went wrong, in the words that scripts compare, and the way out where there is one. Never prints.
+//! Failures of commands: the message, which scripts compare, and a hint.
 
 use std::error::Error as _;
 use std::fmt;
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-/// Why a command ends with exit code 1.
+/// The reason for exit code 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Everything that is said on standard error, without the last line break.
+    /// The text on standard error, without the last line break.
     pub text: String,
-    /// What to do about it, for people.
+    /// How to solve the problem.
     pub hint: Option<String>,
 }
 
-/// What a command comes to that has said all else itself.
+/// The result of a command that prints its own output.
 pub(crate) type Done = Result<(), Failure>;
 
 impl Failure {
@@ -32,7 +32,7 @@ impl Failure {
         Self { text: format!("Error: {what}: {problem}"), hint: problem.hint() }
     }
 
-    /// The form of HNC's commands that write: a blank line, `WHAT.`, and the reason.
+    /// The form of HNC's writing commands: a blank line, `Could not WHAT.`, and the reason.
     pub(crate) fn could_not(what: impl fmt::Display, problem: &Problem) -> Self {
         Self { text: format!("\nCould not {what}.\nReason: {problem}"), hint: problem.hint() }
     }
@@ -46,19 +46,19 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Why a request to the API server did not do what was asked.
+/// Why a request to the API server failed.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Problem {
-    /// The API server answered, and said no.
+    /// The API server refused the request.
     Refused(Box<Status>),
-    /// The API server was not reached, or its answer makes no sense.
+    /// The API server was not reached, or its answer is invalid.
     Unreachable(String),
-    /// There was no answer in this time.
+    /// There was no answer within this time.
     TimedOut(Duration),
 }
 
 impl Problem {
-    /// The HTTP code of the answer; 0 if there was none.
+    /// The HTTP code of the answer; 0 without an answer.
     pub(crate) fn code(&self) -> u16 {
         match self {
             Self::Refused(status) => status.code,
@@ -66,30 +66,30 @@ impl Problem {
         }
     }
 
-    /// Whether an object is not there. The kind itself not being there is something else.
+    /// Whether the object does not exist. A missing kind is a different problem ([`Self::is_not_installed`]).
     pub(crate) fn is_not_found(&self) -> bool {
         self.code() == 404 && !self.is_not_installed()
     }
 
-    /// Whether RBAC said no. An admission webhook or policy that says 403 is not meant.
+    /// Whether RBAC refused the request. A 403 from an admission webhook or policy does not count.
     pub(crate) fn is_forbidden(&self) -> bool {
         matches!(self, Self::Refused(status) if status.code == 403 && status.message.contains(" cannot "))
     }
 
-    /// Whether somebody else has written the object since it was read.
+    /// Whether the object was changed after it was read.
     pub(crate) fn is_stale(&self) -> bool {
         matches!(self, Self::Refused(status)
             if status.code == 409 && status.message.contains("the object has been modified"))
     }
 
-    /// Whether the API server does not know the kind at all.
+    /// Whether the API server does not serve the kind.
     pub(crate) fn is_not_installed(&self) -> bool {
         let unknown = ["404 page not found", "could not find the requested resource"];
         matches!(self, Self::Refused(status)
             if status.code == 404 && unknown.iter().any(|text| status.message.contains(text)))
     }
 
-    /// Whether the same request may succeed in a moment.
+    /// Whether the same request may succeed later.
     pub(crate) fn is_temporary(&self) -> bool {
         matches!(self.code(), 429 | 500 | 502 | 503 | 504)
     }
@@ -100,12 +100,12 @@ impl Problem {
                 "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
             }
             _ if self.is_forbidden() => {
-                "You lack that right; `kubectl auth can-i --list -n NAMESPACE` shows what you have. An administrator of the \
+                "You lack this right; `kubectl auth can-i --list -n NAMESPACE` shows your rights. An administrator of the \
                  namespace can give it to you."
             }
-            _ if self.is_temporary() => "Nothing is wrong with the request itself: try again in a moment.",
+            _ if self.is_temporary() => "The problem is temporary: try again.",
             Self::Refused(status) if status.message.contains("already exists") => {
-                "Choose another name, or look at what is there with `kubectl hns describe`."
+                "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
             Self::Refused(status) if status.code == 401 && !status.message.contains("admission webhook") => {
                 "The API server does not accept your credentials. Log in again, or check --user and --token."
@@ -113,7 +113,7 @@ impl Problem {
             Self::Unreachable(_) => {
                 "Check --server, --context and --kubeconfig: `kubectl version` should work."
             }
-            Self::TimedOut(_) => "Give it more time with --request-timeout.",
+            Self::TimedOut(_) => "Set a longer timeout with --request-timeout.",
             Self::Refused(_) => return None,
         };
         Some(text.to_owned())
@@ -142,7 +142,7 @@ impl From<kube::Error> for Problem {
     }
 }
 
-/// An error and what caused it, each said once: libraries differ in whether an error repeats its cause.
+/// An error and its causes, without repetitions: some libraries include the cause in the message of an error.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_failure_are_its_contract() {
+    fn failures_have_the_text_of_hnc() {
         let failure = Failure::could_not(
             "create subnamespace anchor",
             &refused(403, "namespaces \"x\" is forbidden: no"),
@@ -181,14 +181,14 @@ mod tests {
             failure.text,
             "\nCould not create subnamespace anchor.\nReason: namespaces \"x\" is forbidden: no"
         );
-        assert_eq!(failure.hint, None, "there is no way round an admission rule");
+        assert_eq!(failure.hint, None, "an admission rule has no hint");
     }
 
     #[test]
-    fn each_problem_has_a_hint() {
+    fn only_general_problems_have_a_hint() {
         for (problem, hint) in [
             (refused(404, "404 page not found\n"), "not installed"),
-            (refused(403, "pods is forbidden: User \"u\" cannot list resource \"pods\""), "lack that right"),
+            (refused(403, "pods is forbidden: User \"u\" cannot list resource \"pods\""), "lack this right"),
             (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),

@@ -1,14 +1,14 @@
-//! The values of flags that Go's command lines take and clap does not by itself. Never reads one from the environment.
+//! Flag values in the syntax of Go's command lines, which clap does not parse itself.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A switch that may be given a value: `-a`, `-a=true`, `--root=false`.
+/// A boolean flag with an optional value: `-a`, `-a=true`, `--root=false`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Switch(bool);
 
 impl Switch {
-    /// Whether the switch was given and not switched off.
+    /// Whether the flag was given and is not false.
     pub(crate) fn is_on(switch: Option<Self>) -> bool {
         switch.is_some_and(|it| it.0)
     }
@@ -21,12 +21,12 @@ impl FromStr for Switch {
         match text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Self(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Self(false)),
-            _ => Err("true or false is wanted".into()),
+            _ => Err("must be true or false".into()),
         }
     }
 }
 
-/// A time limit as kubectl writes it: whole seconds, or units (`1m30s`, `500ms`). Zero is no limit.
+/// A timeout in kubectl's syntax: whole seconds, or units (`1m30s`, `500ms`). Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<Duration>);
 
@@ -34,7 +34,7 @@ impl FromStr for Limit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "a number of seconds, or a time such as 1m30s, is wanted".to_owned();
+        let wrong = || "must be a number of seconds, or a duration such as 1m30s".to_owned();
         let duration = match text.parse::<u64>() {
             Ok(seconds) => Duration::from_secs(seconds),
             Err(_) => with_units(text).ok_or_else(wrong)?,
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_seconds_or_have_units() {
+    fn timeouts_are_seconds_or_have_units() {
         let limit = |text: &str| text.parse::<Limit>().map(|it| it.0.map(|it| it.as_millis()));
         assert_eq!(limit("30"), Ok(Some(30_000)));
         assert_eq!(limit("1m30s"), Ok(Some(90_000)));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_take_go_s_words() {
+    fn switches_accept_the_values_of_go() {
         assert!(Switch::is_on(Some("T".parse().unwrap())));
         assert!(!Switch::is_on(Some("0".parse().unwrap())));
         assert!(!Switch::is_on(None));

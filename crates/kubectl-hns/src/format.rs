@@ -1,29 +1,29 @@
-//! `-o`: the same data for programs. Never says anything that the text does not.
+//! The output formats of `-o`, which have the same data as the text.
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::Failure;
 
-/// The forms that every reading command has beside text.
+/// The formats of all reading commands, besides text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// JSON.
     Json,
     /// YAML.
     Yaml,
-    /// Names alone, one a line, each with its resource.
+    /// Names only, one per line, each with its resource.
     Name,
 }
 
-/// `data` in that form; `names` are the lines of [`Format::Name`].
+/// `data` in this format; `names` are the lines of [`Format::Name`].
 pub(crate) fn render(
     format: Format,
     data: &impl Serialize,
     names: impl IntoIterator<Item = String>,
 ) -> Result<String, Failure> {
     let wrong =
-        |error: &dyn std::fmt::Display| Failure::new(format!("Error: the data cannot be shown: {error}"));
+        |error: &dyn std::fmt::Display| Failure::new(format!("Error: cannot print the data: {error}"));
     match format {
         Format::Json => {
             serde_json::to_string_pretty(data).map(|text| text + "\n").map_err(|error| wrong(&error))
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_three_forms() {
+    fn data_is_rendered_in_three_formats() {
         let data = serde_json::json!({ "name": "a", "list": [1, "true"] });
         let render = |format| render(format, &data, ["x/a".to_owned(), "x/b".to_owned()]).unwrap();
         assert_eq!(serde_json::from_str::<serde_json::Value>(&render(Format::Json)).unwrap(), data);

@@ -1,10 +1,10 @@
-//! In which namespace hns is installed. Where the user does not say it, the registration of its webhooks does: it has a fixed name,
-//! and every authenticated user may read it.
+//! The namespace of the installation. Unless the user names it, it is read from the webhook registration, which has a
+//! fixed name and which all authenticated users may read.
 
 use hns_api::names::DEFAULT_NAMESPACE;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
-/// The namespace of the Service that the registration names; the usual one, if there is no registration or it names no Service.
+/// The namespace of the Service in the registration; the default namespace if there is none.
 pub(crate) fn namespace(registration: Option<ValidatingWebhookConfiguration>) -> String {
     let mut webhooks = registration.and_then(|it| it.webhooks).into_iter().flatten();
     let named = webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace));

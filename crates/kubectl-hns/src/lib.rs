@@ -1,8 +1,9 @@
-//! `kubectl hns`: the hierarchy from the command line, word for word what HNC's plugin printed, and more of it.
+//! `kubectl hns`: shows and changes the hierarchy from the command line, with the output of HNC's plugin and further
+//! commands.
 //!
-//! Every command is a file under `commands`: arguments, a thin shell of requests, and what they come to. Whatever turns data into
-//! text (`picture`, `table`, `age`, and the `text` functions of the commands) is pure. The plugin decides nothing about
-//! the hierarchy itself; it asks the API server, and a [`forest::Forest`] built from lists.
+//! Every command is a file under `commands`: arguments, requests, and a pure result. The modules that make text from
+//! data (`picture`, `table`, `age`, and the `text` functions of the commands) are pure. The plugin applies no rules of
+//! its own: it asks the API server, or a [`forest::Forest`] that it builds from lists.
 
 mod age;
 pub mod cli;

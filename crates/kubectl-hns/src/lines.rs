@@ -1,8 +1,8 @@
-//! Text that is made line by line.
+//! Builds text line by line.
 
-/// Text that lines are added to.
+/// A text to which lines are appended.
 pub(crate) trait Lines {
-    /// Adds `line` and the end of a line.
+    /// Appends `line` and a line break.
     fn line(&mut self, line: impl AsRef<str>);
 }
 

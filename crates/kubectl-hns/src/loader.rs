@@ -1,8 +1,8 @@
-//! A [`Forest`] of the cluster as it is now: structure, configuration and objects, built from lists by the parser that the
-//! controller and the webhook use. Only metadata is read: nobody needs to see a Secret's content to know where it goes. Of a
-//! `RoleBinding` the role that it refers to is read as well, because that decides where it goes.
+//! Loads a [`Forest`] of the cluster: structure, configuration and objects, from lists, with the same conversion to
+//! facts as the controller and the webhook. Only metadata is read, and of a `RoleBinding` the name of its role, which
+//! propagation depends on.
 //!
-//! What the user may not read is named in a note; the rest is there. Decides nothing.
+//! What the user may not read is named in a note; everything else is loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,39 +24,39 @@ use crate::failure::Problem;
 use crate::session::Session;
 use crate::structure::Structure;
 
-/// Namespaces that are looked into together where objects cannot be listed in the whole cluster.
+/// The number of namespaces that are read concurrently if objects cannot be listed in the whole cluster.
 const AT_ONCE: usize = 8;
 
-/// Which objects are to be read.
+/// Which objects to read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Selection<'a> {
-    /// Those of all configured kinds that something is done with, and of these kinds, which are ignored unless configured.
+    /// The objects of all configured kinds except ignored ones, and of these kinds, which are ignored unless they are
+    /// configured.
     All(&'a [Kind]),
-    /// Those of this kind and name, whether or not the kind is configured, and the Roles that they refer to.
+    /// The objects of this kind and name, whether or not the kind is configured, and the Roles that they refer to.
     Named(&'a Kind, &'a str),
 }
 
-/// What was read, as a forest and as it came.
+/// The loaded forest and the structure that it was built from.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// Its structure is what the structure tells; anchors are there if they were added to it ([`crate::structure::add_anchors`]).
-    /// Objects of a kind that could be listed in the whole cluster are synced, so that plans are made about them; of others
-    /// it knows what could be read.
+    /// The forest. It has anchors if they were added to the structure ([`crate::structure::add_anchors`]). Objects of a
+    /// kind that could be listed in the whole cluster are synced, so that they are planned for; of other kinds it has
+    /// the objects that could be read.
     pub(crate) forest: Forest,
-    /// The structure.
+    /// The structure that was read.
     pub(crate) structure: Structure,
-    /// Namespaces in which it is not known whether there are such objects, by kind; those that were not to be looked into are
-    /// not named.
+    /// By kind, the namespaces whose objects could not be read, except namespaces that were not requested.
     pub(crate) unread: BTreeMap<KindId, BTreeSet<Name>>,
-    /// What could not be read, for people.
+    /// What could not be read, as notes for the user.
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads the objects and puts everything together. Where a kind may not be listed in the whole cluster, its objects are looked
-/// for in each namespace of `within`.
+/// Reads the objects and builds the forest. If a kind cannot be listed in the whole cluster, its objects are read in
+/// each namespace of `within`.
 ///
 /// # Errors
-/// A request failed for another reason than rights.
+/// A request failed for a reason other than missing rights.
 pub(crate) async fn load(
     session: &Session,
     (structure, settings): (Structure, Arc<Settings>),
@@ -90,7 +90,7 @@ pub(crate) async fn load(
     Ok(loaded)
 }
 
-/// The configured kinds, and those that are selection beside them.
+/// The configured kinds, and the selected ones.
 fn kinds(configured: &ConfiguredKinds, selection: Selection<'_>) -> Vec<KindSettings> {
     let mut kinds = configured.settings();
     let also = match selection {
@@ -145,7 +145,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The Roles that the bindings read so far refer to: one is read by its name.
+    /// Reads the Roles that the loaded bindings refer to, each by its name.
     async fn add_bound_roles(&mut self, session: &Session, within: &BTreeSet<Name>) -> Result<(), Failure> {
         let names: Vec<Name> = self.forest.bound_roles().cloned().collect();
         match &names[..] {
@@ -162,7 +162,7 @@ impl Loaded {
             self.notes.push(format!("you may not read {resource} in {}", unread.join(", ")));
         } else if within.is_empty() {
             self.notes.push(format!(
-                "you may not list {resource} in the whole cluster, so their copies were not looked at"
+                "you may not list {resource} in the whole cluster, so their copies were not checked"
             ));
         }
     }
@@ -177,7 +177,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// In one namespace. Who may not list may still get.
+    /// Reads the objects of one namespace. A user who may not list may still be allowed to get.
     async fn within(&self, namespace: &Name) -> (Name, Result<Vec<ObjectFact>, Problem>) {
         let api = Api::namespaced_with(self.session.client.clone(), namespace, &api_resource(self.kind));
         let found = match (self.read(&api).await, self.name) {
@@ -200,7 +200,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Secrets of the types that never propagate may be very many, and are read only if one is asked for by name.
+    /// Secrets of types that are never propagated can be numerous, so they are read only by name.
     async fn read(&self, api: &Api<DynamicObject>) -> Result<Vec<ObjectFact>, Problem> {
         let named: Vec<String> = self.name.map(|name| format!("metadata.name={name}")).into_iter().collect();
         let is_secret = self.kind.group.is_empty() && self.kind.kind == "Secret";
@@ -238,17 +238,17 @@ impl Reader<'_> {
         self.fact(binding.metadata, Some(("roleRef", role)))
     }
 
-    /// What is known of an object: its metadata, and one field if that decides where it goes.
+    /// The fact for an object: its metadata, and one field if propagation depends on it.
     fn fact(&self, metadata: ObjectMeta, field: Option<(&str, Value)>) -> ObjectFact {
         let content: Map<String, Value> = field.into_iter().map(|(name, it)| (name.to_owned(), it)).collect();
         ingest::object(self.kind, &self.settings, metadata, Some(content))
     }
 }
 
-/// The objects of a kind, in the whole cluster or in one namespace.
+/// Lists the objects of a kind, in the whole cluster or in one namespace.
 ///
 /// # Errors
-/// They cannot be listed there.
+/// The list failed.
 pub(crate) async fn objects(
     session: &Session,
     settings: Arc<Settings>,
@@ -262,10 +262,10 @@ pub(crate) async fn objects(
     }
 }
 
-/// Reads configuration and objects of what `structure` shows, by the settings that hold unless flags say otherwise.
+/// Reads the configuration, the settings and the objects for a structure.
 ///
 /// # Errors
-/// A request failed for another reason than rights.
+/// A request failed for a reason other than missing rights.
 pub(crate) async fn load_all(
     session: &Session,
     structure: Structure,

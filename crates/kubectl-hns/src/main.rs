@@ -7,7 +7,7 @@ use kubectl_hns::{Terminal, cli, run};
 fn main() -> ExitCode {
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
-        Err(stop) => return stop.say(),
+        Err(stop) => return stop.print(),
     };
     let terminal = Terminal::of_process(cli.no_color());
     match run(cli, &terminal) {

@@ -1,4 +1,4 @@
-//! An object as it is named on a command line, `KIND/NAME`, and which kind that means. Never looks whether there is one.
+//! An object on the command line, `KIND/NAME`, and the kind that it means.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use forest::configuration::{Entry, Served};
 
 use crate::Failure;
 
-/// A kind and a name as written: `secret/registry`, `cm/x`, `roles.rbac.authorization.k8s.io/x`.
+/// A kind and a name: `secret/registry`, `cm/x`, `roles.rbac.authorization.k8s.io/x`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ObjectArgument {
     resource: String,
@@ -24,26 +24,25 @@ impl FromStr for ObjectArgument {
                 let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
                 Ok(Self { resource: resource.into(), group: group.into(), name: name.into() })
             }
-            _ => Err("KIND/NAME is wanted, for instance secret/registry or role/viewer".into()),
+            _ => Err("must be KIND/NAME, for instance secret/registry or role/viewer".into()),
         }
     }
 }
 
 impl ObjectArgument {
-    /// The kind that is meant.
+    /// The kind of the object.
     ///
     /// # Errors
-    /// There is none, there are several, or its objects are in no namespace.
+    /// There is no such kind, there are several, or it is cluster-scoped.
     pub(crate) fn kind(&self, served: &Served) -> Result<Kind, Failure> {
         let Self { resource, group, .. } = self;
         let entry = Entry { resource: resource.clone(), group: group.clone(), ..Entry::default() };
         let found = served.named(&entry).map_err(|(_, why)| {
             Failure::new(format!("Error: {entry}: {why}"))
-                .with_hint("`kubectl api-resources --namespaced` shows the kinds there are.")
+                .with_hint("`kubectl api-resources --namespaced` lists the kinds.")
         })?;
         if !found.namespaced {
-            let text =
-                format!("Error: {entry}: {} is in no namespace, so it is never propagated", found.kind);
+            let text = format!("Error: {entry}: {} is cluster-scoped, so it is never propagated", found.kind);
             return Err(Failure::new(text));
         }
         Ok(found.kind.clone())
@@ -79,14 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_named_as_kubectl_names_them() {
+    fn kinds_have_the_names_of_kubectl() {
         for (text, expected) in [
             ("cm/x", Ok("v1, Kind=ConfigMap")),
             ("ConfigMap/x", Ok("v1, Kind=ConfigMap")),
             ("configmaps/x", Ok("v1, Kind=ConfigMap")),
             ("thing.b.example.com/x", Ok("b.example.com/v1, Kind=Thing")),
             ("thing/x", Err("a.example.com")),
-            ("node/x", Err("is in no namespace")),
+            ("node/x", Err("is cluster-scoped")),
             ("nonsense/x", Err("the API server serves no such resource")),
         ] {
             let found = text.parse::<ObjectArgument>().unwrap().kind(&served());

@@ -1,5 +1,5 @@
-//! Where an object is, where not, and why: what `forest::why` answers, in the words that `explain` and `tree --show-copies`
-//! share. Reads what the answers rest on; concludes nothing itself.
+//! The state of one object in each namespace, and the reason, from [`forest::why`]. `explain` and `tree --show-copies`
+//! use it.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::structure::Structure;
 use crate::terminal::Ink;
 
-/// One object and all that is known of it in the namespaces that were looked at.
+/// One object, and what is known of it in the namespaces that were read.
 pub(crate) struct ObjectStates {
     pub(crate) kind: Kind,
     pub(crate) name: String,
@@ -31,10 +31,11 @@ pub(crate) struct ObjectStates {
 }
 
 impl ObjectStates {
-    /// Looks for the object in what `structure` shows; around `starts` alone, if it may not be listed in the whole cluster.
+    /// Reads the object in the namespaces of `structure`, or only around `starts` if it cannot be listed in the whole
+    /// cluster.
     ///
     /// # Errors
-    /// There is no such kind, or a request failed for another reason than rights.
+    /// There is no such kind, or a request failed for a reason other than missing rights.
     pub(crate) async fn read(
         session: &Session,
         subject: &ObjectArgument,
@@ -88,7 +89,7 @@ impl ObjectStates {
     }
 }
 
-/// These namespaces, all above them and all below.
+/// These namespaces and all namespaces above and below them.
 fn around(forest: &Forest, starts: &[Name]) -> BTreeSet<Name> {
     let mut around = BTreeSet::new();
     let mut next: Vec<Name> = starts.to_vec();
@@ -100,32 +101,32 @@ fn around(forest: &Forest, starts: &[Name]) -> BTreeSet<Name> {
     around
 }
 
-/// What an object is in a namespace, in one word.
+/// The state of an object in a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum State {
-    /// It is no copy.
+    /// It is not a copy.
     Source,
-    /// It is a copy, and stays one.
+    /// It is a copy and will be kept.
     Copy,
-    /// It is not there and will come.
+    /// It does not exist and will be created.
     Missing,
-    /// It is there, and another one will take its place.
+    /// It exists and will be replaced.
     Replaced,
-    /// It is a copy that will go.
+    /// It is a copy and will be deleted.
     Surplus,
-    /// It is no copy, and stands in the place of one.
+    /// It is not a copy, and it prevents a copy.
     Conflict,
-    /// It is not there, though it is above.
+    /// It does not exist, although a namespace above has it.
     Stopped,
-    /// It is neither there nor above.
+    /// It does not exist here or above.
     Absent,
-    /// It cannot be known.
+    /// The state is unknown.
     Unknown,
 }
 
 impl State {
-    /// Its colour.
+    /// The colour of the state.
     pub(crate) fn ink(self) -> Ink {
         match self {
             Self::Source | Self::Copy => Ink::Good,
@@ -135,24 +136,24 @@ impl State {
     }
 }
 
-/// What is said of an object in one namespace.
+/// The state of an object in one namespace, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ObjectState {
     pub(crate) state: State,
-    /// Where the copy comes from, or should come from.
+    /// The source of the copy, or of the copy that should exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<String>,
-    /// Why that is so, as a clause.
+    /// The reason, as a clause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) why: Option<String>,
-    /// Whether it is a copy for no other reason than that its source is above.
+    /// Whether it is a copy without any exception.
     #[serde(skip)]
     is_plain: bool,
 }
 
 impl ObjectState {
-    /// In a few words.
+    /// A short label.
     pub(crate) fn label(&self) -> String {
         let word = match self.state {
             State::Source => "source",
@@ -168,12 +169,12 @@ impl ObjectState {
         word.to_owned()
     }
 
-    /// Whether a drawing has to say why.
+    /// Whether a drawing shows the reason.
     pub(crate) fn needs_a_reason(&self) -> bool {
         !(self.state == State::Copy && self.is_plain)
     }
 
-    /// Whether there is an object of that name.
+    /// Whether the object exists.
     pub(crate) fn is_there(&self) -> bool {
         use State::{Conflict, Copy, Replaced, Source, Surplus};
         matches!(self.state, Source | Copy | Replaced | Surplus | Conflict)
@@ -195,11 +196,11 @@ impl From<&Answer> for ObjectState {
 
 fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
     let doubt = || match (&answer.unseen[..], &answer.unseen_roles[..]) {
-        ([], []) => "it is not known how its kind is treated".to_owned(),
+        ([], []) => "the mode of its kind is unknown".to_owned(),
         ([], names) => {
-            format!("it refers to a Role, and it is not known which Roles there are in {}", names.join(", "))
+            format!("it refers to a Role, and the Roles in {} are unknown", names.join(", "))
         }
-        (names, _) => format!("it is not known whether there is one in {}", names.join(", ")),
+        (names, _) => format!("it is unknown whether {} has one", names.join(", ")),
     };
     match (&answer.there, &answer.verdict) {
         (There::Unknown, Verdict::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
@@ -210,58 +211,58 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
         }
         (There::Nothing, Verdict::Copy(source)) => (State::Missing, Some(source), comes(answer)),
         (_, Verdict::Copy(source)) => {
-            let why = format!("the one in {source} should be in its place");
+            let why = format!("the one in {source} should replace it");
             (State::Replaced, Some(source), Some(why))
         }
         (There::Copy { from, .. }, Verdict::Nothing) => (State::Surplus, Some(from), Some(stops(answer))),
         (There::Copy { .. }, Verdict::Forsaken(from)) => {
-            (State::Surplus, Some(from), Some(format!("its source went with the namespace {from}")))
+            (State::Surplus, Some(from), Some(format!("the namespace {from} of its source was deleted")))
         }
         (There::Copy { from, .. }, Verdict::AsItIs(why)) => {
-            (State::Copy, Some(from), Some(format!("it stays as it is, for {why}")))
+            (State::Copy, Some(from), Some(format!("it is not changed, because {why}")))
         }
         (There::Copy { from, .. }, _) => (State::Copy, Some(from), Some(doubt())),
         (There::Own { .. }, Verdict::Conflict(from)) => {
-            let why = format!(
-                "the one in {from} would be in its place, but this one is no copy, and so it is kept"
-            );
+            let why = format!("it is not a copy, so it is kept and the one in {from} is not copied");
             (State::Conflict, Some(from), Some(why))
         }
         (There::Own { .. }, Verdict::Unknown) => (State::Source, None, Some(doubt())),
         (There::Own { .. }, Verdict::AsItIs(why)) if answer.stays.is_none() => {
-            (State::Source, None, Some(format!("it stays as it is, for {why}")))
+            (State::Source, None, Some(format!("it is not changed, because {why}")))
         }
-        (There::Own { .. }, _) => {
-            (State::Source, None, answer.stays.as_ref().map(|why| format!("it goes nowhere, for {why}")))
-        }
+        (There::Own { .. }, _) => (
+            State::Source,
+            None,
+            answer.stays.as_ref().map(|why| format!("it is not propagated, because {why}")),
+        ),
         (There::Nothing, Verdict::Unknown) => (State::Unknown, None, Some(doubt())),
-        (There::Nothing, Verdict::AsItIs(why)) => held(answer, why),
+        (There::Nothing, Verdict::AsItIs(why)) => blocked(answer, why),
         (There::Nothing, _) if answer.above.is_empty() => {
-            (State::Absent, None, Some("no namespace above has one".into()))
+            (State::Absent, None, Some("no namespace above has it".into()))
         }
         (There::Nothing, _) => (State::Stopped, None, Some(stops(answer))),
     }
 }
 
-/// The first source that comes decides.
+/// The first source that propagates here determines the copy.
 fn comes(answer: &Answer) -> Option<String> {
     let (source, admitted) =
         answer.above.iter().find_map(|it| Some((&it.namespace, it.comes.as_ref().ok()?)))?;
-    Some(format!("the one in {source} comes here, for {admitted}"))
+    Some(format!("the one in {source} is copied here, because {admitted}"))
 }
 
 fn stops(answer: &Answer) -> String {
     let line = |it: &Above| {
-        Some(format!("the one in {} does not come here, for {}", it.namespace, it.comes.as_ref().err()?))
+        Some(format!("the one in {} is not copied here, because {}", it.namespace, it.comes.as_ref().err()?))
     };
     let lines: Vec<String> = answer.above.iter().filter_map(line).collect();
-    if lines.is_empty() { "no namespace above has one any more".into() } else { lines.join("; ") }
+    if lines.is_empty() { "no namespace above has it any more".into() } else { lines.join("; ") }
 }
 
-/// Where nothing is done, what is not there does not come. That it would not come anyway is said too.
-fn held(answer: &Answer, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
+/// The state where nothing is propagated. If the object would not be copied anyway, the reason says so as well.
+fn blocked(answer: &Answer, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
     if answer.above.is_empty() {
-        return (State::Absent, None, Some(format!("no namespace above has one; also, {why}")));
+        return (State::Absent, None, Some(format!("no namespace above has it; also, {why}")));
     }
     let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     let kind_decides =

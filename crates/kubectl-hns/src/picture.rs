@@ -1,4 +1,5 @@
-//! Trees of namespaces as data, ready to be drawn, and the drawings. Pure: everything follows from the [`Structure`].
+//! Trees of namespaces as data, ready to be drawn. Built from a [`Structure`] by pure functions; the submodules draw
+//! them.
 
 pub(crate) mod dot;
 pub(crate) mod mermaid;
@@ -17,13 +18,13 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) subnamespace: bool,
     pub(crate) conditions: Vec<ConditionView>,
-    /// What an object that was asked for is here.
+    /// The state of the requested object in this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) object: Option<ObjectState>,
     pub(crate) children: Vec<Node>,
 }
 
-/// A condition as people are shown it.
+/// A condition for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ConditionView {
     #[serde(rename = "type")]
@@ -38,7 +39,7 @@ impl ConditionView {
         format!("{} ({}): {}", self.type_, self.reason, self.message)
     }
 
-    /// Whether nothing is propagated where it is shown.
+    /// Whether the condition halts propagation.
     fn halts(&self) -> bool {
         self.type_ == hns_api::conditions::ACTIVITIES_HALTED
     }
@@ -56,7 +57,7 @@ impl From<&forest::Condition> for ConditionView {
 }
 
 impl Node {
-    /// How bad things are here.
+    /// The severity of the node's conditions.
     fn health(&self) -> Health {
         if self.conditions.iter().any(ConditionView::halts) {
             Health::Halted
@@ -67,13 +68,13 @@ impl Node {
         }
     }
 
-    /// What there is to say of it beside its name: its conditions, and why an object is here or not.
+    /// The remarks on the node: its conditions, and why the object is here or not.
     fn remarks(&self) -> Vec<String> {
         let why = self.object.iter().filter_map(|mark| mark.why.clone());
         self.conditions.iter().map(ConditionView::line).chain(why).collect()
     }
 
-    /// The colour of its box, if that is not the usual one: what is wrong with it, or else what an object is here.
+    /// The style class of the node, if it is not the default: by its conditions, or else by the state of the object.
     fn class(&self) -> Option<&'static str> {
         match (self.health(), self.object.as_ref().map(|it| it.state)) {
             (Health::Halted, _) => Some("halted"),
@@ -84,7 +85,7 @@ impl Node {
         }
     }
 
-    /// This namespace and everything below it, in the order in which they are drawn.
+    /// This node and all nodes below it, in drawing order.
     pub(crate) fn all(&self) -> Vec<&Self> {
         let mut all = vec![self];
         for child in &self.children {
@@ -101,12 +102,13 @@ enum Health {
     Halted,
 }
 
-/// The trees below `roots`. A member of a cycle is drawn again where it is met again, without what is below it.
+/// Builds the trees below `roots`. A member of a cycle is repeated where the cycle closes, without the nodes below it.
 pub(crate) fn build(structure: &Structure, roots: &[Name]) -> Vec<Node> {
     roots.iter().map(|root| node(structure, root, &mut Vec::new())).collect()
 }
 
-/// The same trees, each namespace with what an object is there. Where it is neither there nor above, there is nothing to say.
+/// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is neither there
+/// nor in a namespace above.
 pub(crate) fn build_with_object(object_states: &ObjectStates, roots: &[Name]) -> Vec<Node> {
     let mut trees = build(&object_states.loaded.structure, roots);
     mark(&mut trees, object_states);
@@ -137,8 +139,7 @@ fn node(structure: &Structure, name: &Name, above: &mut Vec<Name>) -> Node {
     }
 }
 
-/// Where trees begin when all are wanted: namespaces without a parent, members of cycles, and those whose parent is not
-/// there, who would otherwise be seen nowhere.
+/// The roots of all trees: namespaces without a parent, members of cycles, and namespaces whose parent does not exist.
 pub(crate) fn roots(structure: &Structure) -> Vec<Name> {
     let forest = structure.forest();
     structure.namespaces.keys().filter(|name| is_tree_root(&forest, name)).cloned().collect()
@@ -154,14 +155,14 @@ mod tests {
     use crate::structure::tests::sketch;
 
     #[test]
-    fn all_trees_begin_at_roots_orphans_and_cycles() {
+    fn all_trees_start_at_roots_orphans_and_cycles() {
         let structure = sketch(&["b", "a", "c < a", "o < gone", "p < o", "x < y", "y < x", "z < x"]);
         let names: Vec<String> = roots(&structure).iter().map(ToString::to_string).collect();
         assert_eq!(names, ["a", "b", "o", "x", "y"]);
     }
 
     #[test]
-    fn a_cycle_is_drawn_once_round() {
+    fn a_cycle_is_drawn_once() {
         let structure = sketch(&["x < y", "y < x"]);
         let drawn = build(&structure, &["x".into()]);
         let names: Vec<&str> = drawn[0].all().iter().map(|it| &*it.name).collect();

@@ -1,4 +1,4 @@
-//! The connection that a command's requests go over: each with a limit of time, lists in pages. Never decides what to ask.
+//! The requests of a command: each has a timeout, and lists are read in pages.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -22,25 +22,25 @@ use crate::terminal::Paint;
 use crate::warnings::Warnings;
 use crate::{Failure, installation};
 
-/// HNC's limit of a request.
+/// HNC's timeout of a request.
 const CALL: Duration = Duration::from_secs(5);
-/// A page of a list is more work for everybody.
+/// The timeout for a page of a list, which takes the API server longer.
 const PAGE: Duration = Duration::from_secs(30);
-/// Objects in a page: few enough that an answer stays below some megabytes, enough that 2,000 namespaces are a handful.
+/// The page size: small enough for an answer of a few megabytes, large enough for 2,000 namespaces in a few pages.
 const PAGE_SIZE: u32 = 1000;
 
-/// A client and the namespace that is meant where none is named.
+/// A client and the default namespace.
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) namespace: String,
-    /// The namespace of the installation, once it is known.
+    /// The namespace of the installation, after it was read.
     installation: OnceCell<String>,
     call: Option<Duration>,
     page: Option<Duration>,
 }
 
 impl Session {
-    /// Reads the configuration; the first request connects. The API server's warnings are printed in that colour.
+    /// Reads the configuration; the first request connects. Warnings of the API server are printed in this colour.
     pub(crate) async fn open(args: &ConnectionArgs, warnings: Paint) -> Result<Self, Failure> {
         hns_cluster::install_tls_provider();
         let mut config = connection::configuration(args).await?;
@@ -48,14 +48,14 @@ impl Session {
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = client(config, warnings)
-            .map_err(|error| Failure::because("the kubeconfig cannot be used", &error.into()))?;
+            .map_err(|error| Failure::because("cannot use the kubeconfig", &error.into()))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
         let installation = OnceCell::new_with(named);
         Ok(Self { client, namespace, installation, call: limit(CALL), page: limit(PAGE) })
     }
 
-    /// The namespace that hns is installed in.
+    /// The namespace of the installation.
     pub(crate) async fn installation(&self) -> &str {
         let read = async || {
             let api = self.all::<ValidatingWebhookConfiguration>();
@@ -64,10 +64,10 @@ impl Session {
         self.installation.get_or_init(read).await
     }
 
-    /// The namespace as a parent, which must be named: that of an empty `-n` is none.
+    /// The namespace as a parent, which must not be empty.
     pub(crate) fn parent(&self) -> Result<&str, Failure> {
         if self.namespace.is_empty() {
-            return Err(Failure::new("Error: the parent is needed: name it with --namespace or -n"));
+            return Err(Failure::new("Error: the parent is required: set it with --namespace or -n"));
         }
         Ok(&self.namespace)
     }
@@ -81,7 +81,7 @@ impl Session {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The objects of a kind everywhere.
+    /// The objects of a kind in all namespaces.
     pub(crate) fn all<K: Resource>(&self) -> Api<K>
     where
         K::DynamicType: Default,
@@ -89,7 +89,7 @@ impl Session {
         Api::all(self.client.clone())
     }
 
-    /// Makes one request, within the limit of time.
+    /// Sends one request, with the timeout.
     pub(crate) async fn call<T>(
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
@@ -97,7 +97,7 @@ impl Session {
         within(self.call, request).await
     }
 
-    /// All objects, page by page.
+    /// Lists all objects in pages.
     pub(crate) async fn list<K>(&self, api: &Api<K>, params: &ListParams) -> Result<Vec<K>, Problem>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -105,7 +105,7 @@ impl Session {
         self.pages(params, async |params| api.list(&params).await).await
     }
 
-    /// The metadata of all objects, page by page.
+    /// Lists the metadata of all objects in pages.
     pub(crate) async fn list_metadata<K>(
         &self,
         api: &Api<K>,
@@ -137,7 +137,7 @@ impl Session {
                         return Ok(all);
                     }
                 }
-                // The rest of the list is too old to be had: begin again.
+                // The continuation has expired: start again.
                 Err(problem) if resumed && problem.code() == 410 => all.clear(),
                 Err(problem) => return Err(problem),
             }
@@ -145,7 +145,7 @@ impl Session {
     }
 }
 
-/// A client that prints the warnings of every answer.
+/// A client that prints the warnings of all answers.
 fn client(config: Config, warnings: Paint) -> Result<Client, kube::Error> {
     let warnings = Arc::new(Warnings::new(warnings));
     let report = MapResponseLayer::new(move |answer: Response<_>| {
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    /// A session whose requests get these answers in turn, and the queries that were asked.
+    /// A session whose requests get these answers in turn, and the queries of the requests.
     fn session(answers: Vec<(u16, Value)>) -> (Session, Arc<Mutex<Vec<String>>>) {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let (queries, answers) = (Arc::clone(&asked), Mutex::new(VecDeque::from(answers)));
@@ -227,17 +227,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_whose_rest_is_too_old_begins_again() {
+    async fn an_expired_list_starts_again() {
         let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old", "status": "Failure" });
         let answers = vec![page(&["a"], "x"), (410, gone.clone()), page(&["b"], "y"), page(&["c"], "")];
         let (again, _) = session(answers);
         assert_eq!(names(&again).await.unwrap(), ["b", "c"]);
         let (refused, _) = session(vec![(410, gone)]);
-        assert_eq!(names(&refused).await.unwrap_err().code(), 410, "not for ever");
+        assert_eq!(names(&refused).await.unwrap_err().code(), 410, "only once");
     }
 
     #[tokio::test]
-    async fn what_is_not_answered_in_time_is_given_up() {
+    async fn requests_time_out() {
         let (session, _) = session(Vec::new());
         assert_eq!(names(&session).await.unwrap_err(), Problem::TimedOut(Duration::from_millis(50)));
     }

@@ -1,5 +1,5 @@
-//! The structure as it could be read: lists of the whole cluster or, for a user who may not list, what their rights show
-//! around one namespace. Concludes nothing; a [`Forest`] built from it does.
+//! Reads the structure: lists of the whole cluster or, for a user who may not list, what their rights allow around one
+//! namespace. A [`Forest`] is built from it.
 
 mod around;
 
@@ -24,31 +24,31 @@ use crate::session::Session;
 /// Namespaces that are read at together where they cannot be listed.
 const AT_ONCE: usize = 8;
 
-/// What was read.
+/// The namespaces, hierarchies and anchors that were read.
 #[derive(Debug, Default)]
 pub(crate) struct Structure {
     pub(crate) namespaces: BTreeMap<Name, NamespaceFact>,
     pub(crate) hierarchies: BTreeMap<Name, HierarchyFact>,
-    /// Each with the namespace it is in.
+    /// The anchors, each with its namespace.
     pub(crate) anchors: Vec<(Name, AnchorFact)>,
-    /// What is missing here because the user may not read it, for people.
+    /// What the user may not read, as notes.
     pub(crate) notes: Vec<String>,
-    /// Whether the namespaces and hierarchies are all there are.
+    /// Whether these are all namespaces and hierarchies of the cluster.
     pub(crate) is_whole: bool,
 }
 
 impl Structure {
-    /// The children that the `HierarchyConfiguration` shows, in its order.
+    /// The children in the status of the `HierarchyConfiguration`, in its order.
     pub(crate) fn children(&self, name: &str) -> &[Name] {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.children)
     }
 
-    /// The conditions that the `HierarchyConfiguration` shows.
+    /// The conditions in the status of the `HierarchyConfiguration`.
     pub(crate) fn conditions(&self, name: &str) -> &[Condition] {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.conditions)
     }
 
-    /// Whether the namespace says that it is a subnamespace or, where it cannot be read, an anchor says so.
+    /// Whether the namespace is annotated as a subnamespace or, if it cannot be read, has an anchor.
     pub(crate) fn is_subnamespace(&self, name: &str) -> bool {
         if let Some(namespace) = self.namespaces.get(name) {
             return namespace.annotations.get(annotations::SUBNAMESPACE_OF).is_some();
@@ -57,13 +57,13 @@ impl Structure {
         self.anchors.iter().any(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
     }
 
-    /// A forest of everything that was read, by the settings that hold unless flags say otherwise. Namespaces that could
-    /// not be read count as there if anything mentions them.
+    /// A forest of the structure, with default settings. A namespace that could not be read exists in it if another
+    /// object refers to it.
     pub(crate) fn forest(&self) -> Forest {
         self.forest_under(Arc::new(settings()))
     }
 
-    /// The same, with the settings of an installation.
+    /// A forest of the structure, with the settings of the installation.
     pub(crate) fn forest_under(&self, settings: Arc<Settings>) -> Forest {
         let mut forest = Forest::unconfigured(settings);
         let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
@@ -77,26 +77,26 @@ impl Structure {
     }
 }
 
-/// What an installation assumes unless flags say otherwise.
+/// The default settings of an installation.
 pub(crate) fn settings() -> Settings {
-    // The pattern is a constant that the tests try.
+    // The tests check this constant pattern.
     Settings::new(names::DEFAULT_NAMESPACE, <[&str; 0]>::default(), ".*").unwrap_or_else(|_| unreachable!())
 }
 
-/// The resource of hierarchies, as objects whose content need not make sense.
+/// The resource of hierarchies, as objects whose content may be invalid.
 pub(crate) fn hierarchies() -> ApiResource {
     ApiResource::erase::<HierarchyConfiguration>(&())
 }
 
-/// The resource of anchors, as objects whose content need not make sense.
+/// The resource of anchors, as objects whose content may be invalid.
 pub(crate) fn anchors() -> ApiResource {
     ApiResource::erase::<SubnamespaceAnchor>(&())
 }
 
-/// Reads the whole cluster in a few lists, or what the user's rights show around `roots`.
+/// Reads the whole cluster in a few lists, or what the user's rights allow around `roots`.
 ///
 /// # Errors
-/// A list failed for another reason than rights, or one of `roots` is not there.
+/// A list failed for a reason other than missing rights, or one of `roots` does not exist.
 pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
     let structure = match lists(session).await? {
         Some(structure) => structure,
@@ -110,7 +110,7 @@ pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Structur
     Ok(structure)
 }
 
-/// The namespaces and hierarchies of the whole cluster; none if the user may not list them.
+/// The namespaces and hierarchies of the whole cluster; `None` if the user may not list them.
 async fn lists(session: &Session) -> Result<Option<Structure>, Failure> {
     let everything = ListParams::default();
     let namespaces_api = session.all::<Namespace>();
@@ -132,7 +132,7 @@ async fn lists(session: &Session) -> Result<Option<Structure>, Failure> {
     }
 }
 
-/// Adds the anchors of the whole cluster; false if the user may not list them.
+/// Adds the anchors of the whole cluster; returns false if the user may not list them.
 ///
 /// # Errors
 /// The list failed for another reason.
@@ -148,17 +148,17 @@ pub(crate) async fn add_anchors(session: &Session, structure: &mut Structure) ->
     }
 }
 
-/// HNC's words for a namespace that cannot be read.
+/// HNC's message for a namespace that cannot be read.
 pub(crate) fn unreadable(namespace: &str, problem: &Problem) -> Failure {
     let failure =
         Failure { text: format!("Error reading namespace {namespace}: {problem}"), hint: problem.hint() };
     if problem.is_not_found() {
-        return failure.with_hint("`kubectl hns tree -A` shows the namespaces there are.");
+        return failure.with_hint("`kubectl hns tree -A` shows all namespaces.");
     }
     failure
 }
 
-/// What the API server says of a namespace that is not there.
+/// The API server's answer for a namespace that does not exist.
 fn missing(namespace: &str) -> Problem {
     let message = format!("namespaces {namespace:?} not found");
     Problem::Refused(Box::new(kube::core::Status::failure(&message, "NotFound").with_code(404)))
@@ -168,7 +168,7 @@ fn named(fact: NamespaceFact) -> (Name, NamespaceFact) {
     (fact.name.clone(), fact)
 }
 
-/// One namespace without lists: each part may be refused.
+/// The results of reading one namespace without lists; each request may be refused.
 struct NamespaceRead {
     name: Name,
     namespace: Result<NamespaceFact, Problem>,
@@ -176,7 +176,7 @@ struct NamespaceRead {
     anchors: Result<Vec<(Name, AnchorFact)>, Problem>,
 }
 
-/// Namespace after namespace, downward from `roots`.
+/// Reads namespaces one by one, downward from `roots`.
 async fn around(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
     let mut structure = Structure::default();
     let mut hidden = Vec::new();
@@ -197,7 +197,7 @@ async fn around(session: &Session, roots: &[String]) -> Result<Structure, Failur
         next = below;
     }
     structure.notes.push(format!(
-        "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is below {}",
+        "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces below {} are shown",
         roots.join(", ")
     ));
     if !hidden.is_empty() {
@@ -207,12 +207,12 @@ async fn around(session: &Session, roots: &[String]) -> Result<Structure, Failur
 }
 
 impl Structure {
-    /// Takes over what was found; false if the user may not read the hierarchy there.
+    /// Adds what was read; returns false if the user may not read the hierarchy of the namespace.
     fn add(&mut self, read: NamespaceRead, roots: &[String]) -> Result<bool, Failure> {
         let NamespaceRead { name, namespace, hierarchy, anchors } = read;
         match namespace {
             Ok(fact) => drop(self.namespaces.insert(name.clone(), fact)),
-            // A child may have gone meanwhile, or be an anchor's that is still missing.
+            // A child may be deleted meanwhile, or have only an anchor.
             Err(problem) if problem.is_not_found() && !roots.iter().any(|root| **root == *name) => {}
             Err(problem) if problem.is_forbidden() => {}
             Err(problem) => return Err(unreadable(&name, &problem)),
@@ -220,7 +220,7 @@ impl Structure {
         self.anchors.extend(anchors.unwrap_or_default());
         match hierarchy {
             Ok(fact) => {
-                // Without an object there is nothing to record, which is known all the same.
+                // A missing object is recorded as one with default values.
                 self.hierarchies.insert(name, fact.unwrap_or_default());
                 Ok(true)
             }
@@ -306,7 +306,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_anchor_speaks_for_a_namespace_that_cannot_be_read() {
+    fn an_anchor_marks_an_unreadable_namespace_as_subnamespace() {
         let mut structure = sketch(&["a"]);
         let anchor = AnchorFact { name: "b".into(), state: Some("Ok".into()), ..AnchorFact::default() };
         structure.anchors = vec![("a".into(), anchor)];

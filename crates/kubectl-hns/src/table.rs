@@ -1,8 +1,8 @@
-//! Text in columns, aligned left as kubectl aligns it: every cell but a row's last is padded. Never wraps or cuts.
+//! Text in left-aligned columns as kubectl prints them: every cell but the last of a row is padded.
 
 use unicode_width::UnicodeWidthStr;
 
-/// Rows, the heading among them, as lines; `gap` blanks between the widest cell of a column and the next.
+/// Formats rows, including the heading, as lines with `gap` blanks between columns.
 pub(crate) fn aligned(rows: &[Vec<String>], gap: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
@@ -23,7 +23,7 @@ pub(crate) fn aligned(rows: &[Vec<String>], gap: usize) -> String {
     text
 }
 
-/// Cells of a row.
+/// The cells of a row.
 pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).to_vec()
 }
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_cell_ends_its_line() {
+    fn the_last_cell_is_not_padded() {
         let rows =
             [row(["NAME", "AGE", "LIMIT"]), row(["acme-org-hrq", "90s", "x: 1/2"]), row(["é", "1d", "y"])];
         let wanted = "NAME           AGE   LIMIT\nacme-org-hrq   90s   x: 1/2\né              1d    y\n";

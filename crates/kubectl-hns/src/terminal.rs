@@ -1,45 +1,44 @@
-//! Where text goes: output to standard output, everything else to standard error, colour only where people look. Words are
-//! chosen elsewhere.
+//! The output of commands: results on standard output, everything else on standard error, colours only on terminals.
 
 use std::io::{IsTerminal, Write};
 
 use crate::Failure;
 
-/// The two streams of this process.
+/// Standard output and standard error of this process.
 #[derive(Debug)]
 pub struct Terminal {
-    /// For what is printed on standard output.
+    /// The colours of standard output.
     pub(crate) paint: Paint,
-    /// For what is printed on standard error.
+    /// The colours of standard error.
     pub(crate) stderr: Paint,
-    /// Whether somebody watches standard error, so that a progress bar makes sense.
+    /// Whether standard error is a terminal, so that a progress bar is useful.
     pub(crate) watched: bool,
 }
 
-/// Colour, or none.
+/// Whether to use colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Paint {
     pub(crate) on: bool,
 }
 
-/// What a piece of text is, as far as colour is concerned.
+/// The meaning of a piece of text, which gives its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// Not the point: the mark of a subnamespace.
+    /// Less important text, such as the mark of a subnamespace.
     Faint,
-    /// Something is wrong.
+    /// An error.
     Bad,
-    /// All is well.
+    /// A success.
     Good,
-    /// Worth a look.
+    /// A warning.
     Warning,
 }
 
 impl Paint {
-    /// No colour.
+    /// No colours.
     pub(crate) const NONE: Self = Self { on: false };
 
-    /// The text in that colour.
+    /// The text in this colour.
     pub(crate) fn ink(self, ink: Ink, text: &str) -> String {
         if !self.on || text.is_empty() {
             return text.to_owned();
@@ -54,7 +53,8 @@ impl Paint {
     }
 }
 
-/// Whether to colour, by what was asked for and where the text goes. <https://no-color.org>: any value but the empty one.
+/// Whether to use colours, from the flags, the environment and the output. <https://no-color.org>: any value but the
+/// empty one.
 fn wants_colour(flag: bool, no_color: Option<&str>, term: Option<&str>, terminal: bool) -> bool {
     !flag && no_color.is_none_or(str::is_empty) && term != Some("dumb") && terminal
 }
@@ -74,10 +74,10 @@ impl Terminal {
         }
     }
 
-    /// Prints `text`, which brings its own line breaks.
-    #[expect(clippy::unused_self, reason = "whoever prints was given the place to print to")]
+    /// Prints `text`, which has its own line breaks.
+    #[expect(clippy::unused_self, reason = "commands print through the terminal they are given")]
     pub(crate) fn print(&self, text: &str) {
-        // A closed pipe is the reader's decision.
+        // A closed pipe is not an error.
         let _ = std::io::stdout().lock().write_all(text.as_bytes());
     }
 
@@ -86,26 +86,26 @@ impl Terminal {
         self.print(&format!("{text}\n"));
     }
 
-    /// Says something about the output that is not part of it.
-    #[expect(clippy::unused_self, reason = "whoever prints was given the place to print to")]
+    /// Prints a note about the output on standard error.
+    #[expect(clippy::unused_self, reason = "commands print through the terminal they are given")]
     pub(crate) fn note(&self, text: &str) {
-        // Nobody is left to tell.
+        // A failing standard error cannot be reported.
         let _ = writeln!(std::io::stderr().lock(), "Note: {text}");
     }
 
-    /// Whether there is a terminal to ask at.
-    #[expect(clippy::unused_self, reason = "the caller was given the place to ask at")]
+    /// Whether the user can be asked.
+    #[expect(clippy::unused_self, reason = "commands ask through the terminal they are given")]
     pub(crate) fn can_ask(&self) -> bool {
         std::io::stdin().is_terminal()
     }
 
-    /// Asks a question whose answer is no unless somebody says yes.
+    /// Asks a yes-or-no question; the default is no.
     pub(crate) fn confirm(&self, question: &str) -> Result<bool, Failure> {
         if !self.can_ask() {
             return Err(Failure::new(
-                "Error: this needs your consent, and stdin is not a terminal; nothing was changed",
+                "Error: this needs confirmation, and stdin is not a terminal; nothing was changed",
             )
-            .with_hint("Use --yes to go on without a question."));
+            .with_hint("Use --yes to continue without confirmation."));
         }
         let mut stream = std::io::stderr().lock();
         let _ = write!(stream, "{question} [y/N] ").and_then(|()| stream.flush());
@@ -114,7 +114,7 @@ impl Terminal {
         Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
     }
 
-    /// Says why the command failed, and what to do.
+    /// Prints the failure and its hint.
     pub fn fail(&self, failure: &Failure) {
         let mut stream = std::io::stderr().lock();
         let _ = writeln!(stream, "{}", failure.text);
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colour_is_for_terminals_and_can_be_refused() {
+    fn colours_need_a_terminal_and_can_be_disabled() {
         assert!(wants_colour(false, None, Some("xterm"), true));
         assert!(wants_colour(false, Some(""), None, true), "an empty NO_COLOR asks for nothing");
         assert!(!wants_colour(false, Some("1"), Some("xterm"), true));

@@ -1,4 +1,4 @@
-//! What the user may do, as the API server sees it. Never concludes what that means.
+//! The rights of the user, as the API server evaluates them.
 
 use std::fmt;
 
@@ -15,26 +15,26 @@ use hns_cluster::access_review::allowed;
 use crate::failure::Problem;
 use crate::session::Session;
 
-/// A right to do something with objects of one resource.
+/// A right on objects of one resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Right {
     pub(crate) verb: &'static str,
     pub(crate) group: &'static str,
     pub(crate) resource: &'static str,
-    /// Where; for a namespace itself, which one. Empty for what is in none.
+    /// The namespace; for a namespace itself, its name. Empty for cluster-scoped objects.
     pub(crate) namespace: String,
-    /// With which; all if empty.
+    /// The name of the object; empty for all objects.
     pub(crate) name: String,
 }
 
 impl Right {
-    /// A right with objects of the hierarchy's own group.
+    /// A right on objects of the group `hnc.x-k8s.io`.
     pub(crate) fn ours(verb: &'static str, resource: &'static str, namespace: &str, name: &str) -> Self {
         let (namespace, name) = (namespace.to_owned(), name.to_owned());
         Self { verb, group: hns_api::GROUP, resource, namespace, name }
     }
 
-    /// A right with this namespace.
+    /// A right on this namespace.
     pub(crate) fn namespace(verb: &'static str, name: &str) -> Self {
         let (namespace, name) = (name.to_owned(), name.to_owned());
         Self { verb, group: "", resource: "namespaces", namespace, name }
@@ -52,14 +52,14 @@ impl fmt::Display for Right {
     }
 }
 
-/// Whether the user has it; an error says why that is not known.
+/// Whether the user has the right; the inner error says why this is unknown.
 pub(crate) async fn is_allowed(session: &Session, right: &Right) -> Result<Result<bool, String>, Problem> {
     let Right { verb, group, resource, namespace, name } = right;
     let attributes = ResourceAttributes {
         verb: Some((*verb).to_owned()),
         group: Some((*group).to_owned()),
         resource: Some((*resource).to_owned()),
-        // The API server asks about the creation of a namespace as of one that is in none.
+        // The API server authorizes the creation of a namespace without a namespace.
         namespace: Some(namespace.clone()).filter(|_| (*verb, *resource) != ("create", "namespaces")),
         name: Some(name.clone()),
         ..ResourceAttributes::default()
@@ -74,7 +74,7 @@ pub(crate) async fn is_allowed(session: &Session, right: &Right) -> Result<Resul
     Ok(allowed(answer.status))
 }
 
-/// Who the user is to the API server.
+/// The user's identity, as the API server sees it.
 pub(crate) async fn user(session: &Session) -> Result<User, Problem> {
     let reviews = session.all::<SelfSubjectReview>();
     let review = SelfSubjectReview { metadata: ObjectMeta::default(), status: None };

@@ -1,5 +1,4 @@
-//! Waiting until the controller has done what follows from a change, with a progress bar where somebody watches. What is
-//! waited for is said elsewhere.
+//! Waits until the controller has applied a change, with a progress bar on a terminal.
 
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use tokio::time::{Instant, sleep};
 use crate::flags::{Limit, Switch};
 use crate::{Failure, Terminal};
 
-/// Between the first looks; later ones are farther apart, as each may be a list of much.
+/// The first interval between checks; later intervals are longer, because a check may need large lists.
 const POLL: Duration = Duration::from_millis(250);
-const RARELY: Duration = Duration::from_secs(3);
-const PATIENCE: Duration = Duration::from_secs(120);
+const LONGEST_POLL: Duration = Duration::from_secs(3);
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Whether and how long to wait.
 #[derive(Debug, Clone, Args)]
@@ -27,13 +26,13 @@ pub(crate) struct WaitArgs {
           conflicts_with = "wait")]
     no_wait: Option<Switch>,
 
-    /// How long to wait: seconds, or a time such as 1m30s; 0 for no limit. Without it 2m.
+    /// How long to wait: seconds, or a duration such as 1m30s; 0 for no limit. The default is 2m.
     #[arg(long, value_name = "TIME")]
     timeout: Option<Limit>,
 }
 
 impl WaitArgs {
-    /// Whether to wait, if the command usually does so or not.
+    /// Whether to wait; `usually` is the default of the command.
     pub(crate) fn is_wanted(&self, usually: bool) -> bool {
         match (self.wait, self.no_wait) {
             (None, None) => usually,
@@ -43,24 +42,24 @@ impl WaitArgs {
     }
 
     pub(crate) fn deadline(&self) -> Deadline {
-        let limit = self.timeout.map_or(Some(PATIENCE), |limit| limit.0);
+        let limit = self.timeout.map_or(Some(DEFAULT_TIMEOUT), |limit| limit.0);
         Deadline { at: limit.map(|limit| Instant::now() + limit), limit }
     }
 }
 
-/// When waiting is given up.
+/// When to stop waiting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Deadline {
     at: Option<Instant>,
     limit: Option<Duration>,
 }
 
-/// How far something is.
+/// The progress of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// It is done.
+    /// The change is complete.
     Done,
-    /// So many of so many parts are done; the text says what is missing.
+    /// The number of completed parts, the number of all parts, and what is missing.
     Part(u64, u64, String),
 }
 
@@ -70,10 +69,10 @@ impl Progress {
     }
 }
 
-/// Looks again and again until it is done.
+/// Checks repeatedly until the change is complete.
 ///
 /// # Errors
-/// The time is up, or `poll` says that it will never be.
+/// The deadline has passed, or the check failed.
 pub(crate) async fn until(
     terminal: &Terminal,
     what: &str,
@@ -91,24 +90,24 @@ pub(crate) async fn until(
                 bar.set_position(done);
                 bar.set_message(missing.clone());
                 if deadline.at.is_some_and(|at| Instant::now() >= at) {
-                    break Err(given_up(what, deadline, &missing));
+                    break Err(timed_out(what, deadline, &missing));
                 }
             }
         }
         bar.tick();
         let left = deadline.at.map_or(pause, |at| at.saturating_duration_since(Instant::now()));
         sleep(pause.min(left)).await;
-        pause = RARELY.min(pause.mul_f32(1.3));
+        pause = LONGEST_POLL.min(pause.mul_f32(1.3));
     };
     bar.finish_and_clear();
     outcome
 }
 
-fn given_up(what: &str, deadline: Deadline, missing: &str) -> Failure {
+fn timed_out(what: &str, deadline: Deadline, missing: &str) -> Failure {
     let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
     Failure::new(format!("Error: {what}: not within {seconds}s; still missing: {missing}")).with_hint(
-        "Nothing is lost: the change itself is made, and the controller goes on by itself. `kubectl hns describe` shows \
-         what is in the way, `kubectl hns doctor` whether the controller runs.",
+        "The change is stored, and the controller continues to apply it. `kubectl hns describe` shows \
+         problems, `kubectl hns doctor` checks the controller.",
     )
 }
 
@@ -148,7 +147,7 @@ mod tests {
     };
 
     #[test]
-    fn flags_overrule_what_is_usual() {
+    fn flags_override_the_default() {
         for (line, usually, wanted) in [
             ("", true, true),
             ("", false, false),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_ends_with_the_last_thing_missing() {
+    async fn waiting_ends_when_nothing_is_missing() {
         let mut looks = 0;
         let poll = async || {
             looks += 1;

@@ -1,4 +1,4 @@
-//! What the API server warns of in its answers (`Warning` headers), printed on standard error as kubectl prints it.
+//! Prints the warnings of the API server (`Warning` headers) on standard error, as kubectl does.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -9,7 +9,7 @@ use http::header::WARNING;
 
 use crate::terminal::{Ink, Paint};
 
-/// The code of a warning that holds beyond this one answer, which is the only one that the API server uses.
+/// The warning code of the API server, which marks a persistent warning.
 const PERSISTENT: &str = "299";
 
 /// The warnings of one command. Each text is printed once.
@@ -20,7 +20,7 @@ pub(crate) struct Warnings {
 }
 
 impl Warnings {
-    /// Prints in this colour.
+    /// Creates an empty set, printed in this colour.
     pub(crate) fn new(paint: Paint) -> Self {
         Self { paint, printed: Mutex::default() }
     }
@@ -28,7 +28,7 @@ impl Warnings {
     /// Prints the warnings of one answer.
     pub(crate) fn report(&self, headers: &HeaderMap) {
         for line in self.lines(headers) {
-            // There is no other place where it could be said.
+            // A failing standard error cannot be reported.
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         }
     }
@@ -37,14 +37,14 @@ impl Warnings {
         let values = headers.get_all(WARNING).iter();
         let texts = values.flat_map(|value| texts(&String::from_utf8_lossy(value.as_bytes())));
         let word = self.paint.ink(Ink::Warning, "Warning:");
-        // A panic elsewhere does not make the set wrong.
+        // A panic while the lock is held leaves the set valid.
         let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         texts.filter(|text| printed.insert(text.clone())).map(|text| format!("{word} {text}")).collect()
     }
 }
 
-/// The texts of a header (RFC 7234, section 5.5): one or more of `299 agent "text" ["date"]`, separated by commas. What follows
-/// a warning that cannot be read is left out.
+/// The texts of a header (RFC 7234, section 5.5): one or more of `299 agent "text" ["date"]`, separated by commas.
+/// Everything after an invalid warning is omitted.
 fn texts(value: &str) -> Vec<String> {
     let mut texts = Vec::new();
     let mut rest = value;
@@ -57,19 +57,19 @@ fn texts(value: &str) -> Vec<String> {
     texts
 }
 
-/// The first warning, as its code and its text, and what follows it.
+/// The code and text of the first warning, and the rest of the header.
 fn one(value: &str) -> Option<(&str, String, &str)> {
     let value = value.trim_start_matches([' ', '\t', ',']);
     let (code, value) = value.split_once(' ')?;
     let (_agent, value) = value.split_once(' ')?;
     let (text, value) = quoted(value.trim_start())?;
     let value = value.trim_start();
-    // The date says nothing that people need.
+    // The date is not printed.
     let value = quoted(value).map_or(value, |(_, after)| after);
     Some((code, text, value))
 }
 
-/// The content of a quoted string, and what follows it. Control characters, which could steer a terminal, are left out.
+/// The content of a quoted string, and the rest. Control characters, which could change the terminal, are removed.
 fn quoted(value: &str) -> Option<(String, &str)> {
     let value = value.strip_prefix('"')?;
     let mut text = String::new();
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_text_is_printed_once_and_in_colour_only_where_that_is_wanted() {
+    fn each_text_is_printed_once_and_coloured_on_terminals() {
         let headers = |values: &[&str]| {
             let values = values.iter().map(|it| (WARNING, HeaderValue::from_bytes(it.as_bytes()).unwrap()));
             values.collect::<HeaderMap>()

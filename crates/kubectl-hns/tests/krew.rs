@@ -1,4 +1,4 @@
-//! The manifest for Krew against the plugin: what a release fills in is filled in here, and the rest must fit the binary.
+//! The manifest for Krew fits the plugin. The test fills in what the release fills in.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,10 +7,10 @@ use serde_json::Value;
 
 const MANIFEST: &str = include_str!("../../../config/krew/hns.yaml");
 
-/// The binary as cargo builds it.
+/// The binary that cargo builds.
 const BINARY: &str = env!("CARGO_BIN_EXE_kubectl-hns");
 
-/// As krew's release bot fills it in.
+/// The manifest as Krew's release bot fills it in.
 fn filled() -> Value {
     let tag = concat!("v", env!("CARGO_PKG_VERSION"));
     let lines = MANIFEST.replace("{{ .TagName }}", tag);

@@ -45,7 +45,7 @@ async fn without_n_the_namespace_is_the_context_s() {
     plugin("create x -n=", &variables)
         .await
         .unwrap()
-        .fails("Error: the parent is needed: name it with --namespace or -n");
+        .fails("Error: the parent is required: set it with --namespace or -n");
     plugin("delete c-one --yes", &variables)
         .await
         .unwrap()
@@ -89,7 +89,7 @@ async fn flags_name_server_user_and_credentials() {
     let impersonated = format!("--kubeconfig {path} --as eve --as-group x config describe");
     let output = plugin(&impersonated, &[]).await.unwrap();
     output.fails("Error: the HNCConfiguration cannot be read: hncconfigurations.hnc.x-k8s.io \"config\" is forbidden: User \"eve\" cannot get");
-    assert!(output.stderr.contains("You lack that right"));
+    assert!(output.stderr.contains("You lack this right"));
     let token = plugin(&format!("--kubeconfig {path} --context nobody --token wrong config describe"), &[])
         .await
         .unwrap();

@@ -111,8 +111,8 @@ async fn without_a_terminal_only_what_is_named_is_deleted() {
     assert_eq!(refused.stdout, scene.deletes(&[one, sub, two], &[full]));
     assert_eq!(
         refused.stderr,
-        "Error: this needs your consent, and stdin is not a terminal; nothing was changed\n\
-         Use --yes to go on without a question.\n"
+        "Error: this needs confirmation, and stdin is not a terminal; nothing was changed\n\
+         Use --yes to continue without confirmation.\n"
     );
     assert_eq!(scene.left().await, scene.all());
     live.hns(&format!("delete {two} -n {one} --wait"))

@@ -40,7 +40,7 @@ async fn what_works_is_ok_and_what_is_missing_is_named() {
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.ends_with("things are wrong\n"), "{output:?}");
     let text = live.hns("doctor").await;
-    assert!(text.stdout.starts_with("ok     definitions: all are there and served\n"), "{text:?}");
+    assert!(text.stdout.starts_with("ok     definitions: all exist and are served\n"), "{text:?}");
     assert!(
         text.stdout
             .contains("WRONG  certificate: there is no Secret hnc-webhook-server-cert\n       Make or renew")
@@ -89,6 +89,6 @@ async fn a_copied_binding_that_finds_another_role_is_named() {
     let line = format!("rolebindings.rbac.authorization.k8s.io reader should not be in {mid}: {why}");
     assert!(found.stdout.contains(&line), "{found:?}");
     let said = still.hns(&format!("explain rolebinding/reader -n {mid}")).await;
-    let line = format!("to be removed\n  Why: the one in {top} does not come here, for {why}");
+    let line = format!("to be removed\n  Why: the one in {top} is not copied here, because {why}");
     assert!(said.stdout.contains(&line), "{said:?}");
 }

@@ -102,7 +102,7 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let before = resources().await;
     let set = hns("config set-resource secrets --mode Propagate");
     let refused = plugin(&set, &[]).await.unwrap();
-    refused.fails("Error: this needs your consent, and stdin is not a terminal; nothing was changed: secrets key in e-child");
+    refused.fails("Error: this needs confirmation, and stdin is not a terminal; nothing was changed: secrets key in e-child");
     assert!(refused.stderr.contains("or use --yes"), "{refused:?}");
     let declined = at_terminal(&set, "n").await.unwrap();
     assert_eq!(declined.code, Some(1), "{declined:?}");

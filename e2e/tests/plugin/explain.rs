@@ -50,20 +50,20 @@ async fn plant(live: &World, prefix: &str) {
 async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     let live = live().await;
     plant(live, "ex").await;
-    let rule = "for its kind is in mode Propagate and its annotation propagate.hnc.x-k8s.io/treeSelect lets it through";
+    let rule = "because its kind is in mode Propagate and its annotation propagate.hnc.x-k8s.io/treeSelect lets it through";
     let copy = format!(
-        "roles.rbac.authorization.k8s.io viewer in ex-web: copy of ex-org\n  Why: the one in ex-org comes here, {rule}\n  \
-         Above: ex-org > ex-dev\n  - the one in ex-org comes here, {rule}\n"
+        "roles.rbac.authorization.k8s.io viewer in ex-web: copy of ex-org\n  Why: the one in ex-org is copied here, {rule}\n  \
+         Above: ex-org > ex-dev\n  - the one in ex-org is copied here, {rule}\n"
     );
     for words in
         ["explain role/viewer -n ex-web", "explain roles.rbac.authorization.k8s.io/viewer --namespace ex-web"]
     {
         live.hns(words).await.says(&copy);
     }
-    let not = "for its annotation propagate.hnc.x-k8s.io/treeSelect does not select the namespace";
+    let not = "because its annotation propagate.hnc.x-k8s.io/treeSelect does not select the namespace";
     live.hns("explain Role/viewer -n ex-org").await.says(&format!(
         "roles.rbac.authorization.k8s.io viewer in ex-org: source\n  Above: nothing\n  Below: 2 of 3 namespaces have a copy\n  \
-         - ex-ops: stopped, the one in ex-org does not come here, {not}\n"
+         - ex-ops: stopped, the one in ex-org is not copied here, {not}\n"
     ));
     live.hns("explain role/viewer -n ex-org -o name")
         .await
@@ -78,14 +78,14 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     assert!(yaml.contains("state: stopped"), "{yaml}");
 
     let absent = live.hns("explain role/nobody -n ex-web").await;
-    assert!(absent.stdout.contains("not there\n  Why: no namespace above has one\n"), "{absent:?}");
+    assert!(absent.stdout.contains("not there\n  Why: no namespace above has it\n"), "{absent:?}");
     let unconfigured = live.hns("explain podtemplate/x -n ex-web").await;
-    let said = "no namespace above has one; also, the HNCConfiguration does not name its kind";
+    let said = "no namespace above has it; also, the HNCConfiguration does not name its kind";
     assert!(unconfigured.stdout.contains(said), "{unconfigured:?}");
     live.hns("explain nonsense/x -n ex-web")
         .await
         .fails("Error: nonsense: the API server serves no such resource\n");
-    live.hns("explain node/x -n ex-web").await.fails("Error: node: v1, Kind=Node is in no namespace");
+    live.hns("explain node/x -n ex-web").await.fails("Error: node: v1, Kind=Node is cluster-scoped");
     live.hns("explain role/x -n ex-nowhere").await.fails("Error reading namespace ex-nowhere: namespaces");
     live.hns("explain viewer -n ex-web")
         .await
@@ -96,7 +96,7 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
 async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
     let live = live().await;
     plant(live, "ez").await;
-    let why = "the one in ez-org does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
+    let why = "the one in ez-org is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
                the namespace";
     // Children are shown a moment after they are labelled.
     let words = "tree ez-org --show-copies role/viewer";
@@ -183,21 +183,21 @@ async fn a_user_is_told_what_their_rights_show_and_what_not() {
     assert_eq!(
         seen.stdout,
         "roles.rbac.authorization.k8s.io viewer in eu-web: copy of eu-org\n  \
-         Why: it is not known whether there is one in eu-org, eu-dev\n  Above: eu-org > eu-dev\n"
+         Why: it is unknown whether eu-org, eu-dev has one\n  Above: eu-org > eu-dev\n"
     );
     for note in [
-        "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below \
-         eu-web\n",
+        "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces above and below \
+         eu-web are shown\n",
         "Note: you may not read the hierarchy of eu-dev, eu-org; ",
         "Note: you may not read roles.rbac.authorization.k8s.io in eu-dev, eu-org\n",
-        "Note: you may not read the HNCConfiguration, so only roles and rolebindings were looked at\n",
+        "Note: you may not read the HNCConfiguration, so only roles and rolebindings were checked\n",
     ] {
         assert!(seen.stderr.contains(note), "{note}\n{seen:?}");
     }
     let json = live.hns(&format!("{words} -o json")).await.json();
     assert_eq!(json["unknownAbove"], json!(["eu-org", "eu-dev"]));
     let tree = live.hns("tree eu-web --show-copies role/viewer --as una").await;
-    let drawn = "eu-web [copy of eu-org: it is not known whether there is one in eu-org, eu-dev]\n";
+    let drawn = "eu-web [copy of eu-org: it is unknown whether eu-org, eu-dev has one]\n";
     assert_eq!((tree.code, &*tree.stdout), (Some(0), drawn), "{tree:?}");
     let secret = live.hns("explain secret/x -n eu-web --as una").await;
     assert!(secret.code == Some(0) && secret.stdout.contains("secrets x in eu-web: unknown\n"), "{secret:?}");

@@ -114,7 +114,7 @@ async fn a_subnamespace_moves_with_everything_below() {
 Moving ms-sub, a subnamespace of ms-from, below ms-to:
   1. annotate namespace ms-sub with hnc.x-k8s.io/subnamespace-of=ms-to (now ms-from)
   2. create the subnamespace anchor ms-sub in ms-to
-  3. delete the subnamespace anchor ms-sub in ms-from, which by then no longer holds ms-sub
+  3. delete the subnamespace anchor ms-sub in ms-from, which then no longer owns ms-sub
 ";
     assert!(asked.code == Some(1) && asked.stdout.starts_with(plan), "{asked:?}");
     let binding = "rolebindings.rbac.authorization.k8s.io";
@@ -131,7 +131,7 @@ Moving ms-sub, a subnamespace of ms-from, below ms-to:
     assert_eq!(scene.annotation().await.as_deref(), Some("ms-from"));
     let moved = live.hns("move ms-sub --to ms-to --yes").await;
     assert_eq!((moved.code, &*moved.stderr), (Some(0), ""), "{moved:?}");
-    let end = "Moved ms-sub below ms-to\nms-sub and everything below it has arrived; all copies are there\n";
+    let end = "Moved ms-sub below ms-to\nms-sub and all namespaces below it have been moved; all copies are there\n";
     assert!(moved.stdout.starts_with(plan) && moved.stdout.ends_with(end), "{moved:?}");
     // What the command has waited for needs no more waiting.
     let copies = scene.steps.bindings("ms-below").list(&ListParams::default()).await.unwrap();
@@ -191,7 +191,7 @@ async fn a_namespace_is_converted_both_ways() {
     live.hns("convert mc-sub --to sub --yes").await.says("mc-sub is a subnamespace already; unchanged\n");
     live.hns("convert mc-from --to sub --yes")
         .await
-        .fails("Error: mc-from has no parent that it could be a subnamespace of\n");
+        .fails("Error: mc-from has no parent, so it cannot become a subnamespace\n");
     assert_eq!(scene.uids_now().await, scene.uids);
 }
 

@@ -65,7 +65,7 @@ Conditions:
         assert_eq!((seen.code, &*seen.stdout), (Some(0), tree), "{words}: {seen:?}");
         assert_eq!(
             seen.stderr,
-            "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is below r-team\n\
+            "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces below r-team are shown\n\
              Note: you may not read the hierarchy of r-db\n",
             "{words}"
         );
@@ -92,7 +92,7 @@ async fn without_any_right_the_missing_one_is_named() {
     for words in ["tree r-team", "describe r-team", "set r-team --root"] {
         let refused = still.hns(&format!("{words} --as nobody-special")).await;
         refused.fails("Error reading namespace r-team: hierarchyconfigurations.hnc.x-k8s.io \"hierarchy\" is forbidden: User");
-        assert!(refused.stderr.contains("You lack that right"), "{refused:?}");
+        assert!(refused.stderr.contains("You lack this right"), "{refused:?}");
     }
     let create = still.hns("create r-new -n r-team --as rita").await;
     create.fails("\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io is forbidden: User \"rita\" cannot create");

@@ -57,7 +57,7 @@ Conditions:
 }
 
 #[tokio::test]
-async fn all_trees_begin_at_roots_orphans_and_cycles() {
+async fn all_trees_start_at_roots_orphans_and_cycles() {
     let still = still().await;
     still
         .apply(&[

@@ -1,4 +1,5 @@
-//! Whether a change would be let through: the API server's own conditions, the user's rights, and what the rules ask.
+//! Whether a change would be allowed: checks of the API server, the user's rights, and the admission rules with their
+//! questions.
 
 use forest::Forest;
 use forest::configuration::rights::Right as AccountRight;
@@ -17,10 +18,10 @@ use crate::failure::Problem;
 use crate::session::Session;
 use crate::user_rights::{Right, is_allowed};
 
-/// More rounds than any rule has questions one after the other.
+/// The limit of rounds; no rule asks as many questions in sequence.
 const ROUNDS: usize = 24;
 
-/// What the API server refuses before anybody judges.
+/// The refusal of the API server before admission, if there is one.
 pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
     let refused = |code, reason: &str, message: String| {
         Some(Decision::Refused { code, reason: reason.to_owned(), message })
@@ -52,7 +53,7 @@ pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
     }
 }
 
-/// What the request itself needs.
+/// The right that the request needs.
 fn right(forest: &Forest, intent: &Intent) -> Right {
     let write = |exists: bool| if exists { "update" } else { "create" };
     match intent {
@@ -68,7 +69,7 @@ fn right(forest: &Forest, intent: &Intent) -> Right {
     }
 }
 
-/// The refusal that RBAC would give, or that it is not known.
+/// The refusal of RBAC, or an unknown result.
 pub(super) async fn lacks_right(
     session: &Session,
     forest: &Forest,
@@ -77,7 +78,7 @@ pub(super) async fn lacks_right(
 ) -> Result<Option<Decision>, Failure> {
     let right = right(forest, intent);
     let answer = is_allowed(session, &right).await;
-    let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
+    let answer = answer.map_err(|it| Failure::because("cannot check your rights", &it))?;
     Ok(match answer {
         Ok(true) => None,
         Ok(false) => Some(Decision::Refused {
@@ -85,11 +86,11 @@ pub(super) async fn lacks_right(
             reason: "Forbidden".into(),
             message: format!("user {:?} may not {right}", user.name),
         }),
-        Err(why) => Some(Decision::Unknown { why: format!("whether you may {right}: {why}") }),
+        Err(why) => Some(Decision::Unknown { why: format!("cannot check whether you may {right}: {why}") }),
     })
 }
 
-/// What admission would say, its questions answered as the user.
+/// The verdict of admission; its questions are answered with the user's rights.
 pub(super) async fn verdict(session: &Session, preview: &Preview, user: &User, intent: &Intent) -> Verdict {
     let mut answers = Answers::new();
     for _ in 0..ROUNDS {
@@ -110,7 +111,7 @@ async fn answer(session: &Session, question: &Question) -> Answer {
         Question::MayCreateNamespace(name) => Right::namespace("create", name),
         Question::Namespace(name) => return presence(session, name).await,
         Question::Account(right) => return account(session, right).await,
-        // What was listed a moment ago is all that there is to know.
+        // The lists were read just now, so there is nothing to wait for.
         Question::Await(_) => return Answer::No,
     };
     match is_allowed(session, &right).await {
@@ -130,11 +131,11 @@ async fn presence(session: &Session, name: &str) -> Answer {
     }
 }
 
-/// Only administrators may ask what others may do; for everybody else that stays open.
+/// Only administrators may check the rights of other accounts; for other users the answer is unknown.
 async fn account(session: &Session, right: &AccountRight) -> Answer {
     let user = names::service_account_user(session.installation().await, right.account.cluster_role());
     let Some(review) = review(&user, right) else {
-        return Answer::Failed(format!("{user:?} is no service account"));
+        return Answer::Failed(format!("{user:?} is not a service account"));
     };
     let reviews = session.all::<SubjectAccessReview>();
     match session.call(reviews.create(&PostParams::default(), &review)).await {

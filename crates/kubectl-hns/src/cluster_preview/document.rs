@@ -1,4 +1,4 @@
-//! What is result, as data: what `-o json` prints, and what the text is made of.
+//! The preview as data: the output of `-o json`, from which the text is made as well.
 
 use forest::Forest;
 use forest::preview::{AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange};
@@ -11,7 +11,7 @@ use crate::Failure;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Document {
-    /// What is planned, as sentences.
+    /// The planned changes, as sentences.
     pub(crate) change: Vec<String>,
     pub(crate) verdict: Verdict,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -19,17 +19,17 @@ pub(crate) struct Document {
     pub(crate) namespaces: Vec<Namespace>,
     pub(crate) anchors: Vec<Anchor>,
     pub(crate) objects: Vec<Object>,
-    /// Objects that are no copies and stay, though the one of that name above should be in their place.
+    /// Objects that are not copies and are kept, although an object of the same name is propagated to their namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) kept: Vec<Kept>,
     pub(crate) totals: Totals,
-    /// How many writes the controller has yet to make anyhow.
+    /// The number of writes that the controller has to make already without the changes.
     pub(crate) pending: usize,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }
 
-/// Whether it would be let through.
+/// Whether the change would be allowed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Verdict {
@@ -59,7 +59,7 @@ pub(crate) struct Namespace {
     pub(crate) conditions: Vec<Condition>,
 }
 
-/// Before and after; null where there is none.
+/// The values before and after; null if there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Values {
     pub(crate) before: Option<String>,
@@ -97,7 +97,7 @@ pub(crate) struct Object {
     pub(crate) resource: String,
     pub(crate) name: String,
     pub(crate) action: &'static str,
-    /// Where it is to come from.
+    /// The namespace of the source that is not copied here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) source: Option<String>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Kept {
     pub(crate) namespace: String,
     pub(crate) resource: String,
     pub(crate) name: String,
-    /// The namespace of the source that is left out here.
+    /// The namespace of the source that is not copied here.
     pub(crate) source: String,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Totals {
     pub(crate) namespaces_created: usize,
     pub(crate) namespaces_deleted: usize,
     pub(crate) namespaces_changed: usize,
-    /// In namespaces that stay or come.
+    /// In namespaces that are kept or created.
     pub(crate) labels_changed: usize,
 }
 
@@ -154,7 +154,7 @@ impl Document {
         document
     }
 
-    /// Fails if it would be refused.
+    /// Fails if the change would be refused.
     pub(crate) fn is_possible(&self) -> Result<(), Failure> {
         let Verdict { outcome, code, message, .. } = &self.verdict;
         if *outcome != "refused" {
@@ -186,7 +186,7 @@ impl Document {
         self.namespaces.iter().any(|it| it.name == name && it.action == DELETE)
     }
 
-    /// Everything that would be overwritten, and everything in spite of which an object from above would be left out.
+    /// All objects that would be overwritten, and all objects that would prevent a copy.
     pub(crate) fn conflicts(&self) -> Vec<String> {
         let overwritten = self
             .objects
@@ -195,12 +195,14 @@ impl Document {
             .map(|it| format!("{} {} in {} would be overwritten", it.resource, it.name, it.namespace));
         let kept = self.kept.iter().map(|it| {
             let Kept { namespace, resource, name, source } = it;
-            format!("{resource} {name} in {namespace} is no copy, so that of {source} would be left out")
+            format!(
+                "{resource} {name} in {namespace} is not a copy, so the one of {source} would not be copied"
+            )
         });
         overwritten.chain(kept).collect()
     }
 
-    /// Whether nothing would follow.
+    /// Whether there are no effects.
     pub(super) fn is_void(&self) -> bool {
         self.namespaces.is_empty()
             && self.anchors.is_empty()
@@ -209,7 +211,7 @@ impl Document {
     }
 }
 
-/// The worst of all.
+/// The worst decision.
 fn verdict(decisions: &[Decision]) -> Verdict {
     let refusal = decisions.iter().find_map(|it| match it {
         Decision::Refused { code, reason, message } => Some(Verdict {

@@ -1,4 +1,4 @@
-//! What is result, for people.
+//! The preview as text.
 
 use super::document::{Document, Namespace, Object, Pair, Totals};
 use crate::lines::Lines;
@@ -21,7 +21,7 @@ impl Document {
         text
     }
 
-    /// What would follow, with totals.
+    /// The effects, with totals.
     pub(crate) fn effects(&self, paint: Paint) -> String {
         let mut text = String::new();
         if self.is_void() {
@@ -44,16 +44,17 @@ impl Document {
             objects().for_each(|it| text.line(object(it, paint)));
         }
         if !self.kept.is_empty() {
-            text.line("\nObjects of their own, which are kept:");
+            text.line("\nObjects that are kept although they conflict:");
             for it in &self.kept {
                 let (resource, name, namespace, source) = (&it.resource, &it.name, &it.namespace, &it.source);
-                let line = format!("  keep {resource} {name} in {namespace}; that of {source} is left out");
+                let line =
+                    format!("  keep {resource} {name} in {namespace}; the one of {source} is not copied");
                 text.line(paint.ink(Ink::Warning, &line));
             }
         }
         text.line(format!("\n{}", totals(&self.totals)));
         if self.pending > 0 {
-            let pending = format!("Beside that, the controller has {} changes yet to make.", self.pending);
+            let pending = format!("The controller also has {} pending changes.", self.pending);
             text.line(paint.ink(Ink::Faint, &pending));
         }
         text
@@ -63,14 +64,13 @@ impl Document {
         let verdict = &self.verdict;
         let message = verdict.message.as_deref().unwrap_or_default();
         match verdict.outcome {
-            "allowed" => paint.ink(Ink::Good, "This would be let through."),
+            "allowed" => paint.ink(Ink::Good, "This would be allowed."),
             "refused" => {
                 let (code, reason) =
                     (verdict.code.unwrap_or_default(), verdict.reason.as_deref().unwrap_or_default());
                 paint.ink(Ink::Bad, &format!("This would be refused ({code} {reason}): {message}"))
             }
-            _ => paint
-                .ink(Ink::Warning, &format!("It is not known whether this would be let through: {message}")),
+            _ => paint.ink(Ink::Warning, &format!("It is unknown whether this would be allowed: {message}")),
         }
     }
 
@@ -81,7 +81,7 @@ impl Document {
             "delete" => {
                 let within = self.objects.iter().filter(|object| object.namespace == *name).count();
                 let line = format!(
-                    "  {name} is deleted, with everything in it ({within} objects of propagated kinds among it)"
+                    "  {name} is deleted, with everything in it ({within} objects of propagated kinds included)"
                 );
                 text.line(paint.ink(Ink::Bad, &line));
             }
@@ -117,7 +117,7 @@ fn object(object: &Object, paint: Paint) -> String {
     let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
     let line = format!("  {action} {resource} {name} in {namespace}{from}");
     match *action {
-        "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: what it holds is lost)")),
+        "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: its content is lost)")),
         "delete" => paint.ink(Ink::Warning, &line),
         _ => line,
     }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_follows_has_its_line() {
+    fn every_effect_has_a_line() {
         let mut moved = namespace("n", "change");
         moved.parent = Some(values(Some("a"), None));
         moved.labels = vec![
@@ -186,7 +186,7 @@ mod tests {
         };
         let wanted = "\
 Doing it
-This would be let through.
+This would be allowed.
 Warning: mind
 
 Namespaces:
@@ -195,32 +195,32 @@ Namespaces:
   n: label y=2 comes
   n: label z=1 goes
   n: condition T (R) comes: why
-  gone is deleted, with everything in it (1 objects of propagated kinds among it)
+  gone is deleted, with everything in it (1 objects of propagated kinds included)
 
 Subnamespace anchors:
   delete gone in a
 
 Objects:
-  overwrite secrets s in n, from a (it is not a copy: what it holds is lost)
+  overwrite secrets s in n, from a (it is not a copy: its content is lost)
 
-Objects of their own, which are kept:
-  keep secrets k in n; that of a is left out
+Objects that are kept although they conflict:
+  keep secrets k in n; the one of a is not copied
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
-Beside that, the controller has 2 changes yet to make.
+The controller also has 2 pending changes.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
         assert_eq!(
             document.conflicts(),
             [
                 "secrets s in n would be overwritten",
-                "secrets k in n is no copy, so that of a would be left out"
+                "secrets k in n is not a copy, so the one of a would not be copied"
             ]
         );
     }
 
     #[test]
-    fn of_what_is_refused_nothing_follows() {
+    fn a_refused_change_has_no_effects() {
         let verdict = Verdict {
             outcome: "refused",
             code: Some(409),
@@ -232,7 +232,7 @@ Beside that, the controller has 2 changes yet to make.
         assert!(refused.is_possible().unwrap_err().text.contains("(409): no"));
         let verdict = Verdict { outcome: "unknown", message: Some("why".into()), ..Verdict::default() };
         let unknown = Document { verdict, ..Document::default() };
-        let wanted = "It is not known whether this would be let through: why\nNothing else would change.\n";
+        let wanted = "It is unknown whether this would be allowed: why\nNothing else would change.\n";
         assert_eq!(unknown.text(Paint::NONE), wanted);
         assert!(unknown.is_possible().is_ok());
     }

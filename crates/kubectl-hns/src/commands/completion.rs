@@ -1,11 +1,11 @@
-//! `completion`: scripts that complete this plugin's command line.
+//! `completion`: prints scripts that complete the command line.
 
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
 use crate::{Failure, Terminal};
 
-/// Print a script that completes the command line of kubectl-hns in a shell.
+/// Print the completion script for a shell.
 ///
 /// bash: source <(kubectl-hns completion bash). zsh: kubectl-hns completion zsh > "${fpath[1]}/_kubectl-hns". fish:
 /// kubectl-hns completion fish | source. PowerShell: kubectl-hns completion powershell | Out-String | Invoke-Expression.
@@ -41,7 +41,7 @@ fn script(shell: ShellName, command: Command) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// `command` is the whole command line of the plugin.
+/// `command` is the definition of the command line.
 #[expect(clippy::unnecessary_wraps, reason = "all commands have this signature")]
 pub(crate) fn run(arguments: &Arguments, command: Command, terminal: &Terminal) -> Result<(), Failure> {
     terminal.print(&script(arguments.shell, command));
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shell_gets_all_commands() {
+    fn every_script_has_all_commands() {
         for shell in ShellName::value_variants() {
             let script = script(*shell, crate::cli::command());
             for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {

@@ -1,4 +1,4 @@
-//! `config`: which kinds are propagated, and how.
+//! `config`: shows and changes which kinds are propagated.
 
 use clap::{Args, Subcommand};
 use hns_api::names::HNC_CONFIGURATION as NAME;
@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
 
-/// Conflicts that an error names.
+/// The number of conflicts in an error message.
 const SHOWN: usize = 10;
 
 /// Show or change which kinds of object are propagated.
@@ -32,28 +32,28 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show which kinds are propagated, and what is wrong with the configuration.
+    /// Show which kinds are propagated, and the problems of the configuration.
     Describe(Describe),
-    /// Say how a kind is propagated.
+    /// Set the mode of a kind.
     SetResource(SetResourceArguments),
-    /// Take a kind out of the configuration.
+    /// Remove a kind from the configuration.
     DeleteType(DeleteType),
 }
 
 #[derive(Debug, Args)]
 struct Describe {
-    /// Print the object in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// Without `--yes` it asks where objects of the same name are in the way.
+/// Without `--yes` it asks for confirmation if objects of the same name conflict.
 #[derive(Debug, Args)]
 struct SetResourceArguments {
     #[command(flatten)]
     resource: SetResource,
 
-    /// Do not ask, also if objects of namespaces below would be overwritten, or are in the way of copies.
+    /// Do not ask for confirmation, even if objects in namespaces below would be overwritten or prevent copies.
     #[arg(short, long)]
     yes: bool,
 }
@@ -124,7 +124,7 @@ async fn set_resource(
     write(session, &object).await
 }
 
-/// Asks, if objects of the same name are in the way. What would be refused is left to the API server to refuse.
+/// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.
 async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
@@ -136,7 +136,7 @@ async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal
         let (shown, more) = conflicts.split_at(conflicts.len().min(SHOWN));
         let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
         return Err(Failure::new(format!(
-            "Error: this needs your consent, and stdin is not a terminal; nothing was changed: {}{more}",
+            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed: {}{more}",
             shown.join("; ")
         ))
         .with_hint(format!(
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_is_hnc_s() {
+    fn the_description_equals_that_of_hnc() {
         let config: HNCConfiguration = serde_json::from_value(json!({
             "metadata": { "name": "config" },
             "status": {

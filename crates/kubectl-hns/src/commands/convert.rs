@@ -1,4 +1,4 @@
-//! `convert`: a full namespace into a subnamespace of its parent, or back.
+//! `convert`: converts a full namespace to a subnamespace of its parent, or back.
 
 use clap::{Args, ValueEnum};
 use hns_api::{SubnamespaceAnchor, anchor_states};
@@ -10,19 +10,19 @@ use crate::{Failure, Terminal};
 
 /// Make a namespace a subnamespace of its parent, or a subnamespace a full namespace.
 ///
-/// A subnamespace is deleted with its anchor, by whoever may delete anchors in the parent; a full namespace only by whoever
-/// may delete namespaces. Its place, and everything in it, stays as it is.
+/// A subnamespace is deleted with its anchor, so users who may delete anchors in the parent can delete it. Deleting a
+/// full namespace needs the right to delete namespaces. The place of the namespace and its content do not change.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
 
-    /// What it is to be.
+    /// The new type.
     #[arg(long, value_name = "KIND")]
     to: To,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -70,7 +70,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Waits until the anchor says that the namespace is its own.
+/// Waits until the anchor owns the namespace.
 async fn wait_for_anchor(
     arguments: &Arguments,
     parent: &str,
@@ -79,7 +79,7 @@ async fn wait_for_anchor(
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
     let anchors = session.within::<SubnamespaceAnchor>(parent);
-    let what = format!("the anchor in {parent} holds {name}");
+    let what = format!("the anchor of {name} in {parent}");
     until(terminal, &what, arguments.wait.deadline(), async || {
         let anchor = session.call(anchors.get(name)).await;
         let anchor = anchor.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;

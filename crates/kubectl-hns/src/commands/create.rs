@@ -1,4 +1,4 @@
-//! `create`: a subnamespace, by its anchor.
+//! `create`: creates a subnamespace by creating its anchor.
 
 use clap::Args;
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states};
@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-/// The namespace that is to be.
+/// The new namespace.
 #[derive(Debug, Args)]
 pub(crate) struct Child {
     /// The name of the new namespace.
@@ -54,7 +54,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     Ok(())
 }
 
-/// How far a new subnamespace is, by the state of its anchor.
+/// The progress of a new subnamespace, from the state of its anchor.
 fn state(child: &str, state: Option<&str>) -> Result<Progress, Failure> {
     match state {
         Some(anchor_states::OK) => Ok(Progress::Done),
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn states_of_an_anchor_are_waited_for_or_given_up() {
+    fn waiting_ends_when_the_anchor_is_ok_or_fails() {
         assert_eq!(state("c", Some("Ok")), Ok(Progress::Done));
         assert!(matches!(state("c", None), Ok(Progress::Part(..))));
         assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));

@@ -1,4 +1,4 @@
-//! `delete`: a subnamespace, by its anchor.
+//! `delete`: deletes a subnamespace by deleting its anchor.
 
 mod consequences;
 
@@ -20,30 +20,31 @@ use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
-/// How long a webhook may take to see that cascading deletion is allowed now.
+/// How long the webhook's cache may lag behind the permission for cascading deletion.
 const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
 ///
-/// Lists the namespaces that are deleted, and asks. If stdin is not a terminal, it goes on without a question as long as no
-/// namespace is deleted that the command does not name, or -a is given; otherwise it needs --yes.
+/// Lists the namespaces that are deleted, and asks for confirmation. If stdin is not a terminal, --yes is required,
+/// unless only the named namespace is deleted or -a is set.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The subnamespace.
     #[arg(value_name = "CHILD")]
     child: String,
 
-    /// Delete the subnamespaces below it as well.
+    /// Delete the subnamespaces below as well.
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     allow: Option<Switch>,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
-    /// Change nothing: with `client` only list what is deleted; with `server` let the API server check the requests as well.
+    /// Do not change anything: with `client` only list what would be deleted; with `server` also let the API server
+    /// check the requests.
     #[arg(long, value_name = "WHERE", default_value = "none", hide_default_value = true)]
     dry_run: DryRun,
 
@@ -59,7 +60,7 @@ enum DryRun {
 }
 
 impl DryRun {
-    /// What kubectl adds to a line about something that it did not do.
+    /// The suffix that kubectl adds to its output in a dry run.
     fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -93,7 +94,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if arguments.wait.is_wanted(false) { deletion.finished(&arguments.wait).await } else { Ok(()) }
 }
 
-/// One deletion of an anchor.
+/// The deletion of an anchor.
 struct Deletion<'a> {
     session: &'a Session,
     terminal: &'a Terminal,
@@ -104,13 +105,13 @@ struct Deletion<'a> {
 }
 
 impl Deletion<'_> {
-    /// Says what would be deleted, and whether the API server would accept it.
+    /// Shows what would be deleted, and whether the API server would accept it.
     async fn tried(&self, allows: bool) -> Done {
         self.terminal.print(&self.consequences(allows).await?.text());
         if self.dry_run == DryRun::Server {
             let changes = if allows { self.allow().await? } else { false };
             match self.request().await {
-                // The permission was not stored, so the deletion cannot pass either.
+                // The permission was not stored in the dry run, so the deletion is refused.
                 Err(problem) if changes && is_about_children(&problem) => self.terminal.note(
                     "the API server can check the deletion itself only after cascading deletion is allowed",
                 ),
@@ -121,8 +122,8 @@ impl Deletion<'_> {
         Ok(())
     }
 
-    /// Asks whether the namespaces may be deleted. Without a terminal, HNC's scripts go on where nothing is deleted but what they
-    /// name.
+    /// Asks for confirmation. Without a terminal, the command continues if only the named namespace is deleted, as
+    /// HNC's scripts expect.
     async fn confirm(&self, allows: bool) -> Result<(), Failure> {
         let is_terminal = self.terminal.can_ask();
         if !is_terminal && allows {
@@ -139,7 +140,7 @@ impl Deletion<'_> {
         Err(Failure::new("Nothing was changed"))
     }
 
-    /// What the deletion comes to, if there is such an anchor.
+    /// The consequences of the deletion, if the anchor exists.
     async fn consequences(&self, allows: bool) -> Result<Consequences, Failure> {
         let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
         anchor.map_err(|problem| could_not(self.parent, &problem))?;
@@ -150,7 +151,7 @@ impl Deletion<'_> {
         Ok(found)
     }
 
-    /// Allows cascading deletion; tells whether that was a change.
+    /// Allows cascading deletion; returns whether this changed anything.
     async fn allow(&self) -> Result<bool, Failure> {
         let object = hierarchy::read(self.session, self.child).await?;
         let request = set::SpecRequest { allow: true, ..set::SpecRequest::default() };
@@ -169,7 +170,7 @@ impl Deletion<'_> {
         self.session.call(self.anchors.delete(self.child, &params)).await.map(drop)
     }
 
-    /// Deletes the anchor, as soon as the webhook knows that cascading deletion is allowed.
+    /// Deletes the anchor; retries until the webhook knows that cascading deletion is allowed.
     async fn delete(&self, allows: bool) -> Done {
         let deadline = Instant::now() + WEBHOOK_DELAY;
         loop {
@@ -211,12 +212,12 @@ impl Deletion<'_> {
     }
 }
 
-/// Whether the anchor may not go because of what is below the namespace.
+/// Whether the deletion was refused because of namespaces below.
 fn is_about_children(problem: &Problem) -> bool {
     problem.code() == 403 && problem.to_string().contains("allowCascadingDeletion")
 }
 
-/// HNC's words, without a blank line.
+/// HNC's message, without a blank line.
 fn could_not(parent: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
     match problem.hint() {
@@ -224,9 +225,8 @@ fn could_not(parent: &str, problem: &Problem) -> Failure {
         None if problem.is_not_found() => {
             failure.with_hint(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
         }
-        None if is_about_children(problem) => {
-            failure.with_hint("With -a (--allowCascadingDeletion) the subnamespaces below go as well.")
-        }
+        None if is_about_children(problem) => failure
+            .with_hint("With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well."),
         None => failure,
     }
 }

@@ -1,4 +1,4 @@
-//! `describe`: one namespace's place in the hierarchy, and what is wrong there.
+//! `describe`: shows the place of a namespace in the hierarchy, and its problems.
 
 use clap::Args;
 use hns_api::{SubnamespaceAnchor, anchor_states, events};
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
 
-    /// Print it in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -44,12 +44,12 @@ struct Description {
 struct Child {
     name: String,
     subnamespace: bool,
-    /// Of an anchor that has no child to show.
+    /// The state of an anchor without a child.
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor_state: Option<String>,
 }
 
-/// What happened to one object for one reason, at last.
+/// The last event of one object for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Line {
@@ -146,7 +146,7 @@ impl Child {
     }
 }
 
-/// One line for each reason and object, the last seen first.
+/// One line per reason and object, the latest first.
 fn lines(events: &[Event], now: Timestamp) -> Vec<Line> {
     let mut lines: Vec<Line> = events.iter().filter_map(|event| line(event, now)).collect();
     lines.sort_by_key(|line| line.seconds);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_description_is_hnc_s() {
+    fn an_empty_description_equals_that_of_hnc() {
         let description = Description { namespace: "parent".into(), ..Description::default() };
         let wanted = "\
 Hierarchy configuration for namespace parent
@@ -241,7 +241,7 @@ No recent HNC events for objects in this namespace
     }
 
     #[test]
-    fn a_full_description_is_hnc_s() {
+    fn a_full_description_equals_that_of_hnc() {
         let anchors = [anchor("e", "Ok"), anchor("d", "Conflict"), anchor("g", "Missing")];
         let missing = json!({ "type": "ActivitiesHalted", "reason": "ParentMissing", "message": "gone" });
         let description = Description {
@@ -279,7 +279,7 @@ No recent HNC events for objects in this namespace
     }
 
     #[test]
-    fn events_stand_once_for_each_object_and_reason_newest_first() {
+    fn events_are_merged_by_object_and_reason() {
         let now: Timestamp = "2026-01-01T01:00:00Z".parse().unwrap();
         let events = [
             event("CannotPropagateObject", "a", "2026-01-01T00:00:00Z", "hnc.x-k8s.io"),

@@ -1,6 +1,6 @@
-//! `doctor`: whether the installation is whole and the hierarchy is well, and what to do where not. It changes nothing.
+//! `doctor`: checks the installation and the hierarchy, and suggests solutions. It changes nothing.
 //!
-//! Each check is a function of what was read. What the user may not read is said, not guessed.
+//! Each check is a pure function of what was read. What the user may not read is noted.
 
 mod account_rights;
 mod installation;
@@ -18,22 +18,22 @@ use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::{Failure, Terminal};
 
-/// Check the installation and the hierarchy, and say what is wrong and what to do.
+/// Check the installation and the hierarchy, and show problems with solutions.
 ///
-/// Ends with exit code 1 if something is wrong. What you may not read is named and not held against anybody.
+/// The exit code is 1 if there is a problem. What you may not read is noted and is not a problem.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Print the findings in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// What a check came to.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Finding {
     level: Level,
-    /// What was looked at.
+    /// The checked subject.
     subject: String,
     text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ struct Finding {
 #[serde(rename_all = "camelCase")]
 enum Level {
     Ok,
-    /// Not wrong, but good to know; or it could not be found out.
+    /// Information, or a check that was not possible.
     Note,
     Wrong,
 }
@@ -62,12 +62,12 @@ impl Finding {
         Self { level: Level::Wrong, hint: Some(hint.into()), ..Self::ok(subject, text) }
     }
 
-    /// Something that could not be read: a note if the user may not, else wrong.
+    /// A finding for something that could not be read: a note if the user lacks the right, otherwise an error.
     fn unread(subject: impl Into<String>, problem: &Problem) -> Self {
         if problem.is_forbidden() {
             return Self::note(subject, "you may not read this, so it was not checked");
         }
-        let hint = problem.hint().unwrap_or_else(|| "Look at the API server's own health.".into());
+        let hint = problem.hint().unwrap_or_else(|| "Check the health of the API server.".into());
         Self::wrong(subject, format!("cannot be read: {problem}"), hint)
     }
 }
@@ -112,7 +112,7 @@ fn text(findings: &[Finding], paint: Paint) -> String {
     text
 }
 
-/// Some of many names.
+/// The first names of a list.
 fn some(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
@@ -124,18 +124,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_lines_with_what_to_do_below() {
+    fn findings_are_printed_with_their_solutions() {
         let findings = [
             Finding::ok("definitions", "all are served"),
             Finding::note("certificate", "not checked"),
-            Finding::wrong("lease", "nobody leads", "Start it.\nThen look again."),
+            Finding::wrong("lease", "no leader", "Start it.\nThen check again."),
         ];
         let wanted = "\
 ok     definitions: all are served
 note   certificate: not checked
-WRONG  lease: nobody leads
+WRONG  lease: no leader
        Start it.
-       Then look again.
+       Then check again.
 ";
         assert_eq!(text(&findings, Paint::NONE), wanted);
     }

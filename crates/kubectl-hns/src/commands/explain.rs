@@ -15,23 +15,23 @@ use crate::session::Session;
 use crate::structure;
 use crate::{Failure, Terminal};
 
-/// Say why an object is in a namespace, or why it is not.
+/// Explain why an object is in a namespace, or why it is not.
 ///
-/// Names the source and the rule that brought the copy, or what kept it away: an annotation, an exclusion, the mode of its
-/// kind, a halted ancestor, an object in its place. Of a source it says where its copies are. Nothing is guessed: what you may
-/// not read is named.
+/// Shows the source and the rule that created the copy, or what prevents a copy: an annotation, an exclusion, the mode
+/// of the kind, a halted ancestor, or a conflicting object. For a source, shows where its copies are. What you may not
+/// read is named.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The object, as in secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not be there.
+    /// The object, such as secret/registry, cm/settings or roles.rbac.authorization.k8s.io/viewer. It need not exist.
     #[arg(value_name = "KIND/NAME")]
     subject: ObjectArgument,
 
-    /// Print it in this form; names are those of the namespaces that have the object, of this one and those below.
+    /// Output format. With name, the namespaces that have the object: this one and those below.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// What is said.
+/// The explanation as data.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
@@ -41,16 +41,16 @@ struct Explanation {
     name: String,
     #[serde(flatten)]
     mark: ObjectState,
-    /// The root first.
+    /// The ancestors, from the root.
     ancestors: Vec<String>,
-    /// The objects of that name above, the root's first.
+    /// The objects of the same name in namespaces above, from the root.
     above: Vec<Source>,
-    /// The namespaces above where it is not known whether there is one.
+    /// The namespaces above whose objects are unknown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unknown_above: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<ConditionView>,
-    /// Everything below, if this one is a source.
+    /// All namespaces below, if this object is a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     below: Vec<Below>,
 }
@@ -60,7 +60,7 @@ struct Explanation {
 struct Source {
     namespace: String,
     comes: bool,
-    /// As a clause.
+    /// The reason, as a clause.
     why: String,
 }
 
@@ -127,7 +127,7 @@ fn sources(answer: &Answer) -> Vec<Source> {
         let (comes, why) = match (&it.comes, &decided) {
             (Err(why), _) => (false, why.to_string()),
             (Ok(admitted), None) => (true, admitted.to_string()),
-            (Ok(_), Some(above)) => (false, format!("the one in {above} is further up")),
+            (Ok(_), Some(above)) => (false, format!("the one in {above} takes precedence")),
         };
         if comes {
             decided = Some(it.namespace.clone());

@@ -1,4 +1,4 @@
-//! `get`: objects of a whole subtree. It needs a server that this version does not have, and says so.
+//! `get`: lists the objects of a subtree. It needs a server that this version does not have, and reports that.
 
 use clap::Args;
 
@@ -7,9 +7,9 @@ use crate::flags::Switch;
 
 /// List the objects of one kind in a namespace and everything below it (not available yet).
 ///
-/// This needs the list server, an extension of the API server that comes with a later version. Until then, `kubectl get
-/// RESOURCE -A` lists the objects of all namespaces, and `kubectl get namespaces -l NAMESPACE.tree.hnc.x-k8s.io/depth` says
-/// which of them are below NAMESPACE.
+/// This needs the list server, an API server extension of a later version. Until then, `kubectl get RESOURCE -A` lists
+/// the objects of all namespaces, and `kubectl get namespaces -l NAMESPACE.tree.hnc.x-k8s.io/depth` lists NAMESPACE and
+/// the namespaces below it.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The resource, such as pods.

@@ -1,5 +1,4 @@
-//! The `HierarchyConfiguration` of one namespace, read and written as a whole. What is not understood of it is written back
-//! as it was.
+//! Reads and writes the `HierarchyConfiguration` of a namespace as a whole. Unknown fields are written back unchanged.
 
 use hns_api::names::HIERARCHY_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
@@ -12,35 +11,34 @@ use crate::failure::Problem;
 use crate::session::Session;
 use crate::structure::{self, unreadable};
 
-/// How often an object is read again because somebody else has written it. The controller does when it has something to
-/// record.
+/// The number of attempts if the object was changed after it was read, for example by the controller.
 const ATTEMPTS: usize = 5;
 
-/// What of `spec` the commands change.
+/// The fields of `spec` that the commands change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Spec {
     pub(super) parent: Option<String>,
     pub(super) allows_cascading_deletion: bool,
 }
 
-/// What to make of `spec`; none leaves a field as it is.
+/// A change of `spec`; `None` keeps a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) parent: Option<NewParent>,
     pub(super) allow_cascading_deletion: Option<bool>,
 }
 
-/// What a parent is to become.
+/// The new parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NewParent {
-    /// There is to be none.
+    /// No parent: the namespace becomes a root.
     Root,
     /// This namespace.
     Namespace(String),
 }
 
 impl NewParent {
-    /// The name, if there is to be one.
+    /// The name of the parent, if there is one.
     pub(super) fn name(&self) -> Option<&str> {
         match self {
             Self::Root => None,
@@ -55,7 +53,7 @@ impl Edit {
     }
 
     fn apply(&self, object: &mut DynamicObject) {
-        // Only an object that the API server's schema would refuse has another `spec`.
+        // A `spec` that is not an object cannot pass the API server's schema.
         if !object.data["spec"].is_object() {
             object.data["spec"] = json!({});
         }
@@ -71,12 +69,12 @@ impl Edit {
     }
 }
 
-/// Reads the object; an empty one if there is none. A namespace that is not there is a failure in HNC's words.
+/// Reads the object; an empty one if it does not exist. A missing namespace is an error in HNC's words.
 pub(super) async fn read(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
     let namespaces = session.all::<Namespace>();
     match session.call(namespaces.get_metadata(namespace)).await {
         Ok(_) => {}
-        // Who may not read namespaces may still read what is in one.
+        // A user who may not read namespaces may be allowed to read the objects in one.
         Err(problem) if problem.is_forbidden() => {}
         Err(problem) => return Err(unreadable(namespace, &problem)),
     }
@@ -89,7 +87,7 @@ pub(super) async fn read(session: &Session, namespace: &str) -> Result<DynamicOb
     }))
 }
 
-/// What the object says.
+/// The fields of `spec` in the object.
 pub(super) fn spec(object: &DynamicObject) -> Spec {
     let spec = &object.data["spec"];
     Spec {
@@ -98,8 +96,8 @@ pub(super) fn spec(object: &DynamicObject) -> Spec {
     }
 }
 
-/// Creates or replaces the object with `edit` made to it. If somebody else has written it meanwhile and `edit` is not what
-/// they did, the edit is made to theirs. With `dry_run` the API server does all but store it.
+/// Creates or replaces the object with `edit` applied. If the object was changed meanwhile, the edit is applied to the
+/// new version, unless the change concerns the same fields. With `dry_run` the API server does not store it.
 pub(super) async fn write(
     session: &Session,
     namespace: &str,
@@ -134,7 +132,7 @@ pub(super) async fn write(
         {
             object = present;
         } else {
-            // What was said about the change is no longer true.
+            // The text that was printed about the change no longer applies.
             return written.map(drop);
         }
     }
@@ -146,7 +144,7 @@ pub(super) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(session.client.clone(), namespace, &structure::hierarchies())
 }
 
-/// The conditions that the object shows, as lines.
+/// The conditions in the status.
 pub(super) fn conditions(object: &DynamicObject) -> &[Value] {
     object.data["status"]["conditions"].as_array().map_or(&[], Vec::as_slice)
 }
@@ -162,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn edits_touch_nothing_else() {
+    fn edits_keep_other_fields() {
         let mut it = object(json!({
             "spec": { "parent": "a", "labels": [], "unknown": 1 }, "status": { "children": ["b"] },
         }));

@@ -1,4 +1,4 @@
-//! `hrq`: hierarchical quotas and how much of them is used.
+//! `hrq`: lists hierarchical quotas with their usage.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,20 @@ use crate::{Failure, Terminal, age};
 /// List hierarchical resource quotas.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Only these.
+    /// The names of the quotas; the default is all.
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// Those of all namespaces, whatever their names.
+    /// List the quotas of all namespaces, whatever their names.
     #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     all_namespaces: Option<Switch>,
 
-    /// Add a column with the labels.
+    /// Show a column with the labels.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     show_labels: Option<Switch>,
 
-    /// Print the objects in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
@@ -49,7 +49,7 @@ pub(crate) async fn run(
     let mut quotas = match session.list(&api, &ListParams::default()).await {
         Err(problem) if everywhere && problem.is_forbidden() => {
             notes.push(format!(
-                "you may not list quotas in the whole cluster; these are those of {namespace}"
+                "you may not list quotas in the whole cluster; only those of {namespace} are shown"
             ));
             let own = session.within::<HierarchicalResourceQuota>(namespace);
             session.list(&own, &ListParams::default()).await
@@ -85,7 +85,7 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// The columns that are not always there.
+/// The optional columns.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     namespace: bool,
@@ -123,7 +123,7 @@ fn cells(quota: &HierarchicalResourceQuota, columns: Columns, now: Timestamp) ->
     cells
 }
 
-/// What is used of requests, and of limits.
+/// The usage of requests, and of limits.
 fn summaries(quota: &HierarchicalResourceQuota) -> (String, String) {
     let none = BTreeMap::new();
     let status = quota.status.as_ref();
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_hnc_s() {
+    fn the_table_equals_that_of_hnc() {
         let now: Timestamp = "2026-01-01T00:01:30Z".parse().unwrap();
         let hard = json!({ "services": 1, "pods": "4", "limits.cpu": "1500m" });
         let quotas = [quota("acme-org", "acme-org-hrq", &hard)];

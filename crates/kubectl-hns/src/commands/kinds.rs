@@ -1,4 +1,4 @@
-//! The `HNCConfiguration` as the commands change it: which kinds are propagated, and how.
+//! Edits of the `HNCConfiguration`: adds, changes and removes entries.
 
 use clap::Args;
 use hns_api::HNCConfiguration;
@@ -15,20 +15,21 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(super) struct SetResource {
-    /// The resource, in the plural: secrets.
+    /// The resource in the plural, such as secrets.
     #[arg(value_name = "RESOURCE")]
     pub(super) resource: String,
 
-    /// Its API group; without it the core group.
+    /// The API group of the resource; empty for the core group.
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
     pub(super) group: String,
 
-    /// Propagate (every object goes to everything below), `AllowPropagate` (those do that ask for it), Remove (copies are
-    /// deleted) or Ignore (nothing is done). Upper and lower case do not matter.
+    /// Propagate (every object is copied to all namespaces below), `AllowPropagate` (only objects that opt in), Remove
+    /// (copies are deleted) or Ignore (nothing is done). Case does not matter.
     #[arg(long, value_name = "MODE")]
     pub(super) mode: String,
 
-    /// Go from Ignore to Propagate or `AllowPropagate` although copies below may be replaced or deleted.
+    /// Allow the change from Ignore to Propagate or `AllowPropagate`, which may replace or delete objects in namespaces
+    /// below.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     pub(super) force: Option<Switch>,
@@ -49,10 +50,10 @@ pub(super) fn propagates(mode: &str) -> bool {
     matches!(mode, "Propagate" | "AllowPropagate")
 }
 
-/// The entries with what is asked for.
+/// The entries with the requested change.
 ///
 /// # Errors
-/// That is known to be dangerous, and not forced.
+/// The change is dangerous and not forced.
 pub(super) fn with_resource(
     arguments: &SetResource,
     present: Vec<Value>,
@@ -64,14 +65,14 @@ pub(super) fn with_resource(
 }
 
 impl SetResource {
-    /// The resource, as the command line names it.
+    /// The resource, as in the command line.
     pub(super) fn words(&self) -> String {
         let Self { resource, group, .. } = self;
         if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
     }
 }
 
-/// The entries without those about the resource.
+/// The entries without those of the resource.
 pub(super) fn without_type(arguments: &DeleteType, mut present: Vec<Value>) -> Vec<Value> {
     present.retain(|it| !is_about(it, (&arguments.group, &arguments.resource)));
     present
@@ -81,7 +82,7 @@ pub(super) fn full_name(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
 
-/// A mode in the spelling of the API, however it was typed. What is none is left to the API server to refuse.
+/// A mode in the API's spelling, whatever its case. An unknown mode is kept, and the API server refuses it.
 pub(super) fn mode(typed: &str) -> String {
     let lower = typed.to_lowercase();
     if lower == "allowpropagate" {
@@ -99,7 +100,7 @@ fn is_about(entry: &Value, (group, resource): (&str, &str)) -> bool {
     entry["group"].as_str().unwrap_or_default() == group && entry["resource"].as_str() == Some(resource)
 }
 
-/// The entries with this one replaced or added; an error if that is known to be dangerous and not forced.
+/// The entries with this one replaced or added; an error if the change is dangerous and not forced.
 fn with(mut entries: Vec<Value>, named: (&str, &str), mode: &str, force: bool) -> Result<Vec<Value>, ()> {
     let mut found = false;
     for entry in entries.iter_mut().filter(|entry| is_about(entry, named)) {
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_in_any_case() {
+    fn the_case_of_modes_is_ignored() {
         for (typed, wanted) in [
             ("propagate", "Propagate"),
             ("REMOVE", "Remove"),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_replaced_or_added_and_others_stay() {
+    fn an_entry_is_replaced_or_added() {
         let entries = vec![
             json!({ "resource": "secrets", "mode": "Remove", "other": 1 }),
             json!({ "group": "apps", "resource": "secrets", "mode": "Ignore" }),

@@ -1,4 +1,4 @@
-//! `move`: a namespace, whatever it is, below another parent.
+//! `move`: moves a namespace or a subnamespace below another parent.
 
 use clap::Args;
 use hns_api::labels;
@@ -13,19 +13,19 @@ use crate::{Failure, Terminal};
 
 /// Move a namespace, and everything below it, below another parent.
 ///
-/// Shows what will be written and what follows from it, copies included, and asks. Works for full namespaces and for subnamespaces; the latter stay subnamespaces. No
-/// namespace is deleted at any moment; if the command is interrupted, running it again finishes the move.
+/// Shows the writes and their effects, including copies, and asks for confirmation. A subnamespace stays a
+/// subnamespace. No namespace is deleted at any time. If the command is interrupted, run it again to finish the move.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
 
-    /// Its new parent.
+    /// The new parent.
     #[arg(long, value_name = "PARENT")]
     to: String,
 
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
 
@@ -66,7 +66,7 @@ fn heading(placement: &Placement, to: &str) -> String {
     format!("Moving {name}, {is}, below {to}:")
 }
 
-/// Refuses early what the API server would refuse in the middle.
+/// Reports a refusal before the first write, not in the middle of the move.
 async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Failure> {
     if name == to {
         return Err(Failure::new(format!("Error: {name} cannot be its own parent")));
@@ -76,12 +76,12 @@ async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Fail
     let marks = parent.metadata.labels.unwrap_or_default();
     if marks.contains_key(&labels::tree_label(name)) {
         return Err(Failure::new(format!("Error: {to} is below {name}, so it cannot be its parent"))
-            .with_hint(format!("Move {to} away first.")));
+            .with_hint(format!("Move {to} elsewhere first.")));
     }
     Ok(())
 }
 
-/// Makes the steps, each of which may be the last if this is interrupted.
+/// Performs the steps. After each one, the command may be interrupted.
 pub(super) async fn perform_all(
     session: &Session,
     terminal: &Terminal,
@@ -107,9 +107,9 @@ async fn wait_for_arrival(
         terminal.note(note);
     }
     if notes.is_empty() {
-        terminal.line(&format!("{name} and everything below it has arrived; all copies are there"));
+        terminal.line(&format!("{name} and all namespaces below it have been moved; all copies are there"));
     } else {
-        terminal.line(&format!("{name} and everything below it has arrived"));
+        terminal.line(&format!("{name} and all namespaces below it have been moved"));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! `plan`: what a change would do before it is made. The same arguments as the command that makes it, and nothing is written.
+//! `plan`: shows the effects of a change without making it. It has the same arguments as the command that makes the
+//! change.
 
 use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
@@ -15,23 +16,23 @@ use crate::format::{Format, render};
 use crate::session::Session;
 use crate::{Failure, Terminal};
 
-/// Show what a change would do, without making it.
+/// Show the effects of a change without making it.
 ///
-/// Lists every object that would be created, updated, overwritten or deleted and every label of a namespace that would change,
-/// with totals, and whether the change would be refused, with the code and the words. Whatever is asked, nothing is written. The exit code is 1
-/// if the change would be refused.
+/// Lists all objects that would be created, updated, overwritten or deleted, all labels of namespaces that would
+/// change, and totals. Shows whether the change would be refused, with the code and the message; the exit code is 1 in
+/// that case. Nothing is written.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Command,
 
-    /// Print the plan in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT", global = true)]
     output: Option<Form>,
 }
 
-/// A plan has no names alone.
+/// The formats of a plan; there is no format name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Form {
     /// JSON.
@@ -42,13 +43,13 @@ enum Form {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// What setting a parent would do, or allowing cascading deletion.
+    /// The effects of setting a parent or allowing cascading deletion.
     Set(set::Properties),
-    /// What deleting a namespace would do; of a subnamespace, deleting its anchor.
+    /// The effects of deleting a namespace; for a subnamespace, of deleting its anchor.
     Delete(Delete),
-    /// What creating a subnamespace of the namespace given with -n would do.
+    /// The effects of creating a subnamespace of the namespace given with -n.
     Create(create::Child),
-    /// What changing the configuration would do.
+    /// The effects of changing the configuration.
     Config(Config),
 }
 
@@ -58,7 +59,7 @@ struct Delete {
     #[arg(value_name = "NAMESPACE")]
     namespace: String,
 
-    /// Allow first that subnamespaces are deleted with it.
+    /// Allow cascading deletion first.
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     allow: Option<Switch>,
@@ -73,9 +74,9 @@ struct Config {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// What propagating a kind in this way would do.
+    /// The effects of setting the mode of a kind.
     SetResource(kinds::SetResource),
-    /// What taking a kind out of the configuration would do.
+    /// The effects of removing a kind from the configuration.
     DeleteType(kinds::DeleteType),
 }
 
@@ -180,7 +181,7 @@ async fn create(child: &create::Child, session: &Session) -> Result<Planned, Fai
     Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
 
-/// What configuring a kind would do. Whether it takes force is decided where the change is made.
+/// Previews the configuration of a kind. Whether `--force` is required is checked where the change is made.
 pub(super) async fn set_resource(
     arguments: &kinds::SetResource,
     session: &Session,
@@ -200,7 +201,7 @@ async fn configure(
     let wanted = edit(present.clone())?;
     let name = kinds::full_name(about.0, about.1);
     if present == wanted {
-        let change = vec![format!("The configuration of {name} would stay as it is")];
+        let change = vec![format!("The configuration of {name} would not change")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
     }
     object.data["spec"]["resources"] = Value::Array(wanted);

@@ -1,9 +1,9 @@
-//! Moving a namespace, and making it a subnamespace or a full one: which writes that takes, in which order, with which
-//! rights, and whether it has arrived.
+//! Moves a namespace, and converts between subnamespaces and full namespaces: the writes, their order, the rights that
+//! they need, and their completion. `move` and `convert` use it.
 //!
-//! The order is the point. The annotation on the namespace decides whose subnamespace it is, so it is changed before any
-//! anchor goes: an anchor that is deleted then cannot take the namespace along. After an interruption at any place nothing is lost,
-//! and what is left to do follows from what is there.
+//! The order prevents data loss. The annotation on the namespace decides which anchor owns it, so it is changed before
+//! an anchor is deleted: deleting that anchor then does not delete the namespace. After an interruption at any point,
+//! nothing is lost, and the remaining steps follow from the current state.
 
 mod perform;
 #[cfg(test)]
@@ -33,19 +33,19 @@ use crate::{Failure, Terminal};
 
 pub(super) use self::perform::perform;
 
-/// What a namespace is, as far as its place is concerned.
+/// The current place of a namespace.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Placement {
     pub(super) name: String,
-    /// The annotation that makes it a subnamespace of this one.
+    /// The parent in the annotation that makes it a subnamespace.
     pub(super) subnamespace_of: Option<String>,
     /// The parent in its `HierarchyConfiguration`.
     pub(super) parent: Option<String>,
     /// Whether its `HierarchyConfiguration` allows cascading deletion.
     allows_cascading_deletion: bool,
-    /// The namespaces that hold an anchor of its name.
+    /// The namespaces that have an anchor of its name.
     pub(super) anchors: Vec<String>,
-    /// What its anchor, or else its `HierarchyConfiguration`, hands it: an anchor's `spec`.
+    /// The managed labels and annotations of its anchor or, without one, of its `HierarchyConfiguration`.
     pub(super) managed: ManagedMetadata,
     /// What could not be read.
     pub(super) notes: Vec<String>,
@@ -58,21 +58,21 @@ pub(super) struct ManagedMetadata {
     pub(super) annotations: Option<Vec<KeyValue>>,
 }
 
-/// One write.
+/// A single write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// Change the parent in the `HierarchyConfiguration`.
+    /// Set the parent in the `HierarchyConfiguration`.
     SetParent { to: String },
-    /// Say on the namespace whose subnamespace it is.
+    /// Change the annotation that names the parent of a subnamespace.
     Annotate { from: Option<String>, to: Option<String> },
     /// Create the anchor in this namespace.
     CreateAnchor { parent: String },
-    /// Delete the anchor in this namespace, once it no longer holds the namespace.
+    /// Delete the anchor in this namespace, after it no longer owns the namespace.
     DeleteAnchor { parent: String },
 }
 
 impl Step {
-    /// As a line of a plan.
+    /// The line in a plan.
     pub(super) fn line(&self, name: &str) -> String {
         let key = annotations::SUBNAMESPACE_OF;
         match self {
@@ -86,14 +86,12 @@ impl Step {
             Self::Annotate { to: None, .. } => format!("remove the annotation {key} from namespace {name}"),
             Self::CreateAnchor { parent } => format!("create the subnamespace anchor {name} in {parent}"),
             Self::DeleteAnchor { parent } => {
-                format!(
-                    "delete the subnamespace anchor {name} in {parent}, which by then no longer holds {name}"
-                )
+                format!("delete the subnamespace anchor {name} in {parent}, which then no longer owns {name}")
             }
         }
     }
 
-    /// The same for a preview.
+    /// The step as an intent of a preview.
     fn intent(&self, placement: &Placement) -> Intent {
         let name = Name::from(&*placement.name);
         match self {
@@ -117,7 +115,7 @@ impl Step {
         }
     }
 
-    /// The namespace that it is about, beside the one that is moved.
+    /// The other namespace that the step is about.
     fn target(&self) -> Option<&str> {
         match self {
             Self::SetParent { to } => Some(to),
@@ -126,7 +124,7 @@ impl Step {
         }
     }
 
-    /// What one must be allowed to do for it.
+    /// The right that the step needs.
     fn right(&self, name: &str) -> Right {
         match self {
             Self::SetParent { .. } => Right::ours("update", "hierarchyconfigurations", name, ""),
@@ -141,7 +139,7 @@ fn pairs(pairs: Option<&[KeyValue]>) -> Labels {
     pairs.into_iter().flatten().map(|pair| (pair.key.as_str(), pair.value.as_str())).collect()
 }
 
-/// What moves the namespace below `to`, or ends a move that was interrupted.
+/// The steps that move the namespace below `to`, or that finish an interrupted move.
 pub(super) fn move_to(placement: &Placement, to: &str) -> Vec<Step> {
     let Placement { subnamespace_of, parent, anchors, .. } = placement;
     if subnamespace_of.is_none() {
@@ -159,17 +157,17 @@ pub(super) fn move_to(placement: &Placement, to: &str) -> Vec<Step> {
     steps
 }
 
-/// What makes a subnamespace a full namespace with the same parent.
+/// The steps that make a subnamespace a full namespace with the same parent.
 pub(super) fn to_full(placement: &Placement) -> Result<Vec<Step>, Failure> {
     let Placement { name, subnamespace_of, parent, anchors, .. } = placement;
     let mut steps = Vec::new();
     if let Some(of) = subnamespace_of {
-        // Otherwise the namespace would be without a parent in between.
+        // Otherwise the namespace would have no parent for a moment.
         if parent.as_ref() != Some(of) {
             return Err(Failure::new(format!(
                 "Error: {name} is a subnamespace of {of}, and its parent is not {of} yet"
             ))
-            .with_hint("The controller is about to set the parent: try again in a moment."));
+            .with_hint("The controller will set the parent: try again in a moment."));
         }
         steps.push(Step::Annotate { from: subnamespace_of.clone(), to: None });
     }
@@ -177,12 +175,12 @@ pub(super) fn to_full(placement: &Placement) -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
-/// What makes a full namespace a subnamespace of its parent.
+/// The steps that make a full namespace a subnamespace of its parent.
 pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
     let Placement { name, subnamespace_of, parent, anchors, .. } = placement;
     let Some(of) = subnamespace_of.as_ref().or(parent.as_ref()) else {
-        return Err(Failure::new(format!("Error: {name} has no parent that it could be a subnamespace of"))
-            .with_hint(format!("Give it one first: `kubectl hns move {name} --to PARENT`.")));
+        return Err(Failure::new(format!("Error: {name} has no parent, so it cannot become a subnamespace"))
+            .with_hint(format!("Set a parent first: `kubectl hns move {name} --to PARENT`.")));
     };
     let mut steps = Vec::new();
     if subnamespace_of.is_none() {
@@ -194,7 +192,7 @@ pub(super) fn to_sub(placement: &Placement) -> Result<Vec<Step>, Failure> {
     Ok(steps)
 }
 
-/// Reads what a namespace is; `also` may hold an anchor of it, beside its present parents.
+/// Reads the place of a namespace; the namespaces `also` may have an anchor for it, besides its present parents.
 pub(super) async fn read(session: &Session, name: &str, also: &[&str]) -> Result<Placement, Failure> {
     let namespaces = session.all::<Namespace>();
     let namespace = session.call(namespaces.get_metadata(name)).await.map_err(|it| unreadable(name, &it))?;
@@ -232,7 +230,8 @@ fn managed(data: &Value) -> ManagedMetadata {
     ManagedMetadata { labels: list("labels"), annotations: list("annotations") }
 }
 
-/// The anchors of that name: of the whole cluster or, for a user who may not list them, in `likely` namespaces.
+/// The namespaces with an anchor of that name, in the whole cluster or, for a user who may not list them, among the
+/// `likely` namespaces.
 async fn anchors(
     session: &Session,
     name: &str,
@@ -248,7 +247,7 @@ async fn anchors(
         Err(problem) => return Err(failed(problem)),
     }
     notes.push(format!(
-        "you may not list subnamespaceanchors in the whole cluster, so they were looked for in {} alone",
+        "you may not list subnamespaceanchors in the whole cluster, so only {} were searched for them",
         likely.iter().cloned().collect::<Vec<_>>().join(", ")
     ));
     let mut found = Vec::new();
@@ -272,12 +271,12 @@ fn namespaces(session: &Session) -> Api<DynamicObject> {
     Api::all_with(session.client.clone(), &ApiResource::erase::<Namespace>(&()))
 }
 
-/// Fails if the user lacks a right that one of the steps needs, and names all of them.
+/// Fails if the user lacks rights that the steps need, and names all of them.
 pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
     let mut missing = Vec::new();
     for right in steps.iter().map(|step| step.right(name)) {
         let answer = user_rights::is_allowed(session, &right).await;
-        let answer = answer.map_err(|it| Failure::because("your rights cannot be looked up", &it))?;
+        let answer = answer.map_err(|it| Failure::because("cannot check your rights", &it))?;
         if answer != Ok(true) {
             missing.push(right.to_string());
         }
@@ -290,10 +289,10 @@ pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) 
         "Error: you may not {}, which this needs; nothing was changed",
         missing.join(", nor ")
     ))
-    .with_hint("Ask an administrator for the right, or to do it for you."))
+    .with_hint("Ask an administrator for the rights, or to run the command."))
 }
 
-/// Says what the steps come to and asks, unless that is not wanted. Fails before anything is changed if one of the steps would
+/// Shows the effects of the steps and asks for confirmation, unless `yes`. Fails before the first write if a step would
 /// be refused.
 pub(super) async fn confirm(
     session: &Session,
@@ -306,7 +305,7 @@ pub(super) async fn confirm(
         terminal.note(note);
     }
     match plan.is_possible() {
-        // Who sees a part may be wrong about the rest.
+        // The preview of a user who may not read everything can be wrong.
         Err(failure) if !plan.notes.is_empty() => terminal.note(&failure.text),
         outcome => outcome?,
     }
@@ -321,7 +320,7 @@ pub(super) async fn confirm(
     Err(Failure::new("Nothing was changed"))
 }
 
-/// What would come of the steps, copies included.
+/// The effects of the steps, including copies.
 async fn preview(session: &Session, placement: &Placement, steps: &[Step]) -> Result<Document, Failure> {
     let intents: Vec<Intent> = steps.iter().map(|step| step.intent(placement)).collect();
     let targets = steps.iter().filter_map(Step::target);
@@ -331,25 +330,25 @@ async fn preview(session: &Session, placement: &Placement, steps: &[Step]) -> Re
     Ok(Document::new(Vec::new(), &preview.try_all(&intents).await?))
 }
 
-/// Waits until the namespace and everything below it is in its place below `parent`, with all copies; gives what could not be
-/// looked at.
+/// Waits until the namespace and all namespaces below it are in place below `parent`, with all copies; returns what
+/// could not be checked.
 pub(super) async fn wait_for_arrival(
     session: &Session,
     terminal: &Terminal,
     (name, parent): (&str, Option<&str>),
     deadline: Deadline,
 ) -> Result<Vec<String>, Failure> {
-    let place = format!("{name} is in its new place");
+    let place = format!("the move of {name}");
     until(terminal, &place, deadline, async || progress(session, name, parent).await).await?;
     let mut notes = Vec::new();
-    let right = format!("the copies in {name} and below are right");
+    let right = format!("the copies in {name} and below");
     until(terminal, &right, deadline, async || copies(session, name, &mut notes).await).await?;
     Ok(notes)
 }
 
-/// How far the namespace and everything below it is on its way to `parent`.
+/// The progress of the move below `parent`.
 async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result<Progress, Failure> {
-    let failed = |problem: Problem| Failure::because("the new place cannot be looked at", &problem);
+    let failed = |problem: Problem| Failure::because("cannot read the new place", &problem);
     let hierarchies = hierarchy::api(session, name);
     let object = session.call(hierarchies.get_opt(names::HIERARCHY_CONFIGURATION)).await;
     let object = object.map_err(failed)?;
@@ -386,7 +385,7 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
     Ok(label_progress(name, &above, &members))
 }
 
-/// Depths by ancestor, as tree labels give them.
+/// The depths by ancestor, from tree labels.
 type Depths = std::collections::BTreeMap<String, u64>;
 
 fn depths(metadata: &ObjectMeta) -> Depths {
@@ -396,7 +395,8 @@ fn depths(metadata: &ObjectMeta) -> Depths {
     metadata.labels.iter().flatten().filter_map(depth).collect()
 }
 
-/// Whether all members of the tree below `name` bear the labels of what is `above` it, and of nothing else.
+/// Whether all members of the tree below `name` have exactly the labels of the ancestors in `above` and within the
+/// tree.
 fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> Progress {
     let inside: BTreeSet<&str> = members.iter().map(|(member, _)| &**member).collect();
     let is_right = |(_, marks): &&(String, Depths)| {
@@ -412,11 +412,11 @@ fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> P
     Progress::Part(to_u64(done), to_u64(members.len().max(1)), format!("the tree labels of {missing}"))
 }
 
-/// How far the copies in the namespace and everything below it are. What the user may not see is left out, and noted.
+/// The progress of the copies in the namespace and below. What the user may not read is omitted and noted.
 async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
     let structure = structure::read(session, &[name.to_owned()]).await?;
     if !structure.notes.is_empty() {
-        *notes = vec![format!("you may not list what is in {name}, so its copies were not looked at")];
+        *notes = vec![format!("you may not list what is in {name}, so its copies were not checked")];
         return Ok(Progress::Done);
     }
     let tree = BTreeSet::from_iter(below(&structure.forest(), name));

@@ -1,4 +1,4 @@
-//! `set`: the parent of a namespace, and whether it may be deleted with everything below.
+//! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
 
@@ -19,34 +19,34 @@ pub(crate) struct Arguments {
     wait: WaitArgs,
 }
 
-/// What is to be set of which namespace.
+/// The properties to set.
 #[derive(Debug, Args)]
 pub(crate) struct Properties {
     /// The namespace.
     #[arg(value_name = "NAMESPACE")]
     pub(super) namespace: String,
 
-    /// Take its parent away.
+    /// Remove the parent.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     root: Option<Switch>,
 
-    /// Give it this parent.
+    /// Set this parent.
     #[arg(short, long, value_name = "NAMESPACE")]
     parent: Option<String>,
 
-    /// Allow that subnamespaces are deleted with it.
+    /// Allow the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     allow: Option<Switch>,
 
-    /// Forbid that subnamespaces are deleted with it.
+    /// Forbid the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
           default_missing_value = "true", value_name = "BOOL")]
     forbid: Option<Switch>,
 }
 
-/// What is to be set.
+/// The requested properties.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SpecRequest {
     pub(super) root: bool,
@@ -55,7 +55,7 @@ pub(super) struct SpecRequest {
     pub(super) forbid: bool,
 }
 
-/// What is said, and what is to be written.
+/// The lines to print and the change to write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
     pub(super) lines: Vec<String>,
@@ -109,17 +109,17 @@ pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failur
     Failure::could_not(format!("update the hierarchical configuration of {name}"), problem)
 }
 
-/// HNC's words, its spelling included.
+/// HNC's message, with its spelling.
 fn updated(name: &str, changes: usize) -> String {
     let properties = if changes == 1 { "property" } else { "properties" };
     format!("Succesfully updated {changes} {properties} of the hierarchical configuration of {name}")
 }
 
 impl Properties {
-    /// What is asked for, if that makes sense.
+    /// The requested properties, if they are consistent.
     pub(super) fn request(&self) -> Result<SpecRequest, Failure> {
         let request = SpecRequest {
-            // HNC's flag counts whatever its value.
+            // As in HNC, the flag counts whatever its value.
             root: self.root.is_some(),
             parent: self.parent.clone().filter(|parent| !parent.is_empty()),
             allow: Switch::is_on(self.allow),
@@ -146,7 +146,7 @@ impl SpecRequest {
     }
 }
 
-/// What `request` changes in the namespace `name`, whose configuration is `present`.
+/// The change of the namespace `name` by `request`, given its `present` properties.
 pub(super) fn outcome(name: &str, present: &Spec, request: &SpecRequest) -> Outcome {
     let mut outcome = Outcome::default();
     if request.root {
@@ -164,7 +164,7 @@ pub(super) fn outcome(name: &str, present: &Spec, request: &SpecRequest) -> Outc
 impl Outcome {
     fn make_root(&mut self, name: &str, present: &Spec) {
         match &present.parent {
-            // The blank at the end is HNC's.
+            // HNC's message ends with a blank.
             None => self.lines.push(format!("{name} is already a root namespace; unchanged ")),
             Some(parent) => {
                 self.lines.push(format!("Unsetting the parent of {name} (was previously {parent})"));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_hnc_s() {
+    fn every_line_equals_that_of_hnc() {
         let root = SpecRequest { root: true, ..SpecRequest::default() };
         let parent = SpecRequest { parent: Some("p".into()), ..SpecRequest::default() };
         let allow = SpecRequest { allow: true, ..SpecRequest::default() };
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_refused() {
+    fn contradicting_flags_are_refused() {
         let root = SpecRequest { root: true, parent: Some("p".into()), ..SpecRequest::default() };
         let cascade = SpecRequest { allow: true, forbid: true, ..SpecRequest::default() };
         assert!(root.is_sensible().unwrap_err().text.ends_with("make it a root at the same time"));

@@ -1,4 +1,4 @@
-//! `tree`: the hierarchy as a drawing.
+//! `tree`: draws the hierarchy.
 
 use clap::{Args, ValueEnum};
 use forest::Name;
@@ -14,11 +14,11 @@ use crate::{Failure, Terminal};
 
 /// Draw the hierarchy below namespaces.
 ///
-/// [s] marks subnamespaces; numbers in brackets stand for conditions, which are listed below the drawing. With -A,
-/// trees begin at namespaces without a parent, whose parent is missing, or that are in a cycle.
+/// [s] marks subnamespaces; numbers in brackets refer to conditions, which are listed below the drawing. With -A, the
+/// trees start at namespaces that have no parent, whose parent does not exist, or that are in a cycle.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Where the trees begin.
+    /// The roots of the trees.
     #[arg(value_name = "NAMESPACE")]
     roots: Vec<String>,
 
@@ -27,11 +27,12 @@ pub(crate) struct Arguments {
           value_name = "BOOL")]
     all_namespaces: Option<Switch>,
 
-    /// Mark where this object is the source, where it has arrived, and where it was stopped, and why; as in secret/registry.
+    /// Show for each namespace whether it has this object, such as secret/registry, as a source or a copy, and where
+    /// and why copies are missing.
     #[arg(long, value_name = "KIND/NAME")]
     show_copies: Option<ObjectArgument>,
 
-    /// Draw it in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Form>,
 }
@@ -42,13 +43,13 @@ enum Form {
     Json,
     /// YAML.
     Yaml,
-    /// Names alone, one a line.
+    /// Names only, one per line.
     Name,
     /// A graph for Graphviz.
     Dot,
     /// A Mermaid flowchart.
     Mermaid,
-    /// A picture.
+    /// An SVG image.
     Svg,
 }
 
@@ -63,7 +64,7 @@ pub(crate) async fn run(
             "Error: Must specify the root of the tree(s) to draw, or --all-namespaces (-A)",
         ));
     }
-    // Where all are wanted and may not be listed, there is at least one's own namespace.
+    // If all are requested but cannot be listed, draw the user's own namespace.
     let own = [session.namespace.clone()];
     let asked = &arguments.roots;
     let read = async |starts: &[String]| match arguments.show_copies {

@@ -1,4 +1,4 @@
-//! `version`: which build this is.
+//! `version`: prints the version of the plugin.
 
 use clap::Args;
 
@@ -8,12 +8,12 @@ use crate::{Failure, Terminal};
 /// Print the version of this plugin.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Print it in this form.
+    /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// What HNC's plugin printed.
+/// The text, in the format of HNC's plugin.
 pub(crate) fn text() -> String {
     format!("kubectl-hns version {}\n", env!("CARGO_PKG_VERSION"))
 }

@@ -1,4 +1,4 @@
-//! A kubeconfig with flags over it: the one cluster, user and context that a command uses. Never touches a file.
+//! Reduces a kubeconfig to the cluster, user and context that a command uses, with the flags applied.
 
 use kube::config::{AuthInfo, Cluster, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use crate::flags::Switch;
 
 const NAME: &str = "chosen";
 
-/// The kubeconfig reduced to what is used, each flag in place of what the file says.
+/// The kubeconfig reduced to one context, with each flag in place of the value in the file.
 ///
 /// # Errors
-/// A context or cluster is named that is not there, or nothing says where the API server is.
+/// A named context or cluster does not exist, or no API server is configured.
 pub(super) fn chosen(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<Kubeconfig, Failure> {
     let context = context(kubeconfig, args)?;
     let cluster = args.cluster.as_deref().unwrap_or(&context.cluster);
@@ -59,7 +59,7 @@ fn context(kubeconfig: &Kubeconfig, args: &ConnectionArgs) -> Result<Context, Fa
 
 fn server(mut cluster: Cluster, args: &ConnectionArgs) -> Result<Cluster, Failure> {
     if let Some(server) = &args.server {
-        // As kubectl: without a scheme it is plain HTTP.
+        // As in kubectl, an address without a scheme means plain HTTP.
         let scheme = if server.contains("://") { "" } else { "http://" };
         cluster.server = Some(format!("{scheme}{server}"));
     }
@@ -78,17 +78,16 @@ fn server(mut cluster: Cluster, args: &ConnectionArgs) -> Result<Cluster, Failur
         cluster.certificate_authority_data = None;
     }
     if cluster.server.is_none() {
-        return Err(Failure::new("Error: nothing says where the API server is").with_hint(
-            "Give --context or --server, or set a current context: `kubectl config use-context`.",
-        ));
+        return Err(Failure::new("Error: no API server is configured")
+            .with_hint("Set --context or --server, or a current context: `kubectl config use-context`."));
     }
     Ok(cluster)
 }
 
-/// A token on the command line is the whole of the credentials, but for a client certificate.
+/// A token on the command line replaces all credentials except a client certificate.
 fn credentials(mut user: AuthInfo, args: &ConnectionArgs) -> Result<AuthInfo, Failure> {
     if let Some(token) = &args.token {
-        // The field's type is that of a library we do not name; its text form is the token.
+        // The field's type belongs to a library that is not a direct dependency; its text form is the token.
         let only: Value = json!({ "token": token });
         let only: AuthInfo =
             serde_json::from_value(only).map_err(|error| Failure::new(format!("Error: --token: {error}")))?;
@@ -107,11 +106,11 @@ fn credentials(mut user: AuthInfo, args: &ConnectionArgs) -> Result<AuthInfo, Fa
     Ok(user)
 }
 
-/// Sets whom to act as.
+/// Sets the impersonated user.
 pub(super) fn impersonate(user: &mut AuthInfo, args: &ConnectionArgs) {
     if let Some(name) = &args.as_user {
         user.impersonate = Some(name.clone());
-        // Another user has other groups and another UID than the one in the file.
+        // The groups and the UID in the file belong to another user.
         (user.impersonate_groups, user.impersonate_uid) = (None, None);
     }
     if !args.as_group.is_empty() {
@@ -157,7 +156,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Server, user and namespace of the choice.
+    /// The chosen server, user and namespace.
     fn choice(line: &str) -> Result<Value, String> {
         let chosen = chosen(&file(), &args(line)).map_err(|failure| failure.text)?;
         let value = serde_json::to_value(chosen).map_err(|error| error.to_string())?;
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_context_says_everything_that_no_flag_does() {
+    fn the_context_gives_the_defaults() {
         let one = choice("").unwrap();
         assert_eq!(one[0]["server"], "https://one");
         assert_eq!(one[1]["exec"]["command"], "login");
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn each_flag_stands_in_for_its_field() {
+    fn each_flag_overrides_its_field() {
         let mixed = choice("--cluster two --user bob -n x").unwrap();
         assert_eq!(mixed, json!([{ "server": "https://two" }, { "token": "t" }, "x"]));
         let flags = choice("-s h:1 --certificate-authority ca --tls-server-name n").unwrap();
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_names_are_reported() {
         for (line, wanted) in [
             ("--context c3", "no context \"c3\""),
             ("--cluster three", "no cluster \"three\""),

@@ -1,10 +1,10 @@
-//! Which proxy leads to the API server, by the rules that kubectl follows. Never connects.
+//! Chooses the proxy for the API server, by kubectl's rules.
 
 use http::Uri;
 
 use crate::Failure;
 
-/// The variables that matter here, as they were set.
+/// The proxy variables of the environment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Environment {
     pub(super) https: Option<String>,
@@ -23,7 +23,7 @@ impl Environment {
     }
 }
 
-/// The proxy for `server`: the kubeconfig's, else the environment's unless the server is an exception.
+/// The proxy for `server`: that of the kubeconfig, or else that of the environment unless the server is excluded.
 pub(super) fn choose(
     kubeconfig: Option<&str>,
     server: &Uri,
@@ -38,9 +38,7 @@ pub(super) fn choose(
     let Some(proxy) = named.or_else(from_environment) else { return Ok(None) };
     let scheme = if proxy.contains("://") { "" } else { "http://" };
     let parsed = format!("{scheme}{proxy}").parse();
-    parsed
-        .map(Some)
-        .map_err(|error| Failure::new(format!("Error: the proxy {proxy:?} makes no sense: {error}")))
+    parsed.map(Some).map_err(|error| Failure::new(format!("Error: the proxy {proxy:?} is invalid: {error}")))
 }
 
 fn is_exempt(server: &Uri, environment: &Environment) -> bool {
@@ -53,7 +51,7 @@ fn is_exempt(server: &Uri, environment: &Environment) -> bool {
     listed.split(',').map(str::trim).filter(|it| !it.is_empty()).any(|entry| matches(&host, entry))
 }
 
-/// One entry of `NO_PROXY`: everything, a network, or a domain with all below it.
+/// One entry of `NO_PROXY`: everything, a network, or a domain with its subdomains.
 fn matches(host: &str, entry: &str) -> bool {
     if entry == "*" {
         return true;
@@ -93,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kubeconfig_goes_before_the_environment() {
+    fn the_kubeconfig_precedes_the_environment() {
         let from_environment = Some("http://proxy:3128".to_owned());
         assert_eq!(chosen(None, "https://api.example.org:6443", ""), from_environment);
         assert_eq!(chosen(Some(""), "https://api.example.org", ""), from_environment);
@@ -103,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn exceptions_are_about_the_server() {
+    fn exceptions_apply_to_the_server() {
         for (server, no_proxy) in [
             ("https://localhost:6443", ""),
             ("https://127.0.0.1:6443", ""),

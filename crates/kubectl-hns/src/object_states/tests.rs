@@ -1,4 +1,4 @@
-//! What is said of each combination of what is there and what belongs there.
+//! The text for each combination of the present object and the verdict.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ use super::*;
 use crate::structure;
 use crate::structure::tests::sketch;
 
-/// The role `r` in a sketched cluster: namespaces that have one, each with where it comes from, if it is a copy, and the tree
-/// that it selects, if it does.
+/// The states of the role `r` in a sketched cluster: the namespaces that have one, the source if it is a copy, and the
+/// tree that it selects, if any.
 pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> ObjectStates {
     let kind = Kind::role();
     let of_kind = ServedKind {
@@ -68,15 +68,15 @@ fn answer(there: There, verdict: Verdict, above: Vec<Above>) -> Answer {
 }
 
 #[test]
-fn each_answer_has_a_word_and_a_reason() {
+fn each_answer_has_a_label_and_a_reason() {
     let halted = || Verdict::AsItIs(Untouched::Halted { at: "h".into(), condition: None });
-    let comes = "the one in a comes here, for its kind is in mode Propagate";
-    let stops = "the one in a does not come here, for its annotation propagate.hnc.x-k8s.io/none is true";
+    let comes = "the one in a is copied here, because its kind is in mode Propagate";
+    let stops = "the one in a is not copied here, because its annotation propagate.hnc.x-k8s.io/none is true";
     let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
-    let frozen = "it stays as it is, for the namespace \"h\" is halted";
-    let replaced = "the one in a should be in its place";
-    let conflict = "the one in a would be in its place, but this one is no copy, and so it is kept";
-    let unknown_kind = "it is not known how its kind is treated";
+    let frozen = "it is not changed, because the namespace \"h\" is halted";
+    let replaced = "the one in a should replace it";
+    let conflict = "it is not a copy, so it is kept and the one in a is not copied";
+    let unknown_kind = "the mode of its kind is unknown";
     let cases = [
         (own(), Verdict::Own, vec![], "source", ""),
         (own(), Verdict::Conflict("a".into()), yes(), "left alone", conflict),
@@ -86,19 +86,19 @@ fn each_answer_has_a_word_and_a_reason() {
         (copy("a"), Verdict::Copy("a".into()), yes(), "copy of a", comes),
         (copy("b"), Verdict::Copy("a".into()), yes(), "to be replaced", replaced),
         (copy("a"), Verdict::Nothing, no(), "to be removed", stops),
-        (copy("a"), Verdict::Nothing, vec![], "to be removed", "no namespace above has one any more"),
+        (copy("a"), Verdict::Nothing, vec![], "to be removed", "no namespace above has it any more"),
         (
             copy("a"),
             Verdict::Forsaken("a".into()),
             vec![],
             "to be removed",
-            "its source went with the namespace a",
+            "the namespace a of its source was deleted",
         ),
         (copy("a"), halted(), yes(), "copy of a", frozen),
         (copy("a"), Verdict::Unknown, vec![], "copy of a", unknown_kind),
         (There::Nothing, Verdict::Copy("a".into()), yes(), "not there yet", comes),
         (There::Nothing, Verdict::Nothing, no(), "stopped", stops),
-        (There::Nothing, Verdict::Nothing, vec![], "not there", "no namespace above has one"),
+        (There::Nothing, Verdict::Nothing, vec![], "not there", "no namespace above has it"),
         (There::Nothing, halted(), yes(), "stopped", "the namespace \"h\" is halted"),
         (There::Nothing, Verdict::Unknown, vec![], "unknown", unknown_kind),
         (There::Unknown, Verdict::Nothing, vec![], "unknown", "you may not read it there"),
@@ -112,11 +112,11 @@ fn each_answer_has_a_word_and_a_reason() {
 }
 
 #[test]
-fn reasons_add_up() {
+fn reasons_are_combined() {
     let said = |answer: &Answer| ObjectState::from(answer).why.unwrap_or_default();
     let untouched = |why| answer(There::Nothing, Verdict::AsItIs(why), vec![above("a", false)]);
     let going = said(&untouched(Untouched::NamespaceGoing));
-    assert!(going.starts_with("the namespace is being deleted; also, the one in a does not come"), "{going}");
+    assert!(going.starts_with("the namespace is being deleted; also, the one in a is not copied"), "{going}");
     assert_eq!(
         said(&untouched(Untouched::Ignored)),
         "its kind is in mode Ignore",
@@ -124,7 +124,10 @@ fn reasons_add_up() {
     );
 
     let stays = Answer { stays: Some(Withheld::OptedOut), ..answer(own(), Verdict::Own, Vec::new()) };
-    assert_eq!(said(&stays), "it goes nowhere, for its annotation propagate.hnc.x-k8s.io/none is true");
+    assert_eq!(
+        said(&stays),
+        "it is not propagated, because its annotation propagate.hnc.x-k8s.io/none is true"
+    );
 
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
     let missing = answer(There::Nothing, Verdict::Copy("a".into()), vec![above("a", true)]);
@@ -133,15 +136,15 @@ fn reasons_add_up() {
 
     let unseen = vec!["top".into()];
     let hidden = Answer { unseen, ..answer(copy("top"), Verdict::Copy("top".into()), Vec::new()) };
-    assert_eq!(said(&hidden), "it is not known whether there is one in top");
+    assert_eq!(said(&hidden), "it is unknown whether top has one");
 
     let unseen_roles = vec!["top".into()];
     let hidden = Answer { unseen_roles, ..answer(copy("top"), Verdict::Unknown, vec![above("top", true)]) };
-    assert_eq!(said(&hidden), "it refers to a Role, and it is not known which Roles there are in top");
+    assert_eq!(said(&hidden), "it refers to a Role, and the Roles in top are unknown");
 }
 
 #[test]
-fn a_kind_of_which_the_configuration_cannot_be_read_is_not_called_unconfigured() {
+fn a_kind_with_an_unreadable_configuration_is_unknown() {
     let object_states = object_states(&["a", "b < a"], &[("a", "", "")]);
     let other = Kind { group: "x.io".into(), version: "v1".into(), kind: "X".into(), resource: "xs".into() };
     let configured =

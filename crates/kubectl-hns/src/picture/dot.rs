@@ -1,11 +1,11 @@
-//! The trees as a graph for Graphviz.
+//! Draws trees as a graph for Graphviz.
 
 use std::collections::BTreeSet;
 
 use super::Node;
 use crate::lines::Lines;
 
-/// A digraph: one node a namespace, one edge from each parent to each child.
+/// A digraph with one node per namespace and one edge from each parent to each child.
 pub(crate) fn draw(trees: &[Node]) -> String {
     let mut text = String::from(
         "digraph hierarchy {\n  rankdir=LR;\n  node [shape=box, style=\"rounded,filled\", fillcolor=\"#ffffff\", fontname=\"monospace\"];\n",
@@ -57,7 +57,7 @@ mod tests {
     use crate::structure::tests::sketch;
 
     #[test]
-    fn nodes_and_edges_stand_once() {
+    fn nodes_and_edges_are_not_repeated() {
         let structure = sketch(&["a", "[s] b < a", "x < y ! ActivitiesHalted (InCycle): \"q\"", "y < x"]);
         let text = draw(&build(&structure, &["a".into(), "x".into(), "y".into()]));
         for (line, times) in [
@@ -78,7 +78,7 @@ mod tests {
         let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("  \"a\" [label=\"a\\nsource\", fillcolor=\"#cfe2ff\"];\n"), "{text}");
         let stopped =
-            "[label=\"b\\nstopped\", fillcolor=\"#fff3cd\", tooltip=\"the one in a does not come here";
+            "[label=\"b\\nstopped\", fillcolor=\"#fff3cd\", tooltip=\"the one in a is not copied here";
         assert!(text.contains(stopped), "{text}");
     }
 }

@@ -1,11 +1,11 @@
-//! The trees as a Mermaid flowchart, which many pages draw by themselves.
+//! Draws trees as a Mermaid flowchart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Node;
 use crate::lines::Lines;
 
-/// A flowchart: one node a namespace, one arrow from each parent to each child.
+/// A flowchart with one node per namespace and one arrow from each parent to each child.
 pub(crate) fn draw(trees: &[Node]) -> String {
     let mut chart = Chart::default();
     for tree in trees {
@@ -29,10 +29,10 @@ pub(crate) fn draw(trees: &[Node]) -> String {
 #[derive(Default)]
 struct Chart<'a> {
     nodes: String,
-    /// Names may be words of Mermaid's own, so nodes are numbered.
+    /// Node identifiers are numbers, because a name may be a keyword of Mermaid.
     ids: BTreeMap<&'a str, String>,
     edges: BTreeSet<(String, String)>,
-    /// Whether an object is shown in one of the nodes.
+    /// Whether a node shows an object.
     marked: bool,
 }
 

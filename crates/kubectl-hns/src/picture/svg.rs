@@ -1,9 +1,9 @@
-//! The trees as a picture of their own: boxes from left to right, readable on light and dark pages, without any script.
+//! Draws trees as SVG: boxes from left to right, readable on light and dark backgrounds, without scripts.
 
 use super::Node;
 use crate::lines::Lines;
 
-/// Width of a letter of the monospaced font, and the sizes of everything else, in pixels.
+/// The width of a letter of the monospaced font, and the other sizes, in pixels.
 const LETTER: f64 = 7.8;
 const PADDING: f64 = 10.0;
 const HEIGHT: f64 = 24.0;
@@ -21,12 +21,12 @@ path{fill:none;stroke:#8c959f}\
 @media(prefers-color-scheme:dark){text{fill:#e6edf3}rect{fill:#161b22;stroke:#8b949e}\
 .complaining{fill:#332701;stroke:#ffda6a}.halted{fill:#2c0b0e;stroke:#ea868f}path{stroke:#6e7681}}";
 
-/// The same for boxes that say what an object is in them.
+/// The style of boxes that show an object.
 const MARKS: &str = "\
 .source{fill:#cfe2ff;stroke:#0a58ca}.copy{fill:#d1e7dd;stroke:#146c43}\
 @media(prefers-color-scheme:dark){.source{fill:#031633;stroke:#6ea8fe}.copy{fill:#051b11;stroke:#75b798}}";
 
-/// One picture of all trees, one below the other.
+/// One picture with all trees below each other.
 pub(crate) fn draw(trees: &[Node]) -> String {
     let mut widths = Vec::new();
     for tree in trees {
@@ -82,7 +82,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Draws a tree and returns the middle of its root's box: that of its children, or the next free row.
+    /// Draws a tree and returns the vertical middle of its root's box: the middle of its children, or the next free
+    /// row.
     fn place(&mut self, node: &Node, depth: usize) -> f64 {
         let children: Vec<f64> = node.children.iter().map(|child| self.place(child, depth + 1)).collect();
         let middle = if let (Some(first), Some(last)) = (children.first(), children.last()) {
@@ -171,8 +172,11 @@ mod tests {
         let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("class=\"source\"") && text.contains(">a: source</text>"), "{text}");
         assert!(
-            text.contains("<title>the one in a does not come here") && text.contains(">b: stopped</text>")
+            text.contains("<title>the one in a is not copied here") && text.contains(">b: stopped</text>")
         );
-        assert!(!draw(&build(&sketch(&["a"]), &["a".into()])).contains(".source"), "no style without use");
+        assert!(
+            !draw(&build(&sketch(&["a"]), &["a".into()])).contains(".source"),
+            "unused styles are omitted"
+        );
     }
 }

@@ -1,11 +1,11 @@
-//! The drawing in lines that HNC made and scripts compare, byte for byte.
+//! Draws trees as text, byte for byte as HNC does, because scripts compare it.
 
 use super::{Health, Node};
 use crate::lines::Lines;
 use crate::object_states::ObjectState;
 use crate::terminal::{Ink, Paint};
 
-/// The trees, what the mark of subnamespaces means if there is one, and the conditions that the numbers stand for.
+/// The trees, the legend for subnamespaces if there are any, and the footnotes with conditions.
 pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
     let mut drawing = Drawing { paint, lines: String::new(), footnotes: Vec::new(), marked: false };
     for tree in trees {
@@ -19,7 +19,7 @@ pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
 struct Drawing {
     paint: Paint,
     lines: String,
-    /// Texts of conditions; the first has the number 1.
+    /// The texts of conditions; the first has the number 1.
     footnotes: Vec<String>,
     marked: bool,
 }
@@ -36,7 +36,7 @@ impl Drawing {
         }
     }
 
-    /// The name with its mark and footnotes; the root of a tree is never marked.
+    /// The name with its mark and footnotes; the root of a tree has no mark.
     fn label(&mut self, node: &Node, marked: bool) -> String {
         let marked = marked && node.subnamespace;
         self.marked |= marked;
@@ -56,7 +56,7 @@ impl Drawing {
         format!("{name} {notes}{object}")
     }
 
-    /// What an object is here, and why, unless that goes without saying.
+    /// The state of the object, and its reason unless it is obvious.
     fn object(&self, mark: &ObjectState) -> String {
         let label = self.paint.ink(mark.state.ink(), &mark.label());
         match &mark.why {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drawing_is_hnc_s() {
+    fn the_drawing_equals_that_of_hnc() {
         let missing = "ActivitiesHalted (ParentMissing): gone";
         let anchor = "BadConfiguration (SubnamespaceAnchorMissing): none";
         let text = drawn(
@@ -129,14 +129,14 @@ Conditions:
     }
 
     #[test]
-    fn legend_and_conditions_only_where_they_mean_something() {
+    fn legend_and_conditions_are_printed_only_if_needed() {
         assert_eq!(drawn(&["a", "b < a"], &["a"]), "a\n└── b\n");
         assert_eq!(drawn(&["a", "[s] b < a"], &["b"]), "b\n", "no mark on a root, so no legend");
         assert_eq!(drawn(&["a", "b"], &["b", "a"]), "b\na\n", "in the order asked for");
     }
 
     #[test]
-    fn numbers_are_sorted_and_given_by_first_appearance() {
+    fn footnotes_are_numbered_by_first_appearance() {
         let text = drawn(
             &["a", "b < a ! Y (Y): y", "c < a ! X (X): x; Y (Y): y", "d < a ! X (X): x; X (X): x"],
             &["a"],
@@ -145,7 +145,7 @@ Conditions:
     }
 
     #[test]
-    fn colour_changes_nothing_but_colour() {
+    fn colours_do_not_change_the_text() {
         let structure = sketch(&["a", "[s] b < a ! ActivitiesHalted (X): x"]);
         let trees = build(&structure, &["a".into()]);
         let coloured = draw(&trees, Paint { on: true });
@@ -158,16 +158,16 @@ Conditions:
     }
 
     #[test]
-    fn an_object_is_shown_where_it_is_and_where_it_was_stopped() {
+    fn an_object_is_shown_where_it_exists_and_where_it_is_blocked() {
         let lines = ["acme", "dev < acme ! BadConfiguration (X): x", "[s] web < dev", "old < acme", "other"];
         let all = object_states(&lines, &[("acme", "", "!old"), ("dev", "acme", "")]);
         let text = draw(&build_with_object(&all, &["acme".into(), "other".into()]), Paint::NONE);
         let wanted = "\
 acme [source]
 ├── dev (1) [copy of acme]
-│   └── [s] web [not there yet: the one in acme comes here, for its kind is in mode Propagate and its annotation \
+│   └── [s] web [not there yet: the one in acme is copied here, because its kind is in mode Propagate and its annotation \
 propagate.hnc.x-k8s.io/treeSelect lets it through]
-└── old [stopped: the one in acme does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
+└── old [stopped: the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
 the namespace]
 other
 

@@ -1,5 +1,5 @@
-//! What a user who may not list can see around one namespace: link by link upwards as far as rights go, and where they end,
-//! what the tree labels of a namespace below tell; and everything below. Concludes nothing else.
+//! What a user without list rights can read around one namespace: the ancestors as far as rights go, and beyond that as
+//! tree labels of known namespaces show them; and all namespaces below.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use super::{AT_ONCE, NamespaceRead, Structure, add_anchors, lists, missing, read
 use crate::Failure;
 use crate::session::Session;
 
-/// The whole cluster with its anchors, or what the user's rights show above and below `starts`.
+/// The whole cluster with its anchors, or what the user's rights allow above and below `starts`.
 ///
 /// # Errors
-/// A request failed for another reason than rights, or one of `starts` is not there.
+/// A request failed for a reason other than missing rights, or one of `starts` does not exist.
 pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Structure, Failure> {
     let Some(mut structure) = lists(session).await? else {
         let mut view = View::default();
@@ -29,7 +29,7 @@ pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result
     if !add_anchors(session, &mut structure).await? {
         structure
             .notes
-            .push("you may not list subnamespaceanchors in the whole cluster; they are left out".into());
+            .push("you may not list subnamespaceanchors in the whole cluster; they are omitted".into());
     }
     Ok(structure)
 }
@@ -37,7 +37,7 @@ pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result
 #[derive(Default)]
 struct View {
     structure: Structure,
-    /// The parents that tree labels tell, for where no hierarchy may be read.
+    /// The parents that tree labels show, for namespaces whose hierarchy cannot be read.
     parents: BTreeMap<Name, Name>,
     hidden: BTreeSet<Name>,
 }
@@ -71,7 +71,7 @@ impl View {
         Ok(())
     }
 
-    /// Takes over what was found. A namespace that is not there has no hierarchy either, and stays unknown.
+    /// Adds what was read. A namespace that does not exist has no hierarchy either and stays unknown.
     fn add(&mut self, read: NamespaceRead, start: &str) -> Result<(), Failure> {
         let NamespaceRead { name, namespace, hierarchy, anchors } = read;
         match namespace {
@@ -112,13 +112,13 @@ impl View {
     fn into_structure(self, starts: &[String]) -> Structure {
         let Self { mut structure, hidden, .. } = self;
         structure.notes.push(format!(
-            "you may not list namespaces and hierarchyconfigurations in the whole cluster; this is what is above and below {}",
+            "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces above and below {} are shown",
             starts.join(", ")
         ));
         if !hidden.is_empty() {
             let hidden: Vec<&str> = hidden.iter().map(|it| &**it).collect();
             structure.notes.push(format!(
-                "you may not read the hierarchy of {}; its parent is what tree labels tell, if anything does",
+                "you may not read the hierarchy of {}; the parent is taken from tree labels, if there are any",
                 hidden.join(", ")
             ));
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn tree_labels_tell_what_is_above_where_nothing_may_be_read() {
+    fn tree_labels_show_ancestors_that_cannot_be_read() {
         let labels = [("leaf", "0"), ("mid", "1"), ("top", "2")];
         let labels = labels.map(|(name, depth)| (labels::tree_label(name), depth));
         let fact =

@@ -8,7 +8,7 @@ use super::super::world::{Output, live};
 
 /// Without what others' tests have under way.
 fn text(output: &Output) -> String {
-    let lines = output.stdout.lines().filter(|line| !line.starts_with("Beside that, the controller has"));
+    let lines = output.stdout.lines().filter(|line| !line.starts_with("The controller also has"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
@@ -133,7 +133,7 @@ async fn a_configuration_is_planned_and_not_written() {
     let words = "This would be refused (422 Invalid): spec.resources[";
     assert!(nonsense.code == Some(1) && nonsense.stdout.contains(words), "{nonsense:?}");
     let none = live.hns("plan config delete-type --resource nonsense").await;
-    assert!(none.stdout.contains("The configuration of nonsense would stay as it is\n"), "{none:?}");
+    assert!(none.stdout.contains("The configuration of nonsense would not change\n"), "{none:?}");
 }
 
 /// Somebody with rights in one namespace alone gets what these show, and is told what is not known.

@@ -1,4 +1,5 @@
-//! Which namespaces are deleted with an anchor, and which lose their parent: the forest's own preview, of namespaces alone.
+//! The namespaces that are deleted with an anchor, and those that lose their parent, from the forest's preview without
+//! objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,20 +14,20 @@ use crate::commands::hierarchy;
 use crate::session::Session;
 use crate::{Failure, published};
 
-/// What a deletion comes to.
+/// The consequences of a deletion.
 #[derive(Debug, Default)]
 pub(super) struct Consequences {
-    /// The anchor's parent and its name.
+    /// The parent and the name of the anchor.
     anchor: (String, String),
-    /// The namespaces that are deleted.
+    /// The deleted namespaces.
     deleted: BTreeSet<Name>,
-    /// Those that stay below one that is deleted.
+    /// The namespaces that are kept and lose their parent.
     orphaned: BTreeSet<Name>,
-    /// What is uncertain, for people.
+    /// What could not be read, as notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Looks at what is above and below the child; `allows` says that cascading deletion is allowed first.
+/// Reads the namespaces above and below the child; `allows` means that cascading deletion is allowed first.
 pub(super) async fn read(
     session: &Session,
     (parent, child): (&str, &str),
@@ -53,7 +54,7 @@ pub(super) async fn read(
     Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
 }
 
-/// The namespaces that are deleted because of these changes. Whether the changes are allowed is for the API server to say.
+/// The namespaces that these changes delete. Whether the changes are allowed is left to the API server.
 fn deleted(mut preview: Preview, intents: &[Intent]) -> BTreeSet<Name> {
     preview.settle();
     preview.mark();
@@ -78,12 +79,12 @@ impl Consequences {
         Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, notes: Vec::new() }
     }
 
-    /// Whether no other namespace is touched.
+    /// Whether only the child is deleted.
     pub(super) fn is_only(&self, child: &str) -> bool {
         self.orphaned.is_empty() && self.deleted.iter().all(|name| **name == *child)
     }
 
-    /// For people.
+    /// The consequences as text.
     pub(super) fn text(&self) -> String {
         let (parent, child) = &self.anchor;
         let what = format!("Deleting the subnamespace anchor {child} in {parent}");
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_deleted_or_orphaned_is_named() {
+    fn all_deleted_and_orphaned_namespaces_are_listed() {
         let wanted = "\
 Deleting the subnamespace anchor b in a deletes these namespaces, with everything in them:
   b

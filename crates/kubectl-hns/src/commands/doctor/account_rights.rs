@@ -1,4 +1,4 @@
-//! Whether the two service accounts may do what their programs do, as the API server sees it.
+//! Checks the rights of the two service accounts, as the API server evaluates them.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::session::Session;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// A right that an account must have everywhere.
+/// A right that an account needs in all namespaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Right {
     verb: &'static str,
@@ -35,7 +35,8 @@ fn rights(verbs: &[&'static str], group: &str, resource: &str) -> Vec<Right> {
 const READ: [&str; 3] = ["get", "list", "watch"];
 const COPY: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
-/// What the controller does, `kinds` (group and resource) being propagated beside roles and bindings.
+/// The rights that the controller needs; `kinds` are the propagated kinds (group and resource) besides roles and role
+/// bindings.
 fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
     let mut all = rights(&["get", "list", "watch", "create", "patch", "delete"], "", "namespaces");
     all.extend(rights(
@@ -53,7 +54,7 @@ fn of_controller(kinds: &[(String, String)]) -> Vec<Right> {
     all
 }
 
-/// What the webhook does.
+/// The rights that the webhook needs.
 fn of_webhook(kinds: &[(String, String)]) -> Vec<Right> {
     let mut all = rights(&READ, "", "namespaces");
     all.extend(rights(&READ, hns_api::GROUP, "hierarchyconfigurations"));
@@ -130,7 +131,7 @@ fn review(namespace: &str, account: &str, right: &Right) -> SubjectAccessReview 
     }
 }
 
-/// The configured kinds that are written; none if that cannot be read, which another check says.
+/// The configured kinds that are propagated; empty if they cannot be read, which another check reports.
 async fn kinds(session: &Session) -> Vec<(String, String)> {
     let api = session.all::<HNCConfiguration>();
     let config = session.call(api.get_opt(names::HNC_CONFIGURATION)).await;
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn configured_kinds_are_needed_by_both() {
+    fn both_accounts_need_rights_on_configured_kinds() {
         let kinds = [(String::new(), "secrets".to_owned())];
         let wanted = Right { verb: "list", group: String::new(), resource: "secrets".into() };
         assert!(of_controller(&kinds).contains(&wanted) && of_webhook(&kinds).contains(&wanted));

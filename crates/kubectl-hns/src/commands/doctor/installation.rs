@@ -1,5 +1,5 @@
-//! Whether everything that was installed is there and runs: definitions, registrations, policies, deployments, the
-//! certificate, the lease, the configuration.
+//! Checks the installed objects: definitions, registrations, policies, deployments, the certificate, the lease and the
+//! configuration.
 
 use hns_api::{HNCConfiguration, crd, names};
 use hns_runtime::tls;
@@ -17,16 +17,16 @@ use super::{Finding, some};
 use crate::session::Session;
 
 const DAY: i64 = 24 * 60 * 60;
-/// From here on somebody should look after the certificate.
+/// The remaining validity of the certificate from which on a warning is reported.
 const SOON: i64 = 14 * DAY;
-/// The webhooks without which a hierarchy cannot be trusted.
+/// The webhooks that the safety of the hierarchy depends on.
 const NEEDED: [&str; 3] = [
     names::webhooks::NAMESPACES,
     names::webhooks::HIERARCHY_CONFIGURATIONS,
     names::webhooks::SUBNAMESPACE_ANCHORS,
 ];
 
-/// All these checks.
+/// Runs these checks.
 pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
     let mut findings = definitions(session).await;
@@ -69,7 +69,7 @@ async fn definitions(session: &Session) -> Vec<Finding> {
         }
     }
     if findings.is_empty() {
-        findings.push(Finding::ok("definitions", "all are there and served"));
+        findings.push(Finding::ok("definitions", "all exist and are served"));
     }
     findings
 }
@@ -77,12 +77,12 @@ async fn definitions(session: &Session) -> Vec<Finding> {
 fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Finding> {
     let subject = format!("definition {name}");
     let apply = "Apply the definitions: `kubectl apply -f config/crds.yaml`.";
-    let Some(found) = found else { return Some(Finding::wrong(subject, "is not there", apply)) };
+    let Some(found) = found else { return Some(Finding::wrong(subject, "does not exist", apply)) };
     if found.metadata.deletion_timestamp.is_some() {
         return Some(Finding::wrong(
             subject,
             "is being deleted, and every object of it",
-            "Nothing in the hierarchy changes meanwhile. If it was not meant: apply it again once it is gone, and restore \
+            "The hierarchy does not change until then. If this was unintended, apply the definition again after it is deleted, and restore \
              the objects from a backup.",
         ));
     }
@@ -93,7 +93,7 @@ fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Fi
         .then(|| Finding::wrong(subject, format!("version {} is not served", hns_api::VERSION), apply))
 }
 
-/// The registrations, and the authority that they name.
+/// The registrations, and the certificate authority in them.
 async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
     let (mut findings, mut bundle) = (Vec::new(), None);
     let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
@@ -133,7 +133,7 @@ fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Find
     let apply =
         "Apply the registrations: `kubectl apply -f config/default.yaml`, or install the chart again.";
     let Some(webhooks) = webhooks else {
-        return Finding::wrong(subject, "is not there, so its rules are not enforced", apply);
+        return Finding::wrong(subject, "does not exist, so its rules are not enforced", apply);
     };
     let lacking = |it: &&&str| !webhooks.iter().any(|(name, _)| name == **it);
     let lacking: Vec<String> = needed.iter().filter(lacking).map(|it| (*it).to_owned()).collect();
@@ -177,7 +177,7 @@ async fn policies(session: &Session) -> Vec<Finding> {
 
 fn policy(missing: &[String]) -> Finding {
     if missing.is_empty() {
-        return Finding::ok("policies", "all are there and bound");
+        return Finding::ok("policies", "all exist and are bound");
     }
     if missing.len() == names::policies::ALL.len() {
         let text =
@@ -205,7 +205,7 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Findin
             subject,
             format!("{ready} of {wanted} replicas are ready"),
             format!(
-                "`kubectl describe pod -n {namespace}` says why; /readyz on port 8081 of a pod lists what is missing."
+                "`kubectl describe pod -n {namespace}` shows the reason; /readyz on port 8081 of a pod lists what is missing."
             ),
         );
     }
@@ -251,8 +251,7 @@ fn text(pem: &[u8]) -> String {
 }
 
 fn lease(found: Option<&Lease>, now: Timestamp) -> Finding {
-    let start =
-        "Look at the controller's pods and their logs: without a leader nothing is copied or labelled.";
+    let start = "Check the controller's pods and their logs: without a leader nothing is copied or labelled.";
     let spec = found.and_then(|it| it.spec.as_ref());
     let holder = spec.and_then(|it| it.holder_identity.as_deref()).filter(|it| !it.is_empty());
     let (Some(spec), Some(holder)) = (spec, holder) else {
@@ -298,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn definitions_must_be_there_and_stay() {
+    fn definitions_must_exist_and_not_be_deleted() {
         let name = "hierarchyconfigurations.hnc.x-k8s.io";
         let mut whole = crd::hierarchy_configurations();
         assert!(definition(name, Some(&whole)).is_some(), "not established");
@@ -307,7 +306,7 @@ mod tests {
             "conditions": [{ "type": "Established", "status": "True" }],
         })));
         assert_eq!(definition(name, Some(&whole)), None);
-        assert!(definition(name, None).unwrap().text.contains("not there"));
+        assert!(definition(name, None).unwrap().text.contains("does not exist"));
         whole.metadata.deletion_timestamp = Some(of(json!("2026-01-01T00:00:00Z")));
         assert!(definition(name, Some(&whole)).unwrap().text.contains("being deleted"));
     }
@@ -325,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn some_policies_are_worse_than_none() {
+    fn missing_policies_are_an_error() {
         let all: Vec<String> = names::policies::ALL.iter().map(ToString::to_string).collect();
         assert_eq!(policy(&[]).level, Level::Ok);
         assert_eq!(policy(&all).level, Level::Note);
@@ -361,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_checked_for_its_end_and_its_authority() {
+    fn the_expiry_and_the_authority_of_a_certificate_are_checked() {
         use k8s_openapi::ByteString;
         assert_eq!(certificate(None, None, 0).level, Level::Wrong);
         let certificate_pem = rcgen::generate_simple_self_signed(["x".to_owned()]).unwrap().cert.pem();

@@ -1,4 +1,4 @@
-//! Whether the hierarchy itself is well: conditions, cycles, missing parents, anchors, copies.
+//! Checks the hierarchy: conditions, cycles, missing parents, anchors and copies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::copies::{Objects, Wrong};
 use crate::session::Session;
 use crate::structure::{self, Structure};
 
-/// All these checks; of a user who may not list, none, which is said.
+/// Runs these checks. If the user may not list namespaces, only a note is returned.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
     let mut structure = match structure::read(session, &[]).await {
         Ok(structure) if structure.notes.is_empty() => structure,
@@ -19,7 +19,7 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             return vec![Finding::note("trees", text)];
         }
         Err(failure) => {
-            let hint = failure.hint.unwrap_or_else(|| "Look at the API server's own health.".into());
+            let hint = failure.hint.unwrap_or_else(|| "Check the health of the API server.".into());
             return vec![Finding::wrong("trees", failure.text, hint)];
         }
     };
@@ -47,7 +47,7 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     findings
 }
 
-/// Cycles and missing parents as they follow from what is configured, whatever the controller has reported; then what it has.
+/// Cycles and missing parents of the configured hierarchy, and the conditions that the controller reports.
 fn check_structure(structure: &Structure) -> Vec<Finding> {
     let forest = structure.forest();
     let mut findings = Vec::new();
@@ -61,13 +61,12 @@ fn check_structure(structure: &Structure) -> Vec<Finding> {
         }
     }
     for cycle in cycles {
-        let hint =
-            "Set the parent of one of them to a namespace outside: `kubectl hns set NAMESPACE --root`.";
+        let hint = "Set the parent of one of them to a namespace outside the cycle: `kubectl hns set NAMESPACE --root`.";
         findings.push(Finding::wrong("cycle", cycle, hint));
     }
     for (parent, orphans) in orphans {
         let hint = format!(
-            "Create namespace {parent}, or give them another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
+            "Create namespace {parent}, or set another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
         );
         let text = format!("{} name {parent} as their parent, which does not exist", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
@@ -76,11 +75,11 @@ fn check_structure(structure: &Structure) -> Vec<Finding> {
     findings
 }
 
-/// The reasons that the structure above shows already.
+/// The reasons that the checks above report already.
 const SEEN: [&str; 3] = [
     conditions::activities_halted::IN_CYCLE,
     conditions::activities_halted::PARENT_MISSING,
-    // What hangs below a halted namespace is well once that is.
+    // Descendants of a halted namespace recover with it.
     conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
 ];
 
@@ -93,7 +92,7 @@ fn reported(structure: &Structure) -> Vec<Finding> {
         }
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
-        let hint = format!("`kubectl hns describe {}` shows it in its place.", names[0]);
+        let hint = format!("`kubectl hns describe {}` shows it.", names[0]);
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
@@ -106,12 +105,12 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
         let (name, state) = (&anchor.name, anchor.state.as_deref().unwrap_or_default());
         let hint = match state {
             anchor_states::CONFLICT => format!(
-                "The namespace {name} is not its own. `kubectl delete subns {name} -n {parent}` takes the anchor away and leaves \
+                "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \
                  the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace."
             ),
             anchor_states::FORBIDDEN => {
                 format!(
-                    "No namespace of that name may be in a tree: `kubectl delete subns {name} -n {parent}`."
+                    "A namespace of that name cannot be in a tree: `kubectl delete subns {name} -n {parent}`."
                 )
             }
             _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
@@ -131,7 +130,7 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
                 "anchor",
                 format!("{name} is a subnamespace of {parent}, where it has no anchor"),
                 format!(
-                    "`kubectl hns create {name} -n {parent}` brings the anchor back; `kubectl hns convert {name} --to full` does \
+                    "`kubectl hns create {name} -n {parent}` restores the anchor; `kubectl hns convert {name} --to full` does \
                      without."
                 ),
             ));
@@ -142,7 +141,7 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
 
 fn copies(wrong: &[Wrong], all: usize) -> Finding {
     if wrong.is_empty() {
-        return Finding::ok("copies", format!("{all} copies, each where it should be"));
+        return Finding::ok("copies", format!("{all} copies, all in the right namespaces"));
     }
     let line = |it: &Wrong| match (&it.source, &it.why) {
         (Some(source), _) => format!("{} {} of {source} is not in {}", it.resource, it.name, it.namespace),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_orphans_and_conditions_are_each_said_once() {
+    fn cycles_orphans_and_conditions_are_reported_once() {
         let structure = sketch(&[
             "a ! BadConfiguration (IllegalManagedLabel): x/y",
             "b < a ! BadConfiguration (IllegalManagedLabel): x/y",
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_copies_are_counted_and_some_named() {
+    fn wrong_copies_are_counted_and_the_first_ones_named() {
         let wrong = Wrong {
             namespace: "b".into(),
             resource: "roles.rbac.authorization.k8s.io".into(),
@@ -222,6 +221,6 @@ mod tests {
             "2 are not right: roles.rbac.authorization.k8s.io r of a is not in b, roles.rbac.authorization.k8s.io r should \
              not be in b: no reason"
         );
-        assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, each where it should be"));
+        assert_eq!(copies(&[], 3), Finding::ok("copies", "3 copies, all in the right namespaces"));
     }
 }

@@ -1,11 +1,11 @@
-//! An explanation for people: what it is, why, and what is above and below.
+//! An explanation as text.
 
 use super::{Below, Explanation, Source};
 use crate::lines::Lines;
 use crate::object_states::{ObjectState, State};
 use crate::terminal::{Ink, Paint};
 
-/// The whole of it.
+/// The whole explanation.
 pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     let Explanation { namespace, resource, name, mark, ancestors, above, below, .. } = explanation;
     let mut text = String::new();
@@ -31,11 +31,11 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
 
 fn line(source: &Source) -> String {
     let Source { namespace, comes, why } = source;
-    let comes = if *comes { "comes here" } else { "does not come here" };
-    format!("the one in {namespace} {comes}, for {why}")
+    let comes = if *comes { "is copied here" } else { "is not copied here" };
+    format!("the one in {namespace} {comes}, because {why}")
 }
 
-/// How many are as they would be without exceptions, and all others.
+/// The number of regular copies, and all exceptions.
 fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String) {
     if below.is_empty() {
         text.line("  Below: nothing");
@@ -58,7 +58,7 @@ mod tests {
     use crate::object_states::tests::object_states;
 
     #[test]
-    fn a_copy_a_source_and_what_is_stopped() {
+    fn a_copy_a_source_and_a_blocked_copy() {
         let lines = ["acme", "dev < acme", "web < dev", "db < dev", "old < acme"];
         let mut all = object_states(
             &lines,
@@ -67,24 +67,24 @@ mod tests {
         let say = |all: &_, name: &str| draw(&explanation(all, &name.into()).unwrap(), Paint::NONE);
         let copy = "\
 roles.rbac.authorization.k8s.io r in web: copy of acme
-  Why: the one in acme comes here, for its kind is in mode Propagate and its annotation \
+  Why: the one in acme is copied here, because its kind is in mode Propagate and its annotation \
 propagate.hnc.x-k8s.io/treeSelect lets it through
   Above: acme > dev
-  - the one in acme comes here, for its kind is in mode Propagate and its annotation \
+  - the one in acme is copied here, because its kind is in mode Propagate and its annotation \
 propagate.hnc.x-k8s.io/treeSelect lets it through
-  - the one in dev does not come here, for the one in acme is further up
+  - the one in dev is not copied here, because the one in acme takes precedence
 ";
         assert_eq!(say(&all, "web"), copy);
         let source = "\
 roles.rbac.authorization.k8s.io r in acme: source
   Above: nothing
   Below: 2 of 4 namespaces have a copy
-  - dev: left alone, the one in acme would be in its place, but this one is no copy, and so it is kept
-  - old: stopped, the one in acme does not come here, for its annotation propagate.hnc.x-k8s.io/treeSelect does not \
+  - dev: left alone, it is not a copy, so it is kept and the one in acme is not copied
+  - old: stopped, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
 select the namespace
 ";
         assert_eq!(say(&all, "acme"), source);
         all.loaded.forest.apply(forest::Fact::Kinds(Vec::new()));
-        assert!(explanation(&all, &"acme".into()).is_none(), "a kind that the forest was never told");
+        assert!(explanation(&all, &"acme".into()).is_none(), "a kind that is not in the forest");
     }
 }

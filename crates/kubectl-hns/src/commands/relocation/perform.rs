@@ -1,4 +1,4 @@
-//! The writes of a relocation, one after the other. Each may find that it has been made already.
+//! Performs the steps of a relocation. Each step may have been performed already.
 
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, anchor_states, annotations};
 use kube::api::{DeleteParams, PostParams, Preconditions};
@@ -13,14 +13,15 @@ use crate::commands::hierarchy::{self, Edit, NewParent};
 use crate::failure::Problem;
 use crate::session::Session;
 
-/// How long a webhook may take to hear of the write before; it waits for its own cache as well.
+/// How long the webhook's cache may lag behind the previous write.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(250);
 
-/// Makes the write of one step.
+/// Performs one step.
 ///
 /// # Errors
-/// It was refused, or what it waits for does not happen. What was done before stays, and the same command goes on from there.
+/// The write was refused, or the awaited state was not reached. Earlier steps stay, and the same command continues from
+/// there.
 pub(in crate::commands) async fn perform(
     session: &Session,
     placement: &Placement,
@@ -35,7 +36,7 @@ pub(in crate::commands) async fn perform(
     };
     done.map_err(|problem| {
         let failure = Failure::could_not(step.line(name), &problem);
-        let again = "Nothing is lost; the same command goes on from here once the reason is gone.";
+        let again = "Nothing is lost. Solve the problem and run the same command again to continue.";
         let hint = failure.hint.clone().map_or_else(|| again.to_owned(), |it| format!("{it}\n{again}"));
         failure.with_hint(hint)
     })
@@ -47,7 +48,7 @@ async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<()
     Ok(hierarchy::write(session, name, object, &edit, false).await)
 }
 
-/// Writes the namespace as it was read but for the annotation, unless somebody else has changed that one.
+/// Changes the annotation of the namespace, unless it was changed meanwhile.
 async fn annotate(
     session: &Session,
     name: &str,
@@ -65,7 +66,7 @@ async fn annotate(
         }
         if seen != from {
             return Err(Problem::Unreachable(format!(
-                "somebody else has made it a subnamespace of {} meanwhile",
+                "it was made a subnamespace of {} meanwhile",
                 seen.unwrap_or("none")
             )));
         }
@@ -81,7 +82,7 @@ async fn annotate(
     }
 }
 
-/// A webhook that has not heard of the annotation yet takes the namespace for somebody else's.
+/// Retries, because a webhook whose cache lags behind treats the namespace as one of another parent.
 async fn create_anchor(session: &Session, placement: &Placement, parent: &str) -> Result<(), Problem> {
     let api = session.within::<SubnamespaceAnchor>(parent);
     let managed = placement.managed.clone();
@@ -96,7 +97,7 @@ async fn create_anchor(session: &Session, placement: &Placement, parent: &str) -
                 if present.is_some_and(|it| it.metadata.deletion_timestamp.is_none()) {
                     return Ok(());
                 }
-                // It is on its way out, and its name is free in a moment.
+                // The old anchor is being deleted.
                 if Instant::now() >= deadline {
                     return Err(problem);
                 }
@@ -109,12 +110,12 @@ async fn create_anchor(session: &Session, placement: &Placement, parent: &str) -
     }
 }
 
-/// Whether the API server itself, not a webhook, says that the object exists.
+/// Whether the API server itself, not a webhook, reports that the object exists.
 fn is_there(problem: &Problem) -> bool {
     matches!(problem, Problem::Refused(status) if status.reason == "AlreadyExists")
 }
 
-/// Deletes the anchor that was seen not to hold the namespace, in that very state, and waits until it is gone.
+/// Deletes the anchor in the version that was read as not owning the namespace, and waits until it is gone.
 async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Result<(), Problem>, Failure> {
     let api = anchors_in(session, parent);
     let deadline = Instant::now() + PATIENCE;
@@ -139,7 +140,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
             }
         }
         if Instant::now() >= deadline && going {
-            // It is deleted, and held by somebody else's finalizer.
+            // It is being deleted, and another finalizer keeps it.
             return Ok(Ok(()));
         }
         if Instant::now() >= deadline {
@@ -149,7 +150,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
                  namespace along"
             ))
             .with_hint(
-                "The controller has not looked at it yet; `kubectl hns doctor` says whether it runs. The same command goes on \
+                "The controller has not updated it yet; `kubectl hns doctor` checks the controller. Run the same command again to continue \
                  from here.",
             ));
         }
@@ -157,7 +158,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
     }
 }
 
-/// Whether the controller has seen that the namespace is not this anchor's.
+/// Whether the controller has recorded that the namespace does not belong to this anchor.
 fn releases(data: &Value) -> bool {
     data["status"]["status"] == anchor_states::CONFLICT
 }
@@ -169,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_anchor_in_conflict_is_let_go() {
+    fn only_an_anchor_in_conflict_is_deleted() {
         for (status, released) in [
             (json!({ "status": { "status": "Conflict" } }), true),
             (json!({ "status": { "status": "Ok" } }), false),

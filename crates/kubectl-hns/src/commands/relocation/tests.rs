@@ -1,4 +1,4 @@
-//! Which steps follow from which placement, and when a tree has arrived.
+//! The steps for each situation, and the completion of a move.
 
 use super::*;
 
@@ -25,21 +25,21 @@ fn a_full_namespace_moves_by_its_parent() {
 }
 
 #[test]
-fn a_subnamespace_is_never_moved_by_deleting_first() {
+fn a_subnamespace_gets_its_new_anchor_before_the_old_one_is_deleted() {
     let steps = move_to(&placement(Some("o"), Some("o"), &["o"]), "p");
     assert_eq!(
         lines(&steps),
         [
             "annotate namespace n with hnc.x-k8s.io/subnamespace-of=p (now o)",
             "create the subnamespace anchor n in p",
-            "delete the subnamespace anchor n in o, which by then no longer holds n",
+            "delete the subnamespace anchor n in o, which then no longer owns n",
         ]
     );
 }
 
-/// Whatever of a move has been done, the rest is what a second run does.
+/// A second run performs the remaining steps, wherever the first one was interrupted.
 #[test]
-fn a_move_goes_on_where_it_was_interrupted() {
+fn an_interrupted_move_continues() {
     let states = [
         (placement(Some("o"), Some("o"), &["o"]), 3),
         (placement(Some("p"), Some("o"), &["o"]), 2),
@@ -61,10 +61,10 @@ fn conversions_keep_the_parent() {
         lines(&to_full(&sub).unwrap()),
         [
             "remove the annotation hnc.x-k8s.io/subnamespace-of from namespace n",
-            "delete the subnamespace anchor n in o, which by then no longer holds n",
+            "delete the subnamespace anchor n in o, which then no longer owns n",
         ]
     );
-    assert!(to_full(&placement(Some("o"), None, &["o"])).is_err(), "it would be without a parent");
+    assert!(to_full(&placement(Some("o"), None, &["o"])).is_err(), "it would have no parent");
     assert_eq!(lines(&to_full(&placement(None, Some("o"), &["o"])).unwrap()).len(), 1, "the second run");
     assert!(to_full(&placement(None, Some("o"), &[])).unwrap().is_empty());
 
@@ -79,7 +79,7 @@ fn conversions_keep_the_parent() {
 }
 
 #[test]
-fn rights_are_named_as_people_ask_for_them() {
+fn rights_have_readable_names() {
     let steps = move_to(&placement(Some("o"), Some("o"), &["o"]), "p");
     let rights: Vec<String> = steps.iter().map(|step| step.right("n").to_string()).collect();
     assert_eq!(
@@ -97,7 +97,7 @@ fn depths(pairs: &[(&str, u64)]) -> Depths {
 }
 
 #[test]
-fn a_tree_has_arrived_when_all_its_labels_say_so() {
+fn a_move_is_complete_when_all_labels_are_right() {
     let above = depths(&[("p", 0), ("root", 1)]);
     let moved = ("n".to_owned(), depths(&[("n", 0), ("p", 1), ("root", 2)]));
     let child = ("c".to_owned(), depths(&[("c", 0), ("n", 1), ("p", 2), ("root", 3)]));
@@ -112,7 +112,7 @@ fn a_tree_has_arrived_when_all_its_labels_say_so() {
     }
     assert!(
         matches!(label_progress("n", &above, &[]), Progress::Part(0, 1, _)),
-        "nothing seen is nothing done"
+        "without members there is no progress"
     );
     let lone = ("n".to_owned(), depths(&[("n", 0)]));
     assert_eq!(label_progress("n", &Depths::new(), &[lone]), Progress::Done, "a root");
