@@ -1,7 +1,7 @@
-//! `cargo xtask bench`: what the product reaches on a real cluster, as a share of what a plain client reaches there.
+//! `cargo xtask bench`: measures the product on a real cluster, relative to a plain client.
 //!
-//! Absolute figures say more of the machine than of the product; so the limit is measured in the same run, and what is compared
-//! over time is ratios, counts, and processor time. `BENCHMARKS.md` has the method.
+//! Absolute figures depend on the machine. So the limit is measured in the same run, and ratios, counts and processor
+//! time are compared over time. `BENCHMARKS.md` describes the method.
 
 mod audit;
 mod client;
@@ -9,7 +9,7 @@ mod limit;
 mod measures;
 mod report;
 mod shape;
-mod stage;
+mod testbed;
 mod usage;
 
 use std::fs;
@@ -24,54 +24,55 @@ use hns_e2e::Cluster;
 use hns_e2e::product::BINARIES;
 
 use self::report::Outcome;
-use self::stage::Stage;
+use self::testbed::Testbed;
 use crate::cargo::{cargo, root, step};
 
-/// What to measure.
+/// The options of the command.
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of the command line")]
 pub(crate) struct Options {
-    /// Smaller numbers, and the limit once: under five minutes.
+    /// Use smaller numbers, and measure the limit once: under five minutes.
     #[arg(long)]
     quick: bool,
-    /// Instead of all that, a webhook with a tenth of a processor over 10,000 namespaces and 100,000 copies; needs root.
+    /// Measure only a webhook with a tenth of a processor, 10,000 namespaces and 100,000 copies; needs root.
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     large: bool,
-    /// Make this measure alone (may be repeated): `spread` (with touch and drop), `parents` (with move), `restart`, `reviews`.
+    /// Run only this measure (can be repeated): `spread` (with touch and drop), `parents` (with move), `restart`,
+    /// `reviews`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Fail when a target is missed.
+    /// Fail if a target is missed.
     #[arg(long)]
     check: bool,
-    /// Measure the `hns-webhook` and `hns-controller` of this directory, instead of building them.
+    /// Measure the programs `hns-webhook` and `hns-controller` of this directory, instead of building them.
     #[arg(long, value_name = "DIR")]
     binaries: Option<PathBuf>,
-    /// Everything has been built, and this is the optimised program.
+    /// Set for the optimised program, which is built already.
     #[arg(long, hide = true)]
     built: bool,
 }
 
-/// How much of everything.
+/// The size of the measurements.
 pub(crate) struct Scale {
-    /// Below the root that sources are spread from; and as many outside.
+    /// The number of namespaces below the root of sources, and outside the tree.
     namespaces: usize,
     sources: usize,
-    /// Of chains.
+    /// The depth of chains.
     depth: usize,
     /// The numbers of connections that the plain client tries.
     parallel: Vec<usize>,
-    /// How often objects are written, by the product and by the plain client. What the API server does now and then weighs as much as the
-    /// product in a single round.
+    /// The number of rounds of writes, by the product and by the plain client. In a single round, periodic work of the
+    /// API server would count too much.
     rounds: usize,
-    /// How often a tree of each shape is made, by both.
+    /// The number of trees of each shape, for both.
     trees: usize,
-    /// At a restart.
+    /// The number of namespaces for the restart.
     big_namespaces: usize,
     secrets: usize,
-    /// How often each review is posted, so many times each.
+    /// The number of rounds of reviews, and of posts per round.
     review_rounds: usize,
     reviews: usize,
-    /// How many namespaces the root has that they are about.
+    /// The number of namespaces below the root of the reviews.
     below_root: usize,
 }
 
@@ -150,7 +151,7 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     Ok(if missed && options.check { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Goes on as the optimised program: a client that is slow itself would measure itself.
+/// Continues as the optimised program: a slow client would measure itself.
 fn build_and_run(options: &Options) -> anyhow::Result<ExitCode> {
     let mut words = vec!["build", "--release", "--workspace", "--bin", "xtask"];
     if options.binaries.is_none() {
@@ -174,18 +175,18 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
     };
     let mut outcomes = Vec::new();
     for name in options.measures() {
-        // A cluster of its own: what one measure leaves behind is not the next one's burden.
+        // Each measure has its own cluster, so that measures do not affect each other.
         say(&format!("{name}: starting a cluster"));
         let cluster = Cluster::start_audited(&audit::policy()).await?;
         let new = if name == "reviews" {
             measures::reviews::measure(&cluster, &scale).await?
         } else {
-            let mut stage = Stage::set(&cluster).await?;
+            let mut testbed = Testbed::set(&cluster).await?;
             match name {
-                "spread" => measures::spread::measure(&mut stage, &scale).await?,
-                "parents" => measures::parents::measure(&mut stage, &scale).await?,
-                LARGE => measures::large::measure(&mut stage, &scale).await?,
-                _ => measures::restart::measure(&mut stage, &scale).await?,
+                "spread" => measures::spread::measure(&mut testbed, &scale).await?,
+                "parents" => measures::parents::measure(&mut testbed, &scale).await?,
+                LARGE => measures::large::measure(&mut testbed, &scale).await?,
+                _ => measures::restart::measure(&mut testbed, &scale).await?,
             }
         };
         for outcome in &new {
@@ -196,7 +197,7 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Says how far it is.
+/// Prints the progress.
 pub(crate) fn say(what: &str) {
     let began = BEGAN.get_or_init(Instant::now);
     eprintln!("[{:6.1} s] {what}", began.elapsed().as_secs_f32());

@@ -1,4 +1,4 @@
-//! Running cargo on this workspace. Says what runs and how long it took; knows nothing of what it is for.
+//! Runs cargo on this workspace, and prints each step with its duration.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,17 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use hns_e2e::process::package_variables;
 
-/// The checkout's top.
+/// The root of the checkout.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Runs cargo with these arguments in the checkout, showing what it prints.
+/// Runs cargo with these arguments at the root and shows its output.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<()> {
     cargo_with(&[], arguments)
 }
 
-/// As [`cargo`], with these variables set.
+/// Like [`cargo`], with these variables set.
 pub(crate) fn cargo_with<S: AsRef<OsStr>>(variables: &[(&str, &str)], arguments: &[S]) -> anyhow::Result<()> {
     let mut command = command(arguments);
     command.envs(variables.iter().copied());
@@ -29,7 +29,7 @@ pub(crate) fn cargo_with<S: AsRef<OsStr>>(variables: &[(&str, &str)], arguments:
     Ok(())
 }
 
-/// As [`cargo`], and gives what it prints on standard output.
+/// Like [`cargo`], and returns its standard output.
 pub(crate) fn cargo_says<S: AsRef<OsStr>>(arguments: &[S]) -> anyhow::Result<String> {
     let mut command = command(arguments);
     let output = command.stderr(Stdio::inherit()).output().context("running cargo")?;
@@ -64,7 +64,7 @@ pub(crate) fn has(name: &str) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Announces a step, makes it, and says how long it took.
+/// Runs a step, and prints its name and duration.
 pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
     eprintln!("== {name}");
     let began = Instant::now();
@@ -73,7 +73,7 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> a
     Ok(outcome)
 }
 
-/// Builds the product's two binaries, and nothing else: this program itself must not be replaced while it runs.
+/// Builds only the two programs: this executable must not be replaced while it runs.
 pub(crate) fn build_binaries() -> anyhow::Result<()> {
     cargo(&["build", "--workspace", "--bin", "hns-webhook", "--bin", "hns-controller"])
 }

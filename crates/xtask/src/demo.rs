@@ -1,6 +1,6 @@
-//! `cargo xtask demo`: the product at work on a real API server, in one screen.
+//! `cargo xtask demo`: shows the product on a real API server.
 //!
-//! Everything that is printed is looked up or checked first; a step that does not come out as told fails the demo.
+//! All printed results are read from the cluster or checked; an unexpected result fails the demo.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use hns_e2e::{Cluster, Options, Output, Product, Steps, eventually};
 
 use crate::cargo::{build_binaries, step};
 
-/// The organisation: each namespace and its parent.
+/// The hierarchy of the demo: each namespace and its parent.
 const ORGANISATION: [(&str, &str); 6] = [
     ("acme", ""),
     ("acme-dev", "acme"),
@@ -51,7 +51,7 @@ async fn show(once: bool) -> anyhow::Result<()> {
     print(&format!("  export KUBECONFIG={}\n", cluster.kubeconfig().display()));
     print("  kubectl get hierarchyconfigurations -A\n");
     if !once {
-        say("Ctrl-C ends it all.");
+        say("Press Ctrl-C to stop.");
         tokio::signal::ctrl_c().await?;
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn organisation(steps: &Steps) -> anyhow::Result<()> {
     steps.plant(&ORGANISATION).await?;
     steps.labelled(&["acme-dev-web", "acme-dev", "acme"]).await?;
     for (namespace, parent) in ORGANISATION.into_iter().filter(|(_, parent)| !parent.is_empty()) {
-        // A list of children alone is worth an object only after a moment.
+        // The controller writes the list of children with a short delay.
         eventually(&format!("{parent} lists {namespace}"), PATIENCE, async || {
             let found =
                 steps.hierarchies(parent).get_opt(HIERARCHY).await.map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ async fn refused_theft(cluster: &Cluster, steps: &Steps) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tries to set a parent with kubectl and shows the command and the API server's answer.
+/// Sets a parent with kubectl, and prints the command and the API server's answer.
 async fn attempt(cluster: &Cluster, user: Option<&str>, child: &str, parent: &str) -> anyhow::Result<Output> {
     let patch = format!(r#"{{"spec":{{"parent":"{parent}"}}}}"#);
     let kubectl = match user {
@@ -159,10 +159,10 @@ async fn parent(steps: &Steps, namespace: &str) -> anyhow::Result<String> {
     Ok(hierarchy.and_then(|it| it.spec.parent).unwrap_or_default())
 }
 
-/// The tree below `root` as the controller's status reports it, with a remark behind some names.
+/// The tree below `root` from the controller's status, with remarks on some names.
 async fn tree(steps: &Steps, root: &str, marks: &BTreeMap<&str, String>) -> anyhow::Result<String> {
     let mut text = String::new();
-    // What is still to be printed, the next one last: indentation, the branch, and the name.
+    // The lines that are not printed yet, the next one last: indentation, branch and name.
     let mut open = vec![("  ".to_owned(), "", root.to_owned())];
     while let Some((indent, branch, name)) = open.pop() {
         let mark = marks.get(name.as_str()).map(|mark| format!("    {mark}")).unwrap_or_default();

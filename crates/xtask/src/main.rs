@@ -1,4 +1,4 @@
-//! The project's own commands, as `cargo xtask COMMAND`. Each command has a module of its own.
+//! The development commands, as `cargo xtask COMMAND`. Each command has a module.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ mod generate;
 mod node;
 mod test;
 
-/// The project's own commands.
+/// The development commands of the project.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask")]
 struct Arguments {
@@ -21,24 +21,24 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the product at work: a control plane, a small organisation, what is propagated and what is refused. Builds
-    /// what is missing, and stays until Ctrl-C.
+    /// Show the product: a control plane, a small hierarchy, propagation and refused requests. Builds what is missing,
+    /// and runs until Ctrl-C.
     Demo {
-        /// Leave at the end, with exit code 0 only if everything shown was true.
+        /// Exit at the end, with exit code 0 only if all results are as expected.
         #[arg(long)]
         once: bool,
     },
-    /// Check everything: format, lints, generated files, unit and property tests, and the tests on a real API server.
+    /// Run all checks: formatting, lints, generated files, unit and property tests, and the tests on a real API server.
     Test(test::Options),
-    /// Measure the product on a real cluster against a plain client that does the same.
+    /// Measure the product on a real cluster, relative to a plain client that does the same work.
     Bench(bench::Options),
-    /// Check what only a real node shows (root on Linux): the images, the installation by Helm, roll-outs under load. Installs
-    /// what is missing from Debian, and builds the rest once.
+    /// Run the tests that need a real node (root on Linux): the images, the installation with Helm, roll-outs under
+    /// load. Installs missing Debian packages, and builds the rest once.
     Node,
     /// Write the files that are generated: from the code definitions, the chart's registrations, the plugin's manual pages and
     /// reference; from the chart, by Helm, the plain manifests and the table of its values.
     Gen {
-        /// Write nothing; name the files that are stale, missing or surplus, and fail if there are any.
+        /// Write nothing; list stale, missing and surplus files, and fail if there are any.
         #[arg(long)]
         check: bool,
     },

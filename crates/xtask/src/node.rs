@@ -1,10 +1,10 @@
-//! `cargo xtask node`: the tests on a real node alone. Installs Debian's packages that are missing; fails where a node cannot be.
+//! `cargo xtask node`: runs the tests on a real node. Installs missing Debian packages; fails if a node cannot run.
 
 use std::process::ExitCode;
 
 use crate::cargo::cargo_with;
 
-/// What makes "cannot run here" a failure.
+/// Makes a node that cannot run a failure.
 const REQUIRE: (&str, &str) = ("HNS_NODE", "require");
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {

@@ -1,6 +1,6 @@
-//! `cargo xtask test`: everything that must hold, from format to the real API server.
+//! `cargo xtask test`: runs all checks, from formatting to the tests on a real API server.
 //!
-//! The unit tests and the suites on the cluster come last, some at a time; what they came to closes the output.
+//! The unit tests and the suites on a cluster run last, some of them concurrently; a summary closes the output.
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -20,40 +20,40 @@ mod tally;
 
 const UNIT_TESTS: [&str; 4] = ["test", "--workspace", "--exclude", "hns-e2e"];
 
-/// So many suites at a time do not disturb each other's measurements, however many cores there are.
+/// The default limit of concurrent suites: more would disturb each other's measurements.
 const AT_MOST: usize = 2;
 
-/// What to test.
+/// The options of the command.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Leave out what needs a cluster.
+    /// Skip everything that needs a cluster.
     #[arg(long, conflicts_with_all = ["full", "suites", "jobs"])]
     quick: bool,
-    /// Then run the suites that depend on Kubernetes most once more, on the oldest that is supported.
+    /// Also run the suites that depend most on Kubernetes on the oldest supported version.
     #[arg(long)]
     full: bool,
-    /// Run nothing but this suite: a file in e2e/tests, `unit` for all unit and property tests, or `e2e` for those of the
-    /// test cluster itself. May be given several times.
+    /// Run only this suite: a file in e2e/tests, `unit` for all unit and property tests, or `e2e` for the unit tests of
+    /// the test cluster. Can be repeated.
     #[arg(long = "suite", value_name = "NAME")]
     suites: Vec<String>,
-    /// Run so many suites at a time [default: as many as there are cores, and 2 at most].
+    /// The number of concurrent suites [default: the number of cores, at most 2].
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }
 
 pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
     let wanted = |suite: &str| options.suites.is_empty() || options.suites.iter().any(|it| it == suite);
-    // Before anything that takes long: where a node is required and cannot be, all of it would be in vain.
+    // First, because without a required node all other work would be useless.
     let node = !options.quick && wanted(NODE);
     let obstacle = if node { step("whether there can be a node", node_obstacle)? } else { None };
-    if options.suites.is_empty() && !sources_are_in_order()? {
+    if options.suites.is_empty() && !static_checks()? {
         return Ok(ExitCode::FAILURE);
     }
     if options.quick {
         cargo(&UNIT_TESTS)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Tests and binaries in one build share their dependencies; apart, most of them would be compiled twice.
+    // One build of tests and binaries shares the dependencies; two builds would compile most of them twice.
     let built = step("building tests and binaries", suites::build)?;
     let chosen = suites::choose(built.suites, &options.suites)?;
     step("the control plane's programs", || Programs::find_or_build().map(drop))?;
@@ -78,8 +78,8 @@ fn default_width() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get).min(AT_MOST)
 }
 
-/// What can be said without running anything: format, lints, generated files, dependencies.
-fn sources_are_in_order() -> anyhow::Result<bool> {
+/// The static checks: formatting, lints, generated files, dependencies.
+fn static_checks() -> anyhow::Result<bool> {
     step("format", || cargo(&["fmt", "--all", "--check"]))?;
     step("lints", || {
         cargo(&["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"])
@@ -92,7 +92,7 @@ fn sources_are_in_order() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// The suite on a real node.
+/// The suite that needs a real node.
 const NODE: &str = "node";
 
 /// Why it cannot run here, if so. An error where `HNS_NODE` requires it.

@@ -100,7 +100,7 @@ async fn flags_name_server_user_and_credentials() {
 async fn what_cannot_be_reached_is_said() {
     let nothing = plugin("tree -A", &[("HOME", "/nonexistent")]).await.unwrap();
     nothing.fails("Error: ");
-    assert!(nothing.stderr.contains("Give --kubeconfig or --server"), "{nothing:?}");
+    assert!(nothing.stderr.contains("Set --kubeconfig, --server"), "{nothing:?}");
     // Nobody listens at port 1.
     let closed = plugin("tree -A --server http://127.0.0.1:1", &[]).await.unwrap();
     closed.fails("Error: namespaces cannot be listed: ");

@@ -1,4 +1,4 @@
-//! Follows the audit log: reads what was added, and nothing twice. It asks the API server nothing, so waiting costs it nothing.
+//! Follows the audit log. It sends no requests to the API server, so waiting does not affect the measurements.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use hns_e2e::product::{CONTROLLER_USER, WEBHOOK_USER};
 use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 
-/// Who the plain client is.
+/// The user of the plain client.
 pub(crate) const BENCH_USER: &str = "system:serviceaccount:kube-system:bench";
 
-/// Every request of the three users who are measured, by metadata alone, and nothing of anybody else: a log of everything
-/// would cost the API server more, and those who pay for it are measured here.
+/// The audit policy: the requests of the three measured users by metadata, and nothing else, because logging costs the
+/// API server time.
 pub(crate) fn policy() -> String {
     let users = [WEBHOOK_USER, CONTROLLER_USER, BENCH_USER].join("\", \"");
     format!(
@@ -25,17 +25,17 @@ pub(crate) fn policy() -> String {
     )
 }
 
-/// One answered request.
+/// An answered request.
 #[derive(Debug, Clone)]
 pub(crate) struct Record {
     pub(crate) who: &'static str,
     pub(crate) verb: String,
-    /// The plural of the kind, with its subresource behind a slash.
+    /// The plural of the kind, with its subresource after a slash.
     pub(crate) resource: String,
-    /// The namespace; of a namespace, its name.
+    /// The namespace; for a namespace, its name.
     pub(crate) namespace: String,
     pub(crate) code: u16,
-    /// When it was answered; of a watch, when it began.
+    /// When it was answered; for a watch, when it began.
     pub(crate) answered: Timestamp,
 }
 
@@ -44,7 +44,7 @@ impl Record {
         !matches!(self.verb.as_str(), "get" | "list" | "watch") && !self.is_review()
     }
 
-    /// Whether it keeps the lease, which happens with nothing to do, too.
+    /// Whether it renews the lease, which also happens when idle.
     pub(crate) fn is_lease(&self) -> bool {
         self.resource == "leases"
     }
@@ -62,21 +62,21 @@ impl Record {
     }
 }
 
-/// A reader of the log that remembers how far it has read.
+/// A reader of the log that remembers its position.
 pub(crate) struct Follower {
     log: File,
     rest: Vec<u8>,
 }
 
 impl Follower {
-    /// A reader of what is added from now on.
+    /// A reader of new lines.
     pub(crate) fn new(path: &Path) -> anyhow::Result<Self> {
         let mut log = File::open(path).context("opening the audit log")?;
         log.seek(SeekFrom::End(0))?;
         Ok(Self { log, rest: Vec::new() })
     }
 
-    /// What was added since the last call.
+    /// The records since the last call.
     pub(crate) fn read(&mut self) -> anyhow::Result<Vec<Record>> {
         self.log.read_to_end(&mut self.rest)?;
         let (lines, end) = complete_lines(&self.rest);
@@ -90,7 +90,7 @@ impl Follower {
     }
 }
 
-/// How many requests each user made, by verb and resource.
+/// The number of requests of each user, by verb and resource.
 pub(crate) fn counts(records: &[Record]) -> BTreeMap<&'static str, BTreeMap<String, usize>> {
     let mut counts: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
     for record in records {
@@ -150,7 +150,7 @@ impl Line<'_> {
             CONTROLLER_USER => "controller",
             _ => "client",
         };
-        // A watch is logged when it begins and again when it ends.
+        // A watch is logged at its start and at its end.
         let counts = match (&*self.verb, &*self.stage) {
             ("watch", stage) => stage == "ResponseStarted",
             (_, stage) => stage == "ResponseComplete",

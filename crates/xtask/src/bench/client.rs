@@ -1,5 +1,5 @@
-//! The plain client: as many connections as asked for, each sending one request after another, answers read and thrown away.
-//! What it reaches is the limit that the product is held against, so it does nothing that a program could leave out.
+//! The plain client: each connection sends one request after another and discards the answers. Its throughput is the
+//! limit for the product, so it does no unnecessary work.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use tokio_rustls::client::TlsStream;
 
 use super::usage;
 
-/// A request, ready to be sent.
+/// A prepared request.
 #[derive(Clone)]
 pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Bytes,
-    /// Whether a patch is one of server-side apply, instead of a merge.
+    /// Whether a patch is a server-side apply instead of a merge patch.
     pub(crate) apply: bool,
 }
 
@@ -48,20 +48,20 @@ impl Call {
     }
 }
 
-/// What sending many requests took.
+/// The measurements of many requests.
 #[derive(Clone)]
 pub(crate) struct Sent {
-    /// From the first request to the last answer, connections being there already.
+    /// From the first request to the last answer; connections are opened before.
     pub(crate) wall: Duration,
-    /// The processor's time in the sending thread.
+    /// The processor time of the sending thread.
     pub(crate) cpu: Duration,
-    /// How often the API server, or a webhook, wanted to be asked again.
+    /// How often the API server or a webhook asked for a retry.
     pub(crate) repeated: usize,
-    /// From each request to its answer, the shortest first.
+    /// The duration of each request, the shortest first.
     pub(crate) waits: Vec<Duration>,
 }
 
-/// One user of one API server.
+/// A user of an API server.
 #[derive(Clone)]
 pub(crate) struct Client {
     address: SocketAddr,
@@ -70,7 +70,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A client of the API server at `url` that shows this token.
+    /// A client of the API server at `url` with this token.
     pub(crate) fn new(url: &str, ca_pem: &str, token: &str) -> anyhow::Result<Self> {
         let address = url.strip_prefix("https://").context("an https address")?.parse()?;
         let tls = trusting(ca_pem)?;
@@ -79,12 +79,12 @@ impl Client {
         Ok(Self { address, tls: Arc::new(tls), authorization })
     }
 
-    /// Sends all requests over `parallel` connections, on a thread of its own. An error when one is refused.
+    /// Sends all requests over `parallel` connections, on a separate thread. Fails if one is refused.
     pub(crate) async fn send(&self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<Sent> {
         self.send_once_connected(calls, parallel, || {}).await
     }
 
-    /// The same; calls `connected` when all connections are there and the first request has yet to be sent.
+    /// Like [`Self::send`]; calls `connected` when all connections are open, before the first request.
     pub(crate) async fn send_once_connected(
         &self,
         calls: Vec<Call>,
@@ -93,14 +93,14 @@ impl Client {
     ) -> anyhow::Result<Sent> {
         let client = self.clone();
         tokio::task::spawn_blocking(move || {
-            // A thread of its own, so that its processor time is that of these requests.
+            // A separate thread, so that its processor time is that of these requests.
             let sender = thread::spawn(move || client.send_all(calls, parallel, connected));
             sender.join().map_err(|_| anyhow::anyhow!("the client's thread panicked"))?
         })
         .await?
     }
 
-    /// Sends one request and gives the answer's body. An error when it is refused.
+    /// Sends one request and returns the body of the answer. Fails if it is refused.
     pub(crate) async fn ask(&self, call: Call) -> anyhow::Result<Bytes> {
         let mut connection = self.connect().await?;
         let (status, body) = exchange(&mut connection, self.request(&call)?).await?;
@@ -127,9 +127,9 @@ impl Client {
             }
             let (mut repeated, mut waits) = (0, Vec::with_capacity(calls.len()));
             while let Some(worker) = workers.join_next().await {
-                let worked = worker??;
-                repeated += worked.repeated;
-                waits.extend(worked.waits);
+                let result = worker??;
+                repeated += result.repeated;
+                waits.extend(result.waits);
             }
             let (wall, cpu) = (clock.elapsed(), usage::of_this_thread()?.saturating_sub(cpu));
             waits.sort_unstable();
@@ -137,26 +137,26 @@ impl Client {
         })
     }
 
-    /// Sends what is next until nothing is left.
+    /// Sends requests until none is left.
     async fn work(
         &self,
         mut connection: Connection,
         calls: &[Call],
         next: &AtomicUsize,
-    ) -> anyhow::Result<Worked> {
-        let mut worked = Worked::default();
+    ) -> anyhow::Result<WorkerResult> {
+        let mut result = WorkerResult::default();
         while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
             let clock = Instant::now();
             while !self.once(&mut connection, call).await? {
-                worked.repeated += 1;
+                result.repeated += 1;
                 tokio::time::sleep(PAUSE).await;
             }
-            worked.waits.push(clock.elapsed());
+            result.waits.push(clock.elapsed());
         }
-        Ok(worked)
+        Ok(result)
     }
 
-    /// Whether it was done; not, when it is to be repeated.
+    /// Whether it was accepted; `false` if it must be repeated.
     async fn once(&self, connection: &mut Connection, call: &Call) -> anyhow::Result<bool> {
         let mut answer = connection.send_request(self.request(call)?).await?;
         let status = answer.status();
@@ -188,13 +188,13 @@ impl Client {
         let name = ServerName::from(self.address.ip());
         let stream = connect(self.address, name, Arc::clone(&self.tls)).await?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // It ends with its sender; what goes wrong on it, the sender is told.
+        // The connection ends with its sender, which gets its errors.
         tokio::spawn(connection);
         Ok(sender)
     }
 }
 
-/// A client's side of TLS that trusts these authorities (PEM) and nobody else.
+/// A TLS client configuration that trusts only these authorities (PEM).
 pub(crate) fn trusting(ca_pem: &str) -> anyhow::Result<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem.as_bytes()) {
@@ -214,17 +214,17 @@ pub(crate) async fn connect(
     Ok(TlsConnector::from(tls).connect(name, stream).await?)
 }
 
-/// What came of one connection.
+/// The results of one connection.
 #[derive(Default)]
-struct Worked {
+struct WorkerResult {
     repeated: usize,
     waits: Vec<Duration>,
 }
 
-/// Before a request is repeated.
+/// The delay before a request is repeated.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What is looked up is looked up by metadata.
+/// Reads request metadata only.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 type Connection = SendRequest<Full<Bytes>>;

@@ -1,4 +1,4 @@
-//! The limit: what the plain client reaches at best, and how it compares. Knows no measure.
+//! The limit: the best throughput of the plain client, as the reference for the product.
 
 use std::collections::BTreeMap;
 
@@ -7,28 +7,28 @@ use serde_json::json;
 
 use super::client::Call;
 use super::report::{Rate, decimal, each, total};
-use super::stage::Stage;
+use super::testbed::Testbed;
 use super::{Scale, say};
 
-/// In so many rounds every number of connections is tried, afterwards only the one that was best in them.
+/// In this many rounds, every number of connections is tried; later rounds use only the best one.
 const SCOUTING: usize = 2;
 
-/// Whose turn it is.
+/// The program that is measured.
 #[derive(Clone, Copy)]
 pub(crate) enum Turn {
     Limit,
     Product,
 }
 
-/// The turns of a round. Who came first in the last one comes last in the next.
+/// The order in a round. It alternates between rounds.
 pub(crate) fn turns(round: usize) -> [Turn; 2] {
     if round.is_multiple_of(2) { [Turn::Limit, Turn::Product] } else { [Turn::Product, Turn::Limit] }
 }
 
-/// One more round: sends what `calls` makes with each number of connections that is to be tried after those `rounds`. `calls` is
-/// told how many were tried before in this round.
+/// Measures one more round: sends the requests of `calls` with each number of connections that is to be tried after
+/// `rounds`. `calls` gets the number of attempts so far in this round.
 pub(crate) async fn round(
-    stage: &mut Stage<'_>,
+    testbed: &mut Testbed<'_>,
     scale: &Scale,
     rounds: &[Vec<Rate>],
     what: &str,
@@ -38,13 +38,9 @@ pub(crate) async fn round(
     for (tried, parallel) in numbers(&scale.parallel, rounds).into_iter().enumerate() {
         let calls = calls(tried);
         let count = calls.len();
-        stage.rest().await?;
-        let (sent, cpu) = stage.raw(calls, parallel).await?;
-        anyhow::ensure!(
-            sent.repeated == 0,
-            "the API server would not be hurried: {} repetitions",
-            sent.repeated
-        );
+        testbed.rest().await?;
+        let (sent, cpu) = testbed.raw(calls, parallel).await?;
+        anyhow::ensure!(sent.repeated == 0, "the API server asked for {} repetitions", sent.repeated);
         let per_second = decimal(count) / sent.wall.as_secs_f64();
         say(&format!("limit: {what} {per_second:.0}/s, {parallel} at a time"));
         rates.push(Rate { parallel, per_second, cpu_us: each(&cpu, count) });
@@ -52,24 +48,24 @@ pub(crate) async fn round(
     Ok(rates)
 }
 
-/// The numbers of connections to try after those `rounds`.
+/// The numbers of connections to try after these `rounds`.
 fn numbers(all: &[usize], rounds: &[Vec<Rate>]) -> Vec<usize> {
     if rounds.len() < SCOUTING { all.to_vec() } else { vec![Limit::of(rounds).parallel] }
 }
 
-/// What the plain client reached with the best number of connections.
+/// The throughput of the plain client with the best number of connections.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Limit {
     /// The number of connections.
     pub(crate) parallel: usize,
     pub(crate) per_second: f64,
-    /// Processor microseconds for each request, whoever used them.
+    /// Processor microseconds of all processes per request.
     pub(crate) cost: f64,
 }
 
 impl Limit {
-    /// `rounds` holds what was reached with each number of connections that was tried. What counts is the mean over all rounds,
-    /// of a number that was tried in each: the best of a single round is mostly the luckiest.
+    /// The limit of `rounds`, which hold the rate for each number of connections. The mean over all rounds counts, for
+    /// a number that was tried in each of them, because the best of a single round is often luck.
     pub(crate) fn of(rounds: &[Vec<Rate>]) -> Self {
         let mut by_number: BTreeMap<usize, Vec<&Rate>> = BTreeMap::new();
         for rate in rounds.iter().flatten() {
@@ -80,7 +76,7 @@ impl Limit {
             let mean = |figure: fn(&Rate) -> f64| {
                 rates.iter().map(|rate| figure(rate)).sum::<f64>() / decimal(rates.len())
             };
-            // Of rates of the same number of requests, as a whole: all requests by all the time.
+            // The harmonic mean: all requests by all the time.
             let per_second = 1.0 / mean(|rate| 1.0 / rate.per_second);
             Self { parallel, per_second, cost: mean(|rate| total(&rate.cpu_us)) }
         });
@@ -92,8 +88,8 @@ impl Limit {
     }
 }
 
-/// Labels namespaces that nobody manages: the write that the structure of a tree is mostly made of. Each is a change, if `round` is
-/// another one each time, and none makes a namespace larger than the product makes its own.
+/// Label patches of unmanaged namespaces: the most frequent write for the structure of a tree. Each one is a change if
+/// `round` differs, and they make a namespace no larger than the product does.
 pub(crate) fn label_patches(plain: &[String], count: usize, round: &str) -> Vec<Call> {
     let patch = |number: usize| {
         let pass = number / plain.len();

@@ -1,4 +1,4 @@
-//! All measures, in the order in which they are made. Each has a module with a function.
+//! All measures, in their order. Each one is a module with a function.
 
 pub(crate) mod large;
 pub(crate) mod parents;

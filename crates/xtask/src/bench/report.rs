@@ -1,4 +1,4 @@
-//! What was measured, as data: for the terminal, for JSON, for `BENCHMARKS.md`. Measures nothing.
+//! The measurements as data: for the terminal, for JSON and for `BENCHMARKS.md`.
 
 mod tables;
 
@@ -8,12 +8,12 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::audit::{self, Record};
-use super::stage::Seen;
+use super::testbed::Measurement;
 use super::usage::{Cpu, Memory, OTHERS};
 
 pub(crate) use self::tables::tables;
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Target {
@@ -21,7 +21,7 @@ pub(crate) enum Target {
     AtMost(f64),
 }
 
-/// One number that a measure came to.
+/// A figure of a measure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
     pub(crate) what: String,
@@ -31,16 +31,16 @@ pub(crate) struct Figure {
     pub(crate) met: Option<bool>,
 }
 
-/// Many requests of the plain client.
+/// The rate of many requests of the plain client.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Rate {
     pub(crate) parallel: usize,
     pub(crate) per_second: f64,
-    /// Processor microseconds for each request, by process.
+    /// Processor microseconds per request, by process.
     pub(crate) cpu_us: Cpu,
 }
 
-/// Everything that one measure came to.
+/// The outcome of a measure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) name: &'static str,
@@ -51,12 +51,12 @@ pub(crate) struct Outcome {
     pub(crate) cpu: Cpu,
     pub(crate) webhook: Memory,
     pub(crate) controller: Memory,
-    /// By user, verb and resource.
+    /// The requests by user, verb and resource.
     pub(crate) requests: BTreeMap<&'static str, BTreeMap<String, usize>>,
-    /// The writes that would do, and those that the product made, its lease aside.
+    /// The smallest number of writes, and the writes of the product except for its lease.
     pub(crate) needed: usize,
     pub(crate) made: usize,
-    /// What the plain client reached, round by round.
+    /// The rates of the plain client, by round.
     pub(crate) limits: Vec<Vec<Rate>>,
 }
 
@@ -75,7 +75,7 @@ impl Figure {
 }
 
 impl Outcome {
-    pub(crate) fn new(name: &'static str, what: String, seen: Seen, needed: usize) -> Self {
+    pub(crate) fn new(name: &'static str, what: String, seen: Measurement, needed: usize) -> Self {
         let made = |record: &&Record| record.who != "client" && record.is_write() && !record.is_lease();
         Self {
             name,
@@ -92,7 +92,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome in the terminal.
+    /// The outcome as text for the terminal.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
         let _ = writeln!(text, "{}: {} in {:.2} s", self.name, self.what, self.seconds);
@@ -140,7 +140,7 @@ impl Figure {
     }
 }
 
-/// What the requests cost together: everything but what others did on this machine.
+/// The total cost of the requests: all usage except `others`.
 pub(crate) fn total(cpu: &Cpu) -> f64 {
     cpu.iter().filter(|(name, _)| **name != OTHERS).map(|(_, used)| used).sum()
 }
@@ -158,7 +158,7 @@ fn mebibytes(memory: Memory) -> String {
     format!("{:.1} ({:.1})", memory.rss(), memory.peak())
 }
 
-/// Microseconds for each of `count` requests.
+/// Microseconds per request.
 pub(crate) fn each(cpu: &Cpu, count: usize) -> Cpu {
     cpu.iter().map(|(name, used)| (*name, used * 1e6 / decimal(count))).collect()
 }

@@ -1,10 +1,10 @@
-//! Trees of namespaces by their shape, and the labels that they should bear. Makes none.
+//! Shapes of trees of namespaces, and the labels that they should have.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Namespaces and their parents, parents first.
+/// Namespaces with their parents, parents first.
 pub(crate) struct Shape {
-    /// Those that are given a parent, with it.
+    /// The namespaces that get a parent, with it.
     pub(crate) edges: Vec<(String, String)>,
     pub(crate) roots: Vec<String>,
 }
@@ -15,7 +15,7 @@ impl Shape {
         Self::tree(root, count, count)
     }
 
-    /// A root and `count` below it, every namespace having `children` of them until there are enough.
+    /// A root and `count` namespaces below it, with `children` children each until there are enough.
     pub(crate) fn tree(root: &str, count: usize, children: usize) -> Self {
         let name = |number: usize| {
             if number == 0 { root.to_owned() } else { format!("{root}-{number:05}") }
@@ -24,8 +24,8 @@ impl Shape {
         Self { edges, roots: vec![root.to_owned()] }
     }
 
-    /// Chains of `depth` namespaces below a root each, `count` in all, level by level.
-    pub(crate) fn skewers(prefix: &str, count: usize, depth: usize) -> Self {
+    /// Chains of `depth` namespaces, each below its own root, `count` in all, level by level.
+    pub(crate) fn chains(prefix: &str, count: usize, depth: usize) -> Self {
         let name = |chain: usize, level: usize| format!("{prefix}-{chain:02}-{level:03}");
         let chains = count / depth;
         let levels = (1..=depth).flat_map(|level| (0..chains).map(move |chain| (chain, level)));
@@ -40,14 +40,14 @@ impl Shape {
         self.roots.iter().chain(self.edges.iter().map(|(name, _)| name))
     }
 
-    /// How many have children.
+    /// The number of namespaces with children.
     pub(crate) fn parents(&self) -> usize {
         let parents: std::collections::BTreeSet<&String> =
             self.edges.iter().map(|(_, parent)| parent).collect();
         parents.len()
     }
 
-    /// By namespace: its ancestors and itself, with how far they are above it.
+    /// For each namespace, its ancestors and itself with their distances.
     pub(crate) fn labels(&self) -> BTreeMap<String, BTreeMap<String, usize>> {
         let parents: HashMap<&String, &String> =
             self.edges.iter().map(|(name, parent)| (name, parent)).collect();
@@ -78,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn skewers_have_a_root_each() {
-        let shape = Shape::skewers("s", 6, 3);
+    fn each_chain_has_a_root() {
+        let shape = Shape::chains("s", 6, 3);
         assert_eq!(shape.roots, ["s-00-000", "s-01-000"]);
         assert_eq!(shape.edges.len(), 6);
         assert_eq!(shape.edges[5], ("s-01-003".to_owned(), "s-01-002".to_owned()));

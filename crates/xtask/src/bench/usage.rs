@@ -1,4 +1,4 @@
-//! What processes have used: processor time and memory, as the kernel counts them (`/proc`). Times are sums since a start.
+//! The processor time and memory of processes, from the kernel (`/proc`). Times are totals since the start.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,37 +7,37 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::Serialize;
 
-/// Processor seconds by process; `others` is all that this machine did besides.
+/// Processor seconds by process; `others` is all other usage of this machine.
 pub(crate) type Cpu = BTreeMap<&'static str, f64>;
 
 pub(crate) const OTHERS: &str = "others";
-/// This program, the plain client in it included.
+/// This program, including the plain client.
 pub(crate) const CLIENT: &str = "client";
 
-/// What `/proc` counts in, on every architecture that this runs on.
+/// The unit of `/proc`, on all supported architectures.
 pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Memory of a process in KiB.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Memory {
-    /// Resident now.
+    /// The current resident size.
     pub(crate) rss_kib: u64,
-    /// Resident at most since the last [`forget_peak`].
+    /// The largest resident size since the last [`forget_peak`].
     pub(crate) peak_kib: u64,
 }
 
 impl Memory {
-    /// Resident now, in MiB.
+    /// The current resident size in MiB.
     pub(crate) fn rss(self) -> f64 {
         mebibytes(self.rss_kib)
     }
 
-    /// Now, and at most then and now.
-    pub(crate) fn and(self, later: Self) -> Self {
+    /// The later size, and the largest one of both.
+    pub(crate) fn combine(self, later: Self) -> Self {
         Self { peak_kib: self.peak_kib.max(later.peak_kib), ..later }
     }
 
-    /// Resident at most, in MiB.
+    /// The largest resident size in MiB.
     pub(crate) fn peak(self) -> f64 {
         mebibytes(self.peak_kib)
     }
@@ -48,7 +48,7 @@ fn mebibytes(kib: u64) -> f64 {
     kib as f64 / 1024.0
 }
 
-/// The seconds that these processes and this one have used so far. One that has ended has used none.
+/// The total seconds of these processes and this one. A process that has ended counts zero.
 pub(crate) fn cpu(processes: &[(&'static str, i32)]) -> anyhow::Result<Cpu> {
     let mut used = Cpu::new();
     for (name, pid) in processes {
@@ -60,7 +60,7 @@ pub(crate) fn cpu(processes: &[(&'static str, i32)]) -> anyhow::Result<Cpu> {
     Ok(used)
 }
 
-/// What was used between two looks.
+/// The usage between two readings.
 pub(crate) fn difference(before: &Cpu, after: &Cpu) -> Cpu {
     let spent = |(name, used): (&&'static str, &f64)| {
         // A process that was started in between had used nothing before.
@@ -79,22 +79,22 @@ pub(crate) fn memory(pid: i32) -> anyhow::Result<Memory> {
     Ok(Memory { rss_kib, peak_kib })
 }
 
-/// Makes the present size the largest known one.
+/// Resets the largest size to the current one.
 pub(crate) fn forget_peak(pid: i32) -> anyhow::Result<()> {
     fs::write(format!("/proc/{pid}/clear_refs"), "5").context("resetting a process's peak")
 }
 
-/// The processor's time that the calling thread has used.
+/// The processor time of the calling thread.
 pub(crate) fn of_this_thread() -> anyhow::Result<Duration> {
     let text = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanoseconds = text.split(' ').next().and_then(|field| field.parse().ok());
     Ok(Duration::from_nanos(nanoseconds.context("/proc/thread-self/schedstat")?))
 }
 
-/// Ticks of the processor that a process has used, in its own code and in the kernel.
+/// The processor ticks of a process, in user mode and in the kernel.
 pub(crate) fn ticks(pid: &str) -> anyhow::Result<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // The name stands in parentheses and may hold anything.
+    // The name is in parentheses and may contain any character.
     let (_, fields) = text.rsplit_once(") ").context("a process without a name")?;
     let mut times = fields.split(' ').skip(11).map_while(|field| field.parse().ok());
     times.next().zip(times.next()).context("a process without times")

@@ -1,5 +1,5 @@
-//! The table of values in the chart's README, from the comments in its `values.yaml`. A comment is about the key below it; a key
-//! without one is a group.
+//! The table of values in the chart's README, from the comments in `values.yaml`. A comment describes the key below it;
+//! a key without a comment is a group.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ struct Row {
     meaning: String,
 }
 
-/// The README with the table as the values have it.
+/// The README with the current table.
 pub(super) fn readme(root: &Path) -> anyhow::Result<Generated> {
     let text = |path: &str| read(&root.join(path))?.with_context(|| format!("{path} is missing"));
     let readme = text(README)?;
@@ -60,7 +60,7 @@ fn rows(yaml: &str) -> anyhow::Result<Vec<Row>> {
                 let default = default(value, &lines[number + 1..], depth)?;
                 rows.push(Row { path: path.join("."), default, meaning: sentence(&comment) });
             }
-            // What is below a value is part of it, and no value of its own.
+            // Keys below a value belong to it and are not values of their own.
             if !comment.is_empty() || !value.is_empty() {
                 comment.clear();
             }
@@ -71,14 +71,14 @@ fn rows(yaml: &str) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// The key of a line, and what follows it.
+/// The key of a line, and the rest of the line.
 fn key(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(':')?;
     let plain = key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
     (plain && (value.is_empty() || value.starts_with(' '))).then(|| (key, value.trim()))
 }
 
-/// The default on one line, as JSON where it takes more lines in the file.
+/// The default on one line, as JSON if it has several lines in the file.
 fn default(value: &str, below: &[&str], depth: usize) -> anyhow::Result<String> {
     if !value.is_empty() {
         return Ok(value.to_owned());
@@ -91,7 +91,7 @@ fn default(value: &str, below: &[&str], depth: usize) -> anyhow::Result<String> 
     Ok(parsed.to_string())
 }
 
-/// One line that ends without a full stop.
+/// The comment as one line without a final full stop.
 fn sentence(comment: &[&str]) -> String {
     let text = comment.join(" ");
     text.strip_suffix('.').unwrap_or(&text).to_owned()

@@ -1,5 +1,4 @@
-//! Runs suites, some at a time, each with its output kept apart, and says at the end what they came to. Knows nothing of
-//! what they test.
+//! Runs suites concurrently, keeps the output of each one separate, and prints a summary.
 //!
 //! When this program ends in any way, so do they.
 
@@ -16,19 +15,20 @@ use hns_e2e::{Exit, Process, ProcessSpec};
 use super::suites::Suite;
 use super::tally::{Reading, Tally};
 
-/// How often the suites are looked at.
+/// The interval of checks whether a suite has ended.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How often somebody who watches is told that it goes on.
+/// The interval of progress messages.
 const REMINDER: Duration = Duration::from_secs(60);
 
-/// A suite that takes longer than this hangs: several times what the longest one needs.
+/// The timeout of a suite: several times what the longest one needs.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// What a suite gets to end in when it is stopped.
+/// The time that a stopped suite has to end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Runs all of them, `width` at a time, in this order. Says whether all passed; one that fails keeps no other from running.
+/// Runs all suites in this order, `width` at a time. Returns whether all passed; a failing suite does not stop the
+/// others.
 pub(crate) fn run(suites: Vec<Suite>, width: usize, logs: &Path) -> anyhow::Result<bool> {
     fs::create_dir_all(logs).with_context(|| format!("creating {}", logs.display()))?;
     eprintln!("== {} suites, {width} at a time; their output: {}", suites.len(), logs.display());
@@ -63,14 +63,14 @@ pub(crate) fn run(suites: Vec<Suite>, width: usize, logs: &Path) -> anyhow::Resu
     conclude(&ended, began.elapsed())
 }
 
-/// The next suite, if it may start beside those that run.
+/// The next suite, if it may start beside the running ones.
 fn next(waiting: &mut VecDeque<Suite>, running: &[Running], width: usize) -> Option<Suite> {
     let alone = waiting.front()?.alone || running.iter().any(|it| it.suite.alone);
     let room = if alone { 1 } else { width };
     if running.len() < room { waiting.pop_front() } else { None }
 }
 
-/// A suite at work.
+/// A running suite.
 struct Running {
     suite: Suite,
     process: Process,
@@ -80,7 +80,7 @@ struct Running {
 impl Running {
     fn start(suite: Suite, logs: &Path) -> anyhow::Result<Self> {
         let log = logs.join(format!("{}.log", suite.name));
-        // That of an earlier run.
+        // Clears the output of an earlier run.
         fs::write(&log, "").with_context(|| format!("writing {}", log.display()))?;
         let process = Process::spawn(ProcessSpec {
             name: suite.name.clone(),
@@ -113,10 +113,10 @@ impl Running {
     }
 }
 
-/// What became of a suite.
+/// The result of a suite.
 struct Ended {
     name: String,
-    /// Or why it failed.
+    /// The reason of the failure.
     verdict: Result<(), String>,
     took: Duration,
     reading: Reading,
@@ -128,7 +128,7 @@ impl Ended {
         Self { name, verdict, took: Duration::ZERO, reading: Reading::default() }
     }
 
-    /// Its line: what it came to.
+    /// The summary line.
     fn line(&self) -> String {
         let Tally { passed, failed } = self.reading.tally;
         let verdict = match &self.verdict {
@@ -138,7 +138,7 @@ impl Ended {
         format!("{}: {passed} tests passed in {:.1} s: {verdict}", self.name, self.took.as_secs_f32())
     }
 
-    /// Prints its output.
+    /// Prints the output.
     fn show(&self) -> io::Result<()> {
         let mut output = io::stdout().lock();
         writeln!(output, "\n== {}\n{}", self.line(), self.reading.rest.trim_matches('\n'))?;
@@ -153,7 +153,7 @@ fn progress(running: &[Running], waiting: usize, ended: &[Ended]) -> String {
     format!("== running {}; {waiting} wait, {} ended, {failed} failed", running.join(", "), ended.len())
 }
 
-/// The output of those that failed once more, then every suite, each with the lines that tell its results.
+/// Prints the output of failed suites again, and then a line for each suite with its results.
 fn conclude(ended: &[Ended], took: Duration) -> anyhow::Result<bool> {
     let failed: Vec<&Ended> = ended.iter().filter(|it| it.verdict.is_err()).collect();
     for suite in &failed {

@@ -1,4 +1,4 @@
-//! Which suites there are, in which order they run, and how each is started. Builds them; starts none.
+//! The suites: their builds, their order, and how each one is started.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -19,8 +19,8 @@ const UNIT: &str = "unit";
 /// The unit tests of the test cluster itself.
 const LIBRARY: &str = "e2e";
 
-/// The longest first, so that none is left running alone in the end. One that is not here comes before all of them:
-/// nobody knows how long it takes.
+/// The order by duration, the longest first, so that no long suite runs alone at the end. A suite that is not listed
+/// runs before all of them, because its duration is unknown.
 const LONGEST_FIRST: [&str; 19] = [
     "structure",
     "outage",
@@ -43,39 +43,39 @@ const LONGEST_FIRST: [&str; 19] = [
     LIBRARY,
 ];
 
-/// These need the machine for themselves, and run one by one when all others have ended.
+/// These suites run alone, after all others.
 const ALONE: [&str; 1] = [NODE];
 
-/// What depends most on what the API server is able to do, and so runs on the oldest one, too.
+/// The suites that depend most on features of the API server; they also run on the oldest supported version.
 const ON_THE_OLDEST: [&str; 6] =
     ["structure", "propagation", "registrations", "install", "authority", "hierarchy"];
 
-/// One thing to run.
+/// A suite to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Suite {
-    /// What it is called on the command line and in the output.
+    /// The name on the command line and in the output.
     pub(crate) name: String,
-    /// What to start.
+    /// The executable.
     pub(crate) program: PathBuf,
     /// Its arguments.
     pub(crate) args: Vec<OsString>,
-    /// What its environment has besides this program's.
+    /// Additional environment variables.
     pub(crate) env: Vec<(OsString, OsString)>,
-    /// Where it runs.
+    /// The working directory.
     pub(crate) directory: PathBuf,
-    /// Whether nothing else may run beside it.
+    /// Whether the suite runs alone.
     pub(crate) alone: bool,
 }
 
-/// What a build gave.
+/// The result of a build.
 pub(crate) struct Built {
-    /// Every suite that there is.
+    /// All suites.
     pub(crate) suites: Vec<Suite>,
-    /// Where their output belongs: beside what was built.
+    /// The directory of their output, next to the build output.
     pub(crate) logs: PathBuf,
 }
 
-/// Builds everything, as cargo would for its own tests.
+/// Builds all tests, as `cargo test` does.
 pub(crate) fn build() -> anyhow::Result<Built> {
     let package = root().join("e2e").canonicalize().context("the package e2e")?;
     let arguments = ["build", "--workspace", "--all-targets", "--message-format=json-render-diagnostics"];
@@ -88,7 +88,7 @@ pub(crate) fn build() -> anyhow::Result<Built> {
     Ok(Built { suites, logs })
 }
 
-/// Those of these names, or all if there are no names.
+/// The suites of these names, or all without names.
 pub(crate) fn choose(suites: Vec<Suite>, names: &[String]) -> anyhow::Result<Vec<Suite>> {
     let known: BTreeSet<&str> = suites.iter().map(|suite| suite.name.as_str()).collect();
     if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
@@ -101,15 +101,15 @@ pub(crate) fn choose(suites: Vec<Suite>, names: &[String]) -> anyhow::Result<Vec
     Ok(suites.into_iter().filter(is_chosen).collect())
 }
 
-/// The order in which they are started.
+/// The order of the suites.
 pub(crate) fn in_order(mut suites: Vec<Suite>) -> Vec<Suite> {
     let place = |name: &str| LONGEST_FIRST.iter().position(|it| *it == name);
-    // Nothing comes before something here, which is what an unknown suite needs.
+    // An unknown name has no position, which sorts first.
     suites.sort_by_cached_key(|suite| (suite.alone, place(&suite.name), suite.name.clone()));
     suites
 }
 
-/// Those that run on the oldest Kubernetes, too, as they are run there.
+/// The suites for the oldest supported Kubernetes.
 pub(crate) fn on_the_oldest(suites: &[Suite]) -> Vec<Suite> {
     let minor = Kubernetes::Oldest.minor();
     let again = suites.iter().filter(|suite| ON_THE_OLDEST.contains(&suite.name.as_str())).cloned();
@@ -162,7 +162,7 @@ fn proxies() -> impl Iterator<Item = (OsString, OsString)> {
     PROXY_VARIABLES.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
 }
 
-/// What cargo says of something that it built.
+/// A message of cargo about a built target.
 #[derive(Deserialize)]
 struct Message {
     #[serde(default)]
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_name_suites_that_there_are() {
+    fn the_lists_name_existing_suites() {
         let is_there = |name: &str| root().join(format!("e2e/tests/{name}.rs")).is_file();
         for name in LONGEST_FIRST.into_iter().chain(ALONE).chain(ON_THE_OLDEST) {
             assert!(is_there(name) || [UNIT, LIBRARY].contains(&name), "there is no suite {name}");
@@ -236,13 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_comes_first_and_one_that_needs_quiet_last() {
+    fn the_longest_suite_is_first_and_one_that_runs_alone_is_last() {
         let suites = ["metrics", NODE, "structure", "made-up", UNIT].map(suite);
         assert_eq!(names(&in_order(suites.to_vec())), ["made-up", "structure", UNIT, "metrics", NODE]);
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_refused_with_those_that_are() {
+    fn an_unknown_name_is_refused_with_the_list_of_names() {
         let suites = || ["hierarchy", "structure"].map(suite).to_vec();
         assert_eq!(names(&choose(suites(), &["structure".to_owned()]).unwrap()), ["structure"]);
         assert_eq!(choose(suites(), &[]).unwrap(), suites());
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_on_the_oldest_is_told_so() {
+    fn suites_for_the_oldest_version_are_told_its_version() {
         let again = on_the_oldest(&["chaos", "structure"].map(suite));
         assert_eq!(names(&again), ["structure-1.30"]);
         assert!(again[0].env.contains(&("HNS_KUBERNETES".into(), "1.30".into())));

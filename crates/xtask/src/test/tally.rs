@@ -1,18 +1,18 @@
-//! What the output of test executables says: how many tests passed and failed, the lines that say so, and the rest as
-//! somebody who looks for the reason of a failure wants it.
+//! Parses the output of test executables: the numbers of passed and failed tests, the result lines, and the other lines
+//! with shortened backtraces.
 
 use std::ops::AddAssign;
 
-/// The line that a test executable ends with begins like this.
+/// The prefix of the last line of a test executable.
 const RESULT: &str = "test result: ";
 
-/// The line under a frame of a backtrace that says where it is begins like this,
+/// The prefix of the line with the location of a frame in a backtrace,
 const PLACE: &str = "             at ";
 
-/// and after that like this if it is in the package that is tested. What leads there is the same for every test.
+/// followed by this prefix if the frame is in the tested package. Other frames are the same for every test.
 const OWN: &str = "./";
 
-/// How many tests there were.
+/// The numbers of tests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: usize,
@@ -32,14 +32,14 @@ impl AddAssign for Tally {
     }
 }
 
-/// An output taken apart.
+/// A parsed output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) tally: Tally,
-    /// The lines that tell results. Whoever counts tests in an output counts these, so each is printed once only.
+    /// The result lines. Tools that count tests in an output count these lines, so each is printed once only.
     pub(crate) results: Vec<String>,
-    /// All other lines, but of backtraces only the frames of the package itself: the others are many, and a failure is
-    /// often read where only the end of an output is to be had.
+    /// All other lines, with only the package's own frames of backtraces, so that the reason of a failure is near the
+    /// end of the output.
     pub(crate) rest: String,
 }
 
@@ -64,7 +64,7 @@ impl Reading {
     }
 }
 
-/// Whether a line is the first of a frame of a backtrace: its number, at least four wide, a colon, and what it calls.
+/// Whether a line starts a frame of a backtrace: a number, at least four characters wide, and a colon.
 fn is_frame(line: &str) -> bool {
     let number = line.split_once(": ").map_or("", |(number, _)| number);
     let digits = number.trim_start();
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_counted_and_kept_apart() {
+    fn results_are_counted_and_separated() {
         let first =
             "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; finished in 0.01s";
         let second =
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_backtrace_the_packages_own_frames_are_kept() {
+    fn only_the_packages_own_frames_of_a_backtrace_are_kept() {
         let before = "---- a stdout ----\nError: why\n\nStack backtrace:\n";
         let own = "   2: {async_fn#0}\n             at ./src/wait.rs:28:13\n";
         let test = "  12: a\n             at ./tests/a.rs:3:67\n";

@@ -1,5 +1,5 @@
-//! A webhook with a tenth of a processor over 10,000 namespaces and 100,000 copies: when it is ready, and how long requests wait
-//! for it then.
+//! Measures a webhook with a tenth of a processor, 10,000 namespaces and 100,000 copies: when it is ready, and how long
+//! requests take then.
 
 use std::time::{Duration, Instant};
 
@@ -11,54 +11,54 @@ use serde_json::json;
 use super::restart;
 use crate::bench::client::{Call, Sent};
 use crate::bench::report::{Figure, Outcome, Target, decimal};
-use crate::bench::stage::Stage;
+use crate::bench::testbed::Testbed;
 use crate::bench::{Scale, say};
 
-/// What the webhook may use of a processor.
+/// The processor limit of the webhook.
 const THOUSANDTHS: u32 = 100;
-/// How often it is asked whether it is ready; each question costs it some of what it has.
+/// The interval of readiness checks, each of which costs the webhook processor time.
 const ASK: Duration = Duration::from_millis(500);
-/// Users at a time, and requests in all.
+/// The number of concurrent users, and of all requests.
 const USERS: usize = 16;
 const REQUESTS: usize = 6000;
 
-pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
-    restart::fill(stage, scale).await?;
-    stage.rest().await?;
+pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    restart::fill(testbed, scale).await?;
+    testbed.rest().await?;
 
     let limit = CpuLimit::new(THOUSANDTHS)?;
     let clock = Instant::now();
-    stage.restart_webhook(&limit)?;
-    // What the process before it has used does not count.
-    let mut window = stage.open()?;
-    while !stage.is_ready().await {
+    testbed.restart_webhook(&limit)?;
+    // The usage of the earlier process does not count.
+    let mut window = testbed.open()?;
+    while !testbed.is_ready().await {
         ensure!(clock.elapsed() < Duration::from_secs(600), "not ready in ten minutes");
         tokio::time::sleep(ASK).await;
     }
     let ready = clock.elapsed();
     say(&format!("ready after {:.1} s", ready.as_secs_f64()));
-    stage.calm(&mut window).await?;
+    testbed.wait_idle(&mut window).await?;
 
-    let reviews = stage.reviews().await?;
-    let sent = stage.client.send(requests(scale), USERS).await?;
-    let reviewed = stage.reviews().await? - reviews;
+    let reviews = testbed.reviews().await?;
+    let sent = testbed.client.send(requests(scale), USERS).await?;
+    let reviewed = testbed.reviews().await? - reviews;
     ensure!(reviewed >= decimal(REQUESTS), "{reviewed} reviews of {REQUESTS} requests");
-    stage.calm(&mut window).await?;
+    testbed.wait_idle(&mut window).await?;
 
-    let after = stage.cpu()?;
-    let seen = stage.seen(&window, clock.elapsed().as_secs_f64(), &after)?;
+    let after = testbed.cpu()?;
+    let seen = testbed.seen(&window, clock.elapsed().as_secs_f64(), &after)?;
     let what = format!(
         "{} namespaces, {} copies, a webhook with {THOUSANDTHS}m of a processor",
         scale.big_namespaces,
         scale.big_namespaces * scale.sources
     );
-    // The product has nothing to write: nothing follows from what is changed.
+    // The changes have no effects, so the product has nothing to write.
     let mut outcome = Outcome::new("large", what, seen, 0);
     outcome.figures = figures(&outcome, ready, &sent)?;
     Ok(vec![outcome])
 }
 
-/// Half of them change something of a hierarchy, half would create a source in the root of all.
+/// Half of the requests change a hierarchy, half would create a source in the root of all namespaces.
 fn requests(scale: &Scale) -> Vec<Call> {
     let change = |number: usize| {
         let namespace = restart::below(number % scale.big_namespaces);

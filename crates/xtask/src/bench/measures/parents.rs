@@ -1,4 +1,5 @@
-//! Parents set and changed, until every tree label is right: against a plain client that makes as many patches as that needs.
+//! Sets and changes parents, and measures until every tree label is right, relative to a plain client that sends as
+//! many patches as that needs.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +13,32 @@ use crate::bench::client::Call;
 use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, total};
 use crate::bench::shape::Shape;
-use crate::bench::stage::{FILLING, Seen, Stage};
+use crate::bench::testbed::{FILLING, Measurement, Testbed};
 use crate::bench::{Scale, say};
 
 const CHILDREN: usize = 10;
 
-/// How many patches for each parent that is set the limit is measured with. More than are compared, for garbage is collected only
-/// now and then.
+/// The number of patches of the limit per parent. It exceeds the number that is compared, because the client's garbage
+/// collection is irregular.
 const PATCHES: usize = 5;
 
-/// What came of one change, before it is compared.
+/// The measurements of one change.
 struct Change {
     name: &'static str,
     what: String,
-    seen: Seen,
-    /// How many writes the change itself was, and how many the product cannot do without.
+    seen: Measurement,
+    /// The number of writes of the change itself, and the smallest number of writes of the product.
     asked: usize,
     needed: usize,
-    /// By when the labels of each depth were right; such a change has no target.
+    /// When the labels of each depth were right; such a change has no target.
     depths: Option<BTreeMap<usize, f64>>,
 }
 
 impl Change {
-    /// Both as one, of two rounds.
-    fn and(self, later: Self) -> Self {
+    /// Combines the measurements of two rounds.
+    fn combine(self, later: Self) -> Self {
         Self {
-            seen: self.seen.and(later.seen),
+            seen: self.seen.combine(later.seen),
             asked: self.asked + later.asked,
             needed: self.needed + later.needed,
             ..self
@@ -45,13 +46,13 @@ impl Change {
     }
 }
 
-pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let count = scale.namespaces;
     let rounds: Vec<Round> = (0..scale.trees).map(|number| Round::new(number, count)).collect();
-    let skewers = Shape::skewers("tree-skewer", count, scale.depth);
+    let chains = Shape::chains("tree-skewer", count, scale.depth);
     let plain: Vec<String> = (0..count).map(|number| format!("plain-{number:04}")).collect();
-    let trees = rounds.iter().flat_map(Round::names).chain(skewers.names().cloned());
-    plant(stage, trees.chain(plain.iter().cloned()).collect()).await?;
+    let trees = rounds.iter().flat_map(Round::names).chain(chains.names().cloned());
+    create_namespaces(testbed, trees.chain(plain.iter().cloned()).collect()).await?;
 
     let (mut limits, mut changes) = (Vec::new(), Vec::new());
     for (number, round) in rounds.iter().enumerate() {
@@ -59,17 +60,17 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
             |tried: usize| limit::label_patches(&plain, PATCHES * count, &format!("r{number}-{tried}"));
         for turn in limit::turns(number) {
             match turn {
-                Turn::Limit => limits.push(limit::round(stage, scale, &limits, "patch", patches).await?),
-                Turn::Product => changes.push(round.measure(stage).await?),
+                Turn::Limit => limits.push(limit::round(testbed, scale, &limits, "patch", patches).await?),
+                Turn::Product => changes.push(round.measure(testbed).await?),
             }
         }
     }
-    let mut all: Vec<Change> = changes.into_iter().reduce(together).into_iter().flatten().collect();
-    all.push(skewered(stage, &skewers).await?);
+    let mut all: Vec<Change> = changes.into_iter().reduce(combine_all).into_iter().flatten().collect();
+    all.push(set_chains(testbed, &chains).await?);
     Ok(all.into_iter().map(|change| outcome(change, &limits)).collect())
 }
 
-/// What one round is made with. Each has namespaces of its own, whose parents are set for the first time.
+/// The trees of one round. Each round has its own namespaces, whose parents are set for the first time.
 struct Round {
     wide: Shape,
     full: Shape,
@@ -91,40 +92,40 @@ impl Round {
         self.wide.names().chain(self.full.names()).chain(&self.parents).cloned()
     }
 
-    async fn measure(&self, stage: &mut Stage<'_>) -> anyhow::Result<[Change; 3]> {
-        let wide = set(stage, "wide", &self.wide).await?;
-        let full = set(stage, "full", &self.full).await?;
-        Ok([wide, full, moved(stage, &self.full, &self.parents).await?])
+    async fn measure(&self, testbed: &mut Testbed<'_>) -> anyhow::Result<[Change; 3]> {
+        let wide = set(testbed, "wide", &self.wide).await?;
+        let full = set(testbed, "full", &self.full).await?;
+        Ok([wide, full, moved(testbed, &self.full, &self.parents).await?])
     }
 }
 
-/// The changes of two rounds, each with its like.
-fn together([wide, full, moved]: [Change; 3], later: [Change; 3]) -> [Change; 3] {
+/// Combines the changes of two rounds.
+fn combine_all([wide, full, moved]: [Change; 3], later: [Change; 3]) -> [Change; 3] {
     let [later_wide, later_full, later_moved] = later;
-    [wide.and(later_wide), full.and(later_full), moved.and(later_moved)]
+    [wide.combine(later_wide), full.combine(later_full), moved.combine(later_moved)]
 }
 
-async fn plant(stage: &mut Stage<'_>, names: Vec<String>) -> anyhow::Result<()> {
+async fn create_namespaces(testbed: &mut Testbed<'_>, names: Vec<String>) -> anyhow::Result<()> {
     say(&format!("creating {} namespaces", names.len()));
-    stage.create_namespaces(&names).await
+    testbed.create_namespaces(&names).await
 }
 
 /// Sets all parents of a shape.
-async fn set(stage: &mut Stage<'_>, name: &'static str, shape: &Shape) -> anyhow::Result<Change> {
+async fn set(testbed: &mut Testbed<'_>, name: &'static str, shape: &Shape) -> anyhow::Result<Change> {
     let calls: Vec<Call> = shape.edges.iter().map(|(child, parent)| set_parent(child, parent)).collect();
     let asked = calls.len();
-    let seen = change(stage, calls).await?;
+    let seen = change(testbed, calls).await?;
     say(&format!("{name}: {asked} parents in {:.2} s", seen.wall));
-    verify(stage, shape).await?;
-    // Labels of each, the mark of the roots, which have children now, and the list of children in each parent's status. Any
-    // other parent is marked as it is labelled.
+    verify(testbed, shape).await?;
+    // The labels of each namespace, the label of the roots, which have children now, and the list of children in each
+    // parent's status. Other parents are marked together with their labels.
     let needed = shape.edges.len() + shape.roots.len() + shape.parents();
     Ok(Change { name, what: format!("{asked} parents"), seen, asked, needed, depths: None })
 }
 
-/// As [`set`], saying when each depth was right.
-async fn skewered(stage: &mut Stage<'_>, shape: &Shape) -> anyhow::Result<Change> {
-    let mut change = set(stage, "skewer", shape).await?;
+/// Like [`set`], with the time of each depth.
+async fn set_chains(testbed: &mut Testbed<'_>, shape: &Shape) -> anyhow::Result<Change> {
+    let mut change = set(testbed, "skewer", shape).await?;
     let labels = shape.labels();
     let mut depths = BTreeMap::new();
     for record in change.seen.records.iter().filter(|record| is_label(record)) {
@@ -139,37 +140,37 @@ async fn skewered(stage: &mut Stage<'_>, shape: &Shape) -> anyhow::Result<Change
 }
 
 /// Moves a whole tree from one parent to another.
-async fn moved(stage: &mut Stage<'_>, shape: &Shape, [old, new]: &[String; 2]) -> anyhow::Result<Change> {
+async fn moved(testbed: &mut Testbed<'_>, shape: &Shape, [old, new]: &[String; 2]) -> anyhow::Result<Change> {
     let root = &shape.roots[0];
-    change(stage, vec![set_parent(root, old)]).await?;
-    let seen = change(stage, vec![set_parent(root, new)]).await?;
+    change(testbed, vec![set_parent(root, old)]).await?;
+    let seen = change(testbed, vec![set_parent(root, new)]).await?;
     say(&format!("move: {:.2} s", seen.wall));
     let mut edges = vec![(root.clone(), new.clone())];
     edges.extend(shape.edges.iter().cloned());
-    verify(stage, &Shape { edges, roots: vec![new.clone()] }).await?;
+    verify(testbed, &Shape { edges, roots: vec![new.clone()] }).await?;
     let size = shape.edges.len() + 1;
-    // Each one's labels, which nothing has to happen in between of, since nothing is inherited; of both parents the mark and the
-    // list of children.
+    // The labels of each namespace, in one write because nothing is inherited; the label and the list of children of
+    // both parents.
     let needed = size + 4;
     Ok(Change { name: "move", what: format!("a tree of {size}"), seen, asked: 1, needed, depths: None })
 }
 
-/// Makes a change and waits until nothing more follows from it; the time is that of the last label.
-async fn change(stage: &mut Stage<'_>, calls: Vec<Call>) -> anyhow::Result<Seen> {
-    stage.rest().await?;
-    let mut window = stage.open()?;
-    stage.client.send(calls, FILLING).await?;
-    stage.settled(&mut window, is_label).await
+/// Makes a change and waits until it has no further effects; the time is that of the last label.
+async fn change(testbed: &mut Testbed<'_>, calls: Vec<Call>) -> anyhow::Result<Measurement> {
+    testbed.rest().await?;
+    let mut window = testbed.open()?;
+    testbed.client.send(calls, FILLING).await?;
+    testbed.wait_settled(&mut window, is_label).await
 }
 
 fn is_label(record: &Record) -> bool {
     record.who == "controller" && record.resource == "namespaces" && record.is_write() && record.succeeded()
 }
 
-/// Whether every namespace of the shape bears exactly the tree labels that it should.
-async fn verify(stage: &Stage<'_>, shape: &Shape) -> anyhow::Result<()> {
+/// Checks that every namespace of the shape has exactly its tree labels.
+async fn verify(testbed: &Testbed<'_>, shape: &Shape) -> anyhow::Result<()> {
     let mut wanted = shape.labels();
-    for namespace in stage.list("/api/v1/namespaces").await? {
+    for namespace in testbed.list("/api/v1/namespaces").await? {
         let metadata = &namespace["metadata"];
         let name = metadata["name"].as_str().unwrap_or_default();
         let Some(path) = wanted.remove(name) else { continue };
@@ -179,13 +180,13 @@ async fn verify(stage: &Stage<'_>, shape: &Shape) -> anyhow::Result<()> {
                 Some((tree_label_namespace(key)?.to_owned(), depth.as_str()?.parse().ok()?))
             })
             .collect();
-        ensure!(found == path, "{name} bears the tree labels {found:?} instead of {path:?}");
+        ensure!(found == path, "{name} has the tree labels {found:?} instead of {path:?}");
     }
     ensure!(wanted.is_empty(), "{} namespaces are missing", wanted.len());
     Ok(())
 }
 
-/// Sets a parent, whether there is a hierarchy already or not.
+/// Sets a parent, whether or not the hierarchy configuration exists.
 fn set_parent(child: &str, parent: &str) -> Call {
     let body = json!({
         "apiVersion": "hnc.x-k8s.io/v1alpha2",

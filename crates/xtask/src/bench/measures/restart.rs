@@ -1,4 +1,4 @@
-//! Both programs started anew over a large cluster in which nothing is to be done.
+//! Restarts both programs on a large cluster in which nothing is to be done.
 
 use std::time::{Duration, Instant};
 
@@ -8,29 +8,28 @@ use serde_json::json;
 
 use crate::bench::client::Call;
 use crate::bench::report::{Figure, Outcome, Target, decimal};
-use crate::bench::stage::{FILLING, Stage, Window};
+use crate::bench::testbed::{FILLING, Testbed, Window};
 use crate::bench::{Scale, say};
 
 pub(super) const ROOT: &str = "tree-big";
 const SECRET_BYTES: usize = 10 * 1024;
 const SECRETS_EACH: usize = 1000;
 
-/// For how long nothing may happen.
+/// The period without activity that ends the measurement.
 const QUIET: Duration = Duration::from_secs(1);
-/// How often that is looked at, and what timers may use of a processor meanwhile: those of both programs, and those of the API
-/// server, which is at work while a request of theirs is.
+/// The interval of these checks, and the processor time that both programs and the API server may use in it.
 const LOOK: Duration = Duration::from_millis(100);
 const IDLE_PRODUCT: f64 = 0.02;
 const IDLE_API_SERVER: f64 = 0.03;
 
-pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
-    fill(stage, scale).await?;
-    stage.rest().await?;
+pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    fill(testbed, scale).await?;
+    testbed.rest().await?;
 
-    let (mut window, clock) = stage.restart()?;
-    let ready = wait_ready(stage, clock).await?;
-    let quiet = wait_quiet(stage, &mut window, clock).await?;
-    let seen = stage.seen(&window, quiet.as_secs_f64(), &stage.cpu()?)?;
+    let (mut window, clock) = testbed.restart()?;
+    let ready = wait_ready(testbed, clock).await?;
+    let quiet = wait_quiet(testbed, &mut window, clock).await?;
+    let seen = testbed.seen(&window, quiet.as_secs_f64(), &testbed.cpu()?)?;
     let watched = |who: &str| {
         let of = seen.records.iter().filter(|record| record.who == who && record.verb == "watch");
         ["roles", "secrets"].iter().all(|kind| of.clone().any(|record| record.resource == *kind))
@@ -58,35 +57,35 @@ pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Res
     Ok(vec![outcome])
 }
 
-/// Makes the large cluster.
-pub(super) async fn fill(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<()> {
-    stage.propagate("secrets").await?;
+/// Creates the large cluster.
+pub(super) async fn fill(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<()> {
+    testbed.propagate("secrets").await?;
     let below: Vec<String> = (0..scale.big_namespaces).map(below).collect();
     let alone: Vec<String> =
         (0..scale.secrets.div_ceil(SECRETS_EACH)).map(|number| format!("tree-alone-{number:03}")).collect();
     say(&format!("planting {} namespaces", below.len()));
     let names: Vec<String> = [ROOT.to_owned()].iter().chain(&below).chain(&alone).cloned().collect();
-    stage.create_namespaces(&names).await?;
-    stage.set_parents(below.iter().map(|name| (name.as_str(), ROOT))).await?;
+    testbed.create_namespaces(&names).await?;
+    testbed.set_parents(below.iter().map(|name| (name.as_str(), ROOT))).await?;
 
     say(&format!("creating {} Secrets", scale.secrets));
     let secrets = (0..scale.secrets).map(|number| secret(&alone[number / SECRETS_EACH], number));
-    stage.client.send(secrets.collect(), FILLING).await?;
+    testbed.client.send(secrets.collect(), FILLING).await?;
 
     let copies = below.len() * scale.sources;
     say(&format!("spreading {copies} copies"));
     let sources = (0..scale.sources).map(source).collect();
-    let mut window = stage.open()?;
-    stage.client.send(sources, FILLING).await?;
+    let mut window = testbed.open()?;
+    testbed.client.send(sources, FILLING).await?;
     let counts = |record: &crate::bench::audit::Record| {
         record.who == "controller"
             && record.verb == "create"
             && record.resource == "roles"
             && record.succeeded()
     };
-    let seen = stage.until(&mut window, copies, counts).await?;
+    let seen = testbed.until(&mut window, copies, counts).await?;
     say(&format!("spread {copies} copies in {:.1} s", seen.wall));
-    stage.calm(&mut window).await
+    testbed.wait_idle(&mut window).await
 }
 
 /// The name of a namespace below the root.
@@ -94,23 +93,27 @@ pub(super) fn below(number: usize) -> String {
     format!("{ROOT}-{number:05}")
 }
 
-async fn wait_ready(stage: &Stage<'_>, clock: Instant) -> anyhow::Result<Duration> {
-    while !stage.is_ready().await {
+async fn wait_ready(testbed: &Testbed<'_>, clock: Instant) -> anyhow::Result<Duration> {
+    while !testbed.is_ready().await {
         ensure!(clock.elapsed() < Duration::from_secs(300), "not ready in five minutes");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     Ok(clock.elapsed())
 }
 
-/// The moment after which neither program asked for or did anything, nor the API server for them.
-async fn wait_quiet(stage: &mut Stage<'_>, window: &mut Window, clock: Instant) -> anyhow::Result<Duration> {
+/// Waits until neither program sends requests or works, nor the API server for them.
+async fn wait_quiet(
+    testbed: &mut Testbed<'_>,
+    window: &mut Window,
+    clock: Instant,
+) -> anyhow::Result<Duration> {
     let mut last = clock.elapsed();
-    let mut used = stage.cpu()?;
+    let mut used = testbed.cpu()?;
     while clock.elapsed() < last + QUIET {
         ensure!(clock.elapsed() < Duration::from_secs(300), "not quiet in five minutes");
         tokio::time::sleep(LOOK).await;
-        let asked = stage.follow(window)?;
-        let now = stage.cpu()?;
+        let asked = testbed.follow(window)?;
+        let now = testbed.cpu()?;
         let spent = |name: &str| now[name] - used[name];
         let product = spent("webhook") + spent("controller");
         if asked || product > IDLE_PRODUCT || spent("API server") > IDLE_API_SERVER {

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 use crate::bench::client::{self, Call, trusting};
 use crate::bench::report::{Figure, Outcome, Target as Held};
-use crate::bench::stage::{self, FILLING};
+use crate::bench::testbed::{self, FILLING};
 use crate::bench::usage::{self, Cpu, Memory, TICKS_PER_SECOND};
 use crate::bench::{Scale, say};
 
@@ -156,7 +156,7 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     let product = Product::install(cluster, Options { policies: false, ..Options::default() }).await?;
     product.uninstall_registrations().await?;
     say(&format!("creating {} namespaces", scale.below_root));
-    let client = stage::client(cluster).await?;
+    let client = testbed::client(cluster).await?;
     client.send(world(scale.below_root), FILLING).await?;
     client.send(changed()?, FILLING).await?;
     let webhook = product.start_webhook().await?;

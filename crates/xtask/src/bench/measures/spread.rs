@@ -1,4 +1,4 @@
-//! Sources spread to many namespaces, changed there, and removed: against a plain client that writes the same objects.
+//! Creates sources in a large tree, updates and deletes them, relative to a plain client that writes the same objects.
 
 use anyhow::ensure;
 use http::Method;
@@ -8,128 +8,135 @@ use crate::bench::audit::Record;
 use crate::bench::client::Call;
 use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, each, total};
-use crate::bench::stage::{Seen, Stage, Window};
+use crate::bench::testbed::{Measurement, Testbed, Window};
 use crate::bench::{Scale, say};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
 const COPIES: &str = "/apis/rbac.authorization.k8s.io/v1/roles?labelSelector=hnc.x-k8s.io/inherited-from=";
 
-/// The root of the tree, and how the names of all others begin.
+/// The root of the tree, and the prefix of all other names.
 const ROOT: &str = "tree-wide";
 
-/// One of the three things that are done with every object.
+/// One of the three operations on every object.
 #[derive(Clone, Copy)]
-struct Act {
+struct Operation {
     name: &'static str,
     verb: &'static str,
-    how: How,
+    how: Verb,
     target: f64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum How {
+enum Verb {
     Post,
     Put,
     Delete,
 }
 
-const ACTS: [Act; 3] = [
-    Act { name: "spread", verb: "create", how: How::Post, target: 0.85 },
-    Act { name: "touch", verb: "update", how: How::Put, target: 0.80 },
-    Act { name: "drop", verb: "delete", how: How::Delete, target: 0.80 },
+const OPERATIONS: [Operation; 3] = [
+    Operation { name: "spread", verb: "create", how: Verb::Post, target: 0.85 },
+    Operation { name: "touch", verb: "update", how: Verb::Put, target: 0.80 },
+    Operation { name: "drop", verb: "delete", how: Verb::Delete, target: 0.80 },
 ];
 
-pub(crate) async fn measure(stage: &mut Stage<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let below: Vec<String> = (0..scale.namespaces).map(|number| format!("{ROOT}-{number:04}")).collect();
     let plain: Vec<String> = (0..scale.namespaces).map(|number| format!("plain-{number:04}")).collect();
-    plant(stage, &below, &plain).await?;
+    create_tree(testbed, &below, &plain).await?;
 
-    let mut made = ACTS.map(|act| Made { act, limits: Vec::new(), seen: Vec::new() });
+    let mut results = OPERATIONS.map(|operation| Results { operation, limits: Vec::new(), seen: Vec::new() });
     for round in 0..scale.rounds {
-        for made in &mut made {
-            let act = made.act;
-            let calls = |tried| plain_calls(scale, act, tried, &plain);
+        for results in &mut results {
+            let operation = results.operation;
+            let calls = |tried| plain_calls(scale, operation, tried, &plain);
             for turn in limit::turns(round) {
                 match turn {
                     Turn::Limit => {
-                        made.limits.push(limit::round(stage, scale, &made.limits, act.verb, calls).await?);
+                        results.limits.push(
+                            limit::round(testbed, scale, &results.limits, operation.verb, calls).await?,
+                        );
                     }
-                    Turn::Product => made.seen.push(product(stage, scale, act).await?),
+                    Turn::Product => results.seen.push(product(testbed, scale, operation).await?),
                 }
             }
         }
     }
-    Ok(made.into_iter().filter_map(|made| outcome(scale, made)).collect())
+    Ok(results.into_iter().filter_map(|results| outcome(scale, results)).collect())
 }
 
-/// What was measured of an act, round by round.
-struct Made {
-    act: Act,
+/// The measurements of an operation, by round.
+struct Results {
+    operation: Operation,
     limits: Vec<Vec<Rate>>,
-    seen: Vec<Seen>,
+    seen: Vec<Measurement>,
 }
 
-/// Makes the tree and the namespaces outside it.
-async fn plant(stage: &mut Stage<'_>, below: &[String], plain: &[String]) -> anyhow::Result<()> {
-    say(&format!("planting a tree of {} namespaces, and as many outside", below.len()));
+/// Creates the tree and the namespaces outside it.
+async fn create_tree(testbed: &mut Testbed<'_>, below: &[String], plain: &[String]) -> anyhow::Result<()> {
+    say(&format!("creating a tree of {} namespaces, and as many outside", below.len()));
     let names: Vec<String> = [ROOT.to_owned()].iter().chain(below).chain(plain).cloned().collect();
-    stage.create_namespaces(&names).await?;
-    stage.set_parents(below.iter().map(|name| (name.as_str(), ROOT))).await?;
+    testbed.create_namespaces(&names).await?;
+    testbed.set_parents(below.iter().map(|name| (name.as_str(), ROOT))).await?;
     let labelled = format!("/api/v1/namespaces?labelSelector={ROOT}.tree.hnc.x-k8s.io/depth=1");
-    ensure!(stage.list(&labelled).await?.len() == below.len(), "not all namespaces bear their tree label");
+    ensure!(testbed.list(&labelled).await?.len() == below.len(), "not all namespaces have their tree label");
     Ok(())
 }
 
-/// What the plain client does, with other objects for each number of connections.
-fn plain_calls(scale: &Scale, act: Act, tried: usize, plain: &[String]) -> Vec<Call> {
+/// The requests of the plain client, with other objects for each number of connections.
+fn plain_calls(scale: &Scale, operation: Operation, tried: usize, plain: &[String]) -> Vec<Call> {
     let prefix = format!("limit-{tried}");
     let all = (0..scale.sources).flat_map(|number| plain.iter().map(move |namespace| (number, namespace)));
-    all.map(|(number, namespace)| call(act, namespace, &name(&prefix, number), Some(ROOT))).collect()
+    all.map(|(number, namespace)| call(operation, namespace, &name(&prefix, number), Some(ROOT))).collect()
 }
 
-/// What the product does of its own accord after all sources were written once.
-async fn product(stage: &mut Stage<'_>, scale: &Scale, act: Act) -> anyhow::Result<Seen> {
-    stage.rest().await?;
-    let calls = (0..scale.sources).map(|number| call(act, ROOT, &name("role", number), None)).collect();
-    let mut window = stage.open()?;
-    stage.client.send(calls, scale.sources).await?;
+/// The work of the product after all sources were written once.
+async fn product(
+    testbed: &mut Testbed<'_>,
+    scale: &Scale,
+    operation: Operation,
+) -> anyhow::Result<Measurement> {
+    testbed.rest().await?;
+    let calls = (0..scale.sources).map(|number| call(operation, ROOT, &name("role", number), None)).collect();
+    let mut window = testbed.open()?;
+    testbed.client.send(calls, scale.sources).await?;
     let counts = |record: &Record| {
         record.who == "controller"
-            && record.verb == act.verb
+            && record.verb == operation.verb
             && record.resource == "roles"
             && record.succeeded()
     };
-    let mut seen = stage.until(&mut window, scale.copies(), counts).await?;
-    say(&format!("{}: {:.0}/s", act.name, decimal(scale.copies()) / seen.wall));
-    seen.records = rest_of(stage, window).await?;
+    let mut seen = testbed.until(&mut window, scale.copies(), counts).await?;
+    say(&format!("{}: {:.0}/s", operation.name, decimal(scale.copies()) / seen.wall));
+    seen.records = remaining_records(testbed, window).await?;
 
-    // The plain client's are marked as copies, too.
-    let marked = stage.list(&format!("{COPIES}{ROOT}")).await?;
+    // The objects of the plain client have the label of copies as well.
+    let marked = testbed.list(&format!("{COPIES}{ROOT}")).await?;
     let is_in_tree =
         |it: &&Value| it["metadata"]["namespace"].as_str().is_some_and(|it| it.starts_with(ROOT));
     let copies = marked.iter().filter(is_in_tree).count();
-    let expected = if act.how == How::Delete { 0 } else { scale.copies() };
+    let expected = if operation.how == Verb::Delete { 0 } else { scale.copies() };
     ensure!(copies == expected, "{copies} copies instead of {expected}");
     Ok(seen)
 }
 
-/// All records, those after what was waited for included.
-async fn rest_of(stage: &mut Stage<'_>, mut window: Window) -> anyhow::Result<Vec<Record>> {
-    stage.calm(&mut window).await?;
+/// All records, including those after the awaited ones.
+async fn remaining_records(testbed: &mut Testbed<'_>, mut window: Window) -> anyhow::Result<Vec<Record>> {
+    testbed.wait_idle(&mut window).await?;
     Ok(window.records)
 }
 
-fn outcome(scale: &Scale, made: Made) -> Option<Outcome> {
-    let Made { act, limits, seen } = made;
-    let seen = seen.into_iter().reduce(Seen::and)?;
+fn outcome(scale: &Scale, results: Results) -> Option<Outcome> {
+    let Results { operation, limits, seen } = results;
+    let seen = seen.into_iter().reduce(Measurement::combine)?;
     let count = scale.copies() * scale.rounds;
     let per_second = decimal(count) / seen.wall;
     let limit = Limit::of(&limits);
     let cost = total(&each(&seen.cpu, count));
     let what = format!("{} times {} sources, {} namespaces", scale.rounds, scale.sources, scale.namespaces);
-    let mut outcome = Outcome::new(act.name, what, seen, count);
+    let mut outcome = Outcome::new(operation.name, what, seen, count);
     outcome.figures = vec![
-        Figure::new("rate : limit", per_second / limit.per_second, "").held_to(Target::AtLeast(act.target)),
+        Figure::new("rate : limit", per_second / limit.per_second, "")
+            .held_to(Target::AtLeast(operation.target)),
         Figure::new("limit's processor time each : ours", limit.cost / cost, ""),
         Figure::new("rate", per_second, "/s"),
         Figure::new("limit", limit.per_second, "/s"),
@@ -144,13 +151,15 @@ fn name(prefix: &str, number: usize) -> String {
     format!("{prefix}-{number:02}")
 }
 
-/// A request about a role, as a source or as a copy of one.
-fn call(act: Act, namespace: &str, name: &str, source: Option<&str>) -> Call {
+/// A request about a role, as a source or as a copy.
+fn call(operation: Operation, namespace: &str, name: &str, source: Option<&str>) -> Call {
     let path = format!("{ROLES}/namespaces/{namespace}/roles");
-    match act.how {
-        How::Post => Call::new(Method::POST, path, role(name, source, "get").to_string()),
-        How::Put => Call::new(Method::PUT, format!("{path}/{name}"), role(name, source, "watch").to_string()),
-        How::Delete => Call::new(Method::DELETE, format!("{path}/{name}"), ""),
+    match operation.how {
+        Verb::Post => Call::new(Method::POST, path, role(name, source, "get").to_string()),
+        Verb::Put => {
+            Call::new(Method::PUT, format!("{path}/{name}"), role(name, source, "watch").to_string())
+        }
+        Verb::Delete => Call::new(Method::DELETE, format!("{path}/{name}"), ""),
     }
 }
 

@@ -1,8 +1,8 @@
-//! All outcomes of a run as tables in Markdown: what was reached, what that took, what was requested, what the limits were.
+//! The outcomes of a run as Markdown tables: results, cost, requests and limits.
 
 use super::{Figure, Outcome, Rate, Target, mebibytes, total, word};
 
-/// Every table, one after the other.
+/// All tables.
 pub(crate) fn tables(outcomes: &[Outcome]) -> String {
     let tables = [reached(outcomes), took(outcomes), requested(outcomes), limits(outcomes)];
     let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
@@ -10,7 +10,7 @@ pub(crate) fn tables(outcomes: &[Outcome]) -> String {
 }
 
 struct Table {
-    /// Columns of numbers begin with `>`.
+    /// The headings; those of numeric columns begin with `>`.
     head: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
@@ -24,7 +24,7 @@ impl Table {
     }
 }
 
-/// What is held to a target, and what is told beside it.
+/// The figures with targets, and the others.
 fn reached(outcomes: &[Outcome]) -> Table {
     let row = |outcome: &Outcome, figure: &Figure| {
         let (target, verdict) = match (figure.target, figure.met) {

@@ -1,6 +1,6 @@
-//! Where everything is measured: a cluster with both programs on it and a plain client. It knows how to wait and to count, not what is measured.
+//! The testbed of all measures: a cluster with both programs and a plain client. It waits for and counts requests.
 //!
-//! Namespaces whose names begin with `tree-` are the product's; it manages no others, so the plain client writes to those.
+//! The product manages only namespaces whose names begin with `tree-`; the plain client writes to others.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
@@ -15,45 +15,45 @@ use super::audit::{Follower, Record};
 use super::client::{Call, Client, Sent};
 use super::usage::{self, Cpu, Memory};
 
-/// The namespaces that the product manages.
+/// The flag for the managed namespaces.
 const INCLUDED: &str = "--included-namespace-regex=tree-.*";
 
-/// How many connections fill the cluster.
+/// The number of connections that fill the cluster.
 pub(crate) const FILLING: usize = 32;
 
-/// How long the cluster is looked at to see what it uses without anything to do.
+/// How long the idle usage of the cluster is measured.
 const IDLING: Duration = Duration::from_secs(3);
 
 const POLL: Duration = Duration::from_millis(20);
 
-/// How long nothing may happen before what happened is taken to be all.
+/// The period without requests after which the work counts as complete.
 const CALM: Duration = Duration::from_secs(1);
 
-/// A machine that others use, too, may take long. What is measured is compared, not timed.
+/// A busy machine may be slow. Measurements are compared, so waiting is no error.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The running system.
-pub(crate) struct Stage<'c> {
+pub(crate) struct Testbed<'c> {
     cluster: &'c Cluster,
     pub(crate) client: Client,
     webhook: Replica,
     controller: Replica,
     audit: Follower,
-    /// What each process uses in a second with nothing to do.
+    /// The usage of each process per second when idle.
     idle: Cpu,
 }
 
-/// What happened between opening and closing a window.
+/// A period of measurement.
 pub(crate) struct Window {
     began: SystemTime,
     before: Cpu,
-    /// When the product last asked for something.
+    /// The usage at the product's last request.
     active: Cpu,
     pub(crate) records: Vec<Record>,
 }
 
-/// All that was seen in a window.
-pub(crate) struct Seen {
+/// The measurements of a window.
+pub(crate) struct Measurement {
     /// Seconds since the window was opened.
     pub(crate) wall: f64,
     began: SystemTime,
@@ -63,19 +63,20 @@ pub(crate) struct Seen {
     pub(crate) records: Vec<Record>,
 }
 
-impl Seen {
+impl Measurement {
     /// The seconds from the opening of the window to this record.
     pub(crate) fn after(&self, record: &Record) -> f64 {
         Timestamp::try_from(self.began).map_or(0.0, |began| record.seconds_after(began))
     }
 
-    /// Both together, as if nothing had been in between.
-    pub(crate) fn and(mut self, later: Self) -> Self {
+    /// Combines two measurements.
+    pub(crate) fn combine(mut self, later: Self) -> Self {
         for (name, used) in later.cpu {
             *self.cpu.entry(name).or_default() += used;
         }
         self.records.extend(later.records);
-        let [webhook, controller] = [self.webhook.and(later.webhook), self.controller.and(later.controller)];
+        let [webhook, controller] =
+            [self.webhook.combine(later.webhook), self.controller.combine(later.controller)];
         Self { wall: self.wall + later.wall, webhook, controller, ..self }
     }
 }
@@ -86,7 +87,7 @@ impl Window {
     }
 }
 
-impl<'c> Stage<'c> {
+impl<'c> Testbed<'c> {
     pub(crate) async fn set(cluster: &'c Cluster) -> anyhow::Result<Self> {
         let included = vec![INCLUDED.to_owned()];
         let options =
@@ -96,14 +97,14 @@ impl<'c> Stage<'c> {
         let client = client(cluster).await?;
         let audit = Follower::new(cluster.audit().path())?;
         let (webhook, controller) = (webhook?, controller?);
-        let mut stage = Self { cluster, client, webhook, controller, audit, idle: Cpu::new() };
-        stage.rest().await?;
-        let before = stage.cpu()?;
+        let mut testbed = Self { cluster, client, webhook, controller, audit, idle: Cpu::new() };
+        testbed.rest().await?;
+        let before = testbed.cpu()?;
         tokio::time::sleep(IDLING).await;
-        stage.idle = usage::difference(&before, &stage.cpu()?);
-        stage.idle.values_mut().for_each(|used| *used /= IDLING.as_secs_f64());
-        stage.idle.remove(usage::OTHERS);
-        Ok(stage)
+        testbed.idle = usage::difference(&before, &testbed.cpu()?);
+        testbed.idle.values_mut().for_each(|used| *used /= IDLING.as_secs_f64());
+        testbed.idle.remove(usage::OTHERS);
+        Ok(testbed)
     }
 
     fn processes(&self) -> [(&'static str, i32); 5] {
@@ -116,7 +117,7 @@ impl<'c> Stage<'c> {
         ]
     }
 
-    /// Opens a window. What was requested before does not count.
+    /// Opens a window. Earlier requests do not count.
     pub(crate) fn open(&mut self) -> anyhow::Result<Window> {
         self.audit.read()?;
         for replica in [&self.webhook, &self.controller] {
@@ -126,14 +127,14 @@ impl<'c> Stage<'c> {
         Ok(Window { began: SystemTime::now(), active: before.clone(), before, records: Vec::new() })
     }
 
-    /// Waits until `needed` of the records that `counts` are there; gives the seconds from the opening to the last of them, and
-    /// what was used until then.
+    /// Waits for `needed` records that `counts`; returns the seconds from the opening to the last of them, and the
+    /// usage until then.
     pub(crate) async fn until(
         &mut self,
         window: &mut Window,
         needed: usize,
         counts: impl Fn(&Record) -> bool,
-    ) -> anyhow::Result<Seen> {
+    ) -> anyhow::Result<Measurement> {
         let deadline = Instant::now() + PATIENCE;
         let mut found = 0;
         loop {
@@ -153,21 +154,21 @@ impl<'c> Stage<'c> {
         self.seen(window, wall, &usage::cpu(&self.processes())?)
     }
 
-    /// Waits until the product has come to rest; gives the seconds from the opening to the last of the records that `counts`, and
-    /// what was used until the last request.
-    pub(crate) async fn settled(
+    /// Waits until the product is idle; returns the seconds from the opening to the last record that `counts`, and the
+    /// usage until the last request.
+    pub(crate) async fn wait_settled(
         &mut self,
         window: &mut Window,
         counts: impl Fn(&Record) -> bool,
-    ) -> anyhow::Result<Seen> {
-        self.calm(window).await?;
+    ) -> anyhow::Result<Measurement> {
+        self.wait_idle(window).await?;
         let last = window.records.iter().rev().find(|record| counts(record));
         let wall = window.after(last.context("nothing was done")?)?;
         self.seen(window, wall, &window.active)
     }
 
-    /// Waits until the product has asked for nothing for a while, its lease aside; what it asked for is in the records.
-    pub(crate) async fn calm(&mut self, window: &mut Window) -> anyhow::Result<()> {
+    /// Waits until the product has sent no request for a while, except for its lease; the records have its requests.
+    pub(crate) async fn wait_idle(&mut self, window: &mut Window) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let mut last = Instant::now();
         while last.elapsed() < CALM {
@@ -175,13 +176,13 @@ impl<'c> Stage<'c> {
                 last = Instant::now();
                 window.active = usage::cpu(&self.processes())?;
             }
-            anyhow::ensure!(Instant::now() < deadline, "the product does not come to rest");
+            anyhow::ensure!(Instant::now() < deadline, "the product does not become idle");
             tokio::time::sleep(POLL).await;
         }
         Ok(())
     }
 
-    /// Reads what was requested meanwhile; says whether the product, its lease aside, was among those who did.
+    /// Reads new records; returns whether the product sent requests, except for its lease.
     pub(crate) fn follow(&mut self, window: &mut Window) -> anyhow::Result<bool> {
         let new = self.audit.read()?;
         let asked = new.iter().any(|record| record.who != "client" && !record.is_lease());
@@ -189,9 +190,9 @@ impl<'c> Stage<'c> {
         Ok(asked)
     }
 
-    /// What was used from the opening of the window, `wall` seconds ago, to `after`.
-    pub(crate) fn seen(&self, window: &Window, wall: f64, after: &Cpu) -> anyhow::Result<Seen> {
-        Ok(Seen {
+    /// The usage from the opening of the window, `wall` seconds ago, to `after`.
+    pub(crate) fn seen(&self, window: &Window, wall: f64, after: &Cpu) -> anyhow::Result<Measurement> {
+        Ok(Measurement {
             wall,
             began: window.began,
             cpu: self.busy(&window.before, after, wall),
@@ -201,7 +202,7 @@ impl<'c> Stage<'c> {
         })
     }
 
-    /// What was used in `seconds` without what is used anyway: the longer others keep everything waiting, the more that is.
+    /// The usage in `seconds` without the idle usage, which grows with the time that others delay the work.
     fn busy(&self, before: &Cpu, after: &Cpu, seconds: f64) -> Cpu {
         let mut used = usage::difference(before, after);
         for (name, used) in &mut used {
@@ -210,12 +211,12 @@ impl<'c> Stage<'c> {
         used
     }
 
-    /// What was used by now.
+    /// The current usage.
     pub(crate) fn cpu(&self) -> anyhow::Result<Cpu> {
         usage::cpu(&self.processes())
     }
 
-    /// Sends requests as the plain client and says what that took, connections being there already.
+    /// Sends requests as the plain client and measures them; connections are opened before.
     pub(crate) async fn raw(&mut self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<(Sent, Cpu)> {
         let (processes, (tell, told)) = (self.processes(), mpsc::channel());
         let connected = move || drop(tell.send(usage::cpu(&processes)));
@@ -228,7 +229,7 @@ impl<'c> Stage<'c> {
         Ok((sent, cpu))
     }
 
-    /// Creates namespaces with these names and waits until the control plane has equipped them.
+    /// Creates namespaces and waits until the control plane has set them up.
     pub(crate) async fn create_namespaces(&mut self, names: &[String]) -> anyhow::Result<()> {
         let create = |name: &String| {
             let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
@@ -238,7 +239,7 @@ impl<'c> Stage<'c> {
         self.rest().await
     }
 
-    /// Gives namespaces their first parent, `(child, parent)`, and waits until the product has nothing more to do.
+    /// Sets the first parents of namespaces, `(child, parent)`, and waits until the product is idle.
     pub(crate) async fn set_parents(
         &mut self,
         edges: impl Iterator<Item = (&str, &str)>,
@@ -255,10 +256,10 @@ impl<'c> Stage<'c> {
         };
         let mut window = self.open()?;
         self.client.send(edges.map(create).collect(), FILLING).await?;
-        self.calm(&mut window).await
+        self.wait_idle(&mut window).await
     }
 
-    /// Has the product propagate a kind of the core group, too.
+    /// Adds a kind of the core group to the configuration.
     pub(crate) async fn propagate(&self, resource: &str) -> anyhow::Result<()> {
         let configuration = json!({
             "apiVersion": "hnc.x-k8s.io/v1alpha2",
@@ -270,10 +271,10 @@ impl<'c> Stage<'c> {
         self.cluster.kubectl().args(apply).stdin(configuration.to_string()).ok().await.map(drop)
     }
 
-    /// Waits until the control plane and the product have nothing to do.
+    /// Waits until the control plane and the product are idle.
     pub(crate) async fn rest(&mut self) -> anyhow::Result<()> {
         const WINDOW: Duration = Duration::from_millis(500);
-        /// Of one processor; what an idle cluster uses is below half of that.
+        /// A share of one processor; an idle cluster uses less than half of it.
         const IDLE: f64 = 0.12;
         let deadline = Instant::now() + PATIENCE;
         let mut before = usage::cpu(&self.processes())?;
@@ -286,7 +287,7 @@ impl<'c> Stage<'c> {
                 self.audit.read()?;
                 return Ok(());
             }
-            anyhow::ensure!(Instant::now() < deadline, "the cluster does not come to rest: {used:?}");
+            anyhow::ensure!(Instant::now() < deadline, "the cluster does not become idle: {used:?}");
             before = after;
         }
     }
@@ -302,7 +303,7 @@ impl<'c> Stage<'c> {
         }
     }
 
-    /// Stops both programs and opens a window in which both start again; it does not wait for them.
+    /// Restarts both programs in a new window; does not wait for them.
     pub(crate) fn restart(&mut self) -> anyhow::Result<(Window, Instant)> {
         self.webhook.process().stop();
         self.controller.process().stop();
@@ -314,13 +315,13 @@ impl<'c> Stage<'c> {
         Ok((window, clock))
     }
 
-    /// Starts the webhook again, within a limit.
+    /// Restarts the webhook with a limit.
     pub(crate) fn restart_webhook(&mut self, limit: &CpuLimit) -> anyhow::Result<()> {
         self.webhook.relaunch()?;
         limit.hold(self.webhook.process().pid())
     }
 
-    /// How many reviews the webhook has answered.
+    /// The number of reviews that the webhook has answered.
     pub(crate) async fn reviews(&self) -> anyhow::Result<f64> {
         let figures = self.webhook.metrics().await?;
         let counts =
@@ -335,7 +336,7 @@ impl<'c> Stage<'c> {
     }
 }
 
-/// A client with all rights, as a service account: what it may do is looked up as it is for the product.
+/// A client with all rights, as a service account, so that it is authorized in the same way as the product.
 pub(crate) async fn client(cluster: &Cluster) -> anyhow::Result<Client> {
     let kubectl = |words: &str| {
         let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
