@@ -89,7 +89,7 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     live.hns("explain role/x -n ex-nowhere").await.fails("Error reading namespace ex-nowhere: namespaces");
     live.hns("explain viewer -n ex-web")
         .await
-        .fails("Error: invalid value 'viewer' for '<KIND/NAME>': KIND/NAME is wanted");
+        .fails("Error: invalid value 'viewer' for '<KIND/NAME>': must be KIND/NAME");
 }
 
 #[tokio::test]

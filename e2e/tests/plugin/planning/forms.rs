@@ -24,7 +24,7 @@ async fn a_new_parent_is_planned_and_not_set() {
     let plan = live.hns("plan set ps-n --parent ps-new").await;
     let binding = "rolebindings.rbac.authorization.k8s.io";
     let wanted = format!(
-        "Changing the parent of ps-n from ps-old to ps-new\nThis would be let through.\n\nNamespaces:\n\
+        "Changing the parent of ps-n from ps-old to ps-new\nThis would be allowed.\n\nNamespaces:\n\
         \x20 ps-below: label ps-new.tree.hnc.x-k8s.io/depth=2 comes\n\
         \x20 ps-below: label ps-old.tree.hnc.x-k8s.io/depth=2 goes\n\
         \x20 ps-n: parent ps-old -> ps-new\n\
@@ -56,7 +56,7 @@ async fn a_new_parent_is_planned_and_not_set() {
     let same = live.hns("plan set ps-n --parent ps-old").await;
     assert!(
         text(&same)
-            .ends_with("already ps-old; unchanged\nThis would be let through.\nNothing else would change.\n")
+            .ends_with("already ps-old; unchanged\nThis would be allowed.\nNothing else would change.\n")
     );
 }
 
@@ -69,7 +69,7 @@ async fn creation_and_deletion_are_planned() {
     live.hns("create pd-low -n pd-sub --wait").await;
     let create = live.hns("plan create pd-new -n pd-full").await;
     let wanted =
-        "Creating the subnamespace anchor pd-new in pd-full\nThis would be let through.\n\nNamespaces:\n";
+        "Creating the subnamespace anchor pd-new in pd-full\nThis would be allowed.\n\nNamespaces:\n";
     assert!(create.code == Some(0) && create.stdout.starts_with(wanted), "{create:?}");
     for line in [
         "  pd-new is created\n",
