@@ -106,7 +106,7 @@ pub fn start(
     readiness: &Readiness,
 ) -> Receiver<Configuration> {
     let (sender, receiver) = channel(Configuration::default());
-    let (events, received) = unbounded_channel();
+    let (events, incoming) = unbounded_channel();
     let mut watches = watch::start(client, metrics, &events);
     watches.detach_all();
     let follower = Follower {
@@ -124,7 +124,7 @@ pub fn start(
         readiness: readiness.clone(),
         sender,
     };
-    tokio::spawn(follower.follow(received));
+    tokio::spawn(follower.follow(incoming));
     receiver
 }
 
@@ -147,13 +147,13 @@ struct Follower {
 }
 
 impl Follower {
-    async fn follow(mut self, mut received: UnboundedReceiver<Event>) {
+    async fn follow(mut self, mut incoming: UnboundedReceiver<Event>) {
         let deadline = Instant::now() + DEFINITIONS;
         loop {
             let due = self.schedule.next().filter(|_| self.is_informed());
             tokio::select! {
-                event = received.recv() => match event {
-                    Some(event) => self.receive_all(event, &mut received).await,
+                event = incoming.recv() => match event {
+                    Some(event) => self.receive_all(event, &mut incoming).await,
                     None => return,
                 },
                 () = sleep_until(due.unwrap_or(deadline)), if due.is_some() => {}
@@ -173,7 +173,7 @@ impl Follower {
 
     /// Changes of definitions come in bursts and are collected. A change of the configuration is handled at once,
     /// because until then users' objects are treated by the old configuration.
-    async fn receive_all(&mut self, first: Event, received: &mut UnboundedReceiver<Event>) {
+    async fn receive_all(&mut self, first: Event, incoming: &mut UnboundedReceiver<Event>) {
         let quiet = |event: &Event| match event {
             Event::Configuration(_) => Duration::ZERO,
             _ => QUIET,
@@ -181,7 +181,7 @@ impl Follower {
         let mut wait = quiet(&first);
         self.receive(first);
         for _ in 0..MAX_EVENTS {
-            match timeout(wait, received.recv()).await {
+            match timeout(wait, incoming.recv()).await {
                 Ok(Some(event)) => {
                     wait = wait.min(quiet(&event));
                     self.receive(event);
