@@ -8,7 +8,7 @@ use cost::{linear, repeated};
 use forest::{Kind, Settings};
 use hns_cluster::configured_kinds::entries_of;
 use hns_cluster::ingest;
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
@@ -33,10 +33,10 @@ const OBJECTS: [(&str, &str, &str); 9] = [
 fn objects_in_reviews() {
     for (head, part, tail) in OBJECTS {
         let text = |parts| format!("{head}{}{tail}", repeated(part, parts));
-        linear(part, text, |text| drop(serde_json::from_str::<Shown<'_>>(text)));
+        linear(part, text, |text| drop(serde_json::from_str::<RequestObject<'_>>(text)));
     }
     let nested = |parts: usize| format!("{{\"data\":{}", "[".repeat(parts));
-    linear("nested lists", nested, |text| drop(serde_json::from_str::<Shown<'_>>(text)));
+    linear("nested lists", nested, |text| drop(serde_json::from_str::<RequestObject<'_>>(text)));
 }
 
 fn object(metadata: &Value, spec: &Value) -> DynamicObject {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use hns_api::annotations::GUARD_PROBE;
-use hns_cluster::ingest::shown::{ByName, Shown};
+use hns_cluster::ingest::request_object::{ByName, RequestObject};
 use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::admission::{META_API_VERSION_V1, META_KIND, Operation};
 use serde::Deserialize;
@@ -59,9 +59,9 @@ pub(crate) struct Request<'a> {
     pub(crate) operation: Operation,
     pub(crate) user_info: UserInfo,
     #[serde(borrow)]
-    pub(crate) object: Option<Shown<'a>>,
+    pub(crate) object: Option<RequestObject<'a>>,
     #[serde(borrow)]
-    pub(crate) old_object: Option<Shown<'a>>,
+    pub(crate) old_object: Option<RequestObject<'a>>,
     #[serde(default)]
     pub(crate) dry_run: bool,
 }

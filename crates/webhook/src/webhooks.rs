@@ -16,7 +16,7 @@ use forest::configuration::Served;
 use forest::rules::{Answers, Denial, DenialKind, Operation, User, Verdict};
 use forest::{Forest, Settings};
 use hns_api::KeyValue;
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 use json_patch::Patch;
 use kube::core::admission;
 use serde::Deserialize as _;
@@ -95,7 +95,10 @@ fn operation(request: &Request<'_>) -> Result<Operation, Denial> {
 }
 
 /// The state before; a new object has none.
-fn old<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<&'r Shown<'a>>, Denial> {
+fn old<'r, 'a>(
+    request: &'r Request<'a>,
+    operation: Operation,
+) -> Result<Option<&'r RequestObject<'a>>, Denial> {
     match (operation, &request.old_object) {
         (Operation::Create, _) => Ok(None),
         (_, Some(object)) => Ok(Some(object)),
@@ -104,7 +107,10 @@ fn old<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<
 }
 
 /// The state afterwards; a deleted object has none.
-fn new<'r, 'a>(request: &'r Request<'a>, operation: Operation) -> Result<Option<&'r Shown<'a>>, Denial> {
+fn new<'r, 'a>(
+    request: &'r Request<'a>,
+    operation: Operation,
+) -> Result<Option<&'r RequestObject<'a>>, Denial> {
     match (operation, &request.object) {
         (Operation::Delete, _) => Ok(None),
         (_, Some(object)) => Ok(Some(object)),
@@ -124,7 +130,7 @@ fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
 }
 
 /// The field `spec`, if there is one.
-fn spec<T: DeserializeOwned + Default>(object: Option<&Shown<'_>>) -> Result<T, Denial> {
+fn spec<T: DeserializeOwned + Default>(object: Option<&RequestObject<'_>>) -> Result<T, Denial> {
     let Some(object) = object else { return Ok(T::default()) };
     let text = object.fields.text("spec").map_or("null", |text| text.get());
     if let Ok(spec) = serde_json::from_str::<Option<T>>(text) {

@@ -4,7 +4,7 @@ use forest::rules::Denial;
 use forest::rules::anchor::{Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
 use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{
     Context, Reading, Request, Subject, Webhook, name, new, old, operation, pairs, spec, unreadable, user,
@@ -53,8 +53,8 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     })
 }
 
-fn adds_owner(old: Option<&Shown<'_>>, new: Option<&Shown<'_>>) -> bool {
-    let owners = |object: Option<&Shown<'_>>| {
+fn adds_owner(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) -> bool {
+    let owners = |object: Option<&RequestObject<'_>>| {
         object.map_or_else(Vec::new, |it| it.metadata.owner_references().to_vec())
     };
     let known = owners(old);
@@ -62,13 +62,13 @@ fn adds_owner(old: Option<&Shown<'_>>, new: Option<&Shown<'_>>) -> bool {
 }
 
 /// The stored or requested `status.status`. The schema allows nothing but an object with a text.
-fn state(object: Option<&Shown<'_>>) -> Result<Option<String>, Denial> {
+fn state(object: Option<&RequestObject<'_>>) -> Result<Option<String>, Denial> {
     let Some(status) = object.and_then(|object| object.status.as_deref()) else { return Ok(None) };
     let status: Option<SubnamespaceAnchorStatus> =
         serde_json::from_str(status.get()).map_err(|error| unreadable(format!("status: {error}")))?;
     Ok(status.and_then(|status| status.status))
 }
 
-fn initial_admin(object: Option<&Shown<'_>>) -> Option<String> {
+fn initial_admin(object: Option<&RequestObject<'_>>) -> Option<String> {
     object?.metadata.annotations.as_ref()?.get(annotations::INITIAL_ADMIN).map(str::to_owned)
 }

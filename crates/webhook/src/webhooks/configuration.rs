@@ -5,7 +5,7 @@ use forest::rules::Denial;
 use forest::rules::configuration::{Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::configured_kinds::entries_of;
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, unreadable};
 
@@ -50,6 +50,6 @@ fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleReq
     })
 }
 
-fn listed(object: &Shown<'_>) -> Vec<Result<Entry, String>> {
+fn listed(object: &RequestObject<'_>) -> Vec<Result<Entry, String>> {
     entries_of(object.fields.get("spec").as_ref())
 }

@@ -5,7 +5,7 @@ use forest::rules::Denial;
 use forest::rules::hierarchy::{Request as RuleRequest, Spec, review};
 use hns_api::HierarchyConfigurationSpec;
 use hns_api::names::{paths, webhooks as names};
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, pairs, unreadable, user};
 
@@ -47,7 +47,7 @@ fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     })
 }
 
-fn spec(object: Option<&Shown<'_>>) -> Result<Spec, Denial> {
+fn spec(object: Option<&RequestObject<'_>>) -> Result<Spec, Denial> {
     let spec: HierarchyConfigurationSpec = super::spec(object)?;
     Ok(Spec {
         parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),

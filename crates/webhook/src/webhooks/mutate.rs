@@ -7,7 +7,7 @@ use forest::Settings;
 use forest::rules::Denial;
 use hns_api::names::{paths, webhooks as names};
 use hns_api::{annotations, labels};
-use hns_cluster::ingest::shown::Metadata;
+use hns_cluster::ingest::request_object::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
@@ -95,7 +95,7 @@ fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &str) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use hns_cluster::ingest::shown::Shown;
+    use hns_cluster::ingest::request_object::RequestObject;
     use serde_json::Value;
 
     use super::*;
@@ -103,7 +103,7 @@ mod tests {
     fn patched(namespace: Value) -> Value {
         let settings = Settings::new("hnc-system", ["kube-system"], ".*").unwrap();
         let text = namespace.to_string();
-        let object: Shown<'_> = serde_json::from_str(&text).unwrap();
+        let object: RequestObject<'_> = serde_json::from_str(&text).unwrap();
         let mut after = namespace;
         if let Some(patch) = included_label(&settings, &object.metadata) {
             json_patch::patch(&mut after, &patch).unwrap();

@@ -5,7 +5,7 @@
 use forest::rules::Denial;
 use forest::rules::namespace::{Marks, Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
-use hns_cluster::ingest::shown::Shown;
+use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
 
@@ -45,8 +45,8 @@ fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
     })
 }
 
-fn marks<'a>(object: Option<&Shown<'a>>) -> Marks<'a> {
-    let Some(Shown { metadata, .. }) = object else { return Marks::default() };
+fn marks<'a>(object: Option<&RequestObject<'a>>) -> Marks<'a> {
+    let Some(RequestObject { metadata, .. }) = object else { return Marks::default() };
     Marks {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),

@@ -8,7 +8,7 @@ mod tests;
 use forest::rules::Denial;
 use forest::rules::object::{Request as RuleRequest, State, review};
 use hns_api::names::{paths, webhooks as names};
-use hns_cluster::ingest::shown::{Metadata, Shown};
+use hns_cluster::ingest::request_object::{Metadata, RequestObject};
 use serde_json::Value;
 
 use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
@@ -53,7 +53,7 @@ fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
     })
 }
 
-fn state<'a>(Shown { metadata, fields, .. }: &Shown<'a>) -> Result<State<'a>, Denial> {
+fn state<'a>(RequestObject { metadata, fields, .. }: &RequestObject<'a>) -> Result<State<'a>, Denial> {
     Ok(State {
         labels: metadata.labels.clone().unwrap_or_default(),
         annotations: metadata.annotations.clone().unwrap_or_default(),

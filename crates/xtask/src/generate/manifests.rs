@@ -42,7 +42,7 @@ pub(super) fn files(root: &Path) -> anyhow::Result<Vec<Generated>> {
 
 fn render(helm: &Path, root: &Path, name: &str, comment: &str, values: &[&str]) -> anyhow::Result<Generated> {
     let mut command = Command::new(helm);
-    // What Helm runs at certain moments, nobody would run here.
+    // Helm's hooks would not run with these manifests.
     command
         .args(["template", "hns", "charts/hns", "--namespace", "hnc-system", "--no-hooks"])
         .current_dir(root);

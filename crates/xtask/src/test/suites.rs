@@ -231,7 +231,7 @@ mod tests {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let is_known = LONGEST_FIRST.contains(&name.as_str()) || ALONE.contains(&name.as_str());
-            assert!(is_known || !path.is_file(), "nobody has said how long {name} takes");
+            assert!(is_known || !path.is_file(), "the order lacks {name}");
         }
     }
 

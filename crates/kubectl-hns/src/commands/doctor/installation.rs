@@ -355,8 +355,8 @@ mod tests {
         assert_eq!(held("2026-01-01T00:00:55.000000Z"), Finding::ok("lease", "pod leads"));
         assert_eq!(held("2026-01-01T00:00:00.000000Z").level, Level::Wrong);
         assert_eq!(lease(None, now).level, Level::Wrong);
-        let nobody: Lease = of(json!({ "spec": { "holderIdentity": "" } }));
-        assert_eq!(lease(Some(&nobody), now).level, Level::Wrong);
+        let unheld: Lease = of(json!({ "spec": { "holderIdentity": "" } }));
+        assert_eq!(lease(Some(&unheld), now).level, Level::Wrong);
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What is read of an object in a request: its metadata as far as any rule needs it, and its other fields unread.
+//! An object in an admission request: its metadata as far as rules need it, and its other fields unparsed.
 //!
-//! Everything is borrowed from the text, and the rest, above all `managedFields`, is skipped. What is no object, or has a
-//! field twice, is not read at all. Decides nothing.
+//! All values borrow from the request's text, and the rest, above all `managedFields`, is skipped. A value that is not
+//! an object, or that has a duplicate field, is an error.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,14 +15,14 @@ use serde::de::{Error, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-/// An object of whatever kind.
+/// An object of any kind.
 #[derive(Debug, Default)]
-pub struct Shown<'a> {
-    /// Its metadata.
+pub struct RequestObject<'a> {
+    /// The metadata.
     pub metadata: Metadata<'a>,
-    /// Its status, unread.
+    /// The status, unparsed.
     pub status: Option<Cow<'a, RawValue>>,
-    /// Its further top-level fields, but for those that say what it is.
+    /// The other top-level fields except `apiVersion` and `kind`.
     pub fields: Fields<'a>,
 }
 
@@ -36,10 +36,10 @@ pub struct Metadata<'a> {
     uid: Option<Text<'a>>,
     #[serde(borrow)]
     resource_version: Option<Text<'a>>,
-    /// Its labels; `None` where there is no such field.
+    /// The labels; `None` if the field is absent.
     #[serde(borrow, deserialize_with = "pairs")]
     pub labels: Option<Pairs<'a>>,
-    /// Its annotations; `None` where there is no such field.
+    /// The annotations; `None` if the field is absent.
     #[serde(borrow, deserialize_with = "pairs")]
     pub annotations: Option<Pairs<'a>>,
     #[serde(borrow)]
@@ -49,12 +49,12 @@ pub struct Metadata<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// The name; empty where it has yet to be made up.
+    /// The name; empty if it is still to be generated.
     pub fn name(&self) -> Name {
         text(self.name.as_ref()).into()
     }
 
-    /// The state that is shown.
+    /// The version of the object.
     pub fn version(&self) -> Version {
         Version {
             uid: text(self.uid.as_ref()).into(),
@@ -82,12 +82,12 @@ fn text<'t>(text: Option<&'t Text<'_>>) -> &'t str {
     text.map_or("", |text| &text.0)
 }
 
-/// A text, borrowed unless something in it is escaped.
+/// A string, borrowed unless it has escapes.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A struct that is read from an object only; by itself it would take a list of its fields, too.
+/// A struct that is parsed from an object only; derived parsers also accept a list of the fields.
 #[derive(Debug)]
 pub struct ByName<T>(pub T);
 
@@ -122,7 +122,7 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pairs<'de>
         type Value = Option<Pairs<'de>>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object of texts")
+            f.write_str("an object of strings")
         }
 
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
@@ -141,22 +141,22 @@ fn pairs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Pairs<'de>
     deserializer.deserialize_any(Reader)
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Shown<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RequestObject<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(ShownReader)
+        deserializer.deserialize_map(RequestObjectReader)
     }
 }
 
-struct ShownReader;
+struct RequestObjectReader;
 
-impl<'de> Visitor<'de> for ShownReader {
-    type Value = Shown<'de>;
+impl<'de> Visitor<'de> for RequestObjectReader {
+    type Value = RequestObject<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Shown<'de>, M::Error> {
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<RequestObject<'de>, M::Error> {
         let (mut metadata, mut status) = (None, None);
         let mut fields: Vec<(Cow<'de, str>, Cow<'de, RawValue>)> = Vec::new();
         while let Some(Text(name)) = map.next_key()? {
@@ -171,7 +171,7 @@ impl<'de> Visitor<'de> for ShownReader {
         }
         let fields =
             Fields::new(fields).map_err(|name| M::Error::custom(format_args!("duplicate field `{name}`")))?;
-        Ok(Shown { metadata: metadata.unwrap_or_default(), status, fields })
+        Ok(RequestObject { metadata: metadata.unwrap_or_default(), status, fields })
     }
 }
 
@@ -180,12 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_rules_need_is_read_and_the_rest_is_skipped() {
+    fn only_needed_fields_are_parsed() {
         let text = r#"{"apiVersion":"v1","kind":"Secret","status":{},"type":"x/y","metadata":{"name":"s","namespace":"n",
             "uid":"u","resourceVersion":"7","generation":3,"labels":{"b":"\"","a":"1"},"annotations":null,
             "finalizers":["f/g"],"deletionTimestamp":"2020-01-01T00:00:00Z","managedFields":[{"fieldsV1":{"f:x":{}}}],
             "ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"o"}]},"data":{"k":[1, 2]}}"#;
-        let Shown { metadata, status, fields } = serde_json::from_str(text).unwrap();
+        let RequestObject { metadata, status, fields } = serde_json::from_str(text).unwrap();
         assert_eq!(&*metadata.name(), "s");
         assert_eq!(metadata.version(), Version { uid: "u".into(), resource_version: "7".into() });
         let labels = metadata.labels.as_ref().unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_or_no_object_is_not_read() {
+    fn duplicate_fields_and_other_types_are_errors() {
         for text in [
             "7",
             "[]",
@@ -216,7 +216,7 @@ mod tests {
             r#"{"data":}"#,
             r#"{"managedFields":[}"#,
         ] {
-            assert!(serde_json::from_str::<Shown<'_>>(text).is_err(), "{text}");
+            assert!(serde_json::from_str::<RequestObject<'_>>(text).is_err(), "{text}");
         }
     }
 }
