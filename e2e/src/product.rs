@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use hns_api::names;
+use hns_api::names::{self, SETTINGS_CONFIG_MAP};
+use hns_cluster::settings::{DOCUMENT, SharedSettings};
+use hns_runtime::args::parse_from;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
@@ -249,6 +251,9 @@ impl<'c> Product<'c> {
             Component::Controller => &self.options.controller_args,
         });
         args.extend(launch.args);
+        if component == Component::Webhook {
+            self.put_in_force(&args).await?;
+        }
         let log = self.directory.join(format!("{pod_name}.log"));
         start(
             self.cluster,
@@ -258,6 +263,20 @@ impl<'c> Product<'c> {
             [webhook_port, metrics_port, health_port],
             &token,
         )
+    }
+
+    /// Writes the settings that these flags stand for, as a controller with the same flags does: a webhook is ready only when
+    /// there are settings, and many tests have no controller.
+    async fn put_in_force(&self, args: &[String]) -> anyhow::Result<()> {
+        let words = std::iter::once("settings").chain(args.iter().map(String::as_str));
+        let flags = parse_from::<hns_controller::args::Args>(words)?.args.shared;
+        let config_map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": SETTINGS_CONFIG_MAP, "namespace": self.options.namespace },
+            "data": { DOCUMENT: flags.over(SharedSettings::default()).text() },
+        });
+        manifests::apply(self.cluster, &[config_map]).await
     }
 
     fn write_kubeconfig(&self, path: &Path, token: &str, server: Option<&str>) -> anyhow::Result<()> {

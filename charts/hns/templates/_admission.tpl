@@ -18,7 +18,7 @@ not, the controller would correct what Helm has written.
 
 {{/* The names of all excluded namespaces, sorted. */}}
 {{- define "hns.excluded" -}}
-{{- include "hns.literals" (append (include "hns.excludedByFlag" . | fromJson).names .Release.Namespace | uniq | sortAlpha) -}}
+{{- include "hns.literals" (append (include "hns.excludedByName" . | fromJson).names .Release.Namespace | uniq | sortAlpha) -}}
 {{- end }}
 
 {{/* What the whole name of a managed namespace matches. */}}
@@ -29,7 +29,7 @@ not, the controller would correct what Helm has written.
 {{/* Whether the request is made by one of the given users and groups. */}}
 {{- define "hns.requestedBy" -}}
 {{- if . -}}
-{{- $list := include "hns.literals" . -}}
+{{- $list := include "hns.literals" (sortAlpha .) -}}
 (request.userInfo.username in {{ $list }} || request.userInfo.?groups.orValue([]).exists(g, g in {{ $list }}))
 {{- else -}}
 false
@@ -58,7 +58,7 @@ false
 {{/* Further reasons why "object", an expression, does not propagate. */}}
 {{- define "hns.withheld" -}}
 {{- $object := .object -}}
-{{- range .labels -}}
+{{- range sortAlpha .labels -}}
 {{- $pair := splitn "=" 2 . -}}
 {{ printf " ||\n%s.metadata.?labels[?%s] == optional.of(%s)" $object (include "hns.literal" $pair._0) (include "hns.literal" $pair._1) }}
 {{- end -}}

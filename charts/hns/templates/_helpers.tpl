@@ -14,7 +14,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
 {{/* The names of the excluded namespaces but for the release's own, as JSON: {"names": [...]}. */}}
-{{- define "hns.excludedByFlag" -}}
+{{- define "hns.excludedByName" -}}
 {{- $names := concat .Values.excludedNamespaces .Values.hncExcludeNamespaces -}}
 {{- if .Values.excludeSystemNamespaces -}}
 {{- $names = concat (list "kube-system" "kube-public" "kube-node-lease") $names -}}
@@ -25,21 +25,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{/* Flags that both binaries have. */}}
 {{- define "hns.args" -}}
 {{- $args := list (printf "--namespace=%s" .Release.Namespace) -}}
-{{- range (include "hns.excludedByFlag" . | fromJson).names }}{{ $args = append $args (printf "--excluded-namespace=%s" .) }}{{ end -}}
 {{- with .Values -}}
-{{- if ne .includedNamespaceRegex ".*" }}{{ $args = append $args (printf "--included-namespace-regex=%s" .includedNamespaceRegex) }}{{ end -}}
-{{- range .managedNamespaceLabels }}{{ $args = append $args (printf "--managed-namespace-label=%s" .) }}{{ end -}}
-{{- range .managedNamespaceAnnotations }}{{ $args = append $args (printf "--managed-namespace-annotation=%s" .) }}{{ end -}}
-{{- if .refuseLabelConflicts }}{{ $args = append $args "--refuse-label-conflicts" }}{{ end -}}
-{{- range $value, $identities := .externalManagers }}{{ range $identities }}{{ $args = append $args (printf "--external-manager=%s=%s" $value .) }}{{ end }}{{ end -}}
-{{- range .restoreIdentities }}{{ $args = append $args (printf "--restore-identity=%s" .) }}{{ end -}}
-{{- if .ancestryAnnotation }}{{ $args = append $args "--ancestry-annotation" }}{{ end -}}
-{{- if .initialAdmin.enabled }}{{ $args = concat $args (list "--initial-admin" (printf "--initial-admin-cluster-role=%s" .initialAdmin.clusterRole)) }}{{ end -}}
-{{- range .propagation.nopropagationLabels }}{{ $args = append $args (printf "--nopropagation-label=%s" .) }}{{ end -}}
-{{- range .propagation.unpropagatedLabels }}{{ $args = append $args (printf "--unpropagated-label=%s" .) }}{{ end -}}
-{{- range .propagation.unpropagatedAnnotations }}{{ $args = append $args (printf "--unpropagated-annotation=%s" .) }}{{ end -}}
-{{- if .propagation.trackingMetadata }}{{ $args = append $args "--propagate-tracking-metadata" }}{{ end -}}
-{{- if ne .propagation.rbacOnConflict "Keep" }}{{ $args = append $args (printf "--rbac-on-conflict=%s" .propagation.rbacOnConflict) }}{{ end -}}
 {{- if .logging.debug }}{{ $args = append $args "--debug-logs" }}{{ end -}}
 {{- if ne .logging.format "json" }}{{ $args = append $args (printf "--log-format=%s" .logging.format) }}{{ end -}}
 {{- if .apiserverQpsThrottle }}{{ $args = append $args (printf "--apiserver-qps-throttle=%d" (int .apiserverQpsThrottle)) }}{{ end -}}
@@ -48,6 +34,23 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- if eq .certificates.mode "internal" }}{{ $args = append $args "--enable-internal-cert-management" }}{{ end -}}
 {{- end -}}
 {{- toYaml $args }}
+{{- end }}
+
+{{/* The document of the shared settings. */}}
+{{- define "hns.settings" -}}
+{{- with .Values -}}
+version: v1
+excludedNamespaces: {{ (include "hns.excludedByName" $ | fromJson).names | toJson }}
+includedNamespaceRegex: {{ .includedNamespaceRegex | quote }}
+managedNamespaceLabels: {{ .managedNamespaceLabels | toJson }}
+managedNamespaceAnnotations: {{ .managedNamespaceAnnotations | toJson }}
+refuseLabelConflicts: {{ .refuseLabelConflicts }}
+externalManagers: {{ .externalManagers | toJson }}
+restoreIdentities: {{ .restoreIdentities | toJson }}
+ancestryAnnotation: {{ .ancestryAnnotation }}
+initialAdmin: {{ pick .initialAdmin "enabled" "clusterRole" | toJson }}
+propagation: {{ pick .propagation "nopropagationLabels" "unpropagatedLabels" "unpropagatedAnnotations" "trackingMetadata" "rbacOnConflict" | toJson }}
+{{- end -}}
 {{- end }}
 
 {{/* What every pod is held to. */}}

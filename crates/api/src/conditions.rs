@@ -50,8 +50,8 @@ pub mod bad_configuration {
     /// A service account lacks rights on a configured kind. The message names the rights and where to grant
     /// them.
     pub const MISSING_RIGHTS: &str = "MissingRights";
-    /// The controller and the webhook run with different settings; the message names the flags.
-    pub const SETTINGS_DIFFER: &str = "SettingsDiffer";
+    /// The document in the `ConfigMap` `hns-config` is wrong, so earlier settings stay in force; the message names the key.
+    pub const SETTINGS_REFUSED: &str = "SettingsRefused";
     /// Another problem, which the message describes.
     pub const UNKNOWN: &str = "Unknown";
 }

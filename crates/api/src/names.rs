@@ -40,7 +40,10 @@ pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
 /// The service account of the webhook.
 pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";
 
-/// The `ConfigMap` in which both programs publish their settings, in the namespace of the installation.
+/// The `ConfigMap` with the document of the shared settings, in the namespace of the installation.
+pub const CONFIG_CONFIG_MAP: &str = "hns-config";
+
+/// The `ConfigMap` with the settings in force, which the leading controller writes, in the namespace of the installation.
 pub const SETTINGS_CONFIG_MAP: &str = "hnc-settings";
 
 /// The field manager of the controller's writes.

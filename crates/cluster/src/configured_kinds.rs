@@ -23,6 +23,7 @@ use kube::core::DynamicObject;
 use kube::{Client, CustomResourceExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch::{Receiver, Sender, channel};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::discovery::discover;
@@ -94,8 +95,8 @@ fn resolved(object: Option<&DynamicObject>, served: &Served) -> Resolution {
     resolve(&object.map(entries).unwrap_or_default(), served)
 }
 
-/// Follows the configuration and watches the objects of the configured kinds. The receiver gets the configuration
-/// whenever the object or its resolution changes.
+/// Follows the configuration and watches the objects of the configured kinds, until `tasks` end. The receiver gets the
+/// configuration whenever the object or its resolution changes.
 ///
 /// The process is ready only after the configured kinds were resolved for the first time.
 pub fn start(
@@ -104,11 +105,11 @@ pub fn start(
     detail: Detail,
     metrics: &StreamMetrics,
     readiness: &Readiness,
+    tasks: &mut JoinSet<()>,
 ) -> Receiver<Configuration> {
     let (sender, receiver) = channel(Configuration::default());
     let (events, incoming) = unbounded_channel();
-    let mut watches = watch::start(client, metrics, &events);
-    watches.detach_all();
+    let watches = watch::start(client, metrics, &events);
     let follower = Follower {
         client: client.clone(),
         writer: writer.clone(),
@@ -123,8 +124,9 @@ pub fn start(
         shown: None,
         readiness: readiness.clone(),
         sender,
+        _watches: watches,
     };
-    tokio::spawn(follower.follow(incoming));
+    tasks.spawn(follower.follow(incoming));
     receiver
 }
 
@@ -144,6 +146,8 @@ struct Follower {
     shown: Option<Condition>,
     readiness: Readiness,
     sender: Sender<Configuration>,
+    /// They end with it.
+    _watches: JoinSet<()>,
 }
 
 impl Follower {

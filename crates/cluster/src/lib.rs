@@ -13,6 +13,7 @@ pub mod ingest;
 pub mod metrics;
 pub mod objects;
 pub mod readiness;
+pub mod settings;
 
 /// Makes ring the TLS provider of this process. A second call has no effect.
 pub fn install_tls_provider() {

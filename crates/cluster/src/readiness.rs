@@ -107,6 +107,13 @@ impl Readiness {
         Report { ready: state.is_ready(), text: state.to_string() }
     }
 
+    /// What `/readyz` answers now, with the conditions of another part as well.
+    pub fn report_with(&self, part: &Self) -> Report {
+        let (state, part) = (self.shared.state.read(), part.shared.state.read());
+        let ready = state.is_ready() && part.is_ready();
+        Report { ready, text: format!("{}{}{}", state.lines(), part.lines(), conclusion(ready)) }
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.shared.state.write();
         let result = change(&mut state);
@@ -157,23 +164,30 @@ impl State {
         let holds = |entry: &Entry| !entry.required || entry.reason.is_none();
         !self.shutting_down && self.conditions.iter().all(holds)
     }
+
+    /// A line for each condition.
+    fn lines(&self) -> String {
+        let line = |Entry { name, required, reason, .. }: &Entry| match (reason, required) {
+            (None, _) => format!("[+]{name} ok\n"),
+            (Some(reason), true) => format!("[-]{name} not ready: {reason}\n"),
+            (Some(reason), false) => format!("[-]{name} degraded: {reason}\n"),
+        };
+        let mut lines: String = self.conditions.iter().map(line).collect();
+        if self.shutting_down {
+            lines.push_str("[-]shutdown not ready: shutting down\n");
+        }
+        lines
+    }
 }
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Entry { name, required, reason, .. } in &self.conditions {
-            match (reason, required) {
-                (None, _) => writeln!(f, "[+]{name} ok")?,
-                (Some(reason), true) => writeln!(f, "[-]{name} not ready: {reason}")?,
-                (Some(reason), false) => writeln!(f, "[-]{name} degraded: {reason}")?,
-            }
-        }
-        if self.shutting_down {
-            writeln!(f, "[-]shutdown not ready: shutting down")?;
-        }
-        let conclusion = if self.is_ready() { "passed" } else { "failed" };
-        writeln!(f, "readyz check {conclusion}")
+        write!(f, "{}{}", self.lines(), conclusion(self.is_ready()))
     }
+}
+
+fn conclusion(ready: bool) -> &'static str {
+    if ready { "readyz check passed\n" } else { "readyz check failed\n" }
 }
 
 #[cfg(test)]

@@ -1,9 +1,12 @@
 //! The flags of `hns-controller`. Decides nothing.
 
+use std::collections::BTreeSet;
+
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use forest::Identity;
-use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs};
+use hns_cluster::settings::InForce;
+use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, SharedArgs};
 
 use crate::registrations::RegistrationSettings;
 
@@ -21,6 +24,9 @@ pub struct Args {
     /// Flags about certificates that are made here.
     #[command(flatten)]
     pub issuer: IssuerArgs,
+    /// Flags that stand for keys of the settings document.
+    #[command(flatten)]
+    pub shared: SharedArgs,
 
     /// Keep webhook registrations and admission policies in the cluster as the flags say; with `false` they are left alone,
     /// for example to change them by hand
@@ -47,18 +53,17 @@ pub struct Args {
 }
 
 impl Args {
-    /// What the registrations and policies depend on.
-    ///
-    /// # Errors
-    /// Never for flags that were parsed.
-    pub fn registrations(&self) -> anyhow::Result<RegistrationSettings> {
-        let settings = self.common.settings()?;
+    /// What the registrations and policies depend on, under these settings.
+    pub fn registrations(&self, in_force: &InForce) -> RegistrationSettings {
+        let (shared, settings) = (&in_force.shared, (*in_force.rules).clone());
+        let own = std::iter::once(&self.common.namespace);
+        let excluded: BTreeSet<&String> = shared.excluded_namespaces.iter().chain(own).collect();
         let managers = settings.external_managers.into_iter();
-        Ok(RegistrationSettings {
+        RegistrationSettings {
             namespace: self.common.namespace.clone(),
             service: self.issuer.webhook_service_name.clone(),
-            excluded: self.common.excluded_namespaces().into_iter().collect(),
-            included_pattern: self.common.included_namespace_regex.as_str().to_owned(),
+            excluded: excluded.into_iter().cloned().collect(),
+            included_pattern: format!("^(?:{})$", shared.included_namespace_regex),
             restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),
             external_managers: managers.map(|(value, Identity(name))| (value, name)).collect(),
             nopropagation_labels: settings.nopropagation_labels,
@@ -66,7 +71,7 @@ impl Args {
             initial_admin: settings.initial_admin.is_some(),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
-        })
+        }
     }
 }
 

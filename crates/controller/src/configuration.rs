@@ -19,7 +19,7 @@ use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::ForestHandle;
-use hns_runtime::settings::{Component, Document, Seen, difference};
+use hns_cluster::settings::{Seen, refused};
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -60,17 +60,15 @@ const MISSING: Duration = Duration::from_secs(10);
 pub(crate) struct Followed {
     pub(crate) forest: ForestHandle,
     pub(crate) configuration: Receiver<Configuration>,
-    /// What is published.
+    /// The data of `hnc-settings`.
     pub(crate) settings: Receiver<Seen>,
-    /// The settings of this process.
-    pub(crate) own: Document,
 }
 
 /// Keeps it as it should be until `may_write` says no, or the shutdown begins. A write under way is ended first: when this
 /// returns, nothing more comes. `namespace` is the installation's own.
 pub(crate) async fn keep(
     client: Client,
-    Followed { forest, configuration, settings, own }: Followed,
+    Followed { forest, configuration, settings }: Followed,
     namespace: &str,
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
@@ -85,7 +83,6 @@ pub(crate) async fn keep(
         forest,
         configuration,
         settings,
-        own,
         rights,
         written: None,
         since: Instant::now(),
@@ -120,7 +117,6 @@ struct Keeper {
     forest: ForestHandle,
     configuration: Receiver<Configuration>,
     settings: Receiver<Seen>,
-    own: Document,
     rights: Rights,
     /// What was written last, until the watch shows something newer.
     written: Option<DynamicObject>,
@@ -177,11 +173,11 @@ impl Keeper {
         }
         self.rights.look(&self.forest, &resolution).await;
         let (now, began) = (Time(Timestamp::now()), Instant::now());
-        let (trouble, differing) = (configuration.trouble.clone(), self.differing());
+        let (trouble, refused) = (configuration.trouble.clone(), self.refused());
         let troubles = Troubles {
             lacks: &self.rights.lacks,
             outdated: trouble.as_deref(),
-            settings: differing.as_deref(),
+            settings: refused.as_deref(),
         };
         let wanted = self.forest.read(|forest| wanted(forest, &resolution, &troubles));
         self.spent = began.elapsed();
@@ -208,10 +204,10 @@ impl Keeper {
         }
     }
 
-    /// In which settings the webhook differs from this process.
-    fn differing(&self) -> Option<String> {
-        let published = self.settings.borrow().clone()?;
-        difference(Some(&self.own), Document::read(&published, Component::Webhook).as_ref())
+    /// Why the document of the settings is not in force.
+    fn refused(&self) -> Option<String> {
+        let seen = self.settings.borrow().clone()??;
+        refused(&seen).map(str::to_owned)
     }
 
     /// The state seen, or what was written since.

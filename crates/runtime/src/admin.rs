@@ -4,6 +4,9 @@
 
 mod process;
 
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
 use axum::{
     Router,
     extract::State,
@@ -17,7 +20,7 @@ use tokio::net::TcpListener;
 use crate::{
     args::CommonArgs,
     serve::{Grace, Limits, Server},
-    start::Program,
+    start::{Part, Process, Program},
 };
 use hns_cluster::readiness::Readiness;
 
@@ -39,11 +42,11 @@ pub fn register(registry: &Registry, program: Program) -> prometheus::Result<()>
 ///
 /// # Errors
 /// An address cannot be listened on; the message names the flag.
-pub async fn serve(args: &CommonArgs, readiness: Readiness, registry: Registry) -> anyhow::Result<()> {
+pub async fn serve(args: &CommonArgs, process: &Process) -> anyhow::Result<()> {
     let health = listen("health-probe-bind-address", &args.health_probe_bind_address).await?;
     let metrics = listen("metrics-addr", &args.metrics_addr).await?;
-    spawn(health, health_router(readiness));
-    spawn(metrics, metrics_router(registry));
+    spawn(health, health_router(process.readiness.clone(), process.current.clone()));
+    spawn(metrics, metrics_router(process.registry.clone(), process.current.clone()));
     Ok(())
 }
 
@@ -60,26 +63,30 @@ fn spawn(listener: Option<TcpListener>, router: Router) {
 
 /// `/healthz`: 200 while the process can answer at all. `/readyz`: 200 or 503, with the list of
 /// conditions either way.
-pub fn health_router(readiness: Readiness) -> Router {
+pub fn health_router(readiness: Readiness, current: Arc<ArcSwap<Part>>) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/readyz", get(readyz))
-        .with_state(readiness)
+        .with_state((readiness, current))
 }
 
-async fn readyz(State(readiness): State<Readiness>) -> impl IntoResponse {
-    let report = readiness.report();
+async fn readyz(State((readiness, current)): State<(Readiness, Arc<ArcSwap<Part>>)>) -> impl IntoResponse {
+    let report = readiness.report_with(&current.load().readiness);
     let status = if report.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, report.text)
 }
 
 /// `/metrics` in Prometheus' text format.
-pub fn metrics_router(registry: Registry) -> Router {
-    Router::new().route("/metrics", get(metrics)).with_state(registry)
+pub fn metrics_router(registry: Registry, current: Arc<ArcSwap<Part>>) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state((registry, current))
 }
 
-async fn metrics(State(registry): State<Registry>) -> axum::response::Response {
-    match TextEncoder::new().encode_to_string(&registry.gather()) {
+async fn metrics(
+    State((registry, current)): State<(Registry, Arc<ArcSwap<Part>>)>,
+) -> axum::response::Response {
+    let mut families = registry.gather();
+    families.extend(current.load().registry.gather());
+    match TextEncoder::new().encode_to_string(&families) {
         Ok(text) => ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response(),
         Err(error) => {
             tracing::error!(%error, "metrics cannot be written");
@@ -110,7 +117,7 @@ mod tests {
     async fn readyz_follows_the_readiness_and_healthz_does_not() {
         let readiness = Readiness::new();
         let condition = readiness.condition("namespaces", "first list is under way");
-        let router = health_router(readiness.clone());
+        let router = health_router(readiness.clone(), Arc::default());
         let (status, text) = ask(&router, "/readyz?verbose").await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert!(text.contains("[-]namespaces not ready: first list is under way"), "{text}");
@@ -128,7 +135,7 @@ mod tests {
         let registry = Registry::new();
         let program = Program { name: "hns-test", version: "1.2.3", threads: None };
         register(&registry, program).unwrap();
-        let (status, text) = ask(&metrics_router(registry), "/metrics").await;
+        let (status, text) = ask(&metrics_router(registry, Arc::default()), "/metrics").await;
         assert_eq!(status, StatusCode::OK);
         assert!(text.contains("hns_build_info{version=\"1.2.3\"} 1\n"), "{text}");
         for name in [

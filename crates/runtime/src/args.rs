@@ -5,8 +5,6 @@
 
 mod certificates;
 mod go;
-mod hierarchy;
-mod propagation;
 mod shared;
 mod values;
 
@@ -14,7 +12,6 @@ mod values;
 mod tests;
 
 use std::{
-    collections::BTreeSet,
     ffi::OsString,
     path::{Path, PathBuf},
     time::Duration,
@@ -22,16 +19,13 @@ use std::{
 
 use anyhow::Context as _;
 use clap::{Args, Parser, ValueEnum};
-use regex::Regex;
 
-pub(crate) use self::shared::{Common, common as common_flags};
 pub use self::{
     certificates::{CertificateArgs, IssuerArgs},
     go::IgnoredFlags,
-    hierarchy::HierarchyArgs,
-    propagation::PropagationArgs,
+    shared::SharedArgs,
 };
-use crate::{lease::Timing, listen::ListenAddress, settings::Effective};
+use crate::{lease::Timing, listen::ListenAddress};
 
 /// Flags that both binaries have.
 #[derive(Clone, Debug, Args)]
@@ -44,14 +38,6 @@ pub struct CommonArgs {
     /// Namespace that this program runs in; it is always excluded from every hierarchy
     #[arg(long, value_name = "NAMESPACE", default_value = "hnc-system", value_parser = values::namespace)]
     pub namespace: String,
-
-    /// Namespace that never takes part in a hierarchy; may be given several times
-    #[arg(long = "excluded-namespace", value_name = "NAMESPACE", value_parser = values::namespace)]
-    excluded_namespaces: Vec<String>,
-
-    /// Regular expression that the whole name of a namespace must match to take part in a hierarchy
-    #[arg(long, value_name = "PATTERN", default_value = ".*", value_parser = values::anchored_regex)]
-    pub included_namespace_regex: Regex,
 
     /// Where to serve Prometheus metrics over plain HTTP; `:8080` means all interfaces, `0` or
     /// nothing turns them off
@@ -79,34 +65,12 @@ pub struct CommonArgs {
     /// Where the webhook's certificate comes from.
     #[command(flatten)]
     pub certificates: CertificateArgs,
-    /// How the hierarchy is to be.
-    #[command(flatten)]
-    pub hierarchy: HierarchyArgs,
-    /// What is propagated of objects.
-    #[command(flatten)]
-    pub propagation: PropagationArgs,
 }
 
 impl CommonArgs {
-    /// What rules and plans depend on.
-    ///
-    /// # Errors
-    /// Never for flags that were parsed.
-    pub fn settings(&self) -> anyhow::Result<forest::Settings> {
-        let included = self.included_namespace_regex.clone();
-        let settings = forest::Settings::anchored(&self.namespace, self.excluded_namespaces(), included);
-        self.propagation.add_to(self.hierarchy.add_to(settings)?)
-    }
-
     /// The kubeconfig file that was asked for. An empty value counts as none, as in HNC.
     pub fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty())
-    }
-
-    /// The namespaces excluded from every hierarchy by name: those of the flags and the program's
-    /// own, which nobody can include.
-    pub fn excluded_namespaces(&self) -> BTreeSet<String> {
-        self.excluded_namespaces.iter().chain(std::iter::once(&self.namespace)).cloned().collect()
     }
 }
 
@@ -198,14 +162,10 @@ impl LeaderElectionArgs {
 pub struct Parsed<T> {
     /// The values, checked.
     pub args: T,
-    /// Every setting in effect, defaults included, as a command line: for the log.
+    /// Every flag in effect, defaults included, as a command line: for the log.
     pub settings: String,
     /// Flags of HNC that were given and change nothing.
     pub ignored: IgnoredFlags,
-    /// The settings that both binaries must have in common.
-    pub common: Effective,
-    /// What else users may notice, of this program alone.
-    pub own: Effective,
 }
 
 /// Why there is nothing to run.
@@ -235,8 +195,7 @@ pub fn parse_from<T: Parser>(
     let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
     let args = T::from_arg_matches(&matches).map_err(|error| stop(&error))?;
     let settings = go::effective(&command, &matches);
-    let (common, own) = shared::effective(&command, &matches);
-    Ok(Parsed { args, settings, ignored, common, own })
+    Ok(Parsed { args, settings, ignored })
 }
 
 /// clap explains itself over several paragraphs; a supervisor's log has room for one line.

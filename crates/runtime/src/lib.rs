@@ -9,7 +9,6 @@ pub mod client;
 pub mod lease;
 pub mod listen;
 pub mod serve;
-pub mod settings;
 pub mod shutdown;
 pub mod start;
 pub mod telemetry;

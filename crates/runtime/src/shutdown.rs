@@ -49,6 +49,20 @@ impl Shutdown {
         Ok(shutdown)
     }
 
+    /// A shutdown that begins with this one, or earlier by itself.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        let child = Self::new();
+        let (parent, own) = (self.clone(), child.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = parent.begun() => own.begin(),
+                () = own.begun() => {}
+            }
+        });
+        child
+    }
+
     /// Begins the shutdown. Any further call changes nothing.
     pub fn begin(&self) {
         self.draining.send_replace(true);

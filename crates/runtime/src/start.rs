@@ -2,15 +2,15 @@
 //!
 //! What all binaries have in common. The function that a binary passes does its work.
 
-use std::{io::Write as _, process::ExitCode, time::Duration};
+use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use clap::Parser;
 use prometheus::Registry;
 
 use crate::{
     admin,
     args::{self, CommonArgs, Parsed, Stop},
-    settings::Document,
     shutdown::Shutdown,
     telemetry,
 };
@@ -38,8 +38,17 @@ pub struct Process {
     pub readiness: Readiness,
     /// Where its metrics are registered.
     pub registry: Registry,
-    /// Its settings, for other programs to read.
-    pub settings: Document,
+    /// What runs with the settings in force.
+    pub current: Arc<ArcSwap<Part>>,
+}
+
+/// What a process does with the settings of the moment: it is replaced as a whole when settings change.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// Whether it may be sent work.
+    pub readiness: Readiness,
+    /// Where its metrics are registered.
+    pub registry: Registry,
 }
 
 impl Process {
@@ -49,7 +58,7 @@ impl Process {
     /// An address cannot be listened on, or a metric's name is taken.
     pub async fn serve_admin(&self, args: &CommonArgs) -> anyhow::Result<()> {
         admin::register(&self.registry, self.program)?;
-        admin::serve(args, self.readiness.clone(), self.registry.clone()).await?;
+        admin::serve(args, self).await?;
         let Self { shutdown, readiness, .. } = self.clone();
         tokio::spawn(async move {
             shutdown.begun().await;
@@ -93,7 +102,7 @@ where
     T: AsRef<CommonArgs>,
     F: Future<Output = anyhow::Result<()>>,
 {
-    let Parsed { args, settings, ignored, common, own } = parsed;
+    let Parsed { args, settings, ignored } = parsed;
     telemetry::init(args.as_ref().log_format, args.as_ref().debug_logs)?;
     telemetry::log_start(program, &settings);
     ignored.log();
@@ -109,7 +118,7 @@ where
             shutdown: Shutdown::on_signals()?,
             readiness: Readiness::new(),
             registry: Registry::new(),
-            settings: Document { version: program.version.to_owned(), common, own },
+            current: Arc::default(),
         };
         run(args, process).await
     });

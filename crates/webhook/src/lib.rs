@@ -1,13 +1,14 @@
 //! `hns-webhook`: may this happen?
 //!
 //! Takes an `AdmissionReview`, has the forest's rules judge it, asks the API server what they need to know, and answers. It
-//! holds no rule itself and writes nothing to the cluster but access reviews and what settings it runs with.
+//! holds no rule itself and writes nothing to the cluster but access reviews.
 
 pub mod args;
 pub mod router;
 pub mod run;
 
 mod body;
+mod current;
 mod decode;
 mod in_flight;
 mod judge;

@@ -1,27 +1,21 @@
 //! How `hns-webhook` starts and ends.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use anyhow::Context;
-use forest::Forest;
 use hns_cluster::api::Api;
-use hns_cluster::configured_kinds::{self, Configuration};
-use hns_cluster::feed::{self, Detail};
-use hns_cluster::handle::{ForestHandle, ForestWriter};
-use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
+use hns_cluster::metrics::StreamMetrics;
+use hns_cluster::settings::Follower;
 use hns_runtime::client;
 use hns_runtime::serve::{Grace, Limits, Server};
-use hns_runtime::settings::{self, Claim, Component};
 use hns_runtime::start::Process;
 use hns_runtime::tls::{ClientAuthority, ServingCertificate};
 use kube::Client;
-use tokio::sync::watch::Receiver;
+use tokio::sync::watch::{Receiver, Sender};
 
 use crate::args::Args;
-use crate::in_flight::InFlight;
+use crate::current::{Current, Reader, router_in_use};
 use crate::metrics::AdmissionMetrics;
-use crate::questions::Calls;
-use crate::router::{App, router};
 
 /// Runs until the process is told to end.
 ///
@@ -31,21 +25,26 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;
     let clients = clients(&args, &process);
-    let in_flight = Arc::<InFlight>::default();
-    let (forest, configuration) = watch(&args, &process, &client, &in_flight)?;
-    let app = App {
-        forest,
+    let streams = StreamMetrics::register(&process.registry)?;
+    let watched = (&streams, &process.registry);
+    let settings = Follower::start(&client, &args.common.namespace, watched, &process.readiness)?;
+    let reader = Reader {
         client,
         controller: args.controller(),
         webhook: args.webhook(),
-        configuration,
-        in_flight,
+        in_flight: Arc::default(),
         bodies: Arc::default(),
-        calls: Calls::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
+        streams,
+        process: process.clone(),
+        current: Sender::new(None),
     };
     process.serve_admin(&args.common).await?;
-    serve(&args, &process, (&certificate, clients.as_ref()), app).await
+    let current = reader.current.subscribe();
+    tokio::select! {
+        read = reader.follow(settings) => read,
+        served = serve(&args, &process, (&certificate, clients.as_ref()), current) => served,
+    }
 }
 
 fn certificate(args: &Args, process: &Process, client: &Client) -> anyhow::Result<Arc<ServingCertificate>> {
@@ -73,66 +72,21 @@ fn clients(args: &Args, process: &Process) -> Option<Arc<ClientAuthority>> {
     Some(clients)
 }
 
-fn watch(
-    args: &Args,
-    process: &Process,
-    client: &Client,
-    in_flight: &Arc<InFlight>,
-) -> anyhow::Result<(ForestHandle, Receiver<Configuration>)> {
-    let seen = Arc::new(OnceLock::<ForestHandle>::new());
-    let listener = {
-        let (seen, in_flight) = (seen.clone(), in_flight.clone());
-        Box::new(move |_| {
-            if let Some(forest) = seen.get() {
-                forest.read(|forest| in_flight.settle(forest));
-            }
-        })
-    };
-    let (writer, handle) =
-        ForestWriter::new(Forest::unconfigured(Arc::new(args.common.settings()?)), listener);
-    // It was empty before, so nothing has been let through by it.
-    let _ = seen.set(handle.clone());
-    ForestMetrics::register(&process.registry, handle.clone())?;
-    let metrics = StreamMetrics::register(&process.registry)?;
-    say_settings(args, process, client, &metrics)?;
-    feed::start(client, &writer, &metrics, || false).detach_all();
-    tokio::spawn(feed::show(process.readiness.clone(), handle.clone()));
-    let both = (&writer, &handle);
-    let configuration = configured_kinds::start(client, both, Detail::Metadata, &metrics, &process.readiness);
-    Ok((handle, configuration))
-}
-
-/// Says with which settings this replica judges, once it does.
-fn say_settings(
-    args: &Args,
-    process: &Process,
-    client: &Client,
-    metrics: &StreamMetrics,
-) -> anyhow::Result<()> {
-    let (namespace, own) = (args.common.namespace.clone(), process.settings.clone());
-    let seen = settings::follow(client, &namespace, &own, metrics, &process.registry)?;
-    let (client, readiness, shutdown) = (client.clone(), process.readiness.clone(), process.shutdown.clone());
-    tokio::spawn(async move {
-        readiness.ready().await;
-        let own = (Component::Webhook, own, Claim::Shared);
-        settings::publish((client, namespace), own, seen, || true, shutdown).await;
-    });
-    Ok(())
-}
-
-/// Opens the socket once there is a certificate to answer with. Requests are judged from then on; until the streams of
-/// the structure are complete, the answer to what needs them is 503.
+/// Opens the socket once there are settings, and a certificate to answer with. Requests are judged from then on; until the
+/// streams of the structure are complete, the answer to what needs them is 503.
 async fn serve(
     args: &Args,
     process: &Process,
     (certificate, clients): (&Arc<ServingCertificate>, Option<&Arc<ClientAuthority>>),
-    app: App,
+    mut current: Receiver<Option<Current>>,
 ) -> anyhow::Result<()> {
     let loaded = async {
         certificate.loaded().await;
         if let Some(clients) = clients {
             clients.loaded().await;
         }
+        // Cannot fail: there is a sender as long as the process lives.
+        let _ = current.wait_for(Option::is_some).await;
     };
     tokio::select! {
         () = loaded => {}
@@ -145,7 +99,7 @@ async fn serve(
     tracing::info!(%address, "serving webhooks");
     let server = Server::https(listener, certificate.server_config(clients)?, Limits::WEBHOOK);
     let grace = Grace { delay: args.server.shutdown_delay, timeout: args.server.shutdown_timeout };
-    let cut_off = server.serve(router(app), process.shutdown.begun(), grace).await;
+    let cut_off = server.serve(router_in_use(current.clone()), process.shutdown.begun(), grace).await;
     if cut_off > 0 {
         tracing::warn!(connections = cut_off, "requests were still under way at the end");
     }

@@ -1,5 +1,6 @@
 //! What the chart renders, and what it refuses to.
 
+use hns_cluster::settings::SharedSettings;
 use serde_json::{Value, json};
 
 use super::helm::Helm;
@@ -76,18 +77,56 @@ async fn what_cannot_be_is_refused_in_words() {
 async fn values_of_hncs_chart_that_mean_something_are_taken() {
     let helm = Helm::alone().await;
     let values = ["hncExcludeNamespaces={kube-system,kept-out}", "ha.enabled=true", "hrq.enabled=false"];
-    let objects = helm.template(&set(&values)).await.unwrap();
-    for deployment in ["hnc-controller-manager", "hnc-webhook"] {
-        let args = args(&objects, deployment);
-        let excluded: Vec<&str> =
-            args.iter().filter_map(|it| it.strip_prefix("--excluded-namespace=")).collect();
-        assert_eq!(excluded, ["kube-system", "kube-public", "kube-node-lease", "kept-out"]);
-    }
+    let excluded = async |values: &[&str]| {
+        let objects = helm.template(&set(values)).await.unwrap();
+        let text =
+            find(&objects, "ConfigMap", "hns-config").unwrap()["data"]["settings.yaml"].as_str().unwrap();
+        Vec::from_iter(SharedSettings::parse(text).unwrap().excluded_namespaces)
+    };
+    assert_eq!(excluded(&values).await, ["kept-out", "kube-node-lease", "kube-public", "kube-system"]);
     let values = ["excludeSystemNamespaces=false", "excludedNamespaces={kept-out}"];
-    let objects = helm.template(&set(&values)).await.unwrap();
-    let args = args(&objects, "hnc-webhook");
-    assert!(args.contains(&"--excluded-namespace=kept-out".to_owned()), "{args:?}");
-    assert!(!args.contains(&"--excluded-namespace=kube-system".to_owned()), "{args:?}");
+    assert_eq!(excluded(&values).await, ["kept-out"]);
+}
+
+/// Values of every kind of setting.
+const SETTINGS: [&str; 10] = [
+    "includedNamespaceRegex=it's \\\\w+",
+    "managedNamespaceLabels={team/.*}",
+    "managedNamespaceAnnotations={note/.*}",
+    "refuseLabelConflicts=true",
+    "externalManagers.fleet={agent,system:agents}",
+    "restoreIdentities={velero}",
+    "ancestryAnnotation=true",
+    "initialAdmin.enabled=true,initialAdmin.clusterRole=edit",
+    "propagation.nopropagationLabels={a.b/c=d},propagation.unpropagatedLabels={x/*},propagation.unpropagatedAnnotations={y/*}",
+    "propagation.trackingMetadata=true,propagation.rbacOnConflict=Report",
+];
+
+#[tokio::test]
+async fn values_become_the_settings_document() {
+    let helm = Helm::alone().await;
+    let parse = |objects: &[Value]| {
+        let text = find(objects, "ConfigMap", "hns-config").unwrap()["data"]["settings.yaml"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        SharedSettings::parse(&text).unwrap_or_else(|invalid| panic!("{invalid}: {text}"))
+    };
+    let settings = parse(&helm.template(&set(&SETTINGS)).await.unwrap());
+    let set_of = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(settings.included_namespace_regex, r"it's \w+");
+    assert_eq!(settings.managed_namespace_labels, set_of(&["team/.*"]));
+    assert_eq!(settings.managed_namespace_annotations, set_of(&["note/.*"]));
+    assert!(
+        settings.refuse_label_conflicts && settings.ancestry_annotation && settings.initial_admin.enabled
+    );
+    assert_eq!(settings.external_managers["fleet"], set_of(&["agent", "system:agents"]));
+    assert_eq!(settings.restore_identities, set_of(&["velero"]));
+    assert_eq!(settings.initial_admin.cluster_role, "edit");
+    assert_eq!(settings.propagation.nopropagation_labels, set_of(&["a.b/c=d"]));
+    assert_eq!(settings.propagation.unpropagated_labels, set_of(&["x/*"]));
+    assert_eq!(settings.propagation.unpropagated_annotations, set_of(&["y/*"]));
+    assert!(settings.propagation.tracking_metadata && settings.propagation.rbac_on_conflict == "Report");
 }
 
 /// Nobody has a right that the values do not ask for.

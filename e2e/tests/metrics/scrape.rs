@@ -27,7 +27,7 @@ const IN_A_FAULT: [(&str, &str); 3] = [
 
 /// Alerts that a healthy installation does not raise, however busy the machine is that it runs on.
 const CALM: [&str; 5] =
-    ["HnsNoLeader", "HnsWebhookAbsent", "HnsCertificateExpires", "HnsSettingsDiffer", "HnsNamespacesHalted"];
+    ["HnsNoLeader", "HnsWebhookAbsent", "HnsCertificateExpires", "HnsSettingsRefused", "HnsNamespacesHalted"];
 
 /// Metrics that alerts and dashboard name and that are not there: but in a fault, and where no certificates are made.
 const ELSEWHERE: [&str; 3] = [

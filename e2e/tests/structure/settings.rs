@@ -1,166 +1,245 @@
-//! What both binaries say in the `ConfigMap` `hnc-settings`: who may read it, when it is written, and what is seen when they do
-//! not run with the same.
+//! The settings document in the `ConfigMap` `hns-config`, and the settings in force in `hnc-settings`: who may read and write
+//! them, that a change reaches both programs while they run, and what a wrong document does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use hns_api::HNCConfiguration;
-use hns_api::names::{HNC_CONFIGURATION, SETTINGS_CONFIG_MAP};
+use hns_api::names::{CONFIG_CONFIG_MAP, HNC_CONFIGURATION, SETTINGS_CONFIG_MAP};
+use hns_api::{HNCConfiguration, annotations};
+use hns_cluster::settings::{DOCUMENT, refused};
 use hns_e2e::product::{Component, NAMESPACE, WEBHOOK_USER};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Launch, Mark, Replica, eventually, ports, refusal, stays};
+use hns_e2e::{Launch, Replica, Steps, eventually, refusal, stays};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, Client};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::workshop::{Workshop, workshop};
+use super::scene::Structure;
+use super::workshop::{Running, Workshop, workshop};
 
-const QUICK: &str = "--shutdown-delay=0s";
-const OTHER: &str = "--excluded-namespace=se-other";
+const REASON: &str = "excludedNamespaces: \"N_O\": not the name of a namespace";
 
 #[tokio::test]
-async fn settings_are_said_to_everybody_and_differences_are_seen() -> Result<()> {
+async fn a_changed_document_reaches_all_programs_and_a_wrong_one_changes_nothing() -> Result<()> {
     let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let scene = Scene { workshop: &workshop };
+    scene.without_document().await?;
     // A status that is there is left alone for a while; a new one shows at once what is to be said.
     let configurations = Api::<HNCConfiguration>::all(workshop.cluster.admin());
     let _ = configurations.delete(HNC_CONFIGURATION, &DeleteParams::default()).await;
     let mark = workshop.cluster.audit().mark()?;
-    let running = workshop.run(&[QUICK]).await?;
-    let scene = Scene { workshop: &workshop, mark };
-    let said =
-        scene.says("both have the same", |data| data["controller.digest"] == data["webhook.digest"]).await?;
-    let webhook: Value = serde_json::from_str(&said["webhook"])?;
-    ensure!(webhook["common"]["excluded-namespace"] == json!([NAMESPACE]), "{webhook}");
-    ensure!(webhook["own"]["controller-service-account"] == "hns-controller", "{webhook}");
-    let both = [&running.webhook, &running.controller];
-    scene.is_well(&both).await?;
-    only_this_one_can_be_read_and_written(&workshop).await?;
+    let mut running = workshop.run(&[]).await?;
+    steps.plant(&[("se-root", ""), ("se-out", "se-root"), ("se-free", "")]).await?;
+    only_the_controller_writes(&workshop).await?;
 
-    let before = scene.writes()?;
-    let other = scene.webhook(&[OTHER]).await?;
-    let differ = |data: &BTreeMap<String, String>| data["controller.digest"] != data["webhook.digest"];
-    scene.says("the replica that started last", differ).await?;
-    scene.is_ill(&both).await?;
-    let log = "another replica has published other settings";
-    eventually("the other replica notices", PATIENCE, async || {
-        if running.webhook.log().contains(log) { Ok(()) } else { Err("nothing in its log".into()) }
+    // While requests go on, none of them is refused for the change.
+    let judged = admitted_throughout(steps, Duration::from_secs(6));
+    let changed = async {
+        scene.document("{version: v1, excludedNamespaces: [se-out], ancestryAnnotation: true}").await?;
+        excluded(steps, true).await?;
+        ancestry(steps, "se-root").await
+    };
+    let ((), ()) = tokio::try_join!(judged, changed)?;
+    println!("a changed document is in force in both programs without a restart");
+    scene.shows(&running, None).await?;
+
+    scene.document("{version: v1, excludedNamespaces: [N_O]}").await?;
+    scene.shows(&running, Some(REASON)).await?;
+    stays("the earlier settings stay in force", Duration::from_secs(2), async || {
+        judged_as_excluded(steps)
+            .await
+            .and_then(|is| if is { Ok(()) } else { Err("se-out is managed".into()) })
     })
     .await?;
-    scene.keeps_silent(before + 1, "two webhooks that do not agree").await?;
-    other.terminate().await?;
+    for replica in [&mut running.webhook, &mut running.controller] {
+        replica.restart().await?;
+    }
+    excluded(steps, true).await?;
+    scene.shows(&running, Some(REASON)).await?;
+    println!("a wrong document leaves the settings in force, across restarts too");
 
-    let right = scene.webhook(&[]).await?;
-    scene.says("what is right again", |data| data["controller.digest"] == data["webhook.digest"]).await?;
-    scene.is_well(&both).await?;
-    let another = scene.webhook(&[]).await?;
-    scene.keeps_silent(before + 2, "three webhooks that agree").await?;
+    scene.document("version: v1").await?;
+    scene.shows(&running, None).await?;
+    excluded(steps, false).await?;
+    config_maps(workshop.cluster.admin()).delete(CONFIG_CONFIG_MAP, &DeleteParams::default()).await?;
+    scene.shows(&running, Some("ConfigMap hns-config: it does not exist any more")).await?;
+    let by_webhook = workshop.cluster.audit().mutating_by(WEBHOOK_USER, mark)?;
+    let written: Vec<_> =
+        by_webhook.iter().filter(|it| it.resource == "configmaps" && it.succeeded()).collect();
+    ensure!(written.is_empty(), "the webhook writes no settings: {written:?}");
+    running.end().await?;
+    scene.without_document().await
+}
 
-    scene.config_maps().delete(SETTINGS_CONFIG_MAP, &DeleteParams::default()).await?;
-    let again = scene.says("all of it again", |_| true).await?;
-    ensure!(again == said, "{again:?}");
-    tokio::try_join!(right.terminate(), another.terminate())?;
-    running.end().await
+#[tokio::test]
+async fn without_settings_a_webhook_is_unready_and_says_why() -> Result<()> {
+    let workshop = workshop().await?;
+    let scene = Scene { workshop: &workshop };
+    let launch = Launch::default();
+    let webhook = workshop.product.launch(Component::Webhook, launch).await?;
+    webhook.wait_ready().await?;
+    scene.without_document().await?;
+    ensure!(webhook.is_ready().await?, "what it has understood stays in force");
+    webhook.terminate().await?;
+    let mut webhook = webhook;
+    webhook.relaunch()?;
+    eventually("it is unready and says why", PATIENCE, async || {
+        let (ready, text) = webhook.readiness().await.map_err(|error| error.to_string())?;
+        let why = "[-]settings not ready: there are no settings in the ConfigMap hnc-settings in namespace hnc-system";
+        if !ready && text.contains(why) { Ok(()) } else { Err(text) }
+    })
+    .await?;
+    let mut object =
+        json!({ "metadata": { "name": SETTINGS_CONFIG_MAP }, "data": { DOCUMENT: "{version: v1, x: 1}" } });
+    let api = config_maps(workshop.cluster.admin());
+    let write =
+        async |object: &Value| api.patch(SETTINGS_CONFIG_MAP, &apply(), &Patch::Apply(typed(object))).await;
+    write(&object).await?;
+    eventually("it names what it does not understand", PATIENCE, async || {
+        let (ready, text) = webhook.readiness().await.map_err(|error| error.to_string())?;
+        if !ready && text.contains("does not understand: x: unknown field") { Ok(()) } else { Err(text) }
+    })
+    .await?;
+    object["data"][DOCUMENT] = "version: v1".into();
+    write(&object).await?;
+    webhook.wait_ready().await?;
+    webhook.terminate().await?;
+    Ok(())
+}
+
+fn apply() -> PatchParams {
+    PatchParams::apply("settings-test").force()
+}
+
+fn typed(object: &Value) -> Value {
+    let mut object = object.clone();
+    object["apiVersion"] = "v1".into();
+    object["kind"] = "ConfigMap".into();
+    object
 }
 
 struct Scene<'a> {
     workshop: &'a Workshop,
-    mark: Mark,
 }
 
 impl Scene<'_> {
-    fn config_maps(&self) -> Api<ConfigMap> {
-        config_maps(self.workshop.cluster.admin())
-    }
-
-    /// Waits until the `ConfigMap` has all four entries and is like that.
-    async fn says(
-        &self,
-        what: &str,
-        is: impl Fn(&BTreeMap<String, String>) -> bool,
-    ) -> Result<BTreeMap<String, String>> {
-        eventually(&format!("the ConfigMap says {what}"), PATIENCE, async || {
-            let found =
-                self.config_maps().get_opt(SETTINGS_CONFIG_MAP).await.map_err(|error| error.to_string())?;
-            let data = found.and_then(|it| it.data).unwrap_or_default();
-            if data.len() == 4 && is(&data) { Ok(data) } else { Err(format!("{data:?}")) }
-        })
-        .await
-    }
-
-    /// One more webhook, which nobody asks anything.
-    async fn webhook(&self, flags: &[&str]) -> Result<Replica> {
-        let [port] = ports::free()?;
-        let args = flags.iter().copied().chain([QUICK]).map(str::to_owned).collect();
-        let launch = Launch { webhook_port: Some(port), args, ..Launch::default() };
-        self.workshop.product.start(Component::Webhook, launch).await
-    }
-
-    /// How often the webhooks have written there.
-    fn writes(&self) -> Result<usize> {
-        let written = self.workshop.cluster.audit().mutating_by(WEBHOOK_USER, self.mark)?;
-        let (there, elsewhere): (Vec<_>, Vec<_>) = written
-            .iter()
-            .filter(|it| it.succeeded())
-            .partition(|it| it.resource == "configmaps" && it.name == SETTINGS_CONFIG_MAP);
-        ensure!(elsewhere.is_empty(), "the webhook wrote elsewhere: {elsewhere:?}");
-        Ok(there.len())
-    }
-
-    /// Nobody writes any more after so many writes.
-    async fn keeps_silent(&self, writes: usize, who: &str) -> Result<()> {
-        eventually("the log has the writes", PATIENCE, async || match self.writes() {
-            Ok(seen) if seen == writes => Ok(()),
-            seen => Err(format!("{seen:?}, not {writes}")),
-        })
-        .await?;
-        let version =
-            async || self.config_maps().get(SETTINGS_CONFIG_MAP).await.map(|it| it.resource_version());
-        let now = version().await?;
-        stays(&format!("{who} leave it as it is"), Duration::from_millis(1_500), async || {
-            let then = version().await.map_err(|error| error.to_string())?;
-            if then == now { Ok(()) } else { Err(format!("{now:?}, then {then:?}")) }
-        })
-        .await?;
-        ensure!(self.writes()? == writes, "{who} wrote {} times, not {writes}", self.writes()?);
-        println!("{who}: {writes} writes in all, none in the end");
+    /// Writes the document.
+    async fn document(&self, text: &str) -> Result<()> {
+        let object = json!({ "metadata": { "name": CONFIG_CONFIG_MAP }, "data": { DOCUMENT: text } });
+        let api = config_maps(self.workshop.cluster.admin());
+        api.patch(CONFIG_CONFIG_MAP, &apply(), &Patch::Apply(typed(&object))).await?;
         Ok(())
     }
 
-    async fn is_well(&self, replicas: &[&Replica]) -> Result<()> {
-        self.shows(replicas, 0, "ok").await
+    /// Deletes both, as no other test has a document.
+    async fn without_document(&self) -> Result<()> {
+        let api = config_maps(self.workshop.cluster.admin());
+        for name in [CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP] {
+            match api.delete(name, &DeleteParams::default()).await {
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
     }
 
-    async fn is_ill(&self, replicas: &[&Replica]) -> Result<()> {
-        self.shows(replicas, 1, "wrong").await
-    }
-
-    /// Waits until the condition, the metric and `doctor` say so.
-    async fn shows(&self, replicas: &[&Replica], differ: u8, level: &str) -> Result<()> {
+    /// Waits until the condition, the metrics, the log of the controller and `doctor` name what is wrong, or nothing.
+    async fn shows(&self, running: &Running, wrong: Option<&str>) -> Result<()> {
+        let api = config_maps(self.workshop.cluster.admin());
+        eventually(&format!("hnc-settings names {wrong:?}"), PATIENCE, async || {
+            let data = api
+                .get(SETTINGS_CONFIG_MAP)
+                .await
+                .map_err(|error| error.to_string())?
+                .data
+                .unwrap_or_default();
+            names(refused(&data), wrong).then_some(()).ok_or_else(|| format!("{data:?}"))
+        })
+        .await?;
         let configurations = Api::<HNCConfiguration>::all(self.workshop.cluster.admin());
-        eventually(&format!("the condition is there {differ} times"), PATIENCE, async || {
+        eventually(&format!("the condition names {wrong:?}"), PATIENCE, async || {
             let config = configurations.get(HNC_CONFIGURATION).await.map_err(|error| error.to_string())?;
             let conditions = config.status.map(|it| it.conditions).unwrap_or_default();
-            let shown: Vec<_> = conditions.iter().filter(|it| it.reason == "SettingsDiffer").collect();
-            let named = shown.iter().all(|it| it.type_ == "BadConfiguration" && it.message.contains(OTHER));
-            if shown.len() == usize::from(differ) && named { Ok(()) } else { Err(format!("{conditions:?}")) }
+            let shown = conditions.iter().find(|it| it.reason == "SettingsRefused");
+            let is_right = names(shown.map(|it| &*it.message), wrong);
+            is_right.then_some(()).ok_or_else(|| format!("{conditions:?}"))
         })
         .await?;
-        let line = format!("hns_settings_differ{{published_by=\"hns-webhook\"}} {differ}");
-        for replica in replicas {
-            eventually(&format!("{} shows {line}", replica.pod_name()), PATIENCE, async || {
-                let metrics = replica.metrics().await.map_err(|error| error.to_string())?;
-                if metrics.contains(&line) { Ok(()) } else { Err("it does not".into()) }
-            })
-            .await?;
+        let line = format!("hns_settings_refused {}", u8::from(wrong.is_some()));
+        for replica in [&running.webhook, &running.controller] {
+            shows_metric(replica, &line).await?;
+            let log = replica.log();
+            ensure!(wrong.is_none_or(|wrong| log.replace('\\', "").contains(wrong)), "{log}");
         }
         let found = doctor(self.workshop).await?;
-        ensure!(found["level"] == level, "{found}");
-        println!("the condition, {} metrics and doctor say: {level}", replicas.len());
+        ensure!(found["level"] == if wrong.is_some() { "wrong" } else { "ok" }, "{found}");
+        ensure!(
+            wrong.is_none_or(|wrong| found["text"].as_str().is_some_and(|it| it.contains(wrong))),
+            "{found}"
+        );
         Ok(())
     }
+}
+
+fn names(shown: Option<&str>, wrong: Option<&str>) -> bool {
+    match (shown, wrong) {
+        (Some(shown), Some(wrong)) => shown.contains(wrong),
+        (None, None) => true,
+        _ => false,
+    }
+}
+
+async fn shows_metric(replica: &Replica, line: &str) -> Result<()> {
+    eventually(&format!("{} shows {line}", replica.pod_name()), PATIENCE, async || {
+        let metrics = replica.metrics().await.map_err(|error| error.to_string())?;
+        if metrics.contains(line) { Ok(()) } else { Err("it does not".into()) }
+    })
+    .await
+}
+
+/// Whether the webhook refuses that something moves below `se-out` because that is excluded.
+async fn judged_as_excluded(steps: &Steps) -> Result<bool, String> {
+    match steps.set_parent("se-free", "se-out").await {
+        Ok(_) => {
+            steps.set_parent("se-free", "").await.map_err(|error| error.to_string())?;
+            Ok(false)
+        }
+        Err(kube::Error::Api(status)) if status.code == 403 => Ok(true),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+async fn excluded(steps: &Steps, is: bool) -> Result<()> {
+    eventually(&format!("se-out is excluded: {is}"), PATIENCE, async || {
+        if judged_as_excluded(steps).await? == is { Ok(()) } else { Err("it is judged otherwise".into()) }
+    })
+    .await
+}
+
+async fn ancestry(steps: &Steps, name: &str) -> Result<()> {
+    eventually("the controller writes the ancestry", PATIENCE, async || {
+        let (_, shown) = steps.marks(name).await.map_err(|error| error.to_string())?;
+        if shown.contains_key(annotations::ANCESTRY) { Ok(()) } else { Err(format!("{shown:?}")) }
+    })
+    .await
+}
+
+/// A hierarchy that is allowed before and after is changed all the time.
+async fn admitted_throughout(steps: &Steps, time: Duration) -> Result<()> {
+    steps.configure("se-root", json!({ "allowCascadingDeletion": false })).await?;
+    let (end, mut count) = (tokio::time::Instant::now() + time, 0_u32);
+    while tokio::time::Instant::now() < end {
+        let spec = json!({ "spec": { "allowCascadingDeletion": count % 2 == 0 } });
+        let api = steps.hierarchies("se-root");
+        api.patch("hierarchy", &PatchParams::default(), &Patch::Merge(spec)).await?;
+        count += 1;
+    }
+    println!("{count} requests were admitted while the settings changed");
+    Ok(())
 }
 
 fn config_maps(client: Client) -> Api<ConfigMap> {
@@ -178,17 +257,13 @@ async fn doctor(workshop: &Workshop) -> Result<Value> {
     found.cloned().context("doctor says nothing of settings")
 }
 
-async fn only_this_one_can_be_read_and_written(workshop: &Workshop) -> Result<()> {
+async fn only_the_controller_writes(workshop: &Workshop) -> Result<()> {
     let elsewhere = "kube-root-ca.crt";
     eventually("there is another ConfigMap", PATIENCE, async || {
         let found = config_maps(workshop.cluster.admin()).get(elsewhere).await;
         found.map(drop).map_err(|error| error.to_string())
     })
     .await?;
-    let change = |name: &str| {
-        let object = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name }, "data": { "x": "y" } });
-        (PatchParams::apply("somebody").force(), Patch::Apply(object))
-    };
     let refused = |status: kube::core::Status| {
         ensure!(status.code == 403, "{status:?}");
         Ok(())
@@ -196,16 +271,18 @@ async fn only_this_one_can_be_read_and_written(workshop: &Workshop) -> Result<()
     let anybody = config_maps(workshop.cluster.client_as("somebody", &["system:authenticated"]));
     ensure!(anybody.get(SETTINGS_CONFIG_MAP).await?.data.is_some(), "everybody may read it");
     refused(refusal(anybody.get(elsewhere).await))?;
+    refused(refusal(anybody.get(CONFIG_CONFIG_MAP).await))?;
     refused(refusal(anybody.list(&ListParams::default()).await))?;
-    refused(refusal(anybody.delete(SETTINGS_CONFIG_MAP, &DeleteParams::default()).await.map(drop)))?;
     let nobody = config_maps(workshop.cluster.client_as("system:anonymous", &["system:unauthenticated"]));
     refused(refusal(nobody.get(SETTINGS_CONFIG_MAP).await))?;
     let webhook = config_maps(workshop.cluster.client_as(WEBHOOK_USER, &[]));
-    for name in [elsewhere, "made-up"] {
-        let (params, patch) = change(name);
-        refused(refusal(webhook.patch(name, &params, &patch).await))?;
+    for api in [anybody, webhook] {
+        for name in [SETTINGS_CONFIG_MAP, CONFIG_CONFIG_MAP, elsewhere] {
+            let data = BTreeMap::from([("x", "y")]);
+            let object = typed(&json!({ "metadata": { "name": name }, "data": data }));
+            refused(refusal(api.patch(name, &apply(), &Patch::Apply(object)).await))?;
+            refused(refusal(api.delete(name, &DeleteParams::default()).await.map(drop)))?;
+        }
     }
-    refused(refusal(webhook.delete(SETTINGS_CONFIG_MAP, &DeleteParams::default()).await.map(drop)))?;
-    let (params, patch) = change(SETTINGS_CONFIG_MAP);
-    refused(refusal(anybody.patch(SETTINGS_CONFIG_MAP, &params, &patch).await))
+    Ok(())
 }

@@ -97,6 +97,7 @@ struct Followed {
     forest: ForestHandle,
     configuration: Receiver<Configuration>,
     readiness: Readiness,
+    _tasks: JoinSet<()>,
     registry: Registry,
 }
 
@@ -105,8 +106,9 @@ fn follow(server: Server, detail: Detail) -> Followed {
     let (writer, forest) = ForestWriter::new(Forest::unconfigured(Arc::new(settings)), Box::new(|_| {}));
     let (readiness, registry) = (Readiness::new(), Registry::new());
     let metrics = StreamMetrics::register(&registry).unwrap();
-    let configuration = start(&server.client(), (&writer, &forest), detail, &metrics, &readiness);
-    Followed { server, forest, configuration, readiness, registry }
+    let mut tasks = JoinSet::new();
+    let configuration = start(&server.client(), (&writer, &forest), detail, &metrics, &readiness, &mut tasks);
+    Followed { server, forest, configuration, readiness, registry, _tasks: tasks }
 }
 
 impl Followed {

@@ -38,7 +38,7 @@ pub(super) struct Troubles<'a> {
     pub(super) lacks: &'a [Lack],
     /// What keeps the configuration itself from being up to date.
     pub(super) outdated: Option<&'a str>,
-    /// In which settings the two binaries differ.
+    /// Why the document of the settings is not in force.
     pub(super) settings: Option<&'a str>,
 }
 
@@ -52,11 +52,9 @@ pub(super) fn wanted(forest: &Forest, resolution: &Resolution, troubles: &Troubl
             format!("The configuration is not up to date: {why}"),
         )
     });
-    let settings = settings.map(|clauses| {
-        let message = format!(
-            "The controller and the webhook run with different settings, so what is judged is not what is done: {clauses}"
-        );
-        draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_DIFFER, message)
+    let settings = settings.map(|why| {
+        let message = format!("The settings are wrong, so earlier ones stay in force: {why}");
+        draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, message)
     });
     let findings = resolution.findings.iter().map(finding);
     let conditions = outdated.into_iter().chain(settings).chain(findings).chain(lacks.iter().map(lack));
@@ -375,15 +373,15 @@ mod tests {
         let troubles = Troubles {
             lacks: &[lack],
             outdated: Some("it cannot be read"),
-            settings: Some("only hns-webhook has --initial-admin=true"),
+            settings: Some("ConfigMap hns-config: settings.yaml: x: unknown field `x`"),
         };
         let status = wanted(&forest, &resolution, &troubles);
         let lines = lines(&status);
         let [trouble, settings, rights, lost] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(
             settings,
-            "BadConfiguration SettingsDiffer The controller and the webhook run with different settings, so what is judged is \
-             not what is done: only hns-webhook has --initial-admin=true"
+            "BadConfiguration SettingsRefused The settings are wrong, so earlier ones stay in force: ConfigMap hns-config: \
+             settings.yaml: x: unknown field `x`"
         );
         assert_eq!(
             trouble,

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, ffi::OsString};
 
 use clap::{Arg, ArgMatches, Args as _, Command};
 
-use super::{LeaderElectionArgs, Stop, WebhookServerArgs, values};
+use super::{LeaderElectionArgs, SharedArgs, Stop, WebhookServerArgs, values};
 
 /// Flags of HNC's manager that ask for something hns does in another way, or not at all.
 const MEANINGLESS: &[(&str, Shape)] = &[
@@ -43,10 +43,12 @@ pub struct IgnoredFlags {
     pub meaningless: BTreeSet<String>,
     /// Something is lost: users would see a difference if they were honoured.
     pub without_effect: BTreeSet<String>,
+    /// They stand for keys of the settings document, and count on `hns-controller` alone.
+    pub shared: BTreeSet<String>,
 }
 
 impl IgnoredFlags {
-    /// Logs at most two lines, each naming its flags. Call it once logging works.
+    /// Logs at most a line for each kind, with the flags. Call it once logging works.
     pub fn log(&self) {
         if !self.meaningless.is_empty() {
             tracing::info!(flags = %list(&self.meaningless), "flags of HNC that mean nothing here were ignored");
@@ -54,11 +56,19 @@ impl IgnoredFlags {
         if !self.without_effect.is_empty() {
             tracing::warn!(flags = %list(&self.without_effect), "flags of HNC have no effect in this version");
         }
+        if !self.shared.is_empty() {
+            tracing::warn!(
+                flags = %list(&self.shared),
+                "these flags have no effect here: set them in the ConfigMap hns-config, or on hns-controller"
+            );
+        }
     }
 
     fn add(&mut self, name: &str, switched_off: bool) {
-        // What is switched off is as it would be with HNC: nobody misses it.
-        let set = if !switched_off && WITHOUT_EFFECT.iter().any(|(flag, _)| *flag == name) {
+        // What is switched off is as it would be with HNC.
+        let set = if is_shared(name) {
+            &mut self.shared
+        } else if !switched_off && WITHOUT_EFFECT.iter().any(|(flag, _)| *flag == name) {
             &mut self.without_effect
         } else {
             &mut self.meaningless
@@ -136,12 +146,16 @@ fn shape(command: &Command, name: &str) -> Option<(Shape, bool)> {
         return Some((shape, true));
     }
     let elsewhere = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("other")));
-    shape_in(&elsewhere, name)
+    shape_in(&SharedArgs::augment_args(elsewhere), name)
         .or_else(|| {
             let mut flags = MEANINGLESS.iter().chain(WITHOUT_EFFECT);
             flags.find(|(flag, _)| *flag == name).map(|(_, shape)| *shape)
         })
         .map(|shape| (shape, false))
+}
+
+fn is_shared(name: &str) -> bool {
+    shape_in(&SharedArgs::augment_args(Command::new("shared")), name).is_some()
 }
 
 fn shape_in(command: &Command, name: &str) -> Option<Shape> {

@@ -1,82 +1,120 @@
-//! Which flags the two binaries must have in common, and which a binary has for itself, as data for others to read.
-//!
-//! A flag of [`HierarchyArgs`], [`PropagationArgs`] or [`CertificateArgs`] is a common one from the day it is added. Decides nothing.
+//! The flags that stand for keys of the settings document, by HNC's names where HNC has them. They count on `hns-controller`
+//! alone, over what the document says. Decides nothing.
 
-use std::collections::BTreeSet;
+use clap::Args;
 
-use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, Parser};
+use super::values;
+use hns_cluster::settings::SharedSettings;
 
-use super::go::is_boolean;
-use super::{
-    CertificateArgs, CommonArgs, HierarchyArgs, IssuerArgs, LeaderElectionArgs, PropagationArgs,
-    WebhookServerArgs, values,
-};
-use crate::settings::{Effective, Setting};
+/// Flags that stand for keys of the settings document.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SharedArgs {
+    /// Namespace that never takes part in a hierarchy, beside those of the settings document; may be given several times
+    #[arg(long = "excluded-namespace", value_name = "NAMESPACE", value_parser = values::namespace)]
+    excluded_namespaces: Vec<String>,
 
-/// Of the flags that stand beside the groups: what is the hierarchy's at all.
-const SCOPE: [&str; 3] = ["namespace", EXCLUDED, "included-namespace-regex"];
-const EXCLUDED: &str = "excluded-namespace";
+    /// Regular expression that the whole name of a namespace must match to take part in a hierarchy
+    #[arg(long, value_name = "PATTERN", value_parser = checked(values::anchored_regex))]
+    included_namespace_regex: Option<String>,
 
-/// A command line of common flags alone.
-#[derive(Debug, Parser)]
-pub(crate) struct Common {
-    /// All of them, and flags that settings do not depend on.
-    #[command(flatten)]
-    pub(crate) args: CommonArgs,
+    /// Label key of namespaces that the hierarchy manages, as a regular expression that the whole key must match, beside those
+    /// of the settings document; may be given several times
+    #[arg(long = "managed-namespace-label", value_name = "PATTERN", value_parser = checked(values::managed_key))]
+    managed_labels: Vec<String>,
+
+    /// Annotation key of namespaces that the hierarchy manages, likewise
+    #[arg(long = "managed-namespace-annotation", value_name = "PATTERN", value_parser = checked(values::managed_key))]
+    managed_annotations: Vec<String>,
+
+    /// Refuse a `HierarchyConfiguration` that would override a managed value asked for by a descendant, instead of only
+    /// reporting it there
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    refuse_label_conflicts: Option<bool>,
+
+    /// User or group that may keep the place of namespaces with annotation `hnc.x-k8s.io/managed-by` VALUE, beside those of the
+    /// settings document; may be given several times
+    #[arg(long = "external-manager", value_name = "VALUE=USER_OR_GROUP", value_parser = values::external_manager)]
+    external_managers: Vec<(String, String)>,
+
+    /// User or group that may bring back exported namespaces, anchors, hierarchies and copies as they were, beside those of the
+    /// settings document; may be given several times
+    #[arg(long = "restore-identity", value_name = "USER_OR_GROUP", value_parser = values::identity)]
+    restore_identities: Vec<String>,
+
+    /// Write the annotation `hnc.x-k8s.io/ancestry`, the names of all ancestors joined by dots, on every managed namespace
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    ancestry_annotation: Option<bool>,
+
+    /// Bind the creator of a subnamespace to a `ClusterRole` in it
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    initial_admin: Option<bool>,
+
+    /// The `ClusterRole` of `--initial-admin`
+    #[arg(long, value_name = "NAME", value_parser = values::object_name)]
+    initial_admin_cluster_role: Option<String>,
+
+    /// Objects with this label, key and value, are not propagated, beside those of the settings document; may be given several
+    /// times
+    #[arg(long = "nopropagation-label", value_name = "KEY=VALUE", value_parser = checked(values::label))]
+    nopropagation_labels: Vec<String>,
+
+    /// Label key that copies do not take over from their source, beside those of the settings document; `*` stands for any
+    /// characters; may be given several times
+    #[arg(long = "unpropagated-label", value_name = "PATTERN", value_parser = values::glob)]
+    unpropagated_labels: Vec<String>,
+
+    /// Annotation key that copies do not take over from their source, likewise
+    #[arg(long = "unpropagated-annotation", value_name = "PATTERN", value_parser = values::glob)]
+    unpropagated_annotations: Vec<String>,
+
+    /// Let copies take over the labels and annotations by which deployment tools (Argo CD, Flux, kapp, Helm, kubectl apply)
+    /// find what is theirs
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    propagate_tracking_metadata: Option<bool>,
+
+    /// What happens to a Role or `RoleBinding` in a namespace below that is not a copy, where one of the same name is
+    /// propagated, unless the `HNCConfiguration` says it by `onConflict`: `Keep`, `Report` or `Overwrite`, as there
+    #[arg(long, value_name = "WHAT", value_parser = checked(values::on_conflict))]
+    rbac_on_conflict: Option<String>,
 }
 
-/// The names of the flags that both binaries must be given alike.
-pub(crate) fn common() -> BTreeSet<String> {
-    let groups = PropagationArgs::augment_args(HierarchyArgs::augment_args(Command::new("groups")));
-    let groups = CertificateArgs::augment_args(groups);
-    SCOPE.into_iter().map(str::to_owned).chain(names(&groups)).collect()
-}
-
-/// What was given of these, and of the flags that only this program has: without those about how it is served, connected and
-/// watched, which change nothing that users see.
-pub(super) fn effective(command: &Command, matches: &ArgMatches) -> (Effective, Effective) {
-    let common = common();
-    let served = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("served")));
-    let served = IssuerArgs::augment_args(served);
-    let elsewhere: BTreeSet<String> =
-        names(&CommonArgs::augment_args(Command::new("common"))).chain(names(&served)).collect();
-    let mut own = Effective::default();
-    let mut shared = Effective::default();
-    for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
-        let Some(name) = arg.get_long() else { continue };
-        if common.contains(name) {
-            shared.set(name, setting(arg, matches));
-        } else if !elsewhere.contains(name) {
-            own.set(name, setting(arg, matches));
+impl SharedArgs {
+    /// The settings of a document with these flags: the values of a flag that may be given several times are added, any other
+    /// flag takes the place of the document's key.
+    pub fn over(&self, mut settings: SharedSettings) -> SharedSettings {
+        fn set<T: Clone>(to: &mut T, given: Option<&T>) {
+            if let Some(given) = given {
+                to.clone_from(given);
+            }
         }
+        settings.excluded_namespaces.extend(self.excluded_namespaces.iter().cloned());
+        set(&mut settings.included_namespace_regex, self.included_namespace_regex.as_ref());
+        settings.managed_namespace_labels.extend(self.managed_labels.iter().cloned());
+        settings.managed_namespace_annotations.extend(self.managed_annotations.iter().cloned());
+        set(&mut settings.refuse_label_conflicts, self.refuse_label_conflicts.as_ref());
+        for (value, identity) in &self.external_managers {
+            settings.external_managers.entry(value.clone()).or_default().insert(identity.clone());
+        }
+        settings.restore_identities.extend(self.restore_identities.iter().cloned());
+        set(&mut settings.ancestry_annotation, self.ancestry_annotation.as_ref());
+        set(&mut settings.initial_admin.enabled, self.initial_admin.as_ref());
+        set(&mut settings.initial_admin.cluster_role, self.initial_admin_cluster_role.as_ref());
+        let propagation = &mut settings.propagation;
+        propagation.nopropagation_labels.extend(self.nopropagation_labels.iter().cloned());
+        propagation.unpropagated_labels.extend(self.unpropagated_labels.iter().cloned());
+        propagation.unpropagated_annotations.extend(self.unpropagated_annotations.iter().cloned());
+        set(&mut propagation.tracking_metadata, self.propagate_tracking_metadata.as_ref());
+        set(&mut propagation.rbac_on_conflict, self.rbac_on_conflict.as_ref());
+        settings
     }
-    (with_own_namespace(shared), own)
 }
 
-fn names(command: &Command) -> impl Iterator<Item = String> {
-    command.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned))
-}
-
-/// The order in which values were given, and how a boolean was spelled, mean nothing.
-fn setting(arg: &Arg, matches: &ArgMatches) -> Setting {
-    let raw = matches.get_raw(arg.get_id().as_str()).into_iter().flatten();
-    let mut given = raw.map(|value| value.to_string_lossy().into_owned());
-    if matches!(arg.get_action(), ArgAction::Append) {
-        return Setting::Many(given.collect());
-    }
-    let value = given.next_back().unwrap_or_default();
-    let boolean = is_boolean(arg).then(|| values::boolean(&value).ok()).flatten();
-    Setting::One(boolean.map_or(value, |it| it.to_string()))
-}
-
-/// The program's own namespace is excluded whether that is said or not.
-fn with_own_namespace(mut shared: Effective) -> Effective {
-    let own = match shared.get("namespace") {
-        Some(Setting::One(name)) => name.clone(),
-        _ => return shared,
-    };
-    if let Some(Setting::Many(excluded)) = shared.get_mut(EXCLUDED) {
-        excluded.insert(own);
-    }
-    shared
+fn checked<T: 'static>(
+    check: fn(&str) -> Result<T, String>,
+) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
+    move |value| check(value).map(|_| value.to_owned())
 }

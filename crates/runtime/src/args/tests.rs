@@ -1,5 +1,9 @@
 use clap::CommandFactory as _;
 
+use std::collections::BTreeSet;
+
+use hns_cluster::settings::SharedSettings;
+
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -20,6 +24,8 @@ struct Controller {
     election: LeaderElectionArgs,
     #[command(flatten)]
     issuer: IssuerArgs,
+    #[command(flatten)]
+    shared: SharedArgs,
 }
 
 fn parse<T: Parser>(line: &str) -> Result<Parsed<T>, Stop> {
@@ -41,7 +47,6 @@ fn defaults_are_hncs() {
     let args = webhook("").args;
     assert_eq!(args.common.namespace, "hnc-system");
     assert_eq!(args.common.kubeconfig(), None);
-    assert_eq!(args.common.included_namespace_regex.as_str(), "^(?:.*)$");
     assert_eq!(args.common.metrics_addr, ListenAddress::AllInterfaces(8080));
     assert_eq!(args.common.health_probe_bind_address, ListenAddress::AllInterfaces(8081));
     assert!(!args.common.debug_logs);
@@ -53,7 +58,7 @@ fn defaults_are_hncs() {
     assert_eq!(args.server.shutdown_timeout, Duration::from_secs(8));
     let controller = parse::<Controller>("").unwrap().args;
     assert_eq!(controller.election.leader_election_id, "hns-controller");
-    assert!(controller.common.excluded_namespaces().contains("hnc-system"));
+    assert_eq!(controller.shared.over(SharedSettings::default()), SharedSettings::default());
     assert!(!controller.common.certificates.enable_internal_cert_management);
     assert_eq!(controller.common.certificates.cert_secret_name, "hnc-webhook-server-cert");
     assert_eq!(controller.issuer.webhook_service_name, "hnc-webhook-service");
@@ -106,9 +111,9 @@ fn a_boolean_does_not_swallow_the_next_word() {
 
 #[test]
 fn repeated_and_single_values() {
-    let args = webhook("--excluded-namespace=a -excluded-namespace b --excluded-namespace c").args;
-    let names: Vec<_> = args.common.excluded_namespaces().into_iter().collect();
-    assert_eq!(names, ["a", "b", "c", "hnc-system"]);
+    let names =
+        shared("--excluded-namespace=a -excluded-namespace b --excluded-namespace c").excluded_namespaces;
+    assert_eq!(names, set(&["a", "b", "c"]));
     let args = webhook("--webhook-server-port=1 --webhook-server-port 9443").args;
     assert_eq!(args.server.webhook_server_port, 9443);
 }
@@ -117,14 +122,6 @@ fn repeated_and_single_values() {
 fn a_value_may_begin_with_a_dash() {
     assert_eq!(webhook("--apiserver-qps-throttle -1").args.common.apiserver_qps_throttle, 0);
     assert_eq!(webhook("--apiserver-qps-throttle 50").args.common.apiserver_qps_throttle, 50);
-}
-
-#[test]
-fn the_regex_must_match_whole_names() {
-    let regex = webhook("--included-namespace-regex foo|bar").args.common.included_namespace_regex;
-    for (name, expected) in [("foo", true), ("bar", true), ("foobaz", false), ("xbar", false)] {
-        assert_eq!(regex.is_match(name), expected, "{name}");
-    }
 }
 
 #[test]
@@ -200,7 +197,11 @@ fn mistakes_are_one_line_naming_the_flag() {
         "--max-reconciles",
     ];
     for line in table {
-        let Err(Stop::Usage(message)) = parse::<Webhook>(line) else {
+        let refused = match parse::<Webhook>(line) {
+            Ok(parsed) if !parsed.ignored.shared.is_empty() => parse::<Controller>(line).map(drop),
+            other => other.map(drop),
+        };
+        let Err(Stop::Usage(message)) = refused else {
             panic!("accepted: {line}");
         };
         let name = line.trim_start_matches('-').split('=').next().unwrap();
@@ -230,7 +231,7 @@ fn help_and_version_are_text() {
         let Err(Stop::Text(text)) = parse::<Webhook>(line) else {
             panic!("no text: {line}");
         };
-        assert!(text.contains("--excluded-namespace <NAMESPACE>"), "{text}");
+        assert!(text.contains("--namespace <NAMESPACE>"), "{text}");
     }
     assert_eq!(parse::<Webhook>("--version").unwrap_err(), Stop::Text("hns-webhook 9.9.9\n".to_owned()));
     for arg in Webhook::command().get_arguments().chain(Controller::command().get_arguments()) {
@@ -238,48 +239,30 @@ fn help_and_version_are_text() {
     }
 }
 
-/// The settings of a line, which both binaries understand alike.
-fn settings(line: &str) -> forest::Settings {
-    let controller = parse::<Controller>(line).unwrap_or_else(|stop| panic!("{line}: {stop}"));
-    let (webhook, controller) = (webhook(line).args.common, controller.args.common);
-    let (settings, other) = (webhook.settings().unwrap(), controller.settings().unwrap());
-    assert_eq!(format!("{:?}", webhook.propagation), format!("{:?}", controller.propagation), "{line}");
-    assert_eq!(settings.nopropagation_labels, other.nopropagation_labels, "{line}");
-    settings
+/// The settings of a line without a document.
+fn shared(line: &str) -> SharedSettings {
+    let args = parse::<Controller>(line).unwrap_or_else(|stop| panic!("{line}: {stop}")).args;
+    args.shared.over(SharedSettings::default())
 }
 
 #[test]
-fn what_is_propagated_of_objects() {
-    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-    let none = settings("");
-    assert!(none.nopropagation_labels.is_empty() && !none.propagate_tracking_metadata);
-    assert!(none.unpropagated_labels.is_empty() && none.unpropagated_annotations.is_empty());
-    assert!(none.is_ignored_key("helm.sh/chart"));
-
-    let labels = settings(
-        "--nopropagation-label cattle.io/creator=norman -nopropagation-label=mark= --nopropagation-label=mark=x",
+fn shared_flags_stand_for_keys_of_the_document() {
+    let settings = shared(
+        "--nopropagation-label cattle.io/creator=norman -nopropagation-label=mark= --unpropagated-label a.io/* \
+         --initial-admin --propagate-tracking-metadata=1 --ancestry-annotation=false --rbac-on-conflict=Report",
     );
-    let expected = [pair("cattle.io/creator", "norman"), pair("mark", ""), pair("mark", "x")];
-    assert_eq!(labels.nopropagation_labels, expected);
+    let propagation = &settings.propagation;
+    assert_eq!(propagation.nopropagation_labels, set(&["cattle.io/creator=norman", "mark="]));
+    assert_eq!(propagation.unpropagated_labels, set(&["a.io/*"]));
+    assert!(settings.initial_admin.enabled && propagation.tracking_metadata && !settings.ancestry_annotation);
+    assert_eq!(propagation.rbac_on_conflict, "Report");
+}
 
-    let keys =
-        settings("--unpropagated-label a.io/* --unpropagated-label=b --unpropagated-annotation ?.io/note");
-    let table =
-        [("a.io/x", true, false), ("b", true, false), ("c.io/note", false, true), ("bb", false, false)];
-    for (key, is_label, is_annotation) in table {
-        let found = (keys.unpropagated_labels.matches(key), keys.unpropagated_annotations.matches(key));
-        assert_eq!(found, (is_label, is_annotation), "{key}");
-    }
-
-    for (line, on) in [("", true), ("=true", true), ("=1", true), ("=false", false)] {
-        let line = format!("--propagate-tracking-metadata{line}");
-        assert_eq!(settings(&line).propagate_tracking_metadata, on, "{line}");
-        assert_eq!(settings(&line).is_ignored_key("helm.sh/chart"), !on, "{line}");
-    }
-    assert_eq!(none.rbac_on_conflict, forest::OnConflict::Keep);
-    for word in forest::OnConflict::ALL {
-        assert_eq!(settings(&format!("--rbac-on-conflict={word}")).rbac_on_conflict, word);
-    }
+#[test]
+fn elsewhere_shared_flags_are_named_and_have_no_effect() {
+    let ignored = webhook("--excluded-namespace a --initial-admin --refuse-label-conflicts=false").ignored;
+    assert_eq!(ignored.shared, set(&["excluded-namespace", "initial-admin", "refuse-label-conflicts"]));
+    assert_eq!(parse::<Controller>("--excluded-namespace a").unwrap().ignored, IgnoredFlags::default());
 }
 
 fn set(names: &[&str]) -> BTreeSet<String> {
@@ -297,8 +280,6 @@ fn hncs_other_flags_are_set_aside() {
         ("--leader-election-id other", &["leader-election-id"], &[]),
         ("--enable-hrq", &[], &["enable-hrq"]),
         ("--enable-hrq=false", &["enable-hrq"], &[]),
-        ("--nopropagation-label a=b --unpropagated-annotation a --unpropagated-label=b", &[], &[]),
-        ("--managed-namespace-label c --managed-namespace-annotation d", &[], &[]),
         (
             "--enable-leader-election --no-webhooks --webhooks-only --enable-test-log \
              --cert-restart-on-secret-refresh \
@@ -355,14 +336,15 @@ fn times_that_contradict_each_other_are_refused() {
 
 #[test]
 fn settings_show_values_and_defaults() {
-    let settings = webhook("--excluded-namespace a --excluded-namespace b --debug-logs").settings;
-    for expected in [
-        "--excluded-namespace=a --excluded-namespace=b",
-        "--debug-logs=true",
-        "--namespace=hnc-system",
-        "--webhook-server-port=443",
-        "--shutdown-timeout=8s",
-    ] {
+    let settings =
+        parse::<Controller>("--excluded-namespace a --excluded-namespace b --debug-logs").unwrap().settings;
+    for expected in ["--excluded-namespace=a --excluded-namespace=b", "--leader-election-id=hns-controller"] {
+        assert!(settings.contains(expected), "{settings}");
+    }
+    let settings = webhook("--debug-logs").settings;
+    for expected in
+        ["--debug-logs=true", "--namespace=hnc-system", "--webhook-server-port=443", "--shutdown-timeout=8s"]
+    {
         assert!(settings.contains(expected), "{settings}");
     }
 }

@@ -3,9 +3,11 @@
 
 use std::process::Command;
 
-use clap::CommandFactory;
+use clap::{Args as _, CommandFactory};
+use hns_cluster::settings::SharedSettings;
 use hns_controller::registrations::{self, RegistrationSettings};
 use hns_e2e::Programs;
+use hns_runtime::args::SharedArgs;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::*;
@@ -62,7 +64,7 @@ const VALUES: &str = r#"{
     "includedNamespaceRegex": "it's|\\w+-{2}",
     "externalManagers": { "fleet": ["agent", "agents"], "argo": ["o'hara"] },
     "restoreIdentities": ["velero", "back\\up"],
-    "initialAdmin": { "enabled": true },
+    "initialAdmin": { "enabled": true, "clusterRole": "edit" },
     "propagation": { "nopropagationLabels": ["a.b/c=d", "e="], "trackingMetadata": true }
 }"#;
 
@@ -82,7 +84,7 @@ fn settings() -> RegistrationSettings {
         ]),
         included_pattern: r"^(?:it's|\w+-{2})$".to_owned(),
         external_managers: [("argo", "o'hara"), ("fleet", "agent"), ("fleet", "agents")].map(pair).into(),
-        restore_identities: owned(&["velero", r"back\up"]),
+        restore_identities: owned(&[r"back\up", "velero"]),
         initial_admin: true,
         nopropagation_labels: [("a.b/c", "d"), ("e", "")].map(pair).into(),
         propagate_tracking_metadata: true,
@@ -182,9 +184,10 @@ const NO_VALUE: [&str; 9] = [
     "version",
 ];
 
-/// Every flag of both binaries is somewhere in what the chart renders when every value is set.
+/// Every flag of both binaries, and every key of the settings document, is set by what the chart renders when every value is
+/// set.
 #[test]
-fn every_flag_is_a_value() {
+fn every_flag_and_every_setting_is_a_value() {
     let mut values: Vec<(String, String)> = serde_json::from_str::<serde_json::Map<String, Value>>(VALUES)
         .unwrap()
         .into_iter()
@@ -217,8 +220,25 @@ fn every_flag_is_a_value() {
             .filter_map(|it| it.as_str()?.strip_prefix("--"))
             .map(|it| it.split('=').next().unwrap_or(it))
             .collect();
-        for flag in command.get_arguments().filter_map(|it| it.get_long()) {
+        // These stand for keys of the document, which the chart sets.
+        let shared = SharedArgs::augment_args(clap::Command::new("shared"));
+        let shared: Vec<&str> = shared.get_arguments().filter_map(|it| it.get_long()).collect();
+        for flag in command.get_arguments().filter_map(|it| it.get_long()).filter(|it| !shared.contains(it)) {
             assert!(NO_VALUE.contains(&flag) || names.contains(&flag), "{deployment}: --{flag}");
+        }
+    }
+    let is_document = |it: &&Value| it["metadata"]["name"] == "hns-config";
+    let text = rendered.iter().find(is_document).unwrap()["data"]["settings.yaml"].as_str().unwrap();
+    let set = serde_json::to_value(SharedSettings::parse(text).unwrap()).unwrap();
+    let default = serde_json::to_value(SharedSettings::default()).unwrap();
+    for (key, value) in set.as_object().unwrap().iter().filter(|(key, _)| *key != "version") {
+        match (value, key.as_str()) {
+            (Value::Object(fields), "initialAdmin" | "propagation") => {
+                for (field, value) in fields {
+                    assert_ne!(*value, default[key][field], "{key}.{field}");
+                }
+            }
+            _ => assert_ne!(*value, default[key], "{key}"),
         }
     }
 }

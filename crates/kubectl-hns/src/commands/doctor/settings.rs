@@ -1,9 +1,7 @@
-//! Whether both binaries run with the same settings, by what they have published.
+//! Whether there are settings in force, and whether they are those of the document.
 
-use std::collections::BTreeMap;
-
-use hns_api::names::SETTINGS_CONFIG_MAP;
-use hns_runtime::settings::{Component, Document, difference};
+use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
+use hns_cluster::settings::{Data, in_force, refused, version};
 
 use super::Finding;
 use crate::published;
@@ -19,56 +17,51 @@ pub(super) async fn check(session: &Session) -> Finding {
     }
 }
 
-fn finding(data: &BTreeMap<String, String>, namespace: &str) -> Finding {
-    let all = [Component::Controller, Component::Webhook].map(|it| (it, Document::read(data, it)));
-    let silent: Vec<String> =
-        all.iter().filter(|(_, document)| document.is_none()).map(|(it, _)| it.to_string()).collect();
-    if !silent.is_empty() {
-        let text = format!(
-            "{} said nothing in the ConfigMap {SETTINGS_CONFIG_MAP} in namespace {namespace}",
-            if silent.len() == 2 { "both binaries have".to_owned() } else { format!("{} has", silent[0]) }
-        );
+fn finding(data: &Data, namespace: &str) -> Finding {
+    if let Some(why) = refused(data) {
         return Finding::wrong(
             SUBJECT,
-            text,
-            "It does so when it is ready, if it may: apply the manifests' roles (`kubectl apply -f config/rbac`) and look at \
-             its log.",
+            format!("they are wrong, so earlier ones stay in force: {why}"),
+            format!(
+                "Correct the ConfigMap {CONFIG_CONFIG_MAP} in namespace {namespace}; no restart is needed."
+            ),
         );
     }
-    let [(_, controller), (_, webhook)] = all;
-    match difference(controller.as_ref(), webhook.as_ref()) {
-        None => Finding::ok(SUBJECT, "the controller and the webhook have the same"),
-        Some(clauses) => Finding::wrong(
+    match in_force(data) {
+        Ok(Some(_)) => Finding::ok(SUBJECT, "those of the document are in force"),
+        Ok(None) => Finding::wrong(
             SUBJECT,
-            format!("the controller and the webhook do not have the same: {clauses}"),
-            "Give both binaries the same flags: what is judged is not what is done.",
+            format!("there are none in the ConfigMap {SETTINGS_CONFIG_MAP} in namespace {namespace}"),
+            "The leading hns-controller writes them, if it may: look at its log.",
+        ),
+        Err(invalid) => Finding::wrong(
+            SUBJECT,
+            format!("this version does not understand those of version {}: {invalid}", version(data)),
+            "Use kubectl-hns of that version.",
         ),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use hns_cluster::settings::REFUSED;
 
     use super::super::Level;
     use super::*;
-    use crate::published::tests::entries;
+    use crate::published::tests::data;
 
     #[test]
-    fn both_must_have_spoken_and_said_the_same() {
-        let (one, other) = (json!({ "initial-admin": "true" }), json!({ "initial-admin": "false" }));
-        let of = |controller: Option<_>, webhook: Option<_>| {
-            let mut data = controller.map(|it| entries(Component::Controller, it)).unwrap_or_default();
-            data.extend(webhook.map(|it| entries(Component::Webhook, it)).unwrap_or_default());
-            finding(&data, "home")
-        };
-        for (finding, level, text) in [
-            (of(Some(&one), Some(&one)), Level::Ok, "have the same"),
-            (of(Some(&one), Some(&other)), Level::Wrong, "only hns-webhook has --initial-admin=false"),
-            (of(None, Some(&one)), Level::Wrong, "hns-controller has said nothing"),
-            (of(Some(&one), None), Level::Wrong, "hns-webhook has said nothing"),
-            (of(None, None), Level::Wrong, "both binaries have said nothing"),
+    fn settings_must_be_in_force_and_those_of_the_document() {
+        let right = data("version: v1");
+        let mut wrong = right.clone();
+        wrong.insert(REFUSED.to_owned(), "ConfigMap hns-config: x: unknown field".to_owned());
+        for (data, level, text) in [
+            (right, Level::Ok, "in force"),
+            (wrong, Level::Wrong, "hns-config: x: unknown field"),
+            (Data::new(), Level::Wrong, "there are none"),
+            (data("{version: v1, x: 1}"), Level::Wrong, "version 9.9.9: x: unknown field"),
         ] {
+            let finding = finding(&data, "home");
             assert_eq!(finding.level, level, "{finding:?}");
             assert!(finding.text.contains(text), "{finding:?}");
         }

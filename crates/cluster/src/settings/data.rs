@@ -1,0 +1,35 @@
+//! The two `ConfigMaps` as data. Pure.
+
+use std::collections::BTreeMap;
+
+use super::{Invalid, SharedSettings};
+
+/// The entries of a `ConfigMap`.
+pub type Data = BTreeMap<String, String>;
+
+/// The key of the document, in both.
+pub const DOCUMENT: &str = "settings.yaml";
+
+/// The key of `hnc-settings` that says why the document of `hns-config` is not in force; empty if it is.
+pub const REFUSED: &str = "refused";
+
+/// The key of `hnc-settings` that names the version of the controller.
+pub const VERSION: &str = "version";
+
+/// The settings in force by what `hnc-settings` has; `None` where it has none.
+///
+/// # Errors
+/// This version does not understand them.
+pub fn in_force(data: &Data) -> Result<Option<SharedSettings>, Invalid> {
+    data.get(DOCUMENT).map(|text| SharedSettings::parse(text)).transpose()
+}
+
+/// Why the document of `hns-config` is not in force, by what `hnc-settings` has; `None` if it is.
+pub fn refused(data: &Data) -> Option<&str> {
+    data.get(REFUSED).map(String::as_str).filter(|reason| !reason.is_empty())
+}
+
+/// The version of the controller that wrote `hnc-settings`.
+pub fn version(data: &Data) -> &str {
+    data.get(VERSION).map_or("unknown", String::as_str)
+}

@@ -1,0 +1,335 @@
+//! The shared settings as a document: what its keys are, what may stand there, and what rules and plans make of it. Reads and
+//! writes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use forest::{Identity, Patterns};
+use serde::{Deserialize, Serialize};
+
+use super::values;
+
+/// What is wrong with a document.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct Invalid {
+    /// The key, as a path; empty where the text is no document at all.
+    pub key: String,
+    /// What is wrong there.
+    pub reason: String,
+}
+
+impl Invalid {
+    fn new(key: impl Into<String>, reason: impl fmt::Display) -> Self {
+        Self { key: key.into(), reason: reason.to_string() }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.key {
+            "" => write!(f, "{}", self.reason),
+            key => write!(f, "{key}: {}", self.reason),
+        }
+    }
+}
+
+/// The version of the document's format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Version {
+    /// The only one so far.
+    #[serde(rename = "v1")]
+    V1,
+}
+
+/// What all programs of an installation must agree on. A key that is absent has its default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SharedSettings {
+    /// The version of this format. Required.
+    pub version: Version,
+    /// Namespaces that never take part in a hierarchy, beside the installation's own.
+    #[serde(default)]
+    pub excluded_namespaces: BTreeSet<String>,
+    /// Regular expression that the whole name of a namespace must match to take part in a hierarchy.
+    #[serde(default = "any")]
+    pub included_namespace_regex: String,
+    /// Label keys of namespaces that the hierarchy manages, as regular expressions that must match the whole key.
+    #[serde(default)]
+    pub managed_namespace_labels: BTreeSet<String>,
+    /// Annotation keys of namespaces that the hierarchy manages, likewise.
+    #[serde(default)]
+    pub managed_namespace_annotations: BTreeSet<String>,
+    /// Whether a `HierarchyConfiguration` is refused that would override a managed value of a descendant.
+    #[serde(default)]
+    pub refuse_label_conflicts: bool,
+    /// For each value of the annotation `hnc.x-k8s.io/managed-by`, the users and groups that may keep such namespaces.
+    #[serde(default)]
+    pub external_managers: BTreeMap<String, BTreeSet<String>>,
+    /// Users and groups that may bring back exported namespaces, anchors, hierarchies and copies as they were.
+    #[serde(default)]
+    pub restore_identities: BTreeSet<String>,
+    /// Whether the annotation `hnc.x-k8s.io/ancestry` is written on every managed namespace.
+    #[serde(default)]
+    pub ancestry_annotation: bool,
+    /// Whether the creator of a subnamespace is bound in it.
+    #[serde(default)]
+    pub initial_admin: InitialAdmin,
+    /// What is propagated of objects.
+    #[serde(default)]
+    pub propagation: Propagation,
+}
+
+/// Whether the creator of a subnamespace is bound in it, and to which role.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct InitialAdmin {
+    /// Whether it is.
+    pub enabled: bool,
+    /// The `ClusterRole`.
+    pub cluster_role: String,
+}
+
+impl Default for InitialAdmin {
+    fn default() -> Self {
+        Self { enabled: false, cluster_role: "admin".to_owned() }
+    }
+}
+
+/// What is propagated of objects.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Propagation {
+    /// Objects with one of these labels, `key=value`, are not propagated.
+    pub nopropagation_labels: BTreeSet<String>,
+    /// Label keys that copies do not take over; `*` stands for any characters.
+    pub unpropagated_labels: BTreeSet<String>,
+    /// Annotation keys that copies do not take over, likewise.
+    pub unpropagated_annotations: BTreeSet<String>,
+    /// Whether copies take over the labels and annotations of deployment tools.
+    pub tracking_metadata: bool,
+    /// What happens to a Role or `RoleBinding` that is in the way of a copy: `Keep`, `Report` or `Overwrite`.
+    pub rbac_on_conflict: String,
+}
+
+impl Default for Propagation {
+    fn default() -> Self {
+        Self {
+            nopropagation_labels: BTreeSet::new(),
+            unpropagated_labels: BTreeSet::new(),
+            unpropagated_annotations: BTreeSet::new(),
+            tracking_metadata: false,
+            rbac_on_conflict: forest::OnConflict::default().to_string(),
+        }
+    }
+}
+
+impl Default for SharedSettings {
+    fn default() -> Self {
+        Self {
+            version: Version::V1,
+            excluded_namespaces: BTreeSet::new(),
+            included_namespace_regex: any(),
+            managed_namespace_labels: BTreeSet::new(),
+            managed_namespace_annotations: BTreeSet::new(),
+            refuse_label_conflicts: false,
+            external_managers: BTreeMap::new(),
+            restore_identities: BTreeSet::new(),
+            ancestry_annotation: false,
+            initial_admin: InitialAdmin::default(),
+            propagation: Propagation::default(),
+        }
+    }
+}
+
+fn any() -> String {
+    ".*".to_owned()
+}
+
+impl SharedSettings {
+    /// Reads a document in YAML and checks every value.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn parse(text: &str) -> Result<Self, Invalid> {
+        let value: serde_json::Value =
+            serde_saphyr::from_str(text).map_err(|error| Invalid::new("", format!("not YAML: {error}")))?;
+        if !value.is_object() {
+            return Err(Invalid::new("", "expected keys with values"));
+        }
+        let settings: Self = serde_path_to_error::deserialize(value).map_err(|error| {
+            let path = error.path().to_string();
+            Invalid::new(if path == "." { "" } else { &path }, error.inner())
+        })?;
+        settings.within(hns_api::names::DEFAULT_NAMESPACE)?;
+        Ok(settings)
+    }
+
+    /// The document, complete, in YAML.
+    pub fn text(&self) -> String {
+        // Maps, lists and strings can always be written.
+        serde_saphyr::to_string(self).unwrap_or_default()
+    }
+
+    /// What rules and plans depend on, in an installation that lives in `namespace`.
+    ///
+    /// # Errors
+    /// The first value that is wrong.
+    pub fn within(&self, namespace: &str) -> Result<forest::Settings, Invalid> {
+        let excluded = &self.excluded_namespaces;
+        each("excludedNamespaces", excluded, values::namespace)?;
+        let pattern = &self.included_namespace_regex;
+        let included = values::anchored_regex(pattern)
+            .map_err(|reason| Invalid::new("includedNamespaceRegex", quoted(pattern, &reason)))?;
+        let settings = forest::Settings::anchored(namespace, excluded, included);
+        let labels = each("managedNamespaceLabels", &self.managed_namespace_labels, values::managed_key)?;
+        let annotations =
+            each("managedNamespaceAnnotations", &self.managed_namespace_annotations, values::managed_key)?;
+        let texts = |of: Vec<regex::Regex>| of.iter().map(|it| it.as_str().to_owned()).collect::<Vec<_>>();
+        let mut settings = settings
+            .managing(&texts(labels), &texts(annotations))
+            .map_err(|error| Invalid::new("managedNamespaceLabels", error))?;
+        settings.refuse_label_conflicts = self.refuse_label_conflicts;
+        settings.external_managers = self.managers()?;
+        let identities = each("restoreIdentities", &self.restore_identities, values::identity)?;
+        settings.restore_identities = identities.into_iter().map(Identity).collect();
+        settings.ancestry_annotation = self.ancestry_annotation;
+        let InitialAdmin { enabled, cluster_role } = &self.initial_admin;
+        values::object_name(cluster_role)
+            .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
+        settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
+        self.propagation.add_to(settings)
+    }
+
+    fn managers(&self) -> Result<Vec<(String, Identity)>, Invalid> {
+        let mut managers = Vec::new();
+        for (value, identities) in &self.external_managers {
+            for identity in identities {
+                let (value, identity) = values::external_manager(&format!("{value}={identity}"))
+                    .map_err(|reason| Invalid::new(format!("externalManagers.{value}"), reason))?;
+                managers.push((value, Identity(identity)));
+            }
+        }
+        Ok(managers)
+    }
+}
+
+impl Propagation {
+    fn add_to(&self, mut settings: forest::Settings) -> Result<forest::Settings, Invalid> {
+        settings.nopropagation_labels =
+            each("propagation.nopropagationLabels", &self.nopropagation_labels, values::label)?;
+        let patterns = |key: &str, of: &BTreeSet<String>| {
+            let of = each(key, of, values::glob)?;
+            Patterns::new(&of).map_err(|error| Invalid::new(key, error))
+        };
+        settings.unpropagated_labels = patterns("propagation.unpropagatedLabels", &self.unpropagated_labels)?;
+        settings.unpropagated_annotations =
+            patterns("propagation.unpropagatedAnnotations", &self.unpropagated_annotations)?;
+        settings.propagate_tracking_metadata = self.tracking_metadata;
+        let word = &self.rbac_on_conflict;
+        settings.rbac_on_conflict = values::on_conflict(word)
+            .map_err(|reason| Invalid::new("propagation.rbacOnConflict", quoted(word, &reason)))?;
+        Ok(settings)
+    }
+}
+
+fn each<T>(
+    key: &str,
+    of: &BTreeSet<String>,
+    read: impl Fn(&str) -> Result<T, String>,
+) -> Result<Vec<T>, Invalid> {
+    of.iter().map(|it| read(it).map_err(|reason| Invalid::new(key, quoted(it, &reason)))).collect()
+}
+
+fn quoted(value: &str, reason: &str) -> String {
+    format!("{value:?}: {reason}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_key_has_its_default() {
+        assert_eq!(SharedSettings::parse("version: v1").unwrap(), SharedSettings::default());
+    }
+
+    #[test]
+    fn a_document_is_written_as_it_is_read() {
+        let text = r"
+version: v1
+excludedNamespaces: [kube-system, 'null', '0']
+includedNamespaceRegex: '(x|y|0).*'
+managedNamespaceLabels: [team/.*]
+externalManagers: {v: ['system:x', 'no']}
+restoreIdentities: [velero]
+ancestryAnnotation: true
+initialAdmin: {enabled: true}
+propagation:
+  nopropagationLabels: ['k=']
+  unpropagatedAnnotations: ['*/z']
+  rbacOnConflict: Report
+";
+        let settings = SharedSettings::parse(text).unwrap();
+        assert_eq!(SharedSettings::parse(&settings.text()).unwrap(), settings);
+        let settings = settings.within("home").unwrap();
+        for (name, managed) in
+            [("home", false), ("kube-system", false), ("x1", true), ("z", false), ("0", false)]
+        {
+            assert_eq!(settings.is_managed(name), managed, "{name}");
+        }
+        assert!(settings.is_managed_label("team/a") && !settings.is_managed_label("a"));
+        assert!(settings.unpropagated_annotations.matches("y/z"));
+        assert_eq!(settings.nopropagation_labels, [("k".to_owned(), String::new())]);
+        assert_eq!(settings.initial_admin.as_deref(), Some("admin"));
+        assert!(settings.ancestry_annotation && !settings.propagate_tracking_metadata);
+        assert_eq!((settings.external_managers.len(), settings.restore_identities.len()), (2, 1));
+        assert_eq!(settings.rbac_on_conflict, forest::OnConflict::Report);
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_key() {
+        for (text, key, reason) in [
+            ("{", "", "not YAML"),
+            ("- v1", "", "expected keys with values"),
+            ("{}", "", "missing field `version`"),
+            ("version: v2", "version", "unknown variant `v2`"),
+            (
+                "{version: v1, excludedNamespace: [a]}",
+                "excludedNamespace",
+                "unknown field `excludedNamespace`",
+            ),
+            ("{version: v1, propagation: {x: 1}}", "propagation.x", "unknown field `x`"),
+            ("{version: v1, excludedNamespaces: a}", "excludedNamespaces", "expected a sequence"),
+            ("{version: v1, excludedNamespaces: [a, A]}", "excludedNamespaces", "\"A\": not the name"),
+            ("{version: v1, initialAdmin: {enabled: 1}}", "initialAdmin.enabled", "expected a boolean"),
+            ("{version: v1, initialAdmin: {clusterRole: A}}", "initialAdmin.clusterRole", "\"A\""),
+            ("{version: v1, includedNamespaceRegex: a)|(b}", "includedNamespaceRegex", "a)|(b"),
+            (
+                "{version: v1, managedNamespaceLabels: ['hnc.x-k8s.io/.*']}",
+                "managedNamespaceLabels",
+                "cannot be managed",
+            ),
+            (
+                "{version: v1, externalManagers: {hnc.x-k8s.io: [a]}}",
+                "externalManagers.hnc.x-k8s.io",
+                "no other manager",
+            ),
+            ("{version: v1, restoreIdentities: ['']}", "restoreIdentities", "user or a group"),
+            (
+                "{version: v1, propagation: {nopropagationLabels: [a]}}",
+                "propagation.nopropagationLabels",
+                "KEY=VALUE",
+            ),
+            (
+                "{version: v1, propagation: {unpropagatedLabels: ['[']}}",
+                "propagation.unpropagatedLabels",
+                "[",
+            ),
+            ("{version: v1, propagation: {rbacOnConflict: keep}}", "propagation.rbacOnConflict", "\"keep\""),
+        ] {
+            let invalid = SharedSettings::parse(text).expect_err(text);
+            assert_eq!(invalid.key, key, "{text}: {invalid}");
+            assert!(invalid.to_string().contains(reason), "{text}: {invalid}");
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! What the controller does under the settings in force: it reads the cluster into a forest and, while it leads, makes what is
+//! planned so. When the settings change, all of that ends and begins anew under the others; the lease is kept meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forest::plan::plan;
+use forest::{Forest, Scope};
+use hns_cluster::configured_kinds::{self, Configuration};
+use hns_cluster::feed::{self, Detail};
+use hns_cluster::handle::{ForestHandle, ForestWriter};
+use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
+use hns_cluster::settings::{Follower, InForce};
+use hns_runtime::lease::Leadership;
+use hns_runtime::shutdown::Shutdown;
+use hns_runtime::start::{Part, Process};
+use kube::Client;
+use tokio::sync::watch::{Receiver, Sender};
+use tokio::task::JoinSet;
+
+use crate::args::Args;
+use crate::certificates::{Bundle, Registered};
+use crate::configuration as status;
+use crate::definitions;
+use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
+use crate::guard::Guard;
+use crate::keep::{Charge, follow, keep};
+use crate::metrics::Metrics;
+use crate::permission::permission;
+use crate::queue::Queue;
+use crate::structure_sync;
+
+/// How many namespaces are worked on at a time: as many as writes may be in flight, for often there is one write in each.
+const WORKERS: usize = WRITES_IN_FLIGHT;
+
+/// How long the end may take. Below the pod's termination grace period.
+const LAST_WRITES: Duration = Duration::from_secs(5);
+
+/// Between the keeper of the certificate and that of the registrations.
+pub(crate) struct Trust {
+    /// The certificates that registrations should trust.
+    pub(crate) bundle: Receiver<Bundle>,
+    /// Those that they do trust.
+    pub(crate) registered: Sender<Registered>,
+}
+
+/// What stays the same whatever the settings are.
+pub(crate) struct Controller {
+    pub(crate) args: Args,
+    pub(crate) process: Process,
+    pub(crate) client: Client,
+    pub(crate) streams: StreamMetrics,
+    pub(crate) leadership: Leadership,
+    pub(crate) trust: Trust,
+}
+
+/// The cluster as it is read under some settings. What feeds it ends with `feeds`.
+struct Reading {
+    queue: Queue,
+    writer: ForestWriter,
+    forest: ForestHandle,
+    configuration: Receiver<Configuration>,
+    metrics: Metrics,
+    part: Part,
+    feeds: JoinSet<()>,
+}
+
+impl Controller {
+    /// Works under one settings after the other until the process is told to end.
+    ///
+    /// # Errors
+    /// When the lease is lost.
+    pub(crate) async fn follow(&self, mut settings: Follower) -> anyhow::Result<()> {
+        while !self.process.shutdown.has_begun() {
+            let in_force = tokio::select! {
+                Some(in_force) = settings.next() => in_force,
+                () = self.leadership.lost() => anyhow::bail!(LOST),
+                () = self.process.shutdown.begun() => break,
+            };
+            self.work_under(&in_force, &mut settings).await?;
+        }
+        Ok(())
+    }
+
+    /// Works until the settings are others or the process is told to end.
+    async fn work_under(&self, in_force: &InForce, settings: &mut Follower) -> anyhow::Result<()> {
+        let reading = self.read(in_force)?;
+        self.process.current.store(Arc::new(reading.part.clone()));
+        let shutdown = &self.process.shutdown;
+        tokio::select! {
+            () = self.leadership.acquired() => {}
+            Ok(()) = settings.in_force.changed() => return Ok(()),
+            () = shutdown.begun() => return Ok(()),
+        }
+        tracing::info!("leading: everything is planned from now on");
+        reading.queue.open();
+        let end = shutdown.child();
+        let (workers, _feeds) = self.start_workers(reading, in_force, settings, &end);
+        tokio::select! {
+            () = self.leadership.lost() => anyhow::bail!(LOST),
+            Ok(()) = settings.in_force.changed() => tracing::info!("settings have changed; everything is read and planned anew"),
+            () = shutdown.begun() => {}
+        }
+        end.begin();
+        finish(workers).await;
+        Ok(())
+    }
+
+    fn read(&self, in_force: &InForce) -> anyhow::Result<Reading> {
+        let (queue, part, mut feeds) = (Queue::default(), Part::default(), JoinSet::new());
+        let listener = {
+            let queue = queue.clone();
+            Box::new(move |change| queue.mark(change))
+        };
+        let forest = Forest::unconfigured(in_force.rules.clone()).matching();
+        let (writer, forest) = ForestWriter::new(forest, listener);
+        ForestMetrics::register(&part.registry, forest.clone())?;
+        let is_leading = {
+            let queue = queue.clone();
+            move || queue.is_open()
+        };
+        let streams = feed::start(&self.client, &writer, &self.streams, is_leading);
+        feeds.spawn(async move { drop(streams.join_all().await) });
+        feeds.spawn(feed::show(part.readiness.clone(), forest.clone()));
+        let (both, readiness) = ((&writer, &forest), &part.readiness);
+        let configuration = configured_kinds::start(
+            &self.client,
+            both,
+            Detail::Content,
+            &self.streams,
+            readiness,
+            &mut feeds,
+        );
+        feeds.spawn(definitions::follow(self.client.clone(), forest.clone(), writer.clone()));
+        feeds.spawn(structure_sync::follow(self.client.clone(), forest.clone(), writer.clone()));
+        let metrics = Metrics::register(&part.registry, &queue, &forest, self.args.suppress_object_tags)?;
+        Ok(Reading { queue, writer, forest, configuration, metrics, part, feeds })
+    }
+
+    /// Starts what writes: the workers, and what keeps registrations and the status of the configuration.
+    fn start_workers(
+        &self,
+        reading: Reading,
+        in_force: &InForce,
+        settings: &Follower,
+        end: &Shutdown,
+    ) -> (JoinSet<()>, JoinSet<()>) {
+        let Reading { queue, writer, forest, configuration, metrics, part: _, feeds } = reading;
+        let may_write = permission(&self.leadership, end);
+        let guard =
+            if self.args.manage_registrations { Guard::enabled(queue.clone()) } else { Guard::disabled() };
+        let both = (guard.clone(), may_write.clone());
+        let executor = Executor::new(
+            self.client.clone(),
+            (writer, forest.clone()),
+            configuration.clone(),
+            metrics,
+            both,
+        );
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
+            workers.spawn(work(executor.clone(), queue.clone(), end.clone()));
+        }
+        let internal = self.args.common.certificates.enable_internal_cert_management;
+        if self.args.manage_registrations || internal {
+            let charge = Charge {
+                settings: self.args.registrations(in_force),
+                only_authority: !self.args.manage_registrations,
+                kinds: follow(forest.clone()),
+                authority: self.trust.bundle.clone(),
+                registered: self.trust.registered.clone(),
+                guard,
+            };
+            let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
+            workers.spawn(async move { keep(client, charge, || may_write(), end).await });
+        }
+        let followed = status::Followed { forest, configuration, settings: settings.seen.clone() };
+        let (client, namespace, end) = (self.client.clone(), self.args.common.namespace.clone(), end.clone());
+        workers.spawn(async move { status::keep(client, followed, &namespace, || may_write(), end).await });
+        (workers, feeds)
+    }
+}
+
+const LOST: &str = "the lease is lost; another replica leads";
+
+/// Takes one namespace after the other: plan, write, and say how it went.
+async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
+    loop {
+        let (namespace, mut scope) = tokio::select! {
+            next = queue.next(&executor.forest) => next,
+            () = shutdown.begun() => return,
+        };
+        definitions::known(&executor.forest).await;
+        let (was_listed, planned) =
+            executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
+        // What the plan looked at beyond that is not seen by anybody else if it fails.
+        scope.merge(planned.scope.clone());
+        let Executed { progress, report_waits } = executor.execute(&namespace, &scope, planned).await;
+        if let Some(delay) = report_waits {
+            queue.mark_later(namespace.clone(), Scope::structure(), delay);
+        }
+        match progress.delays() {
+            None => queue.done(&namespace, &scope),
+            Some(delays) => queue.failed(namespace, scope, delays),
+        }
+        executor.initial_pass.record(was_listed, queue.is_idle());
+    }
+}
+
+/// Lets the writes under way end; no new ones begin.
+pub(crate) async fn finish(mut workers: JoinSet<()>) {
+    let ended =
+        tokio::time::timeout(LAST_WRITES, async { while workers.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!("writes were still under way at the end");
+    }
+}

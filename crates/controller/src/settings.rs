@@ -1,0 +1,209 @@
+//! Writing the settings in force, for as long as this replica leads: what the document in `hns-config` says, with the flags over
+//! it. A failure is logged and tried again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hns_api::names::{CONFIG_CONFIG_MAP, FIELD_MANAGER, SETTINGS_CONFIG_MAP};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+use tokio::sync::watch::Receiver;
+use tokio::time::{sleep, timeout};
+
+use hns_cluster::api::Api;
+use hns_cluster::settings::{DOCUMENT, Data, REFUSED, Seen, SharedSettings, VERSION, in_force};
+use hns_runtime::args::SharedArgs;
+use hns_runtime::shutdown::Shutdown;
+
+/// So long at least between two writes, whoever else writes there.
+const PACE: Duration = Duration::from_secs(1);
+const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// The key of `hnc-settings` that says what the settings come from: [`CONFIG_CONFIG_MAP`], or [`FLAGS`] alone.
+const SOURCE: &str = "source";
+const FLAGS: &str = "flags";
+
+/// What the settings come from.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    /// The data of `hns-config`.
+    pub(crate) document: Receiver<Seen>,
+    /// The flags of the controller.
+    pub(crate) flags: SharedArgs,
+    /// The version of the controller.
+    pub(crate) version: &'static str,
+}
+
+/// Writes the settings to `hnc-settings` in `namespace`, whose data is `seen`, whenever they are others and `may_write` says
+/// so, until the process ends.
+pub(crate) async fn publish(
+    (client, namespace): (Client, String),
+    Source { mut document, flags, version }: Source,
+    mut seen: Receiver<Seen>,
+    may_write: impl Fn() -> bool,
+    shutdown: Shutdown,
+) {
+    let api = Api::<ConfigMap>::namespaced(client, &namespace);
+    // What counts while the document is wrong: what this process has written, before what stands there now.
+    let mut last: Option<Data> = None;
+    let mut delay = PACE;
+    loop {
+        let document_now = document.borrow_and_update().clone();
+        let seen_now = seen.borrow_and_update().clone();
+        let mut failed = false;
+        if let (Some(document), Some(now)) = (document_now, seen_now) {
+            let now = now.map(Arc::unwrap_or_clone).unwrap_or_default();
+            let data = wanted(document.as_deref(), &flags, last.as_ref().unwrap_or(&now), version);
+            let is_due = data.iter().any(|(key, value)| now.get(key) != Some(value));
+            if is_due && may_write() {
+                match write(&api, &data).await {
+                    Ok(()) => delay = PACE,
+                    Err(error) => {
+                        tracing::warn!(%error, "the settings cannot be written to the ConfigMap {SETTINGS_CONFIG_MAP}; trying again");
+                        failed = true;
+                        delay = (delay * 2).min(LONGEST_DELAY);
+                    }
+                }
+            }
+            if may_write() && matches!(in_force(&data), Ok(Some(_))) {
+                last = Some(data);
+            }
+            if is_due && !failed {
+                let _ = timeout(PACE, shutdown.begun()).await;
+            }
+        }
+        tokio::select! {
+            changed = document.changed() => if changed.is_err() { return },
+            changed = seen.changed() => if changed.is_err() { return },
+            () = sleep(delay), if failed => {}
+            () = shutdown.begun() => return,
+        }
+    }
+}
+
+async fn write(api: &Api<ConfigMap>, data: &Data) -> kube::Result<()> {
+    let object = json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": { "name": SETTINGS_CONFIG_MAP },
+        "data": data,
+    });
+    // By force: what is in force is the leader's to say.
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch(SETTINGS_CONFIG_MAP, &params, &Patch::Apply(object)).await.map(drop)
+}
+
+/// What `hnc-settings` should have by `document`, the data of `hns-config` if there is one, and the flags of the controller.
+/// `now` is what it has. What cannot be put in force leaves the settings as they are, and is named.
+fn wanted(document: Option<&Data>, flags: &SharedArgs, now: &Data, version: &str) -> Data {
+    let source = if document.is_some() { CONFIG_CONFIG_MAP } else { FLAGS };
+    let settings = match document {
+        Some(data) => match data.get(DOCUMENT) {
+            Some(text) => SharedSettings::parse(text).map_err(|invalid| format!("{DOCUMENT}: {invalid}")),
+            None => Err(format!("{DOCUMENT}: the key is missing")),
+        },
+        // It was deleted by mistake, or the settings would have come from flags before.
+        None if now.get(SOURCE).is_some_and(|source| source == CONFIG_CONFIG_MAP) => {
+            Err("it does not exist any more".to_owned())
+        }
+        None => Ok(SharedSettings::default()),
+    };
+    match settings {
+        Ok(settings) => {
+            let text = flags.over(settings).text();
+            let entries = [
+                (DOCUMENT, text),
+                (REFUSED, String::new()),
+                (SOURCE, source.to_owned()),
+                (VERSION, version.to_owned()),
+            ];
+            entries.map(|(key, value)| (key.to_owned(), value)).into()
+        }
+        Err(reason) => {
+            let mut data = now.clone();
+            data.insert(REFUSED.to_owned(), format!("ConfigMap {CONFIG_CONFIG_MAP}: {reason}"));
+            data
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use hns_cluster::settings::refused;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        flags: SharedArgs,
+    }
+
+    fn flags(line: &str) -> SharedArgs {
+        hns_runtime::args::parse_from::<Line>(std::iter::once("x").chain(line.split_whitespace()))
+            .unwrap()
+            .args
+            .flags
+    }
+
+    fn document(text: &str) -> Data {
+        Data::from([(DOCUMENT.to_owned(), text.to_owned())])
+    }
+
+    fn excluded(data: &Data) -> Vec<String> {
+        in_force(data).unwrap().unwrap().excluded_namespaces.into_iter().collect()
+    }
+
+    #[test]
+    fn flags_add_values_and_replace_others() {
+        let document = document(
+            "{version: v1, excludedNamespaces: [a], includedNamespaceRegex: x, initialAdmin: {enabled: true}, \
+             externalManagers: {v: [p]}, refuseLabelConflicts: true}",
+        );
+        let line = "--excluded-namespace=b --included-namespace-regex=y --initial-admin-cluster-role=edit \
+                    --external-manager=v=q --refuse-label-conflicts=false --rbac-on-conflict Report";
+        let data = wanted(Some(&document), &flags(line), &Data::new(), "1");
+        assert_eq!(excluded(&data), ["a", "b"]);
+        let settings = in_force(&data).unwrap().unwrap();
+        assert_eq!(settings.included_namespace_regex, "y");
+        assert_eq!((settings.initial_admin.enabled, &*settings.initial_admin.cluster_role), (true, "edit"));
+        assert_eq!(settings.external_managers["v"].len(), 2);
+        assert!(!settings.refuse_label_conflicts);
+        assert_eq!(settings.propagation.rbac_on_conflict, "Report");
+    }
+
+    #[test]
+    fn without_a_document_the_flags_are_all_there_is() {
+        let data = wanted(None, &flags("--excluded-namespace=a"), &Data::new(), "1");
+        assert_eq!(excluded(&data), ["a"]);
+        let later = wanted(None, &flags("--excluded-namespace=b"), &data, "1");
+        assert_eq!(excluded(&later), ["b"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_changes_nothing() {
+        let right =
+            wanted(Some(&document("{version: v1, excludedNamespaces: [a]}")), &flags(""), &Data::new(), "1");
+        assert_eq!(refused(&right), None);
+        let wrong = document("{version: v1, excludedNamespaces: [B]}");
+        for (document, reason) in [
+            (Some(&wrong), "ConfigMap hns-config: settings.yaml: excludedNamespaces: \"B\": not the name"),
+            (Some(&Data::new()), "ConfigMap hns-config: settings.yaml: the key is missing"),
+            (None, "ConfigMap hns-config: it does not exist any more"),
+        ] {
+            let data = wanted(document, &flags("--excluded-namespace=b"), &right, "2");
+            assert_eq!(excluded(&data), ["a"], "{reason}");
+            assert!(refused(&data).unwrap().starts_with(reason), "{data:?}");
+            assert_eq!(wanted(document, &flags(""), &data, "2"), data, "said once");
+        }
+        let first = wanted(Some(&wrong), &flags(""), &Data::new(), "1");
+        assert_eq!(in_force(&first).unwrap(), None);
+        assert!(refused(&first).is_some());
+        let repaired = wanted(Some(&document("version: v1")), &flags(""), &first, "1");
+        assert_eq!(refused(&repaired), None);
+    }
+}
