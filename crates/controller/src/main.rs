@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use hns_runtime::start::{self, Program};
+use hns_runtime::process::Program;
+use hns_runtime::start;
 
 /// A copy needs many short-lived allocations of different sizes. glibc's allocator took a fifth of the time.
 #[global_allocator]

@@ -5,7 +5,7 @@ use hns_cluster::metrics::StreamMetrics;
 use hns_cluster::settings::{Follower, watch_config_map};
 use hns_runtime::client;
 use hns_runtime::lease::{self, Leadership};
-use hns_runtime::start::Process;
+use hns_runtime::process::Process;
 use kube::Client;
 use tokio::sync::watch;
 use tokio::task::JoinSet;

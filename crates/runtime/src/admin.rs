@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 
 use crate::{
     args::CommonArgs,
+    process::{Part, Process, Program},
     serve::{Grace, Limits, Server},
-    start::{Part, Process, Program},
 };
 use hns_cluster::readiness::Readiness;
 

@@ -19,7 +19,7 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder, limit::RateLimitLayer};
 
-use crate::{args::CommonArgs, start::Program};
+use crate::{args::CommonArgs, process::Program};
 
 /// TCP and TLS handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -8,6 +8,7 @@ pub mod args;
 pub mod client;
 pub mod lease;
 pub mod listen;
+pub mod process;
 pub mod serve;
 pub mod shutdown;
 pub mod start;

@@ -4,52 +4,17 @@
 
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
-use arc_swap::ArcSwap;
 use clap::Parser;
 use prometheus::Registry;
 
 use crate::{
     admin,
     args::{self, CommonArgs, Parsed, Stop},
+    process::{Process, Program},
     shutdown::Shutdown,
     telemetry,
 };
 use hns_cluster::readiness::Readiness;
-
-/// The identity of a binary; its `main` fills it from Cargo's variables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
-    /// The name, as in its user agent: `hns-webhook`.
-    pub name: &'static str,
-    /// The version, as in `--version`.
-    pub version: &'static str,
-    /// The number of worker threads; by default the number of processors.
-    pub threads: Option<usize>,
-}
-
-/// What every part of a running program shares.
-#[derive(Clone, Debug)]
-pub struct Process {
-    /// Which program this is.
-    pub program: Program,
-    /// When it shuts down.
-    pub shutdown: Shutdown,
-    /// Whether it may be sent work. Declare conditions before [`Process::serve_admin`].
-    pub readiness: Readiness,
-    /// Where its metrics are registered.
-    pub registry: Registry,
-    /// What runs with the settings in force.
-    pub current: Arc<ArcSwap<Part>>,
-}
-
-/// What a process does with the settings of the moment: it is replaced as a whole when settings change.
-#[derive(Clone, Debug, Default)]
-pub struct Part {
-    /// Whether it may be sent work.
-    pub readiness: Readiness,
-    /// Where its metrics are registered.
-    pub registry: Registry,
-}
 
 impl Process {
     /// Serves probes and metrics, and makes the process unready as soon as its shutdown begins.

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::{EnvFilter, fmt, util::SubscriberInitExt as _};
 
-use crate::{args::LogFormat, start::Program};
+use crate::{args::LogFormat, process::Program};
 
 /// Crates that log every connection at debug level. Operators need only their warnings.
 const QUIET: &[&str] = &["hyper", "hyper_util", "kube_client", "rustls", "tokio_rustls", "tower"];

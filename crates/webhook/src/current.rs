@@ -14,7 +14,7 @@ use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
 use hns_cluster::settings::{Follower, InForce};
-use hns_runtime::start::{Part, Process};
+use hns_runtime::process::{Part, Process};
 use kube::Client;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::JoinSet;

@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use hns_runtime::start::{self, Program};
+use hns_runtime::process::Program;
+use hns_runtime::start;
 
 /// Reviews are many short-lived objects of mixed sizes, on which glibc's allocator spent more time than everything else did.
 #[global_allocator]

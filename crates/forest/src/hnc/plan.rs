@@ -10,12 +10,13 @@ mod conditions;
 mod copies;
 mod hierarchy;
 mod marks;
+mod place;
 mod restrictions;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::copies::{Decision, Place, Reach, is_forsaken, reach};
 pub(crate) use self::marks::{Labelling, asked_for, label_below, managed, wanted_label};
+pub(crate) use self::place::{Decision, Place, Reach, is_forsaken, reach};
 use crate::core::change::Scope;
 use crate::core::labels::Labels;
 use crate::core::name::Name;

@@ -3,7 +3,7 @@
 //! A `ResourceQuota` is in force only when its status says so. New rights wait for that, and the whole namespace is touched
 //! when it happens.
 
-use super::copies::{Decision, Place};
+use super::place::{Decision, Place};
 use crate::core::kind::ObjectKey;
 use crate::core::labels::Labels;
 use crate::core::tree::Id;

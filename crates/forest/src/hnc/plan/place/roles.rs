@@ -14,7 +14,7 @@ use crate::hnc::exceptions::Withheld;
 
 impl Forest {
     /// Whether Roles are propagated and have yet to be listed.
-    pub(super) fn awaits_roles(&self) -> bool {
+    pub(in crate::hnc::plan) fn awaits_roles(&self) -> bool {
         let settings = |id| self.kind_settings(id).is_some_and(|settings| settings.mode.propagates());
         self.role_kind().is_some_and(|id| settings(id) && !self.stream(Stream::Kind(id)).is_synced())
     }

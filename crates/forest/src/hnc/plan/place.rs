@@ -1,0 +1,168 @@
+//! What a namespace can get from above, and what is to be made of each object in it (section 6.4 of docs/compatibility.md).
+
+mod roles;
+
+use std::collections::BTreeSet;
+
+use super::{Action, wanted_label};
+use crate::core::change::ObjectScope;
+use crate::core::kind::ObjectKey;
+use crate::core::name::Name;
+use crate::core::object::{Copy, Object, Source};
+use crate::core::store::Failure;
+use crate::core::tree::Id;
+use crate::core::version::CompactVersion;
+use crate::dialects::Forest;
+use crate::hnc::condition::Halt;
+use crate::hnc::exceptions::Withheld;
+
+/// How far propagation reaches into a namespace.
+pub(crate) enum Reach<'a> {
+    /// It is unmanaged, unknown or going away, and left as it is.
+    None,
+    /// It is frozen, because this namespace is halted, which is itself or above it. If that one's parent is missing, copies
+    /// whose source went with its namespace go all the same.
+    Frozen { root: Id, forsakes: bool },
+    /// Everything follows from what is above.
+    Full(Place<'a>),
+}
+
+/// How far propagation reaches into this namespace.
+pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
+    if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
+        return Reach::None;
+    }
+    match forest.halted_at(id) {
+        Some(root) => {
+            Reach::Frozen { root, forsakes: matches!(forest.own_halt(root), Some(Halt::ParentMissing(_))) }
+        }
+        None => Reach::Full(Place::of(forest, id)),
+    }
+}
+
+/// Whether the source of a copy went with its namespace.
+pub(crate) fn is_forsaken(forest: &Forest, copy: &Copy) -> bool {
+    let source = forest.id(&copy.inherited_from);
+    source.is_none_or(|source| forest.namespace(source).is_none()) && !copy.terminating
+}
+
+/// What is to be made of one object in a namespace that is not frozen.
+pub(crate) enum Decision<'a> {
+    /// Nothing: it is as it should be, is not there and should not be, or is going.
+    Leave,
+    /// The copy goes.
+    Delete(&'a CompactVersion),
+    /// The object is left alone, though the one from this namespace should be in its place.
+    Report(&'a Name),
+    /// The copy of the one from this namespace is written.
+    Write(&'a Name, &'a Source),
+}
+
+/// A namespace and what is above it, the root first.
+pub(crate) struct Place<'a> {
+    pub(super) forest: &'a Forest,
+    pub(super) id: Id,
+    pub(super) above: Vec<Id>,
+}
+
+impl<'a> Place<'a> {
+    /// Every object that is here, could come from above, or could not be written or removed; with each binding the Roles that
+    /// must precede it.
+    pub(super) fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
+        match scope {
+            ObjectScope::None => BTreeSet::new(),
+            ObjectScope::Some(keys) => {
+                let roles = keys.iter().flat_map(|key| self.roles_of(key));
+                roles.chain(keys.iter().cloned()).collect()
+            }
+            ObjectScope::All => {
+                let here = self.forest.objects_at(self.id).map(|(key, _)| key);
+                let above = self.above.iter().flat_map(|id| self.forest.objects_at(*id));
+                let sources = above.filter(|(_, object)| object.source().is_some()).map(|(key, _)| key);
+                here.chain(sources).chain(self.failed()).cloned().collect()
+            }
+        }
+    }
+
+    /// The namespace, whatever its state.
+    pub(crate) fn of(forest: &'a Forest, id: Id) -> Self {
+        let mut above = forest.path(id);
+        above.remove(0);
+        above.reverse();
+        Self { forest, id, above }
+    }
+
+    /// The sources of this name above, top-most first, each with why it does not come here.
+    pub(crate) fn candidates(
+        &self,
+        key: &ObjectKey,
+    ) -> impl Iterator<Item = (&'a Name, &'a Source, Result<(), Withheld>)> {
+        let (forest, here) = (self.forest, self.id);
+        let settings = forest.kind_settings(key.kind);
+        self.above.iter().filter_map(move |id| {
+            let source = forest.source(*id, key)?;
+            let label = |label: &str| wanted_label(forest, here, label);
+            let goes = source.goes_to(settings?, &key.name, &label);
+            Some((forest.name(*id), source, goes.and_then(|()| self.grants_the_same(*id, source))))
+        })
+    }
+
+    /// What is to be made of this object: it should be a copy of the top-most eligible source.
+    pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
+        let source = self.source(key);
+        match (source, self.object(key)) {
+            // An object that must be replaced cannot stay by being deleted, and held by a finalizer.
+            (Some((namespace, source)), Some(Object::Source(own))) if own.terminating && !self.keeps(key) => {
+                Decision::Write(namespace, source)
+            }
+            (_, Some(object)) if object.is_terminating() => Decision::Leave,
+            (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
+            (None, _) => Decision::Leave,
+            (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
+                Decision::Leave
+            }
+            (Some((namespace, _)), Some(Object::Source(_))) if self.keeps(key) => Decision::Report(namespace),
+            (Some((namespace, source)), _) => Decision::Write(namespace, source),
+        }
+    }
+
+    /// The namespace of the source in spite of which a user's own object is kept, if it is.
+    pub(crate) fn kept_from(&self, key: &ObjectKey) -> Option<&'a Name> {
+        if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
+    }
+
+    pub(super) fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
+        let (namespace, source, _) = self.candidates(key).find(|(_, _, goes)| goes.is_ok())?;
+        Some((namespace, source))
+    }
+
+    pub(super) fn failed(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.forest.failures(self.forest.name(self.id)).map(|(key, _)| key)
+    }
+
+    pub(super) fn failure(&self, key: &ObjectKey) -> Option<&'a Failure> {
+        self.forest.failure(self.forest.name(self.id), key)
+    }
+
+    /// Whether a user's own object of this kind is kept.
+    pub(super) fn keeps(&self, key: &ObjectKey) -> bool {
+        !self.forest.on_conflict(key.kind).replaces()
+    }
+
+    pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
+        self.forest.object(self.id, key)
+    }
+
+    /// Whether writing a role or a binding changes what a user may do. Other labels, or another source with the same content,
+    /// change no access.
+    pub(super) fn changes_access(&self, action: &Action) -> bool {
+        match action {
+            Action::CreateCopy { .. } => true,
+            Action::ReplaceCopy { key, content, .. } => {
+                let body = self.object(key).and_then(Object::digests).map(|(_, body)| body);
+                body != Some(content.0.body_digest())
+            }
+            _ => false,
+        }
+    }
+}
