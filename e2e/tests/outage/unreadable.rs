@@ -149,7 +149,7 @@ async fn complained(replica: &Replica, namespace: &str) -> Result<()> {
     eventually(&format!("{} says something about {namespace}", replica.pod_name()), PATIENCE, async || {
         let log = replica.log();
         let named = format!("\"namespace\":\"{namespace}\"");
-        let line = log.lines().find(|line| line.contains("cannot be understood") && line.contains(&named));
+        let line = log.lines().find(|line| line.contains("invalid ") && line.contains(&named));
         line.map(drop).ok_or_else(|| "there is no such line".to_owned())
     })
     .await
