@@ -26,11 +26,11 @@ pub(crate) async fn restart(world: &World<'_>) -> Result<String> {
     Ok(format!("{} pods replaced; {said}", after.len()))
 }
 
-/// `helm upgrade` with another setting of both programs, without one refused request.
+/// `helm upgrade` with another flag of both programs, without one refused request.
 pub(crate) async fn upgrade(world: &World<'_>) -> Result<String> {
     let before = world.all_ready().await?;
     let load = Load::start(world.cluster);
-    let setting = "excludedNamespaces={elsewhere}";
+    let setting = "apiserverQpsThrottle=1000";
     world.helm(["upgrade", RELEASE, &chart(), "--reuse-values", "--set", setting]).ok().await?;
     let after = replaced(world, &before).await?;
     let said = load.stop().await?;
