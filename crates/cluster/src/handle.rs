@@ -53,6 +53,13 @@ impl ForestHandle {
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()
     }
+
+    /// Waits until `holds`. Suits conditions that change only when [`ForestHandle::progressed`] returns; returns early when all
+    /// writers are gone.
+    pub async fn until_progress(&self, holds: impl Fn(&Forest) -> bool) {
+        let mut forest = self.clone();
+        while !forest.read(&holds) && forest.progressed().await {}
+    }
 }
 
 /// Called with every change, in the writer's task; it must be quick.

@@ -19,7 +19,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Reads the CRDs whenever the forest needs to know, until the process ends.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
-        wait(&forest, forest::Forest::is_in_doubt).await;
+        forest.until_progress(forest::Forest::is_in_doubt).await;
         match read(&client).await {
             Ok(definition) => {
                 if definition == Definition::Going {
@@ -39,12 +39,7 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
 
 /// Waits until the forest knows the state of the CRDs.
 pub(crate) async fn known(forest: &ForestHandle) {
-    wait(forest, |forest| !forest.is_in_doubt()).await;
-}
-
-async fn wait(forest: &ForestHandle, holds: impl Fn(&forest::Forest) -> bool) {
-    let mut forest = forest.clone();
-    while !forest.read(&holds) && forest.progressed().await {}
+    forest.until_progress(|forest| !forest.is_in_doubt()).await;
 }
 
 /// Reads both CRDs from the API server, not from a cache.

@@ -30,9 +30,11 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// Verifies each new complete list, until the process ends.
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
-        wait(&forest, |forest| !forest.unmatched().is_empty() && forest.structure_gap().is_none()).await;
+        forest
+            .until_progress(|forest| !forest.unmatched().is_empty() && forest.structure_gap().is_none())
+            .await;
         // After the timeout, the missing lists are verified later.
-        let _ = timeout(BATCH_WINDOW, wait(&forest, has_every_list)).await;
+        let _ = timeout(BATCH_WINDOW, forest.until_progress(has_every_list)).await;
         let lists = forest.read(|forest| forest.unmatched());
         match has_caught_up(&client, &forest).await {
             Ok(true) => writer.tell([Fact::Matched(lists)]),
@@ -45,11 +47,6 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
             }
         }
     }
-}
-
-async fn wait(forest: &ForestHandle, holds: impl Fn(&Forest) -> bool) {
-    let mut forest = forest.clone();
-    while !forest.read(&holds) && forest.progressed().await {}
 }
 
 /// Whether the watches of the structure have reported everything that the API server contains now.
