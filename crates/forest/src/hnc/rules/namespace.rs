@@ -96,10 +96,8 @@ impl Review<'_> {
     /// The API server says so too, unless the namespace is deleted meanwhile. Then its children are without consent.
     fn name_is_free(&self) -> Check {
         let name = &self.request.name;
-        if self.forest.children(name).is_empty()
-            || !self.forest.exists(name)
-            || self.forest.is_terminating(name)
-        {
+        let remains = self.forest.exists(name) && !self.forest.is_terminating(name);
+        if !remains || self.forest.children(name).is_empty() {
             return Ok(());
         }
         Err(Denial::already_exists(format!("namespaces {name:?} already exists")).into())
