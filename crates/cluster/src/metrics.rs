@@ -162,15 +162,12 @@ mod tests {
 
     fn object(name: &str, inherited_from: Option<&str>) -> ObjectFact {
         ObjectFact {
-            namespace: "a".into(),
-            name: name.into(),
-            version: Version { uid: name.into(), resource_version: "1".into() },
             inherited_from: inherited_from.map(Into::into),
-            terminating: false,
-            excluded: None,
-            exceptions: None,
-            content: None,
-            role: None,
+            ..ObjectFact::new(
+                "a".into(),
+                name.into(),
+                Version { uid: name.into(), resource_version: "1".into() },
+            )
         }
     }
 

@@ -17,7 +17,7 @@ use hns_cluster::settings::{DOCUMENT, Data, REFUSED, Seen, SharedSettings, VERSI
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
 
-/// So long at least between two writes, whoever else writes there.
+/// The least time between two writes, also if another program writes there.
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 

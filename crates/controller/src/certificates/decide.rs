@@ -232,7 +232,7 @@ fn is_registered(observed: &Observed<'_>, trusted: &[Certificate]) -> bool {
     }
 }
 
-/// The certificate in the Secret, if it can be served, whoever signed it.
+/// The certificate in the Secret, if it can be served. Any issuer counts.
 fn serving_certificate(
     data: Option<&Data>,
     requirements: &Requirements,

@@ -266,15 +266,12 @@ mod tests {
 
     fn object(at: usize, inherited_from: Option<&str>) -> ObjectFact {
         ObjectFact {
-            namespace: format!("n{at}").into(),
-            name: "x".into(),
-            version: Version { uid: at.to_string().into(), resource_version: "1".into() },
             inherited_from: inherited_from.map(Into::into),
-            terminating: false,
-            excluded: None,
-            exceptions: None,
-            content: None,
-            role: None,
+            ..ObjectFact::new(
+                format!("n{at}").into(),
+                "x".into(),
+                Version { uid: at.to_string().into(), resource_version: "1".into() },
+            )
         }
     }
 

@@ -158,15 +158,9 @@ impl World {
         (salt, from, content): (u64, Option<Name>, Canonical),
     ) -> ObjectFact {
         ObjectFact {
-            namespace: name(at),
-            name: name_,
-            version: self.version(at, salt),
             inherited_from: from,
-            terminating: false,
-            excluded: None,
-            exceptions: None,
             content: Some(Content::whole(content)),
-            role: None,
+            ..ObjectFact::new(name(at), name_, self.version(at, salt))
         }
     }
 

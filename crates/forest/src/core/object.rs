@@ -39,6 +39,23 @@ pub struct ObjectFact {
     pub role: Option<Name>,
 }
 
+impl ObjectFact {
+    /// An object that is no copy and says nothing about propagation, from a stream that carries metadata only.
+    pub fn new(namespace: Name, name: Name, version: Version) -> Self {
+        Self {
+            namespace,
+            name,
+            version,
+            inherited_from: None,
+            terminating: false,
+            excluded: None,
+            exceptions: None,
+            content: None,
+            role: None,
+        }
+    }
+}
+
 /// What is known of an object's content.
 #[derive(Debug, Clone)]
 pub struct Content {

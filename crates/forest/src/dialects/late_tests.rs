@@ -26,17 +26,7 @@ fn anchor(uid: &str) -> AnchorFact {
 }
 
 fn object(uid: &str) -> ObjectFact {
-    ObjectFact {
-        namespace: "a".into(),
-        name: "o".into(),
-        version: version(uid, "5"),
-        inherited_from: None,
-        terminating: false,
-        excluded: None,
-        exceptions: None,
-        content: None,
-        role: None,
-    }
+    ObjectFact::new("a".into(), "o".into(), version(uid, "5"))
 }
 
 fn apply(forest: &mut Forest, facts: impl IntoIterator<Item = Fact>) {

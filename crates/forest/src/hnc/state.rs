@@ -271,7 +271,7 @@ impl State {
         }
     }
 
-    /// What changes about a namespace changes the state of the anchors that bear its name.
+    /// A change of a namespace changes the state of the anchors of its name.
     pub(crate) fn touch_holders(&self, store: &Store, change: &mut Change) {
         if change.everything {
             return;

@@ -30,8 +30,8 @@ pub(super) struct Changes {
 
 /// What must be written so that the objects in `scope` are right. A namespace that is unmanaged, unknown or going away is
 /// left as it is, and so are the kinds whose objects are not all known. One that is halted is frozen, but for what came
-/// from a parent that is gone. Whoever gains a right, by a binding or as initial admin (`admin_comes`), does so after all
-/// restrictions, which are looked at whatever the scope is.
+/// from a parent that is gone. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in
+/// every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
     let mut changes = Changes { held: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
@@ -161,7 +161,7 @@ impl Changes {
         list.push(action);
     }
 
-    /// What is gained is gained together and in its order, so it waits for what has yet to be read.
+    /// New rights are written together and in order, so they wait until the missing content is read.
     fn give_nothing_yet(&mut self) {
         for list in [&mut self.gained, &mut self.gained_roles, &mut self.gained_bindings] {
             list.clear();

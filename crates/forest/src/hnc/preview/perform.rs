@@ -267,17 +267,7 @@ impl Preview {
 }
 
 fn object(namespace: &Name, key: &ObjectKey, version: Version) -> ObjectFact {
-    ObjectFact {
-        namespace: namespace.clone(),
-        name: key.name.clone(),
-        version,
-        inherited_from: None,
-        terminating: false,
-        excluded: None,
-        exceptions: None,
-        content: None,
-        role: None,
-    }
+    ObjectFact::new(namespace.clone(), key.name.clone(), version)
 }
 
 fn edited(pairs: &Labels, edit: &Edit) -> Labels {

@@ -169,15 +169,8 @@ fn map(namespace: &str, value: &str) -> ObjectFact {
     let content = Canonical::new(std::collections::BTreeMap::new(), std::collections::BTreeMap::new(), body);
     let version = Version { uid: namespace.into(), resource_version: "1".into() };
     ObjectFact {
-        namespace: namespace.into(),
-        name: "m".into(),
-        version,
-        inherited_from: None,
-        terminating: false,
-        excluded: None,
-        exceptions: None,
         content: Some(Content::whole(content.as_copy())),
-        role: None,
+        ..ObjectFact::new(namespace.into(), "m".into(), version)
     }
 }
 

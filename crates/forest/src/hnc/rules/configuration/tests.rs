@@ -80,16 +80,13 @@ type Listed<'a> = (&'a str, &'a str, Option<(&'a str, &'a str)>);
 fn list(forest: &mut Forest, kind: &str, objects: &[Listed]) {
     let id = forest.kind_named("", kind).unwrap();
     let fact = |(at, (namespace, name, annotation)): (usize, &Listed)| ObjectFact {
-        namespace: (*namespace).into(),
-        name: (*name).into(),
-        version: Version { uid: at.to_string().into(), resource_version: "1".into() },
-        inherited_from: None,
-        terminating: false,
-        excluded: None,
         exceptions: annotation
             .map(|(key, value)| Box::new(Exceptions::parse(|asked| (asked == key).then_some(value)))),
-        content: None,
-        role: None,
+        ..ObjectFact::new(
+            (*namespace).into(),
+            (*name).into(),
+            Version { uid: at.to_string().into(), resource_version: "1".into() },
+        )
     };
     forest.apply(Fact::Objects(id, objects.iter().enumerate().map(fact).collect()));
 }

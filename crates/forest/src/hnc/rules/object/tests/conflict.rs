@@ -47,17 +47,8 @@ fn row_7_the_kind_goes_by_group_and_name_whatever_the_version() {
     old.kind.version = "v1beta1".into();
     forest.apply(Fact::Kinds(vec![old]));
     let id = forest.kind_named("rbac.authorization.k8s.io", "Role").unwrap();
-    let fact = ObjectFact {
-        namespace: "kid".into(),
-        name: "r".into(),
-        version: Version { uid: "u".into(), resource_version: "1".into() },
-        inherited_from: None,
-        terminating: false,
-        excluded: None,
-        exceptions: None,
-        content: None,
-        role: None,
-    };
+    let fact =
+        ObjectFact::new("kid".into(), "r".into(), Version { uid: "u".into(), resource_version: "1".into() });
     forest.apply(Fact::Objects(id, vec![fact]));
     Try::create(Object::role()).expect("another version", &mut forest, &in_the_way(&["\"kid\""]));
 }
@@ -166,16 +157,12 @@ fn row_7_what_is_excluded_overwrites_nothing() {
     forest.apply(Fact::Kinds(configured));
     let names = ["plain", "default", "kube-root-ca.crt", "istio-ca-root-cert", "tmp-1"];
     for (id, _) in forest.kinds().map(|(id, it)| (id, it.clone())).collect::<Vec<_>>() {
-        let fact = |name: &&str| ObjectFact {
-            namespace: "kid".into(),
-            name: (*name).into(),
-            version: Version { uid: format!("{id:?}{name}").into(), resource_version: "1".into() },
-            inherited_from: None,
-            terminating: false,
-            excluded: None,
-            exceptions: None,
-            content: None,
-            role: None,
+        let fact = |name: &&str| {
+            ObjectFact::new(
+                "kid".into(),
+                (*name).into(),
+                Version { uid: format!("{id:?}{name}").into(), resource_version: "1".into() },
+            )
         };
         forest.apply(Fact::Objects(id, names.iter().map(fact).collect()));
     }
