@@ -5,6 +5,7 @@
 
 #[cfg(test)]
 mod authority {
+    mod awaited;
     mod deletion;
     mod identity;
     mod labels;

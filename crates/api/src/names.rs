@@ -62,7 +62,9 @@ pub const DERIVED_RESOURCE_QUOTA: &str = "hrq.hnc.x-k8s.io";
 pub mod webhooks {
     /// Validates namespaces.
     pub const NAMESPACES: &str = "namespaces.hnc.x-k8s.io";
-    /// Validates changes of namespaces whose tree labels are not set yet; fails open.
+    /// Validates the creation of namespaces whose names others name as their parent.
+    pub const AWAITED_NAMESPACES: &str = "awaited-namespaces.hnc.x-k8s.io";
+    /// Validates the deletion of namespaces whose tree labels are not set yet, where no policy does; fails open.
     pub const LATE_NAMESPACES: &str = "late-namespaces.hnc.x-k8s.io";
     /// Validates hierarchy configurations.
     pub const HIERARCHY_CONFIGURATIONS: &str = "hierarchyconfigurations.hnc.x-k8s.io";

@@ -48,8 +48,8 @@ impl ForestHandle {
         self.changed.changed().await.is_ok()
     }
 
-    /// Waits until the state of a stream, the configured kinds or the set of unconfirmed lists changes, which is rarer
-    /// than other changes. Returns `false` when all writers are gone.
+    /// Waits until the state of a stream, the configured kinds, the awaited names or the set of unconfirmed lists changes,
+    /// which is rarer than other changes. Returns `false` when all writers are gone.
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()
     }

@@ -6,7 +6,7 @@
 //! creates a webhook configuration, and judges no request.
 //!
 //! The propagated kinds follow the configuration while it runs. As long as the configuration is not known, the kinds stay as
-//! they are registered.
+//! they are registered. The awaited names follow the hierarchy; as long as it is not known, no webhook configuration is changed.
 //!
 //! Whoever has to break the glass turns it off (`--manage-registrations=false`), or everything is put back.
 
@@ -31,7 +31,7 @@ use serde_json::Value;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
 
-pub use self::kinds::{Kinds, follow};
+pub use self::kinds::{Followed, follow};
 use self::objects::{Kind, Target, Wanted, targets};
 use self::plan::{Plan, Seen, State, Write, in_a_pause, plan};
 use crate::certificates::{Bundle, Registered};
@@ -53,8 +53,8 @@ pub(crate) struct Charge {
     pub(crate) settings: RegistrationSettings,
     /// Whether nothing is kept but the authorities.
     pub(crate) only_authority: bool,
-    /// The propagated kinds.
-    pub(crate) kinds: Receiver<Kinds>,
+    /// The propagated kinds and the awaited names.
+    pub(crate) followed: Receiver<Followed>,
     /// The authorities of the webhook's certificate; the field is left alone as long as there are none.
     pub(crate) authority: Receiver<Bundle>,
     /// Told which authorities are registered.
@@ -68,7 +68,7 @@ pub(crate) struct Charge {
 ///
 /// What cannot be done is logged once and tried again when something changes, or after a while.
 pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() -> bool, shutdown: Shutdown) {
-    let Charge { settings, only_authority, mut kinds, mut authority, registered, guard } = charge;
+    let Charge { settings, only_authority, mut followed, mut authority, registered, guard } = charge;
     let wanted = match Wanted::new(&settings) {
         Ok(wanted) => wanted,
         Err(error) => {
@@ -81,7 +81,7 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
     let mut keeper = Keeper {
         client,
         settings,
-        kinds: kinds.clone(),
+        followed: followed.clone(),
         wanted,
         state: State { only_authority, ..State::default() },
         registered,
@@ -101,7 +101,7 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
         tokio::select! {
             () = shutdown.begun() => return,
             Some((target, seen)) = events.next() => keeper.see(target, seen),
-            Ok(()) = kinds.changed() => {}
+            Ok(()) = followed.changed() => {}
             Ok(()) = authority.changed() => {}
             () = keeper.resumed() => keeper.paused_until = None,
             () = tokio::time::sleep(retry), if failed => {
@@ -119,7 +119,7 @@ pub(crate) async fn keep(client: Client, charge: Charge, may_write: impl Fn() ->
 struct Keeper {
     client: Client,
     settings: RegistrationSettings,
-    kinds: Receiver<Kinds>,
+    followed: Receiver<Followed>,
     /// As these settings say.
     wanted: Wanted,
     state: State,
@@ -145,21 +145,27 @@ impl Keeper {
         });
     }
 
-    /// Makes what is wanted fit the kinds of the moment.
-    fn follow_kinds(&mut self) {
-        let configured = self.kinds.borrow().clone();
-        let Some(propagated) = configured.or_else(|| self.state.registered_kinds()) else { return };
-        if propagated == self.settings.propagated {
-            return;
+    /// Makes what is wanted fit the kinds and the names of the moment. Returns whether the names are known.
+    fn follow(&mut self) -> bool {
+        let Followed { kinds, awaited } = self.followed.borrow().clone();
+        let is_known = awaited.is_some();
+        let kinds = kinds.or_else(|| self.state.registered_kinds());
+        let propagated = kinds.unwrap_or_else(|| self.settings.propagated.clone());
+        let awaited = awaited.unwrap_or_default();
+        if (&propagated, &awaited) == (&self.settings.propagated, &self.settings.awaited) {
+            return is_known;
         }
-        self.guard.keep_only(&propagated);
-        let settings = RegistrationSettings { propagated, ..self.settings.clone() };
+        if propagated != self.settings.propagated {
+            self.guard.keep_only(&propagated);
+        }
+        let settings = RegistrationSettings { propagated, awaited, ..self.settings.clone() };
         match Wanted::new(&settings) {
             Ok(wanted) => (self.settings, self.wanted) = (settings, wanted),
             Err(error) => {
                 tracing::error!(%error, "registrations cannot be written down; the kinds in them stay as they were");
             }
         }
+        is_known
     }
 
     /// Carries out plans until there is nothing left to do for now. False when a write failed.
@@ -188,8 +194,8 @@ impl Keeper {
     }
 
     fn next_plan(&mut self) -> Plan {
-        self.follow_kinds();
-        if self.paused_until.is_some() {
+        let is_known = self.follow();
+        if self.paused_until.is_some() || !is_known {
             return in_a_pause(&self.wanted, &self.state);
         }
         let plan = plan(&self.wanted, &self.state);
@@ -218,8 +224,8 @@ impl Keeper {
             Ok(seen) => {
                 if !matches!(write, Write::Release(..)) {
                     tracing::info!(
-                        "{target} was not as the flags and the configuration say, and has been put right; to change it by \
-                         hand, set --manage-registrations=false first"
+                        "{target} was not as the flags, the configuration and the hierarchy say, and has been put right; to \
+                         change it by hand, set --manage-registrations=false first"
                     );
                 }
                 if let (Some(sent), Seen::Present(answer)) = (sent, &seen) {

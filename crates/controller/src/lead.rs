@@ -166,7 +166,7 @@ impl Controller {
             let charge = Charge {
                 settings: self.args.registrations(in_force),
                 only_authority: !self.args.manage_registrations,
-                kinds: follow(forest.clone()),
+                followed: follow(forest.clone()),
                 authority: self.trust.bundle.clone(),
                 registered: self.trust.registered.clone(),
                 guard,

@@ -9,8 +9,9 @@
 //! within the API server and at anyone's request: the size is asked first. Conditions are joined by "and", so an exemption
 //! is a condition of its own, which wins even over an error in another.
 //!
-//! A rule may need two entries for one path: what is marked as part of a tree or touches our keys goes to an entry that
-//! fails closed; what a rule could still deny before the mark has arrived goes to one that fails open, named `late-`.
+//! A rule may need several entries for one path: what is marked as part of a tree or touches our keys goes to an entry that
+//! fails closed; what a rule could still deny before the mark has arrived goes to one that fails open, named `late-`. The names
+//! of missing parents are literals in an entry of their own, which fails closed and follows the hierarchy.
 
 mod cel;
 mod conditions;
@@ -52,6 +53,8 @@ pub struct RegistrationSettings {
     pub propagate_tracking_metadata: bool,
     /// Whether the creator of a subnamespace is recorded, to become its first administrator.
     pub initial_admin: bool,
+    /// The names of namespaces that are missing or being deleted, and that others name as their parent.
+    pub awaited: Vec<String>,
     /// Whether there are policies. Without them the webhook is sent what they would judge.
     pub policies: bool,
 }
@@ -73,6 +76,7 @@ impl Default for RegistrationSettings {
             nopropagation_labels: Vec::new(),
             propagate_tracking_metadata: false,
             initial_admin: false,
+            awaited: Vec::new(),
             policies: true,
         }
     }

@@ -235,6 +235,11 @@ fn check_against(cluster: &Cluster, forest: &Forest) {
             check_explanation(cluster, forest, &name, &key);
         }
     }
+    let awaited = NAMES.into_iter().filter(|name| **name != *EXCLUDED && cluster.is_awaited(name));
+    assert_eq!(
+        forest.awaited_names(),
+        awaited.map(Name::from).collect::<BTreeSet<_>>().iter().collect::<Vec<_>>()
+    );
     let copies = cluster.objects.values().filter(|object| object.inherited_from.is_some()).count();
     let sizes = forest.sizes();
     assert_eq!(sizes.namespaces, NAMES.iter().filter(|name| cluster.exists(name)).count());

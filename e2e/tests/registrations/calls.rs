@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+
 use super::install::{Turn, evaluation_errors, turn};
 use super::table::{self, Row, Users, shown};
 
@@ -18,6 +21,40 @@ async fn without_policies_copies_are_sent_to_the_webhook() {
     let turn = turn().await;
     turn.alive_without_policies().await;
     try_out(&turn, include_str!("calls-without-policies.yaml")).await;
+}
+
+/// The limits of the API server on the length and the cost of a condition leave room for as many of the longest names as are listed.
+/// Above that all managed namespaces are sent.
+#[tokio::test]
+async fn the_longest_list_of_awaited_names_is_evaluated() {
+    let turn = turn().await;
+    turn.alive().await;
+    let users = Users::of(turn.cluster());
+    for (count, listed) in [(500, true), (501, false)] {
+        let names: Vec<String> = (0..count).map(|number| format!("n{number:0>62}")).collect();
+        let others = if listed { "namespacelabel" } else { "namespacelabel, awaited-namespaces" };
+        let row = |name: &str, asks: &str| {
+            format!(
+                "  - {{it: {name}, request: POST /api/v1/namespaces, body: {{metadata: {{name: {name}}}}}, asks: [{asks}]}}\n"
+            )
+        };
+        let rows = [
+            row(&names[0], "namespacelabel, awaited-namespaces"),
+            row(&names[count - 1], "namespacelabel, awaited-namespaces"),
+            row("other", others),
+        ];
+        let tables = table::read(&format!("- table: {count} names\n  rows:\n{}", rows.concat()));
+        turn.alive_and_awaited(names).await;
+        for row in &tables[0].rows {
+            eventually(&row.it, PATIENCE, async || match judge(&turn, &users, row).await.pop() {
+                None => Ok(()),
+                Some(objection) => Err(objection),
+            })
+            .await
+            .unwrap();
+        }
+    }
+    assert_eq!(evaluation_errors(turn.cluster()).await, [""; 0], "conditions ended in an error");
 }
 
 async fn try_out(turn: &Turn, tables: &str) {

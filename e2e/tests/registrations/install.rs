@@ -45,6 +45,7 @@ pub(crate) fn settings() -> RegistrationSettings {
             manager("convoy", "fleet-agents"),
         ],
         initial_admin: true,
+        awaited: owned(&["awaited", "wanted-most"]),
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
             ("rbac.authorization.k8s.io", "rolebindings"),
@@ -151,6 +152,12 @@ impl Turn {
             if sent { Ok(()) } else { Err("no deletion of a copy is sent".to_owned()) }
         };
         eventually("the webhook is sent what policies judged", POLICY_PATIENCE, none_in_force).await.unwrap();
+    }
+
+    /// Registers the living webhook where namespaces wait for these names.
+    pub(crate) async fn alive_and_awaited(&self, awaited: Vec<String>) {
+        let settings = RegistrationSettings { awaited, ..settings() };
+        self.apply(&self.registrations(self.world.recorder.alive, &settings)).await;
     }
 
     /// Registers one that nothing listens for.

@@ -104,7 +104,7 @@ fn decides_by(entry: &Value) -> String {
 async fn knows_the_flags(objects: &Objects) {
     objects
         .until("the registrations know the controller's flags", async |objects| {
-            let entry = objects.entry(VALIDATING, "late-namespaces.hnc.x-k8s.io").await?;
+            let entry = objects.entry(VALIDATING, "namespaces.hnc.x-k8s.io").await?;
             let policy = objects.get("validatingadmissionpolicies/hns-namespace-keys").await?;
             let mutating = objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?;
             let namespaces = "['hnc-system', 'kept-out']";
@@ -195,10 +195,11 @@ async fn what_is_changed_is_put_back_and_what_is_not_ours_is_left_alone() {
 /// Who is called, and what is not ours, stays as it was found.
 async fn registrations_are_put_back(objects: &Objects) {
     let hierarchies = "hierarchyconfigurations.hnc.x-k8s.io";
+    let configurations = "hncconfigurations.hnc.x-k8s.io";
     let elsewhere = "https://127.0.0.1:1/elsewhere";
     objects
         .change(VALIDATING, |entries| {
-            entries.retain(|entry| entry["name"] != "late-namespaces.hnc.x-k8s.io");
+            entries.retain(|entry| entry["name"] != configurations);
             let entry = entries.iter_mut().find(|entry| entry["name"] == hierarchies).unwrap();
             entry["failurePolicy"] = json!("Ignore");
             entry["matchConditions"] = json!([]);
@@ -219,10 +220,11 @@ async fn registrations_are_put_back(objects: &Objects) {
         .await;
     objects
         .until("a missing entry is back, called as the others are, under its own path", async |objects| {
-            let entry = objects.entry(VALIDATING, "late-namespaces.hnc.x-k8s.io").await?;
-            let sibling = objects.entry(VALIDATING, "namespaces.hnc.x-k8s.io").await?;
-            let config = &entry["clientConfig"];
-            Ok(*config == sibling["clientConfig"] && config["caBundle"].is_string())
+            let entry = objects.entry(VALIDATING, configurations).await?;
+            let mut expected =
+                objects.entry(VALIDATING, "namespaces.hnc.x-k8s.io").await?["clientConfig"].take();
+            expected["service"]["path"] = json!(hns_api::names::paths::HNC_CONFIGURATIONS);
+            Ok(entry["clientConfig"] == expected && expected["caBundle"].is_string())
         })
         .await;
     objects

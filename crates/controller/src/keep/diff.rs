@@ -5,11 +5,12 @@
 //! Objects are JSON as the API server wrote them, so that a field which this version does not know survives.
 
 use hns_api::names;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// The webhooks that these settings may leave out. Found without being wanted, they are taken away; every other unknown
 /// entry belongs to somebody else.
-const OPTIONAL: [&str; 1] = [names::webhooks::INITIAL_ADMIN];
+const OPTIONAL: [&str; 3] =
+    [names::webhooks::INITIAL_ADMIN, names::webhooks::AWAITED_NAMESPACES, names::webhooks::LATE_NAMESPACES];
 
 /// How a webhook configuration should be.
 #[derive(Debug, PartialEq)]
@@ -45,6 +46,19 @@ pub(super) fn webhooks(found: &Value, wanted: &Value, authority: Option<&Value>)
     let changed = entries(found) != result;
     let object = changed.then(|| with_field(found, "webhooks", Value::Array(result)));
     Repair { object, impossible }
+}
+
+/// The object with the entry of the awaited names put right and nothing else, if names are awaited and it differs.
+pub(super) fn awaited(found: &Value, wanted: &Value, authority: Option<&Value>) -> Option<Value> {
+    let name = json!({ "name": names::webhooks::AWAITED_NAMESPACES });
+    by_name(entries(wanted), &name)?;
+    let repaired = webhooks(found, wanted, authority).object?;
+    let entry = by_name(entries(&repaired), &name)?;
+    if by_name(entries(found), &name) == Some(entry) {
+        return None;
+    }
+    let others = entries(found).iter().filter(|other| other["name"] != name["name"]);
+    Some(with_field(found, "webhooks", others.chain([entry]).cloned().collect()))
 }
 
 /// The object with this authority in each entry that is wanted, if one has another.

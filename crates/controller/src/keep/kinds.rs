@@ -1,7 +1,8 @@
-//! Which kinds registrations and policies must know of: what the forest has been told, or else what is registered. Pure but
-//! for [`follow`]. Never resolves a kind.
+//! What registrations and policies must know of the cluster: the propagated kinds and the awaited names, as the forest has been
+//! told, or else the kinds that are registered. Pure but for [`follow`]. Never resolves a kind.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use forest::Forest;
 use hns_api::names;
@@ -10,24 +11,48 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 /// API group and plural of each propagated kind, sorted; `None` until the configuration is known for the first time.
-pub type Kinds = Option<Vec<(String, String)>>;
+pub(super) type Kinds = Option<Vec<(String, String)>>;
 
-/// The kinds as the forest has them, for as long as anybody listens. It speaks only when they are others.
-pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Kinds> {
-    let (sender, receiver) = watch::channel(forest.read(configured));
+/// What follows the cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Followed {
+    /// The propagated kinds.
+    pub kinds: Kinds,
+    /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known for the first time.
+    pub awaited: Option<Vec<String>>,
+}
+
+/// The first of several changes is told at once. The others wait so long together: each makes API servers compile conditions anew.
+const CALM: Duration = Duration::from_millis(100);
+
+/// What the forest has, for as long as anybody listens. It speaks only when something is different.
+pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
+    let (sender, receiver) = watch::channel(forest.read(Followed::of));
     tokio::spawn(async move {
         while forest.progressed().await && !sender.is_closed() {
-            let kinds = forest.read(configured);
-            sender.send_if_modified(|known| {
-                let differs = kinds.is_some() && *known != kinds;
-                if differs {
-                    *known = kinds;
-                }
+            let now = forest.read(Followed::of);
+            let told = sender.send_if_modified(|known| {
+                let now = Followed {
+                    kinds: now.kinds.or_else(|| known.kinds.clone()),
+                    awaited: now.awaited.or_else(|| known.awaited.clone()),
+                };
+                let differs = *known != now;
+                *known = now;
                 differs
             });
+            if told {
+                tokio::time::sleep(CALM).await;
+            }
         }
     });
     receiver
+}
+
+impl Followed {
+    fn of(forest: &Forest) -> Self {
+        let awaited = || forest.awaited_names().into_iter().map(ToString::to_string).collect();
+        Self { kinds: configured(forest), awaited: forest.structure_gap().is_none().then(awaited) }
+    }
 }
 
 /// The kinds in whose objects admission has something to judge.
@@ -65,7 +90,9 @@ pub(super) fn registered(validating: &Value) -> Vec<(String, String)> {
 mod tests {
     use std::sync::Arc;
 
-    use forest::{Fact, Kind, KindSettings, Mode, Settings, Stream};
+    use forest::{
+        Fact, HierarchyFact, Kind, KindSettings, Mode, NamespaceFact, Settings, Stream, Version, hnc,
+    };
     use hns_cluster::handle::ForestWriter;
     use serde_json::json;
 
@@ -92,7 +119,7 @@ mod tests {
         let forest = Forest::unconfigured(Arc::new(settings));
         let (writer, handle) = ForestWriter::new(forest, Box::new(|_| {}));
         let mut kinds = follow(handle);
-        assert_eq!(*kinds.borrow_and_update(), None);
+        assert_eq!(*kinds.borrow_and_update(), Followed::default());
 
         let configuration = || {
             vec![
@@ -105,7 +132,7 @@ mod tests {
         writer.tell([Fact::Kinds(configuration())]);
         kinds.changed().await.unwrap();
         let expected = Some(pairs(&[("", "secrets"), ("x.io", "things")]));
-        assert_eq!(*kinds.borrow_and_update(), expected);
+        assert_eq!(kinds.borrow_and_update().kinds, expected);
 
         let mut reversed = configuration();
         reversed.reverse();
@@ -115,8 +142,38 @@ mod tests {
         assert!(!kinds.has_changed().unwrap());
         writer.tell([Fact::Kinds(vec![kind("", "secrets", Mode::Propagate)])]);
         kinds.changed().await.unwrap();
-        assert_eq!(*kinds.borrow_and_update(), Some(pairs(&[("", "secrets")])));
+        assert_eq!(kinds.borrow_and_update().kinds, Some(pairs(&[("", "secrets")])));
         assert!(!kinds.has_changed().unwrap());
+    }
+
+    /// A parent that goes is told as soon as it is being deleted, and again only when nobody waits any more.
+    #[tokio::test(start_paused = true)]
+    async fn names_are_told_when_somebody_waits_for_them() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let (writer, handle) = ForestWriter::new(Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
+        let namespace = |name: &str, state: &str, terminating| NamespaceFact {
+            name: name.into(),
+            version: Version { uid: name.into(), resource_version: state.into() },
+            terminating,
+            ..NamespaceFact::default()
+        };
+        let hierarchy = HierarchyFact { parent: Some("above".into()), ..HierarchyFact::default() };
+        let mut followed = follow(handle);
+        let mut awaited = async || {
+            followed.changed().await.unwrap();
+            followed.borrow_and_update().awaited.clone()
+        };
+        writer.tell([Fact::Namespaces(vec![namespace("above", "1", false), namespace("below", "1", false)])]);
+        writer.tell([Fact::Hnc(hnc::Fact::Hierarchies(vec![("below".into(), hierarchy)]))]);
+        writer.tell([Fact::Hnc(hnc::Fact::Anchors(vec![]))]);
+        assert_eq!(awaited().await, Some(vec![]));
+        writer.tell([Fact::Namespace(namespace("above", "2", true))]);
+        assert_eq!(awaited().await, Some(vec!["above".to_owned()]));
+        writer.tell([Fact::NamespaceGone("above".into(), "above".into())]);
+        writer.tell([Fact::StreamLost(Stream::NAMESPACES, "gone".into())]);
+        writer.tell([Fact::NamespaceGone("below".into(), "below".into())]);
+        writer.tell([Fact::Namespaces(vec![])]);
+        assert_eq!(awaited().await, Some(vec![]));
     }
 
     #[test]

@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::FIELD_MANAGER;
 
-/// The fields that no manifest has: the authority, the propagated kinds, and those of the copies that are guarded.
-const OURS: [&str; 3] = ["f:caBundle", "f:rules", "f:matchResources"];
+/// The fields that no manifest has: the authority, the propagated kinds, those of the copies that are guarded, and the entry of the
+/// awaited names.
+const OURS: [&str; 4] =
+    ["f:caBundle", "f:rules", "f:matchResources", r#"k:{"name":"awaited-namespaces.hnc.x-k8s.io"}"#];
 
 /// The object with this program taken off the record, if it is on record for a field that is the manifests'.
 pub(super) fn released(object: &Value) -> Option<Value> {

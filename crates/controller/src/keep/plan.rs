@@ -105,9 +105,9 @@ impl State {
 ///
 /// To be asked only when every object is known, and again after each plan that was carried out.
 pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
-    let authorities = authorities(wanted, state);
-    if state.only_authority || !authorities.writes.is_empty() {
-        return authorities;
+    let urgent = urgent(wanted, state);
+    if state.only_authority || !urgent.writes.is_empty() {
+        return urgent;
     }
     let policies = if state.policies_failed { Plan::default() } else { policies(wanted, state) };
     if !policies.writes.is_empty() {
@@ -126,8 +126,22 @@ pub(super) fn plan(wanted: &Wanted, state: &State) -> Plan {
     plan
 }
 
-/// The writes that cannot wait for anything.
-pub(super) fn authorities(wanted: &Wanted, state: &State) -> Plan {
+/// The writes that cannot wait for anything: the authorities, then the names that others wait for.
+fn urgent(wanted: &Wanted, state: &State) -> Plan {
+    let mut plan = authorities(wanted, state);
+    if state.only_authority || !plan.writes.is_empty() {
+        return plan;
+    }
+    for (target, wanted) in &wanted.webhooks_alone {
+        let Seen::Present(found) = state.seen(target) else { continue };
+        let object = diff::awaited(found, wanted, state.authority.as_ref());
+        let object = object.filter(|object| !state.is_answered(target, found, object));
+        plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+    }
+    plan
+}
+
+fn authorities(wanted: &Wanted, state: &State) -> Plan {
     let mut plan = Plan::default();
     let Some(authority) = &state.authority else { return plan };
     for (target, wanted) in &wanted.webhooks_alone {
@@ -146,12 +160,12 @@ pub(super) fn authorities(wanted: &Wanted, state: &State) -> Plan {
 
 /// The writes that need not wait until the API server enforces earlier ones: new kinds must be guarded at once.
 pub(super) fn in_a_pause(wanted: &Wanted, state: &State) -> Plan {
-    let authorities = authorities(wanted, state);
-    if state.only_authority || state.policies_failed || !authorities.writes.is_empty() {
-        return authorities;
+    let urgent = urgent(wanted, state);
+    if state.only_authority || state.policies_failed || !urgent.writes.is_empty() {
+        return urgent;
     }
     let policies = policies(wanted, state);
-    if policies.writes.is_empty() { authorities } else { policies }
+    if policies.writes.is_empty() { urgent } else { policies }
 }
 
 /// Policies first, then bindings, as [`Target`]s are ordered.

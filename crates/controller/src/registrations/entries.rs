@@ -11,7 +11,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::RegistrationSettings;
-use super::cel::{all_of, any_of, literal};
+use super::cel::{all_of, any_of, list, literal};
 use super::conditions::{
     NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, managed, many_keys, new_annotation,
     new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller, old_annotation,
@@ -30,6 +30,10 @@ const OBJECT_TIMEOUT: i32 = 2;
 /// covers takes so long.
 const IGNORE_TIMEOUT: i32 = 2;
 
+/// Above so many awaited names the creation of every managed namespace is judged. A name has up to 63 characters, an expression at
+/// most 100,000, and its cost is limited too.
+const MANY_NAMES: usize = 500;
+
 const NAMESPACES: &str = "namespaces";
 const ANCHORS: &str = "subnamespaceanchors";
 const CONFIGURATIONS: &str = "hncconfigurations";
@@ -38,13 +42,14 @@ const HIERARCHIES: &str = "hierarchyconfigurations";
 /// All validating entries.
 pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
     let entries = [
-        namespaces(settings),
-        late_namespaces(settings),
-        hierarchies(settings),
-        anchors(settings),
-        configurations(settings),
+        Some(namespaces(settings)),
+        (!settings.awaited.is_empty()).then(|| awaited_namespaces(settings)),
+        (!settings.policies).then(|| late_namespaces(settings)),
+        Some(hierarchies(settings)),
+        Some(anchors(settings)),
+        Some(configurations(settings)),
     ];
-    let entries = entries.into_iter().chain(objects::entries(settings));
+    let entries = entries.into_iter().flatten().chain(objects::entries(settings));
     entries.map(|entry| entry.validating(settings)).collect()
 }
 
@@ -81,26 +86,39 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// What the entry above leaves: a namespace whose mark has not arrived may have subnamespaces, and a new one may bear the
-/// name that others wait for as their parent.
+/// The name of a missing parent: with a namespace of that name comes power over those that wait for it. The names are literals, so
+/// that the API server refuses them by itself while no webhook answers, and asks nobody about other names. The entry above asks
+/// about those with keys of ours; of two reviews of one change of parent, each would be told to wait for the other.
+fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
+    let is_awaited = if settings.awaited.len() > MANY_NAMES {
+        managed(settings, NEW_NAME)
+    } else {
+        format!("{NEW_NAME} in {}", list(&settings.awaited))
+    };
+    let can_be_refused = all_of(&[is_awaited, format!("!({})", new_keys_are_many_or_ours())]);
+    Entry {
+        name: names::webhooks::AWAITED_NAMESPACES,
+        rules: vec![rule("", &[NAMESPACES], &["CREATE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+        ..namespaces(settings)
+    }
+}
+
+/// A namespace whose mark has not arrived may have subnamespaces. Where there are policies, one of them keeps it.
 fn late_namespaces(settings: &RegistrationSettings) -> Entry {
-    let can_be_refused = format!(
-        "request.operation == 'DELETE' ?\n{} && !{OLD_IS_GOING} &&\n!{} && !{} :\n{} &&\n!({})",
+    let can_be_refused = all_of(&[
         managed(settings, "oldObject.metadata.name"),
-        old_has_children(),
-        old_is_subnamespace(),
-        managed(settings, NEW_NAME),
-        new_keys_are_many_or_ours()
-    );
+        format!("!{OLD_IS_GOING}"),
+        format!("!{}", old_has_children()),
+        format!("!{}", old_is_subnamespace()),
+    ]);
     Entry {
         name: names::webhooks::LATE_NAMESPACES,
-        path: names::paths::NAMESPACES,
         fails_closed: false,
         timeout: IGNORE_TIMEOUT,
-        namespaces: LabelSelector::default(),
-        objects: LabelSelector::default(),
-        rules: vec![rule("", &[NAMESPACES], &["CREATE", "DELETE"])],
+        rules: vec![rule("", &[NAMESPACES], &["DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+        ..namespaces(settings)
     }
 }
 

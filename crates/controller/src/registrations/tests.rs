@@ -16,6 +16,7 @@ fn everything() -> RegistrationSettings {
         restore_identities: vec!["restorer".into()],
         external_managers: vec![("fleet".into(), "agent".into()), ("fleet".into(), "agents".into())],
         initial_admin: true,
+        awaited: vec!["missing".into()],
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
             ("", "secrets"),
@@ -117,7 +118,7 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         .collect();
     let expected = [
         ("namespaces", "/validate-v1-namespace", "Fail", 5),
-        ("late-namespaces", "/validate-v1-namespace", "Ignore", 2),
+        ("awaited-namespaces", "/validate-v1-namespace", "Fail", 5),
         ("hierarchyconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations", "Fail", 5),
         ("subnamespaceanchors", "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors", "Fail", 5),
         ("hncconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations", "Fail", 5),
@@ -237,6 +238,24 @@ fn only_deletion_and_only_by_the_namespace_controller_is_exempt() {
     for condition in all {
         assert!(!condition.expression.contains("garbage-collector"), "{}", condition.expression);
     }
+}
+
+/// There is no entry while nobody waits, and above the limit all names are judged.
+#[test]
+fn awaited_names_are_literals_unless_there_are_too_many() {
+    let decides_by = |awaited: Vec<String>| {
+        let settings = RegistrationSettings { awaited, ..RegistrationSettings::default() };
+        let entry =
+            entries(&settings).into_iter().find(|entry| entry.name == names::webhooks::AWAITED_NAMESPACES);
+        entry.map(|entry| entry.conditions.last().unwrap().expression.clone())
+    };
+    let named = |count: usize| (0..count).map(|number| format!("missing-{number}")).collect::<Vec<_>>();
+    assert_eq!(decides_by(named(0)), None);
+    let two = "object.metadata.?name.orValue('') in ['missing-0', 'missing-1'] &&\n";
+    assert!(decides_by(named(2)).unwrap().starts_with(two));
+    assert!(decides_by(named(500)).unwrap().contains("'missing-499'"));
+    let managed = conditions::managed(&RegistrationSettings::default(), conditions::NEW_NAME);
+    assert!(decides_by(named(501)).unwrap().starts_with(&managed));
 }
 
 /// Labels and annotations can be written through the subresources too.

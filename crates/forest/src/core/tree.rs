@@ -33,8 +33,10 @@ pub use walk::Illegal;
 pub(crate) struct Tree {
     managed: Arc<ManagedNames>,
     places: Places,
-    /// Those that have downstream namespaces and do not exist.
-    missing: BTreeSet<Id>,
+    /// Those that have downstream namespaces and do not exist, or are being deleted.
+    awaited: BTreeSet<Id>,
+    /// How often that set has changed.
+    awaited_changes: u64,
     /// Those whose configuration a dialect could not parse, and why. They are frozen.
     unreadable: HashMap<Id, Box<str>>,
     /// Whether something is shown on all namespaces above another, so that an edge concerns them too.
@@ -77,7 +79,8 @@ impl Tree {
         Self {
             managed,
             places: Places::new(key_suffix),
-            missing: BTreeSet::new(),
+            awaited: BTreeSet::new(),
+            awaited_changes: 0,
             unreadable: HashMap::new(),
             links_matter_above: false,
         }
@@ -210,7 +213,7 @@ impl Tree {
             self.touch_around(id, change);
         }
         for concerned in [Some(id), old, upstream].into_iter().flatten() {
-            self.note_whether_missing(concerned);
+            self.note_whether_awaited(concerned);
         }
         if let Some(old) = old {
             self.release(old);
@@ -218,18 +221,31 @@ impl Tree {
         is_touched
     }
 
-    fn note_whether_missing(&mut self, id: Id) {
+    fn note_whether_awaited(&mut self, id: Id) {
         let node = self.node(id);
-        if node.namespace.is_none() && !node.downstream.is_empty() {
-            self.missing.insert(id);
+        let exists = node.namespace.as_ref().is_some_and(|seen| !seen.terminating);
+        let changed = if exists || node.downstream.is_empty() {
+            self.awaited.remove(&id)
         } else {
-            self.missing.remove(&id);
-        }
+            self.awaited.insert(id)
+        };
+        self.awaited_changes += u64::from(changed);
+    }
+
+    /// The namespaces with downstream namespaces that do not exist, or are being deleted.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = Id> {
+        self.awaited.iter().copied()
+    }
+
+    /// A number that changes whenever [`Tree::awaited`] does.
+    pub(crate) fn awaited_changes(&self) -> u64 {
+        self.awaited_changes
     }
 
     /// The namespaces whose upstream namespace does not exist.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = Id> {
-        self.missing.iter().flat_map(|upstream| self.downstream(*upstream)).copied()
+        let missing = self.awaited().filter(|upstream| self.namespace(*upstream).is_none());
+        missing.flat_map(|upstream| self.downstream(upstream)).copied()
     }
 
     pub(crate) fn links_matter_above(&mut self, matter: bool) {

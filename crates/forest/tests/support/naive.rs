@@ -120,6 +120,12 @@ impl Cluster {
         self.namespaces.keys().filter(child_of).cloned().collect()
     }
 
+    /// Whether it has children, and is missing or being deleted.
+    pub(crate) fn is_awaited(&self, name: &str) -> bool {
+        let is_there = self.namespaces.get(name).is_some_and(|seen| !seen.terminating);
+        !is_there && !self.children(name).is_empty()
+    }
+
     pub(crate) fn ancestry(&self, name: &str) -> Vec<Name> {
         let mut path = vec![Name::from(name)];
         while let Some(parent) = self.parent(&path[path.len() - 1]) {

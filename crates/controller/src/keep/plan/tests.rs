@@ -106,6 +106,44 @@ fn another_kind_is_written_to_the_policys_binding_and_then_to_the_webhook() {
     assert_eq!(state.registered_kinds(), Some(propagated));
 }
 
+/// The entry of the awaited names comes at once, and alone; it goes when there is nothing more urgent.
+#[test]
+fn awaited_names_wait_neither_for_policies_nor_for_a_pause() {
+    let awaiting = |policies, awaited: &[&str]| {
+        let awaited = awaited.iter().map(|&name| name.to_owned()).collect();
+        let settings = RegistrationSettings { awaited, policies, ..RegistrationSettings::default() };
+        Wanted::new(&settings).unwrap()
+    };
+    let names = |state: &State| {
+        let validating = policy(names::VALIDATING_WEBHOOK_CONFIGURATION, Kind::Validating);
+        let Some(Seen::Present(found)) = state.seen.get(&validating) else { panic!("no registration") };
+        let entries = found["webhooks"].as_array().unwrap();
+        entries.iter().map(|entry| entry["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let one = awaiting(true, &["one"]);
+    let mut state = installed(false);
+    let before = names(&state);
+    let urgent = in_a_pause(&one, &state);
+    assert_eq!((described(&urgent), urgent.settle), (vec![("replace", Kind::Validating)], false));
+    assert_eq!(plan(&one, &state), urgent);
+    carry_out(urgent, &mut state);
+    assert_eq!(names(&state), [before, vec![names::webhooks::AWAITED_NAMESPACES.to_owned()]].concat());
+
+    // Only then do policies come.
+    assert_eq!(described(&in_a_pause(&one, &state))[0], ("create", Kind::Policy));
+    let mut state = installed(true);
+    let before = names(&state);
+    carry_out(plan(&one, &state), &mut state);
+    assert_eq!(plan(&one, &state), Plan::default());
+    let other = awaiting(true, &["one", "other"]);
+    carry_out(in_a_pause(&other, &state), &mut state);
+    assert_eq!(plan(&other, &state), Plan::default());
+
+    assert_eq!(in_a_pause(&wanted(true), &state), Plan::default());
+    carry_out(plan(&wanted(true), &state), &mut state);
+    assert_eq!(names(&state), before);
+}
+
 /// Whoever applies the manifests next, with other values, is not told of a conflict.
 #[test]
 fn what_was_put_right_is_given_back_at_the_end() {

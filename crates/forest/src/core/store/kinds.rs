@@ -59,10 +59,10 @@ impl Store {
             .find(|(_, state)| !state.is_synced())
     }
 
-    /// A number that changes whenever a stream has come further or fallen back, other kinds are configured, or a dialect has
-    /// stopped or resumed planning.
+    /// A number that changes whenever a stream has come further or fallen back, other kinds are configured, other names are
+    /// awaited, or a dialect has stopped or resumed planning.
     pub fn progress(&self) -> u64 {
-        self.progress
+        self.progress + self.tree.awaited_changes()
     }
 
     /// Counts something as progress that only a dialect knows of.

@@ -45,6 +45,14 @@ impl Store {
         self.tree.downstream(id).iter().map(|child| self.tree.name(*child).clone()).collect()
     }
 
+    /// The names of managed namespaces that have children and are missing or being deleted, sorted.
+    pub fn awaited_names(&self) -> Vec<&Name> {
+        let awaited = self.tree.awaited().filter(|id| self.tree.is_managed(*id));
+        let mut names: Vec<&Name> = awaited.map(|id| self.tree.name(id)).collect();
+        names.sort();
+        names
+    }
+
     /// The namespace itself, its parent, and so on to the top or to the end of a cycle.
     pub fn ancestry(&self, name: &str) -> Vec<Name> {
         let Some(id) = self.tree.id(name) else { return Vec::new() };

@@ -1,0 +1,163 @@
+//! The name of a missing parent, attacked by users who may create namespaces: while no webhook answers, and at the moment in which
+//! the parent goes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures::future::try_join_all;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Signal, eventually, refusal};
+use kube::Client;
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use super::request::{Request, namespace};
+use super::world;
+
+const ENTRY: &str = "awaited-namespaces.hnc.x-k8s.io";
+
+/// So many parents are deleted at once while somebody tries to create each name.
+const PARENTS: usize = 20;
+
+fn create(user: &Client, name: &str) -> Request {
+    // With this label not even the mutating webhook has anything to say.
+    let labels = json!({ hns_api::labels::INCLUDED_NAMESPACE: "true" });
+    Request::post(user, "/api/v1/namespaces", json!({ "metadata": { "name": name, "labels": labels } }))
+}
+
+/// A namespace of which the API server makes a review of more than 8 MiB: it writes each `<` as six characters.
+fn huge(user: &Client, name: &str) -> Request {
+    let owner = json!({ "apiVersion": "v1", "kind": "ConfigMap", "uid": "1", "name": "<".repeat(1_450_000) });
+    let metadata = json!({ "name": name, "ownerReferences": [owner] });
+    Request::post(user, "/api/v1/namespaces", json!({ "metadata": metadata })).dry()
+}
+
+/// The API server refuses the name, says this, and creates every other name at once.
+async fn is_closed(user: &Client, state: &str, says: &str) -> Result<()> {
+    let status = refusal(create(user, "aw-gone").send().await);
+    println!("{state}: {} {}", status.code, status.message);
+    ensure!(status.message.contains(ENTRY) && status.message.contains(says), "{state}: {status:?}");
+    let (began, other) = (Instant::now(), format!("aw-{state}"));
+    create(user, &other).send().await?;
+    let took = began.elapsed();
+    println!("{state}: another name after {took:.1?}");
+    ensure!(took < Duration::from_secs(1), "{state}: another name took {took:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_name_of_a_missing_parent_stays_closed_while_no_webhook_answers() -> Result<()> {
+    let mut scene = world::alone().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("aw-gone", ""), ("aw-child", "aw-gone")]).await?;
+    steps.labelled(&["aw-child", "aw-gone"]).await?;
+    let thief = scene.user("aw-thief");
+    scene.give_namespaces("aw-thief").await?;
+    let owner = scene.local_admin("aw-owner", &["aw-child"]).await?;
+    scene.give_namespaces("aw-owner").await?;
+    steps.delete_namespace("aw-gone").await?;
+
+    is_closed(&thief, "alive", "you are not admin of").await?;
+    create(&owner, "aw-gone").dry().send().await?;
+    let status = refusal(huge(&thief, "aw-gone").send().await);
+    println!("too large: {} {}", status.code, status.message);
+    ensure!(status.message.contains(&format!("failed calling webhook {ENTRY:?}")), "{status:?}");
+    huge(&thief, "aw-large").send().await?;
+
+    scene.webhook.process().signal(Signal::STOP)?;
+    is_closed(&thief, "hanging", "failed calling webhook").await?;
+    scene.webhook.process().signal(Signal::CONT)?;
+    scene.webhook.kill().await?;
+    is_closed(&thief, "dead", "failed calling webhook").await?;
+    scene.webhook.restart().await?;
+
+    create(&owner, "aw-gone").send().await?;
+    let validating = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/\
+                      hnc-validating-webhook-configuration";
+    eventually("the name is not awaited any more", PATIENCE, async || {
+        let found =
+            Request::get(&scene.admin(), validating).send().await.map_err(|error| error.to_string())?;
+        if found.to_string().contains("'aw-gone'") { Err("it is".to_owned()) } else { Ok(()) }
+    })
+    .await
+}
+
+/// What one parent saw, since its deletion.
+struct Seen {
+    /// The first refusal by the entry.
+    closed: Duration,
+    /// The first time it was not there.
+    gone: Duration,
+    attempts: usize,
+}
+
+/// Never is the name free, also while it is deleted and for a while afterwards.
+#[tokio::test]
+async fn nobody_takes_a_name_at_the_moment_in_which_the_parent_goes() -> Result<()> {
+    let scene = world::scene().await?;
+    let (admin, thief) = (scene.admin(), scene.user("mo-thief"));
+    scene.give_namespaces("mo-thief").await?;
+    let pairs: Vec<(String, String)> =
+        (0..PARENTS).map(|number| (format!("mo-parent-{number}"), format!("mo-child-{number}"))).collect();
+    for (parent, child) in &pairs {
+        scene.steps.plant(&[(parent, ""), (child, parent)]).await?;
+    }
+    for (parent, child) in &pairs {
+        scene.steps.labelled(&[child, parent]).await?;
+    }
+    let rounds = pairs.iter().map(async |(parent, _)| {
+        let began = Instant::now();
+        scene.steps.namespaces().delete(parent, &DeleteParams::default()).await?;
+        let (seen, gone) = tokio::join!(besiege(&thief, parent, began), until_gone(&admin, parent, began));
+        let (closed, attempts) = seen?;
+        anyhow::Ok(Seen { closed: closed.context("no attempt met the entry")?, gone: gone?, attempts })
+    });
+    let mut rounds = try_join_all(rounds).await?;
+    let attempts: usize = rounds.iter().map(|seen| seen.attempts).sum();
+    rounds.sort_by_key(|seen| seen.closed);
+    let slowest = rounds.last().context("there are rounds")?.closed;
+    let soonest = rounds.iter().map(|seen| seen.gone).min().context("there are rounds")?;
+    println!(
+        "{PARENTS} parents, {attempts} attempts, no success; refused by the entry after {:.1?} (median) to {slowest:.1?}; gone after \
+         {soonest:.1?} at the soonest",
+        rounds[PARENTS / 2].closed
+    );
+    Ok(())
+}
+
+async fn until_gone(admin: &Client, name: &str, began: Instant) -> Result<Duration> {
+    eventually(&format!("{name} goes"), Duration::from_secs(120), async || {
+        match Request::get(admin, &namespace(name)).send().await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(began.elapsed()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
+}
+
+/// Tries to create the name again and again, until a second after it is gone.
+async fn besiege(user: &Client, name: &str, began: Instant) -> Result<(Option<Duration>, usize)> {
+    let (mut closed, mut gone, mut attempts) = (None, None, 0);
+    while gone.is_none_or(|since: Instant| since.elapsed() < Duration::from_secs(1)) {
+        let status = match create(user, name).send().await {
+            Err(kube::Error::Api(status)) => status,
+            other => anyhow::bail!("{name} was created after {:?}: {other:?}", began.elapsed()),
+        };
+        attempts += 1;
+        if status.message.contains(ENTRY) {
+            closed.get_or_insert(began.elapsed());
+        }
+        if gone.is_none() && status.message.contains("is the missing parent") && absent(user, name).await? {
+            gone = Some(Instant::now());
+        }
+    }
+    Ok((closed, attempts))
+}
+
+async fn absent(user: &Client, name: &str) -> Result<bool> {
+    match Request::get(user, &namespace(name)).send().await {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
+        Ok(_) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
