@@ -65,8 +65,9 @@ fn reconcile(cluster: &mut Cluster, names: &[Name]) -> bool {
     for (name, plan) in &plans {
         for action in plan.actions() {
             if let Action::Dialect(HncAction::DeleteSubnamespace { child, .. }) = action {
+                let anchor = &cluster.anchors[&((*name).clone(), child.clone())];
                 assert!(
-                    cluster.anchors[&((*name).clone(), child.clone())].terminating,
+                    anchor.terminating || cluster.namespaces[*name].terminating,
                     "{child} without anchor"
                 );
             }

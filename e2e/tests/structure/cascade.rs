@@ -1,9 +1,12 @@
 //! Cascading deletion: what goes with an anchor, and what must stay.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use hns_e2e::refusal;
+use futures::future::try_join_all;
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{eventually, refusal};
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -41,7 +44,7 @@ async fn subnamespaces_go_with_the_anchor_and_full_namespaces_are_orphaned() -> 
     }
     steps.create_role("c-root", "c-from-top", (&["get"], "", "pods")).await?;
     steps.create_role("c-one", "c-from-one", (&["get"], "", "pods")).await?;
-    hns_e2e::eventually("the roles arrive", hns_e2e::steps::PATIENCE, async || {
+    eventually("the roles arrive", PATIENCE, async || {
         for role in ["c-from-top", "c-from-one"] {
             steps.roles("c-deep-full").get(role).await.map_err(|error| error.to_string())?;
         }
@@ -61,14 +64,14 @@ async fn subnamespaces_go_with_the_anchor_and_full_namespaces_are_orphaned() -> 
     for name in STAYS {
         uids.insert(name, steps.uid(name).await?);
     }
-    hns_e2e::eventually("the anchor may be deleted", hns_e2e::steps::PATIENCE, async || {
+    eventually("the anchor may be deleted", PATIENCE, async || {
         delete().await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
     for name in GOES {
         steps.gone(name).await?;
     }
-    hns_e2e::eventually("the anchor goes with its namespace", DELETION, async || {
+    eventually("the anchor goes with its namespace", DELETION, async || {
         match steps.anchors("c-root").get_opt("c-one").await {
             Ok(None) => Ok(()),
             other => Err(format!("{other:?}")),
@@ -91,6 +94,44 @@ async fn subnamespaces_go_with_the_anchor_and_full_namespaces_are_orphaned() -> 
     }
     println!("{GOES:?} went, {STAYS:?} stayed");
     begins_anew(steps).await
+}
+
+/// A tree of subnamespaces is deleted in the time of one namespace: no level waits for the one below.
+#[tokio::test]
+async fn a_deep_tree_is_deleted_as_fast_as_one_namespace() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.create_namespace("t-root").await?;
+    let mut chains = Vec::new();
+    for levels in [1, 3, 10] {
+        let mut path = vec!["t-root".to_owned()];
+        for level in 0..levels {
+            path.insert(0, format!("t-{levels}-{level}"));
+            steps.subnamespace(&path.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        }
+        path.pop();
+        path.reverse();
+        steps.configure(&path[0], json!({ "allowCascadingDeletion": true })).await?;
+        chains.push(path);
+    }
+    let deletions = chains.iter().map(|chain| async move {
+        let start = Instant::now();
+        eventually("the anchor may be deleted", PATIENCE, async || {
+            let deleted = steps.anchors("t-root").delete(&chain[0], &DeleteParams::default()).await;
+            deleted.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+        for name in chain {
+            steps.gone(name).await?;
+        }
+        anyhow::Ok(start.elapsed())
+    });
+    let times = try_join_all(deletions).await?;
+    println!("1, 3 and 10 levels are deleted in {times:.1?}");
+    for (time, chain) in times[1..].iter().zip(&chains[1..]) {
+        ensure!(*time <= times[0].mul_f64(1.5), "{} levels: {time:.1?}, one: {:.1?}", chain.len(), times[0]);
+    }
+    Ok(())
 }
 
 /// A namespace of the same name starts without the permission to cascade, and without what its predecessor was told.

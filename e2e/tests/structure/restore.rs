@@ -138,19 +138,12 @@ impl<H> Family<'_, H> {
         Ok(())
     }
 
-    /// Deletes everything at once, past the rules: they would have it done from below, anchor by anchor. Left to themselves
-    /// the anchors would wait for each other, level by level.
+    /// Deletes everything at once, past the rules: they would have it done from below, anchor by anchor.
     async fn vanish(&self) -> Result<()> {
         let slipped = &self.scene.slipped;
         let names: Vec<String> = TREE.iter().map(|(name, ..)| self.name(name)).collect();
         for name in &names {
             slipped.namespaces().delete(name, &DeleteParams::default()).await?;
-        }
-        let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-        for (child, parent, _) in TREE.iter().filter(|(.., is_subnamespace)| *is_subnamespace) {
-            let (child, anchors) = (self.name(child), slipped.anchors(&self.name(parent)));
-            anchors.delete(&child, &DeleteParams::default()).await?;
-            anchors.patch(&child, &PatchParams::default(), &release).await?;
         }
         for name in &names {
             slipped.gone(name).await?;

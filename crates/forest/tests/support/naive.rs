@@ -383,19 +383,42 @@ impl Cluster {
         if state == AnchorState::Forbidden {
             return (false, Some(state), Fate::None);
         }
+        let parent_goes = self.namespaces.get(parent).is_some_and(|seen| seen.terminating);
+        let child_goes = self.namespaces.get(&anchor.name).is_some_and(|seen| seen.terminating);
+        if parent_goes && state == AnchorState::Ok && child_goes {
+            let waits = self.has_pending_anchors(&anchor.name);
+            return (
+                waits && (held || !anchor.terminating),
+                Some(state).filter(|_| !anchor.terminating),
+                Fate::None,
+            );
+        }
+        if parent_goes && !anchor.terminating {
+            let goes = state == AnchorState::Ok && held && self.allows_cascading(parent);
+            return (state == AnchorState::Ok, Some(state), if goes { Fate::Delete } else { Fate::None });
+        }
         if !anchor.terminating {
-            let stays = self.namespaces.get(parent).is_some_and(|seen| !seen.terminating);
+            let stays = self.namespaces.contains_key(parent);
             let comes = state == AnchorState::Missing && stays;
             return (true, Some(state), if comes { Fate::Create } else { Fate::None });
         }
         if state != AnchorState::Ok {
             return (false, None, Fate::None);
         }
-        if self.namespaces[&anchor.name].terminating {
+        if child_goes {
             return (held, None, Fate::None);
         }
         let may_go = self.children(&anchor.name).is_empty() || self.allows_cascading(&anchor.name);
         if may_go && held { (held, None, Fate::Delete) } else { (false, None, Fate::None) }
+    }
+
+    /// Whether an anchor in `name` bears our finalizer, or stands for a namespace that is not being deleted.
+    fn has_pending_anchors(&self, name: &str) -> bool {
+        self.anchors.iter().filter(|((parent, _), _)| **parent == *name).any(|((_, child), anchor)| {
+            let is_ok = self.anchor_state(name, child) == AnchorState::Ok;
+            let held = anchor.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+            held || is_ok && !self.namespaces[child].terminating
+        })
     }
 
     /// What a subnamespace's `HierarchyConfiguration` has to take over, if it does not say it yet.
@@ -413,9 +436,13 @@ impl Cluster {
     /// Whether the `HierarchyConfiguration` in `name` is to bear our finalizer.
     pub(crate) fn wants_holding(&self, name: &str) -> bool {
         let has_anchors = self.anchors.keys().any(|(parent, _)| **parent == *name);
-        let let_go = self.hierarchies.get(name).is_some_and(|seen| seen.terminating)
-            && self.namespaces.get(name).is_some_and(|seen| !seen.terminating);
-        managed(name) && has_anchors && !let_go
+        let goes = self.hierarchies.get(name).is_some_and(|seen| seen.terminating);
+        let wanted = match self.namespaces.get(name) {
+            Some(seen) if seen.terminating => self.has_pending_anchors(name),
+            Some(_) => has_anchors && !goes,
+            None => has_anchors,
+        };
+        managed(name) && wanted
     }
 
     /// Whether a copy has lost the namespace of its source and is to go although it is frozen.

@@ -3,6 +3,7 @@
 
 use super::{Action, HncAction};
 use crate::core::tree::Id;
+use crate::core::version::Version;
 use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::anchor::finalizers;
@@ -40,12 +41,30 @@ pub(super) fn while_going(forest: &Forest, id: Id) -> Vec<Action> {
     changes.change
 }
 
+/// Whether a namespace that is being deleted has an anchor with work left: our finalizer is on it, or its subnamespace is not
+/// being deleted yet.
+pub(super) fn has_pending(forest: &Forest, id: Id) -> bool {
+    let name = forest.name(id);
+    forest.anchors(id).values().any(|anchor| {
+        let child =
+            forest.id(&anchor.name).filter(|_| forest.anchor_state(name, &anchor.name) == AnchorState::Ok);
+        anchor.is_held() || child.is_some_and(|child| forest.lasting_namespace(child).is_some())
+    })
+}
+
+/// The subnamespace that the anchor stands for.
+fn subnamespace(forest: &Forest, anchor: &AnchorFact, state: AnchorState) -> Option<(Id, Version)> {
+    let child = forest.id(&anchor.name).filter(|_| state == AnchorState::Ok)?;
+    Some((child, forest.namespace(child)?.version.get()))
+}
+
 impl Changes {
     fn add(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact) {
         let state = forest.shown_anchor_state(forest.name(parent), anchor);
         match state {
             AnchorState::Forbidden => self.change(anchor, false, Some(state)),
-            _ if anchor.terminating => self.end(forest, anchor, state),
+            _ if anchor.terminating => self.end(forest, parent, anchor, state),
+            _ if forest.is_terminating(forest.name(parent)) => self.cascade(forest, parent, anchor, state),
             _ => {
                 self.change(anchor, true, Some(state));
                 let stays = forest.lasting_namespace(parent).is_some();
@@ -60,21 +79,41 @@ impl Changes {
 
     /// A deleted anchor takes its subnamespace along, if that is a leaf or may take its own along, and stays until the
     /// namespace is gone. Otherwise only the anchor goes.
-    fn end(&mut self, forest: &Forest, anchor: &AnchorFact, state: AnchorState) {
-        let child = forest.id(&anchor.name).filter(|_| state == AnchorState::Ok);
-        let Some((child, namespace)) = child.and_then(|id| Some((id, forest.namespace(id)?))) else {
+    fn end(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact, state: AnchorState) {
+        let Some((child, version)) = subnamespace(forest, anchor, state) else {
             return self.change(anchor, false, None);
         };
-        if namespace.terminating {
-            return;
+        if forest.lasting_namespace(child).is_none() {
+            let done = forest.is_terminating(forest.name(parent)) && !has_pending(forest, child);
+            return self.change(anchor, anchor.is_held() && !done, None);
         }
         let may_go = forest.downstream(child).is_empty() || forest.allows_cascading_deletion(child);
         if may_go && anchor.is_held() {
-            let (child, version) = (anchor.name.clone(), namespace.version.get());
-            self.delete.push(HncAction::DeleteSubnamespace { child, version }.into());
+            self.delete(anchor, version);
         } else {
             self.change(anchor, false, None);
         }
+    }
+
+    /// The namespace of this anchor is being deleted, and the namespace controller will soon delete the anchor. If cascading
+    /// deletion holds for the namespace, its subnamespaces are deleted now, and their anchors do not delay its deletion: a
+    /// tree of any depth is deleted in the time of one namespace.
+    fn cascade(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact, state: AnchorState) {
+        match subnamespace(forest, anchor, state) {
+            Some((child, version)) if forest.lasting_namespace(child).is_some() => {
+                self.change(anchor, true, Some(state));
+                if anchor.is_held() && forest.allows_cascading_deletion(parent) {
+                    self.delete(anchor, version);
+                }
+            }
+            Some((child, _)) => self.change(anchor, has_pending(forest, child), Some(state)),
+            None => self.change(anchor, false, Some(state)),
+        }
+    }
+
+    fn delete(&mut self, anchor: &AnchorFact, version: Version) {
+        let child = anchor.name.clone();
+        self.delete.push(HncAction::DeleteSubnamespace { child, version }.into());
     }
 
     fn change(&mut self, anchor: &AnchorFact, held: bool, state: Option<AnchorState>) {

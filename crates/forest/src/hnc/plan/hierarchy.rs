@@ -4,7 +4,7 @@
 //! the object is its owner's.
 
 use super::conditions::conditions;
-use super::{Action, HncAction, SubnamespaceSpec};
+use super::{Action, HncAction, SubnamespaceSpec, anchors};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::anchor::finalizers;
@@ -30,9 +30,13 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
         return (needed && !namespace.terminating)
             .then_some(HncAction::CreateHierarchy { spec, held, status }.into());
     };
-    // A user deletes the object and not its namespace: it may go, and a new one is created if one is needed.
-    let let_go = seen.terminating && !namespace.terminating;
-    let held = has_anchors && !let_go;
+    // While the namespace is being deleted, its anchors go by the object. If a user deletes only the object, a new one is created
+    // if one is needed.
+    let held = if namespace.terminating {
+        has_anchors && anchors::has_pending(forest, id)
+    } else {
+        has_anchors && !seen.terminating
+    };
     let is_shown = seen.shows(children, &conditions);
     let status = (!is_shown).then(|| status(forest, children, conditions));
     change(seen, spec.filter(|_| !seen.terminating), held, status)

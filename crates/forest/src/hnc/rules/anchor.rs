@@ -208,7 +208,11 @@ impl Review<'_> {
             return Ok(());
         }
         let Some(id) = self.forest.id(child) else { return Ok(()) };
-        if self.forest.downstream(id).is_empty() || self.forest.allows_cascading_deletion(id) {
+        // The deletion of a namespace that is being deleted is not judged again. The namespace controller deletes its anchor.
+        if self.forest.is_terminating(child)
+            || self.forest.downstream(id).is_empty()
+            || self.forest.allows_cascading_deletion(id)
+        {
             return Ok(());
         }
         Err(Denial::forbidden(format!(

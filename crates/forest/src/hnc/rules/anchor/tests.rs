@@ -287,6 +287,14 @@ fn row_6_an_anchor_goes_with_its_leaf() {
     ]);
 }
 
+/// The namespace controller deletes the anchors of a tree in any order.
+#[test]
+fn row_6_does_not_keep_the_anchor_of_a_namespace_that_is_being_deleted() {
+    let mut cluster = Cluster::draw("p, c<p, x<c");
+    cluster.terminate("c");
+    check("terminating", &judge(&mut cluster.forest(), &delete("p", "c"), &[]), &Allowed);
+}
+
 /// Whoever may write anchors may write what they show.
 #[test]
 fn row_6_does_not_believe_what_an_anchor_shows() {
