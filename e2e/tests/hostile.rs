@@ -10,6 +10,7 @@ mod hostile {
     mod forged;
     mod pending;
     mod port;
+    mod probes;
     mod random;
     mod requests;
     mod review;

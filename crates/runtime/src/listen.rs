@@ -9,6 +9,10 @@ use std::{
 
 use tokio::net::TcpListener;
 
+/// The most connections that the kernel keeps until they are accepted. With tokio's 128, a client that connects as often in a few
+/// milliseconds delays all others by a second, after which their kernels try again.
+const BACKLOG: i32 = 4096;
+
 /// An address in Go's spelling.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenAddress {
@@ -54,19 +58,19 @@ impl ListenAddress {
     /// What the operating system says: the port is taken, needs privileges, or the host has no
     /// such address.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
-        match self {
-            Self::Off => Ok(None),
-            Self::Host(host, port) => TcpListener::bind((host.as_str(), *port)).await.map(Some),
-            Self::AllInterfaces(port) => {
-                match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
-                    // No IPv6 on this node.
-                    Err(error) if without_ipv6(&error) => {
-                        TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await.map(Some)
-                    }
-                    other => other.map(Some),
+        let listener = match self {
+            Self::Off => return Ok(None),
+            Self::Host(host, port) => TcpListener::bind((host.as_str(), *port)).await?,
+            Self::AllInterfaces(port) => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
+                // No IPv6 on this node.
+                Err(error) if without_ipv6(&error) => {
+                    TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await?
                 }
-            }
-        }
+                other => other?,
+            },
+        };
+        rustix::net::listen(&listener, BACKLOG)?;
+        Ok(Some(listener))
     }
 }
 

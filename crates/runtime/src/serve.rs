@@ -11,7 +11,8 @@ mod slots;
 mod tests;
 
 use std::{
-    io,
+    collections::{HashSet, VecDeque},
+    io, mem,
     net::{IpAddr, SocketAddr},
     pin::pin,
     sync::Arc,
@@ -23,9 +24,9 @@ use futures::FutureExt as _;
 use rustls::ServerConfig;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, watch},
+    sync::watch,
     task::{JoinError, JoinSet},
-    time::Instant,
+    time::{Instant, sleep_until},
 };
 
 use self::{connection::Connection, slots::Slots};
@@ -117,7 +118,7 @@ impl Server {
         let mut connections = Connections {
             listener: self.listener,
             slots: Slots::new(self.limits),
-            accepted: None,
+            waiting: VecDeque::new(),
             connection,
             tasks: JoinSet::new(),
         };
@@ -153,8 +154,8 @@ enum Stage {
 struct Connections {
     listener: TcpListener,
     slots: Arc<Slots>,
-    /// A client that has no slot yet.
-    accepted: Option<(TcpStream, SocketAddr)>,
+    /// Clients that have no slot yet, at most as many as there are slots.
+    waiting: VecDeque<(TcpStream, SocketAddr)>,
     connection: Connection,
     tasks: JoinSet<()>,
 }
@@ -163,47 +164,69 @@ impl Connections {
     async fn accept_until<T>(&mut self, stop: impl Future<Output = T>) -> T {
         let mut stop = pin!(stop);
         loop {
-            let next = async {
-                if self.accepted.is_none() {
-                    self.accepted = Some(self.listener.accept().await?);
+            let again = self.serve_waiting();
+            let later = async {
+                match again {
+                    Some(again) => sleep_until(again).await,
+                    None => std::future::pending().await,
                 }
-                // Meanwhile other clients wait in the kernel's queue.
-                Ok(self.slots.free().await)
             };
             tokio::select! {
                 stopped = &mut stop => return stopped,
                 Some(ended) = self.tasks.join_next() => report(ended),
-                slot = next => match slot {
-                    Ok(slot) => self.spawn(slot),
+                // A client that waits holds up no client of another address.
+                accepted = self.listener.accept() => match accepted {
+                    Ok(client) => self.waits(client),
                     Err(error) => pause_after(&error).await,
                 },
+                () = self.slots.idle() => {}
+                () = later => {}
             }
         }
     }
 
     /// Accepts the clients in the kernel's queue: they are connected already, and dropping the listener would reset them.
     fn accept_waiting(&mut self) {
-        while let Some(slot) = self.slots.try_free() {
-            if self.accepted.is_none() {
-                self.accepted = self.listener.accept().now_or_never().and_then(Result::ok);
-            }
-            if self.accepted.is_none() {
-                return;
-            }
-            self.spawn(slot);
+        while self.serve_waiting().is_none()
+            && let Some(Ok(client)) = self.listener.accept().now_or_never()
+        {
+            self.waits(client);
         }
     }
 
-    /// Serves the accepted client.
-    fn spawn(&mut self, permit: OwnedSemaphorePermit) {
-        let Some((stream, peer)) = self.accepted.take() else { return };
-        let connection = self.connection.clone();
-        // A client has the same address over IPv4 and over IPv4 mapped to IPv6.
-        let (slot, activity) = self.slots.take(permit, peer.ip().to_canonical());
-        self.tasks.spawn(async move {
-            connection.run(stream, peer, activity).await;
-            drop(slot);
-        });
+    fn waits(&mut self, client: (TcpStream, SocketAddr)) {
+        self.waiting.push_back(client);
+        if self.waiting.len() > self.connection.limits.connections {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Serves the clients that get a slot, and returns when others may get one.
+    fn serve_waiting(&mut self) -> Option<Instant> {
+        let mut again: Option<Instant> = None;
+        let mut refused = HashSet::new();
+        for (stream, peer) in mem::take(&mut self.waiting) {
+            // A client has the same address over IPv4 and over IPv4 mapped to IPv6.
+            let address = peer.ip().to_canonical();
+            if !refused.contains(&address) {
+                match self.slots.take(address) {
+                    Ok((slot, activity)) => {
+                        let connection = self.connection.clone();
+                        self.tasks.spawn(async move {
+                            connection.run(stream, peer, activity).await;
+                            drop(slot);
+                        });
+                        continue;
+                    }
+                    Err(at) => {
+                        again = Some(again.map_or(at, |again| again.min(at)));
+                        refused.insert(address);
+                    }
+                }
+            }
+            self.waiting.push_back((stream, peer));
+        }
+        again
     }
 }
 

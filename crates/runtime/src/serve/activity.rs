@@ -2,11 +2,13 @@
 //!
 //! Records requests and reads the clock; closes nothing itself.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
-use tokio::{sync::Notify, time::Instant};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    sync::{Notify, SetOnce},
+    time::Instant,
+};
 
 use super::Limits;
 
@@ -17,7 +19,8 @@ pub(super) struct Activity {
     limits: Limits,
     /// Notified when a request is answered.
     idle: Arc<Notify>,
-    close: CancellationToken,
+    /// Requested to close, within this time.
+    close: SetOnce<Duration>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +47,7 @@ impl Activity {
     /// Of a connection that has just been accepted. `idle` is notified whenever it becomes idle.
     pub(super) fn new(limits: Limits, idle: Arc<Notify>) -> Arc<Self> {
         let state = State { phase: Phase::Silent, since: Instant::now() };
-        Arc::new(Self { state: Mutex::new(state), limits, idle, close: CancellationToken::new() })
+        Arc::new(Self { state: Mutex::new(state), limits, idle, close: SetOnce::new() })
     }
 
     /// The TLS handshake is done: the time for the first request begins.
@@ -62,19 +65,21 @@ impl Activity {
         self.state.lock().phase != Phase::Busy
     }
 
-    /// Requests that the connection closes, because another one needs its slot.
-    pub(super) fn request_close(&self) {
-        self.close.cancel();
+    /// Requests that the connection closes within this time, because another one needs its slot.
+    pub(super) fn request_close(&self, within: Duration) {
+        // An error: it was requested before.
+        let _ = self.close.set(within);
     }
 
-    /// Whether it was requested to close.
-    pub(super) fn is_close_requested(&self) -> bool {
-        self.close.is_cancelled()
+    /// How long it may take to close; `None` if it was not requested to.
+    #[cfg(test)]
+    pub(super) fn time_to_close(&self) -> Option<Duration> {
+        self.close.get().copied()
     }
 
-    /// Waits until it is requested to close.
-    pub(super) async fn close_requested(&self) {
-        self.close.cancelled().await;
+    /// Waits until it is requested to close, and returns how long that may take.
+    pub(super) async fn close_requested(&self) -> Duration {
+        *self.close.wait().await
     }
 
     /// A request begins, and ends when the result is dropped.

@@ -35,9 +35,6 @@ use crate::telemetry::panic_message;
 /// How long an idle client may take to close the connection after the server has shut it down.
 const SHUTDOWN: Duration = Duration::from_secs(5);
 
-/// The same where another connection needs the slot. A request that has just arrived is answered in that time.
-const SHUTDOWN_FOR_ANOTHER: Duration = Duration::from_millis(100);
-
 /// The most bytes of a request head, and of a body at a time, that a connection buffers.
 const HTTP_BUFFER: usize = 64 * 1024;
 
@@ -73,7 +70,7 @@ impl Connection {
         let stream = BufReader::with_capacity(TLS_BUFFER, stream);
         let stream = tokio::select! {
             accepted = timeout(self.limits.handshake, tls.accept(stream)) => accepted??,
-            () = activity.close_requested() => return Err(displaced()),
+            _ = activity.close_requested() => return Err(displaced()),
         };
         activity.handshake_done();
         self.serve_http(stream, peer, activity).await
@@ -114,12 +111,12 @@ impl Connection {
                     }
                     return Err(io::Error::new(io::ErrorKind::TimedOut, format!("{phase:?} for too long")));
                 }
-                () = activity.close_requested() => {
+                within = activity.close_requested() => {
                     if !activity.is_idle() {
                         return Err(displaced());
                     }
                     http.as_mut().graceful_shutdown();
-                    return timeout(SHUTDOWN_FOR_ANOTHER, http).await?.map_err(io::Error::other);
+                    return timeout(within, http).await?.map_err(io::Error::other);
                 }
                 () = closes(&mut self.stage), if !closing => {
                     http.as_mut().graceful_shutdown();
