@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod plugin {
     mod connection;
+    mod deep;
     mod deletion;
     mod doctor;
     mod elsewhere;

@@ -3,19 +3,25 @@
 //! kube inserts names into URLs unencoded. Names of some kinds, such as those of RBAC, may have every character except
 //! `/` and `%`: `?` and `#` would end the path, so that the request addresses the whole collection, and a space makes
 //! the URL invalid. All programs use this type; clippy forbids kube's own methods.
+//!
+//! An answer is read however deeply its `managedFields` are nested, which users decide.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
 use std::ops::Deref;
 
+use either::Either;
 use k8s_openapi::NamespaceResourceScope;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, GetParams, ListParams, ObjectList, Patch, PatchParams, PostParams};
 use kube::core::response::Status;
-use kube::core::{DynamicResourceScope, PartialObjectMeta};
-use kube::{Client, Resource, Result};
+use kube::core::{DynamicResourceScope, PartialObjectMeta, Request};
+use kube::{Client, Error, Resource, Result};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api_object;
 
 /// The characters that must be encoded in a path segment.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -74,26 +80,35 @@ impl<K: Resource> Api<K> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the names are encoded")]
-impl<K: Clone + DeserializeOwned + Debug> Api<K> {
+impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
     /// Reads an object.
     pub async fn get(&self, name: &str) -> Result<K> {
-        self.0.get(&path_segment(name)).await
+        self.send(|it| it.get(&path_segment(name), &GetParams::default())).await
     }
 
     /// Reads an object; `None` if it does not exist.
     pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
-        self.0.get_opt(&path_segment(name)).await
+        found(self.get(name).await)
     }
 
     /// Reads the metadata of an object.
     pub async fn get_metadata(&self, name: &str) -> Result<PartialObjectMeta<K>> {
-        self.0.get_metadata(&path_segment(name)).await
+        self.send(|it| it.get_metadata(&path_segment(name), &GetParams::default())).await
     }
 
     /// Reads the metadata of an object; `None` if it does not exist.
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
-        self.0.get_metadata_opt(&path_segment(name)).await
+        found(self.get_metadata(name).await)
+    }
+
+    /// Lists objects.
+    pub async fn list(&self, params: &ListParams) -> Result<ObjectList<K>> {
+        self.send(|it| it.list(params)).await
+    }
+
+    /// Lists the metadata of objects.
+    pub async fn list_metadata(&self, params: &ListParams) -> Result<ObjectList<PartialObjectMeta<K>>> {
+        self.send(|it| it.list_metadata(params)).await
     }
 
     /// Patches an object.
@@ -103,7 +118,7 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<K> {
-        self.0.patch(&path_segment(name), params, patch).await
+        self.send(|it| it.patch(&path_segment(name), params, patch)).await
     }
 
     /// Patches an object and returns its metadata.
@@ -113,20 +128,47 @@ impl<K: Clone + DeserializeOwned + Debug> Api<K> {
         params: &PatchParams,
         patch: &Patch<P>,
     ) -> Result<PartialObjectMeta<K>> {
-        self.0.patch_metadata(&path_segment(name), params, patch).await
+        self.send(|it| it.patch_metadata(&path_segment(name), params, patch)).await
     }
 
-    /// Replaces an object.
+    /// Replaces an object. Its `managedFields` stay as the API server has them: those of `object` may be incomplete.
     pub async fn replace(&self, name: &str, params: &PostParams, object: &K) -> Result<K>
     where
         K: Serialize,
     {
-        self.0.replace(&path_segment(name), params, object).await
+        let mut object = serde_json::to_value(object).map_err(Error::SerdeError)?;
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        let body = object.to_string().into_bytes();
+        self.send(|it| it.replace(&path_segment(name), params, body)).await
     }
 
     /// Deletes an object; returns it if its deletion is pending.
-    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<either::Either<K, Status>> {
-        self.0.delete(&path_segment(name), params).await
+    pub async fn delete(&self, name: &str, params: &DeleteParams) -> Result<Either<K, Status>> {
+        let answer: Value = self.send(|it| it.delete(&path_segment(name), params)).await?;
+        let answer = if answer["kind"] == "Status" {
+            serde_json::from_value(answer).map(Either::Right)
+        } else {
+            serde_json::from_value(answer).map(Either::Left)
+        };
+        answer.map_err(Error::SerdeError)
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        request: impl FnOnce(&Request) -> Result<http::Request<Vec<u8>>, kube::core::request::Error>,
+    ) -> Result<T> {
+        let request = request(&Request::new(self.0.resource_url())).map_err(Error::BuildRequest)?;
+        let text = self.0.clone().into_client().request_text(request).await?;
+        api_object::parse(&text).map_err(Error::SerdeError)
+    }
+}
+
+fn found<T>(answer: Result<T>) -> Result<Option<T>> {
+    match answer {
+        Err(Error::Api(status)) if status.is_not_found() => Ok(None),
+        answer => answer.map(Some),
     }
 }
 
@@ -147,8 +189,6 @@ impl<K> From<Api<K>> for kube::Api<K> {
 
 #[cfg(test)]
 mod tests {
-    use kube::api::GetParams;
-    use kube::core::Request;
     use percent_encoding::percent_decode_str;
     use proptest::prelude::*;
 

@@ -10,7 +10,7 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta, Time};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -122,6 +122,43 @@ impl From<LabelWrites> for ManagedFieldsEntry {
         });
         Self { manager, time, fields_v1: fields, ..Self::default() }
     }
+}
+
+/// Parses an object or a list. If it is nested too deeply to be parsed, only the writes of labels and annotations are left of its
+/// `managedFields`.
+///
+/// # Errors
+/// It is not a `T`, or another field is nested too deeply.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    serde_json::from_str(text).or_else(|error| {
+        let reduced: Reduced = serde_json::from_str(text).map_err(|_| error)?;
+        serde_json::from_value(serde_json::to_value(reduced)?)
+    })
+}
+
+/// An object with fewer `managedFields`, or a list of such objects.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Reduced {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<ReducedMetadata>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    items: Option<Vec<Self>>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReducedMetadata {
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "label_writes")]
+    managed_fields: Vec<ManagedFieldsEntry>,
+    #[serde(flatten)]
+    others: Map<String, Value>,
+}
+
+fn label_writes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ManagedFieldsEntry>, D::Error> {
+    let writes = Option::<Vec<LabelWrites>>::deserialize(deserializer)?;
+    Ok(writes.into_iter().flatten().map(Into::into).collect())
 }
 
 /// A namespace, hierarchy or anchor. A user can write any text into `managedFields`, so these must be read however they are nested.
@@ -243,6 +280,7 @@ dynamic_resource!(StructureObject);
 
 #[cfg(test)]
 mod tests {
+    use kube::core::ObjectList;
     use serde_json::json;
 
     use super::*;
@@ -262,6 +300,14 @@ mod tests {
         let seen = crate::ingest::namespace(&object.metadata);
         assert_eq!(seen.foreign.labels, ["x", "y"].map(Box::from).into());
 
+        let list =
+            format!(r#"{{"kind":"NamespaceList","metadata":{{"continue":"x"}},"items":[{text},{text}]}}"#);
+        let list: ObjectList<DynamicObject> = parse(&list).unwrap();
+        assert_eq!((list.items.len(), list.metadata.continue_.as_deref()), (2, Some("x")));
+        let read: DynamicObject = parse(&text).unwrap();
+        assert_eq!(list.items[1], read);
+        assert_eq!(read.data, json!({ "spec": { "parent": "p" } }));
+        assert_eq!(crate::ingest::namespace(&read.metadata), seen);
         let text = format!(
             r#"{{"metadata":{{"name":"a"}},"status":{open}{{}}{close},"data":{{"k":"v"}},"spec":{open}{{}}{close}}}"#
         );

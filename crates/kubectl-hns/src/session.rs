@@ -100,7 +100,7 @@ impl Session {
     /// Lists all objects in pages.
     pub(crate) async fn list<K>(&self, api: &Api<K>, params: &ListParams) -> Result<Vec<K>, Problem>
     where
-        K: Clone + DeserializeOwned + Debug,
+        K: Resource + Clone + DeserializeOwned + Debug,
     {
         self.pages(params, async |params| api.list(&params).await).await
     }
@@ -112,7 +112,7 @@ impl Session {
         params: &ListParams,
     ) -> Result<Vec<PartialObjectMeta<K>>, Problem>
     where
-        K: Clone + DeserializeOwned + Debug,
+        K: Resource + Clone + DeserializeOwned + Debug,
         PartialObjectMeta<K>: Clone,
     {
         self.pages(params, async |params| api.list_metadata(&params).await).await

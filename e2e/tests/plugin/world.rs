@@ -76,8 +76,8 @@ async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Ou
 pub(crate) struct World {
     pub(crate) cluster: &'static Cluster,
     kubeconfig: PathBuf,
-    /// Kept so that they run until the end.
-    _replicas: Vec<Replica>,
+    /// They run until the end.
+    pub(crate) replicas: Vec<Replica>,
 }
 
 impl World {
@@ -108,15 +108,16 @@ impl World {
 /// hns at work.
 pub(crate) async fn live() -> &'static World {
     static WORLD: OnceCell<World> = OnceCell::const_new();
+    let start = async || start(Cluster::shared().await).await;
     WORLD.get_or_try_init(start).await.expect("the product starts")
 }
 
-async fn start() -> Result<World> {
-    let cluster = Cluster::shared().await;
+/// hns at work on this cluster.
+pub(crate) async fn start(cluster: &'static Cluster) -> Result<World> {
     let product = Product::install(cluster, Options::default()).await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     // The replicas' certificates are in the product's directory, which goes with the cluster.
-    Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: vec![webhook, controller] })
+    Ok(World { cluster, kubeconfig: cluster.kubeconfig(), replicas: vec![webhook, controller] })
 }
 
 /// The definitions alone.
@@ -131,7 +132,7 @@ pub(crate) async fn still() -> &'static World {
         kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
         let said = kubectl().established(["-f", definitions]).await?;
         ensure!(said.contains("condition met"), "{said}");
-        anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), _replicas: Vec::new() })
+        anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), replicas: Vec::new() })
     };
     WORLD.get_or_try_init(start).await.expect("a cluster with the definitions starts")
 }
