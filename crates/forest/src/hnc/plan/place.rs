@@ -131,6 +131,19 @@ impl<'a> Place<'a> {
         if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
 
+    /// Whether a user's own object is kept although a source above is meant to come here. Which Role a binding refers to does not
+    /// count: reviews rest on metadata, which does not name it.
+    pub(crate) fn is_kept(&self, key: &ObjectKey) -> bool {
+        let is_own = |object: &Object| matches!(object, Object::Source(own) if !own.terminating);
+        let comes = |goes: Result<(), Withheld>| match goes {
+            Ok(()) | Err(Withheld::OtherRole { .. } | Withheld::RoleTerminating(_)) => true,
+            Err(_) => false,
+        };
+        self.keeps(key)
+            && self.object(key).is_some_and(is_own)
+            && self.candidates(key).any(|(_, _, goes)| comes(goes))
+    }
+
     pub(super) fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
         let (namespace, source, _) = self.candidates(key).find(|(_, _, goes)| goes.is_ok())?;
         Some((namespace, source))

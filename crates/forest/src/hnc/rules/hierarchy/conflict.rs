@@ -117,5 +117,5 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
 }
 
 fn is_kept(forest: &Forest, holder: Id, key: &ObjectKey) -> bool {
-    matches!(reach(forest, holder), Reach::Full(place) if place.kept_from(key).is_some())
+    matches!(reach(forest, holder), Reach::Full(place) if place.is_kept(key))
 }

@@ -1,6 +1,7 @@
 //! Row 11: what a new parent would overwrite.
 
 use super::*;
+use crate::ObjectFact;
 use crate::core::kind::OnConflict;
 
 const JOINS: &str = "top, p:top, child, low:child";
@@ -210,5 +211,25 @@ fn row_11_what_does_not_go_there_or_does_not_overwrite_is_no_conflict() {
         if !warned {
             check(what, &verdict, &expected);
         }
+    }
+}
+
+/// The webhook does not know to which Role a binding refers; a forest with whole objects does. Both give the same verdict.
+#[test]
+fn row_11_does_not_depend_on_the_role_of_a_binding() {
+    let mut cluster = Cluster::draw("a, b:a, d:a, i:b");
+    for namespace in ["a", "i"] {
+        cluster.role(namespace, "r", namespace);
+        cluster.binding(namespace, "x", "r", "u");
+    }
+    let (whole, mut metadata) = (cluster.forest(), cluster.forest());
+    for namespace in ["a", "i"] {
+        let fact = cluster.object_fact(&namespace.into(), &crate::cluster::binding_key("x"));
+        let Fact::Object(id, seen) = fact else { panic!("{fact:?}") };
+        metadata.apply(Fact::Object(id, ObjectFact { role: None, content: None, ..seen }));
+    }
+    for (what, mut forest) in [("whole", whole), ("metadata", metadata)] {
+        let verdict = judge(&mut forest, &update("i", "b > d"), &[("admin a", Yes)], |_| ());
+        check(what, &verdict, &Allowed);
     }
 }
