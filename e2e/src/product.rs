@@ -131,7 +131,7 @@ impl<'c> Product<'c> {
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
         // Policies first: the registrations leave to them what they refuse.
         if product.options.policies {
-            manifests::apply(cluster, &manifests::moved(manifests::policies()?, namespace)?).await?;
+            manifests::apply_owned(cluster, manifests::moved(manifests::policies()?, namespace)?).await?;
         }
         product.install_registrations().await?;
         Ok(product)
@@ -190,8 +190,8 @@ impl<'c> Product<'c> {
         for document in &mut documents {
             manifests::through_service(document, port, authority)?;
         }
-        documents.push(manifests::service(&self.options.namespace));
-        manifests::apply(self.cluster, &documents).await
+        manifests::apply(self.cluster, &[manifests::service(&self.options.namespace)]).await?;
+        manifests::apply_owned(self.cluster, documents).await
     }
 
     /// Deletes the webhook configurations; everything else of hns stays, the policies included.
@@ -245,6 +245,10 @@ impl<'c> Product<'c> {
         });
         if component == Component::Controller {
             args.push(format!("--admission-policies={}", self.options.policies));
+            args.push(format!("--webhook-service-port={}", self.webhook_port));
+            if !self.options.internal_certificates {
+                args.push(format!("--webhook-ca-bundle={}", manifests::base64(&self.ca_pem)?));
+            }
         }
         args.extend_from_slice(match component {
             Component::Webhook => &self.options.webhook_args,

@@ -9,7 +9,7 @@
 {{- if hasKey (.Values.ha | default dict) "manager" }}{{ fail "the value ha.manager is HNC's: every installation is highly available here; set webhook.replicas, webhook.resources, webhook.nodeSelector, webhook.affinity and webhook.tolerations" }}{{ end -}}
 {{- with .Values.certificates -}}
 {{- if and (eq .mode "provided") (not .caBundle) }}{{ fail "certificates.mode is provided, so certificates.caBundle is required: the base64 of the PEM text of the authority that signed the webhook's certificate" }}{{ end -}}
-{{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s it is put into the registrations by whoever makes the certificate" .mode) }}{{ end -}}
+{{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s another program writes it into the registrations" .mode) }}{{ end -}}
 {{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
 {{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}{{ fail "metrics.serviceMonitor and metrics.podMonitor are alternatives: with both everything is counted twice" }}{{ end -}}

@@ -20,7 +20,7 @@ pub const MUTATING_WEBHOOK_CONFIGURATION: &str = "hnc-mutating-webhook-configura
 pub const WEBHOOK_SERVICE: &str = "hnc-webhook-service";
 
 /// The port of [`WEBHOOK_SERVICE`].
-pub const WEBHOOK_SERVICE_PORT: i32 = 443;
+pub const WEBHOOK_SERVICE_PORT: u16 = 443;
 
 /// The Secret with the serving certificate: `tls.crt`, `tls.key` and `ca.crt`.
 pub const WEBHOOK_CERTIFICATE_SECRET: &str = "hnc-webhook-server-cert";
@@ -36,6 +36,9 @@ pub const WEBHOOK_DEPLOYMENT: &str = "hnc-webhook";
 
 /// The service account of the controller. Webhook registrations exempt this account only.
 pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
+
+/// The `ClusterRole` of the controller. It owns the registrations and policies, so that they are deleted with it.
+pub const CONTROLLER_CLUSTER_ROLE: &str = "hns-controller";
 
 /// The service account of the webhook.
 pub const WEBHOOK_SERVICE_ACCOUNT: &str = "hns-webhook";

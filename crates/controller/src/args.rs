@@ -1,59 +1,89 @@
-//! The flags of `hns-controller`. Decides nothing.
+//! The flags of `hns-controller`.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::builder::BoolishValueParser;
 use forest::Identity;
+use hns_api::names;
 use hns_cluster::settings::InForce;
 use hns_runtime::args::{CommonArgs, IssuerArgs, LeaderElectionArgs, SharedArgs};
+use k8s_openapi::ByteString;
 
 use crate::registrations::RegistrationSettings;
 
-/// Keeps tree labels, status and propagated copies as the hierarchy says they should be.
+/// Maintains tree labels, status and copies by the hierarchy
 #[derive(Debug, Clone, Parser)]
 #[command(name = "hns-controller", version)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag, and any of them goes with any other")]
 pub struct Args {
-    /// Flags that both binaries have.
+    /// The flags of both programs.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Flags of the election.
+    /// The flags of the leader election.
     #[command(flatten)]
     pub election: LeaderElectionArgs,
-    /// Flags about certificates that are made here.
+    /// The flags of the certificate that the controller issues.
     #[command(flatten)]
     pub issuer: IssuerArgs,
-    /// Flags that stand for keys of the settings document.
+    /// Flags for keys of the settings document.
     #[command(flatten)]
     pub shared: SharedArgs,
 
-    /// Keep webhook registrations and admission policies in the cluster as the flags say; with `false` they are left alone,
-    /// for example to change them by hand
+    /// Create the webhook configurations and admission policies, and keep them as the settings require; with `false` they stay as
+    /// they are, for example to change them by hand. Certificates of --enable-internal-cert-management are written in any case
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub manage_registrations: bool,
 
-    /// Have the API server refuse by itself, through validating admission policies, what can be refused without knowing the
-    /// hierarchy; with `false` the webhook is sent all of that instead
+    /// Create validating admission policies, by which the API server itself refuses requests that can be judged without the
+    /// hierarchy; with `false` the webhook judges them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub admission_policies: bool,
+
+    /// Port of the Service of the webhook, at which the API server calls it
+    #[arg(long, value_name = "PORT", default_value_t = names::WEBHOOK_SERVICE_PORT,
+          value_parser = clap::value_parser!(u16).range(1..))]
+    pub webhook_service_port: u16,
+
+    /// Certificates (PEM, in base64) that the API server verifies the webhook's certificate with: `caBundle` in the webhook
+    /// configurations. Without it, and without --enable-internal-cert-management, that field stays as it is
+    #[arg(long, value_name = "BASE64", value_parser = bundle)]
+    pub webhook_ca_bundle: Option<Arc<[u8]>>,
+
+    /// Annotation of the webhook configurations, as `key=value`; may be given several times. Some programs put the certificate into
+    /// configurations with an annotation, for example `cert-manager.io/inject-ca-from=NAMESPACE/CERTIFICATE`
+    #[arg(long = "webhook-annotation", value_name = "KEY=VALUE", value_parser = annotation)]
+    pub webhook_annotations: Vec<(String, String)>,
 
     /// Leave the label `GroupKind` of the metrics `hnc_reconcilers_object_*` empty and count all kinds together
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "true", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub suppress_object_tags: bool,
 
-    /// Take the finalizers off all anchors and hierarchies, and end: for an uninstallation after which no controller would.
-    /// Nothing is done while the controller's Deployment is there
+    /// Remove the finalizers from all anchors and `HierarchyConfigurations`, and exit: for an uninstallation. Does nothing while
+    /// the Deployment of the controller exists
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, action = clap::ArgAction::Set,
           default_value = "false", default_missing_value = "true", value_parser = BoolishValueParser::new())]
     pub release_finalizers: bool,
 }
 
 impl Args {
-    /// What the registrations and policies depend on, under these settings.
+    /// # Errors
+    /// Two flags contradict each other.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let internal = self.common.certificates.enable_internal_cert_management;
+        anyhow::ensure!(
+            !internal || self.webhook_ca_bundle.is_none(),
+            "--webhook-ca-bundle is for certificates that the controller does not issue; remove it, or \
+             --enable-internal-cert-management"
+        );
+        Ok(())
+    }
+
+    /// The settings of registrations and policies.
     pub fn registrations(&self, in_force: &InForce) -> RegistrationSettings {
         let (shared, settings) = (&in_force.shared, (*in_force.rules).clone());
         let own = std::iter::once(&self.common.namespace);
@@ -62,6 +92,8 @@ impl Args {
         RegistrationSettings {
             namespace: self.common.namespace.clone(),
             service: self.issuer.webhook_service_name.clone(),
+            service_port: self.webhook_service_port,
+            annotations: self.webhook_annotations.clone(),
             excluded: excluded.into_iter().cloned().collect(),
             included_pattern: format!("^(?:{})$", shared.included_namespace_regex),
             restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),
@@ -73,6 +105,21 @@ impl Args {
             ..RegistrationSettings::default()
         }
     }
+}
+
+fn bundle(value: &str) -> Result<Arc<[u8]>, String> {
+    let decoded = serde_json::from_value::<ByteString>(value.into());
+    let ByteString(text) = decoded.map_err(|_| "expected base64".to_owned())?;
+    let certificates = pem::parse_many(&text).map_err(|error| format!("expected PEM: {error}"))?;
+    if !certificates.iter().any(|it| it.tag() == "CERTIFICATE") {
+        return Err("expected at least one certificate".to_owned());
+    }
+    Ok(text.into())
+}
+
+fn annotation(value: &str) -> Result<(String, String), String> {
+    let (key, value) = value.split_once('=').ok_or("expected key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl AsRef<CommonArgs> for Args {

@@ -2,7 +2,7 @@
 //!
 //! A damaged Secret is restored; a certificate that was deleted or expires soon is replaced. See [`decide`] for the order of the
 //! steps. Writes have the uid and the resource version as a precondition, so that a late write of a former leader fails.
-//! [`crate::keep`] writes the certificates to trust into the registrations.
+//! [`crate::registrations::reconciler`] writes the certificates to trust into the registrations.
 
 mod decide;
 mod issue;

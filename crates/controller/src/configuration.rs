@@ -1,7 +1,7 @@
-//! Keeping the `HNCConfiguration` named `config` there, and its status true, for as long as this replica leads.
+//! Creates the `HNCConfiguration` named `config` if it is missing, and keeps its status current, while this replica leads.
 //!
-//! Counts change with every object, so the status is written once a second at most, and only when it is another one. What
-//! stands in its spec is the users' alone. Resolves and propagates nothing.
+//! Counts change with every object, so the status is written at most once a second, and only if it differs. The spec belongs to
+//! the users.
 
 mod rights;
 mod status;
@@ -37,26 +37,26 @@ use crate::execute::is_listed;
 
 const FIELD_MANAGER: &str = "hns-controller";
 
-/// The status is written no more often than this.
+/// The minimum time between two writes of the status.
 const PACE: Duration = Duration::from_secs(1);
 
-/// After a start a status that is there is left as it is for so long, if what it is about is as it was: there is more
-/// urgent work, and most of the time it will turn out to be right.
+/// After a start, a status that fits the configured kinds stays as it is for this time: other work is more urgent, and the status
+/// is usually correct.
 const CALM: Duration = Duration::from_secs(12);
 
-/// Looking through a large forest takes time; no more than this part of it is spent on that.
+/// The maximum share of time for reading a large forest.
 const SHARE: u32 = 20;
 
-/// After a write that failed, or where something is still to come.
+/// The delay after a failed write, or while data is missing.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// So long the first lists are waited for, so that a restart does not write numbers that are only on their way.
+/// The maximum wait for the first lists, so that a restart does not write incomplete counts.
 const LISTED: Duration = Duration::from_secs(60);
 
-/// While a right is missing it is asked again after this: nobody tells when one is granted.
+/// The delay between two access reviews while a right is missing: nothing reports that a right is granted.
 const MISSING: Duration = Duration::from_secs(10);
 
-/// What the status depends on.
+/// The inputs of the status.
 pub(crate) struct Followed {
     pub(crate) forest: ForestHandle,
     pub(crate) configuration: Receiver<Configuration>,
@@ -64,8 +64,8 @@ pub(crate) struct Followed {
     pub(crate) settings: Receiver<Seen>,
 }
 
-/// Keeps it as it should be until `may_write` says no, or the shutdown begins. A write under way is ended first: when this
-/// returns, nothing more comes. `namespace` is the installation's own.
+/// Reconciles until `may_write` returns false or the shutdown begins. It completes the current write before it returns.
+/// `namespace` is that of the installation.
 pub(crate) async fn keep(
     client: Client,
     Followed { forest, configuration, settings }: Followed,
@@ -103,12 +103,12 @@ pub(crate) async fn keep(
     }
 }
 
-/// How it went.
+/// The result of a reconciliation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Settled {
-    /// It is as it should be, or the next thing that is seen will say how it is.
+    /// The status is current, or a later event will show what to do.
     Done,
-    /// A write failed, or too little is known to write anything.
+    /// A write failed, or data is missing.
     NotYet,
 }
 
@@ -118,28 +118,27 @@ struct Keeper {
     configuration: Receiver<Configuration>,
     settings: Receiver<Seen>,
     rights: Rights,
-    /// What was written last, until the watch shows something newer.
+    /// The last write, until the watch shows a newer version.
     written: Option<DynamicObject>,
     since: Instant,
-    /// How long it took to look through the forest last.
+    /// The duration of the last reading of the forest.
     spent: Duration,
 }
 
 impl Keeper {
-    /// Waits until there is a reason to look: there is no object, it does not show the kinds as they are, what it comes to
-    /// changes, or it has been calm for a while.
+    /// Waits until the status may be outdated: the object is missing, its kinds differ, the forest changes, or some time has
+    /// passed.
     async fn begin(&mut self) {
         let resolved = |it: &Configuration| it.is_known && it.resolution.is_some();
         let Ok(first) = self.configuration.wait_for(resolved).await.map(|it| it.clone()) else { return };
         let (Some(object), Some(resolution)) = (&first.object, &first.resolution) else { return };
         if self.forest.read(|forest| shows_kinds(&shown(object), forest, resolution)) {
             let is_other = |it: &Configuration| it.object.is_none() || it.resolution != first.resolution;
-            // Elapsed or changed, it is time.
             let _ = tokio::time::timeout(CALM, self.configuration.wait_for(is_other)).await;
         }
     }
 
-    /// Pauses, and waits for a reason to go on. Ends with `false` when there will be none.
+    /// Pauses, and then waits for a change. Returns `false` if there will be none.
     async fn rest(&mut self, settled: Settled) -> bool {
         sleep(PACE.max(self.spent * SHARE)).await;
         match settled {
@@ -151,7 +150,7 @@ impl Keeper {
         }
     }
 
-    /// Waits until something may have changed. Ends with `false` when nothing can change any more.
+    /// Waits for a possible change. Returns `false` if there will be none.
     async fn next(&mut self) -> bool {
         let again = self.rights.again;
         tokio::select! {
@@ -162,7 +161,7 @@ impl Keeper {
         }
     }
 
-    /// Makes it right as far as it can be now.
+    /// Writes what is known now.
     async fn settle(&mut self, may_write: &impl Fn() -> bool) -> Settled {
         let configuration = self.configuration.borrow().clone();
         let Some(resolution) = configuration.resolution.clone().filter(|_| configuration.is_known) else {
@@ -195,7 +194,7 @@ impl Keeper {
                 self.written = Some(object);
                 Settled::Done
             }
-            // Somebody was faster; the watch shows what they wrote.
+            // Another client has changed the object; the watch reports the change.
             Err(kube::Error::Api(status)) if status.code == 409 => Settled::Done,
             Err(error) => {
                 tracing::warn!(%error, "the status of the HNCConfiguration could not be written; trying again");
@@ -210,7 +209,7 @@ impl Keeper {
         refused(&seen).map(str::to_owned)
     }
 
-    /// The state seen, or what was written since.
+    /// The state of the object: as observed, or as written since.
     fn latest(&mut self, seen: Option<&Arc<DynamicObject>>) -> Option<Arc<DynamicObject>> {
         let Some(seen) = seen else {
             self.written = None;
@@ -259,26 +258,25 @@ impl Keeper {
     }
 }
 
-/// The status that an object shows. One that cannot be understood is taken for none, and written anew.
+/// The status of an object. A status that cannot be parsed counts as none, and is replaced.
 fn shown(object: &DynamicObject) -> HNCConfigurationStatus {
     let status = object.data.get("status").filter(|status| !status.is_null());
     status.and_then(|status: &Value| HNCConfigurationStatus::deserialize(status).ok()).unwrap_or_default()
 }
 
-/// What the service accounts lack, as asked last.
+/// The rights that the service accounts lack, by the last access reviews.
 struct Rights {
     client: Client,
     accounts: Accounts,
-    /// What it was asked about: the kinds, and those that cannot be listed.
+    /// What the reviews were about: the kinds, and those that cannot be listed.
     of: Option<(Vec<KindSettings>, Vec<bool>)>,
     lacks: Vec<Lack>,
-    /// When to ask again.
+    /// The time of the next reviews.
     again: Option<Instant>,
 }
 
 impl Rights {
-    /// Asks when the kinds are others, when one can no longer be listed or can be again, and every now and then while something
-    /// is missing.
+    /// Sends reviews if the kinds change, if a kind becomes unlistable or listable, and regularly while a right is missing.
     async fn look(&mut self, forest: &ForestHandle, resolution: &Resolution) {
         let kinds: Vec<KindSettings> = resolution.settings().cloned().collect();
         let lost = forest.read(|forest| kinds.iter().map(|kind| is_lost(forest, kind)).collect());

@@ -1,5 +1,5 @@
-//! What the controller does under the settings in force: it reads the cluster into a forest and, while it leads, makes what is
-//! planned so. When the settings change, all of that ends and begins anew under the others; the lease is kept meanwhile.
+//! The work of the controller under the settings in force: it reads the cluster into a forest and, while it leads, executes the
+//! plans. When the settings change, it stops and starts again with an empty forest. It keeps the lease.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,27 +24,28 @@ use crate::configuration as status;
 use crate::definitions;
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::guard::Guard;
-use crate::keep::{Charge, follow, keep};
 use crate::metrics::Metrics;
 use crate::permission::permission;
 use crate::queue::Queue;
+use crate::registrations::reconciler::{self, Inputs, reconcile};
 use crate::structure_sync;
 
-/// How many namespaces are worked on at a time: as many as writes may be in flight, for often there is one write in each.
+/// The number of namespaces that are processed at a time: the limit of concurrent writes, because a namespace often has one
+/// write.
 const WORKERS: usize = WRITES_IN_FLIGHT;
 
-/// How long the end may take. Below the pod's termination grace period.
+/// The time limit of the shutdown, below the pod's termination grace period.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
-/// Between the keeper of the certificate and that of the registrations.
+/// What the reconcilers of the certificate and of the registrations tell each other.
 pub(crate) struct Trust {
     /// The certificates that registrations should trust.
     pub(crate) bundle: Receiver<Bundle>,
-    /// Those that they do trust.
+    /// The certificates that they contain.
     pub(crate) registered: Sender<Registered>,
 }
 
-/// What stays the same whatever the settings are.
+/// What does not depend on the settings.
 pub(crate) struct Controller {
     pub(crate) args: Args,
     pub(crate) process: Process,
@@ -54,7 +55,7 @@ pub(crate) struct Controller {
     pub(crate) trust: Trust,
 }
 
-/// The cluster as it is read under some settings. What feeds it ends with `feeds`.
+/// The state of the cluster under some settings. `feeds` updates it.
 struct Reading {
     queue: Queue,
     writer: ForestWriter,
@@ -66,10 +67,10 @@ struct Reading {
 }
 
 impl Controller {
-    /// Works under one settings after the other until the process is told to end.
+    /// Works under the present settings, and under the next ones after each change, until the shutdown.
     ///
     /// # Errors
-    /// When the lease is lost.
+    /// The lease is lost.
     pub(crate) async fn follow(&self, mut settings: Follower) -> anyhow::Result<()> {
         while !self.process.shutdown.has_begun() {
             let in_force = tokio::select! {
@@ -82,7 +83,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Works until the settings are others or the process is told to end.
+    /// Works until the settings change or the shutdown begins.
     async fn work_under(&self, in_force: &InForce, settings: &mut Follower) -> anyhow::Result<()> {
         let reading = self.read(in_force)?;
         self.process.current.store(Arc::new(reading.part.clone()));
@@ -137,7 +138,7 @@ impl Controller {
         Ok(Reading { queue, writer, forest, configuration, metrics, part, feeds })
     }
 
-    /// Starts what writes: the workers, and what keeps registrations and the status of the configuration.
+    /// Starts the workers, and the reconcilers of the registrations and of the configuration's status.
     fn start_workers(
         &self,
         reading: Reading,
@@ -163,16 +164,16 @@ impl Controller {
         }
         let internal = self.args.common.certificates.enable_internal_cert_management;
         if self.args.manage_registrations || internal {
-            let charge = Charge {
+            let inputs = Inputs {
                 settings: self.args.registrations(in_force),
-                only_authority: !self.args.manage_registrations,
-                followed: follow(forest.clone()),
-                authority: self.trust.bundle.clone(),
+                only_bundle: !self.args.manage_registrations,
+                followed: reconciler::follow(forest.clone()),
+                bundle: self.trust.bundle.clone(),
                 registered: self.trust.registered.clone(),
                 guard,
             };
             let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
-            workers.spawn(async move { keep(client, charge, || may_write(), end).await });
+            workers.spawn(async move { reconcile(client, inputs, || may_write(), end).await });
         }
         let followed = status::Followed { forest, configuration, settings: settings.seen.clone() };
         let (client, namespace, end) = (self.client.clone(), self.args.common.namespace.clone(), end.clone());
@@ -183,7 +184,7 @@ impl Controller {
 
 const LOST: &str = "the lease is lost; another replica leads";
 
-/// Takes one namespace after the other: plan, write, and say how it went.
+/// Processes one namespace after the other: it plans, writes, and reports the result.
 async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
     loop {
         let (namespace, mut scope) = tokio::select! {
@@ -193,7 +194,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
         definitions::known(&executor.forest).await;
         let (was_listed, planned) =
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
-        // What the plan looked at beyond that is not seen by anybody else if it fails.
+        // If it fails, the retry must cover everything that the plan read.
         scope.merge(planned.scope.clone());
         let Executed { progress, report_waits } = executor.execute(&namespace, &scope, planned).await;
         if let Some(delay) = report_waits {
@@ -207,7 +208,7 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
     }
 }
 
-/// Lets the writes under way end; no new ones begin.
+/// Waits for writes in progress; new ones do not begin.
 pub(crate) async fn finish(mut workers: JoinSet<()>) {
     let ended =
         tokio::time::timeout(LAST_WRITES, async { while workers.join_next().await.is_some() {} }).await;

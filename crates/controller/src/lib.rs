@@ -4,7 +4,6 @@
 //! webhook's certificate and registrations. The rules are in the crate `forest`.
 
 pub mod args;
-pub mod keep;
 pub mod registrations;
 pub mod run;
 

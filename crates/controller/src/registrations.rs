@@ -1,22 +1,22 @@
-//! Which requests the API server sends to the webhook, and which it refuses by itself: all registrations and policies, as
-//! one pure function of the settings. It never writes them to a cluster (see [`crate::keep`]), and never decides what the
+//! All webhook configurations and admission policies, as a pure function of the settings: which requests the API server sends to
+//! the webhook, and which it refuses itself. [`reconciler`] writes them to the cluster; the crate `forest` decides what the
 //! webhook answers.
 //!
-//! Failing closed is safe only if nothing is sent that no rule could refuse, so each entry carries CEL conditions that
-//! compare the new object with the old one. Three things about such conditions are easily got wrong. A key looked up in an
-//! absent map is an error, and under `Fail` an error refuses the request without asking the webhook: every step that may
-//! find nothing is an optional one (`.?`, `[?`). A loop over a map takes time that grows with the square of its size,
-//! within the API server and at anyone's request: the size is asked first. Conditions are joined by "and", so an exemption
-//! is a condition of its own, which wins even over an error in another.
+//! A webhook that fails closed must receive only requests that a rule could refuse, so each has CEL conditions that compare the
+//! new object with the old one. Three rules apply to conditions. A key that is missing in a map is an error, and under `Fail` an
+//! error refuses the request without a call: every step that may find nothing is optional (`.?`, `[?`). A loop over a map takes
+//! time that grows with the square of its size, in the API server: the size is checked first. All conditions of a webhook must be
+//! true, so an exemption is a condition of its own; it counts even if another condition is an error.
 //!
-//! A rule may need several entries for one path: what is marked as part of a tree or touches our keys goes to an entry that
-//! fails closed; what a rule could still deny before the mark has arrived goes to one that fails open, named `late-`. The names
-//! of missing parents are literals in an entry of their own, which fails closed and follows the hierarchy.
+//! A rule may need several webhooks for one path. Requests in a namespace with a tree label, or that change our keys, go to a
+//! webhook that fails closed. Requests that a rule could deny before that label is set go to one that fails open; its name begins
+//! with `late-`. The names of missing parents are literals in a webhook that fails closed and follows the hierarchy.
 
 mod cel;
 mod conditions;
 mod entries;
 mod policies;
+pub(crate) mod reconciler;
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -25,48 +25,54 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// What the registrations and policies depend on.
+/// The settings of registrations and policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RegistrationSettings {
     /// The namespace of the installation.
     pub namespace: String,
     /// The Service in front of the webhook, in that namespace.
     pub service: String,
-    /// The controller's service account, in that namespace. Its own writes are not judged: exactly this
-    /// account's, since any wider exemption would be open to whatever else runs in the namespace.
+    /// The port of that Service.
+    pub service_port: u16,
+    /// Annotations of the webhook configurations.
+    pub annotations: Vec<(String, String)>,
+    /// The controller's service account, in that namespace. Its own writes are not reviewed. Only this account is exempt: a wider
+    /// exemption would include other programs in the namespace.
     pub controller_service_account: String,
     /// The namespaces that are excluded by name, the installation's own among them.
     pub excluded: Vec<String>,
-    /// What the whole name of a namespace must match to be managed, anchored already: `^(?:…)$`. The API server reads it
-    /// as an RE2 expression, and refuses the registrations if it is none.
+    /// The pattern that the whole name of a managed namespace matches, with anchors: `^(?:…)$`. The API server reads it as an RE2
+    /// expression, and refuses the registrations if it is invalid.
     pub included_pattern: String,
-    /// Users and groups who may bring back exported namespaces, anchors and copies as they were.
+    /// Users and groups who may restore exported namespaces, anchors and copies.
     pub restore_identities: Vec<String>,
-    /// Who may keep the namespaces of another manager: the value of `managed-by`, and a user or group.
+    /// Who may manage external namespaces: the value of `managed-by`, and a user or group.
     pub external_managers: Vec<(String, String)>,
     /// The kinds whose objects are propagated: API group and plural.
     pub propagated: Vec<(String, String)>,
     /// Objects with one of these labels, key and value, never propagate.
     pub nopropagation_labels: Vec<(String, String)>,
-    /// Whether copies take over the labels and annotations by which deployment tools find what is theirs. If not, anybody may
-    /// remove these from a copy.
+    /// Whether copies have the labels and annotations by which deployment tools find their objects. If not, every user may remove
+    /// these from a copy.
     pub propagate_tracking_metadata: bool,
-    /// Whether the creator of a subnamespace is recorded, to become its first administrator.
+    /// Whether the creator of a subnamespace is recorded, and becomes its first administrator.
     pub initial_admin: bool,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
-    /// Whether there are policies. Without them the webhook is sent what they would judge.
+    /// Whether there are policies. Without them, the webhook receives the requests that they judge.
     pub policies: bool,
 }
 
 impl Default for RegistrationSettings {
-    /// What the shipped manifests say.
+    /// The defaults of the flags and of the settings document, except for a label that the chart excludes.
     fn default() -> Self {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         let rbac = |plural: &str| ("rbac.authorization.k8s.io".to_owned(), plural.to_owned());
         Self {
             namespace: names::DEFAULT_NAMESPACE.to_owned(),
             service: names::WEBHOOK_SERVICE.to_owned(),
+            service_port: names::WEBHOOK_SERVICE_PORT,
+            annotations: Vec::new(),
             controller_service_account: names::CONTROLLER_SERVICE_ACCOUNT.to_owned(),
             excluded: owned(&["kube-system", "kube-public", "kube-node-lease", names::DEFAULT_NAMESPACE]),
             included_pattern: "^(?:.*)$".to_owned(),
@@ -82,32 +88,32 @@ impl Default for RegistrationSettings {
     }
 }
 
-/// Everything that stands between a request and the store.
+/// The objects that control admission.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Admission {
-    /// Who judges.
+    /// The validating webhooks.
     pub validating: ValidatingWebhookConfiguration,
-    /// Who completes.
+    /// The mutating webhooks.
     pub mutating: MutatingWebhookConfiguration,
-    /// What the API server refuses by itself; none without policies.
+    /// The requests that the API server refuses itself; empty without policies.
     pub policies: Vec<ValidatingAdmissionPolicy>,
-    /// One for each policy, by the same name: without it the policy does nothing.
+    /// One for each policy, with the same name. A policy has no effect without it.
     pub bindings: Vec<ValidatingAdmissionPolicyBinding>,
 }
 
-/// All registrations and policies, without certificate authorities: who installs them adds `caBundle`.
+/// All registrations and policies, without `caBundle`, which does not depend on settings.
 ///
-/// The same settings give the same objects, down to the order of entries. Values that the API server would default are
-/// written out, so that the objects can be compared with those in the cluster.
+/// The same settings give the same objects, with webhooks in the same order. Fields that the API server would default are set, so
+/// that the objects can be compared with those in the cluster.
 pub fn admission(settings: &RegistrationSettings) -> Admission {
     let policies = if settings.policies { policies::all(settings) } else { Vec::new() };
     Admission {
         validating: ValidatingWebhookConfiguration {
-            metadata: named(names::VALIDATING_WEBHOOK_CONFIGURATION),
+            metadata: annotated(names::VALIDATING_WEBHOOK_CONFIGURATION, settings),
             webhooks: Some(entries::validating(settings)),
         },
         mutating: MutatingWebhookConfiguration {
-            metadata: named(names::MUTATING_WEBHOOK_CONFIGURATION),
+            metadata: annotated(names::MUTATING_WEBHOOK_CONFIGURATION, settings),
             webhooks: Some(entries::mutating(settings)),
         },
         bindings: policies.iter().map(|policy| policies::binding(policy, settings)).collect(),
@@ -116,7 +122,13 @@ pub fn admission(settings: &RegistrationSettings) -> Admission {
 }
 
 fn named(name: &str) -> ObjectMeta {
-    ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }
+    let labels = [("app.kubernetes.io/name".to_owned(), "hns".to_owned())];
+    ObjectMeta { name: Some(name.to_owned()), labels: Some(labels.into()), ..ObjectMeta::default() }
+}
+
+fn annotated(name: &str, settings: &RegistrationSettings) -> ObjectMeta {
+    let annotations = settings.annotations.iter().cloned().collect();
+    ObjectMeta { annotations: (!settings.annotations.is_empty()).then_some(annotations), ..named(name) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! How `hns-controller` starts, works and ends.
+//! Starts and ends `hns-controller`.
 
 use hns_api::names::CONFIG_CONFIG_MAP;
 use hns_cluster::metrics::StreamMetrics;
@@ -18,11 +18,11 @@ use crate::metrics::LeaderMetrics;
 use crate::permission::permission;
 use crate::settings::{Source, publish};
 
-/// Runs until the process is told to end, or loses the lease.
+/// Runs until the shutdown, or until the lease is lost.
 ///
 /// # Errors
-/// When the lease is lost: what was planned may be another replica's business by now. And when something that cannot be
-/// waited for is wrong: a flag's value, an address, a kubeconfig.
+/// The lease is lost, so that another replica may act on the same plans; or the configuration is wrong in a way that waiting does
+/// not solve: the value of a flag, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     if args.release_finalizers {
         let client = client::connect(&args.common, process.program).await?;
@@ -31,7 +31,8 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
             () = process.shutdown.begun() => anyhow::bail!("interrupted before all finalizers were removed"),
         };
     }
-    // Not only once it leads: what the flags say is wrong from the start.
+    // Also while another replica leads: a wrong flag is reported at once.
+    args.check()?;
     let certificates = CertificateSettings::new(&args.common, &args.issuer)?;
     let client = client::connect(&args.common, process.program).await?;
     let streams = StreamMetrics::register(&process.registry)?;
@@ -57,7 +58,7 @@ async fn seek(args: &Args, process: &Process) -> anyhow::Result<Leadership> {
     Ok(Leadership::seek(client, namespace, lease, identity, args.election.timing()?))
 }
 
-/// Starts what keeps the settings in force and the certificates, whatever the settings are. The lease must not be given back
+/// Starts the writers of the settings and of the certificate, which do not depend on the settings. The lease must not be released
 /// while one of them writes.
 fn start_keepers(
     (args, certificates): (&Args, CertificateSettings),
@@ -84,7 +85,7 @@ fn start_keepers(
         }
         publish(place, source, seen, || permitted(), shutdown).await;
     });
-    let (trusted, bundle) = watch::channel(None);
+    let (trusted, bundle) = watch::channel(args.webhook_ca_bundle.as_ref().map(|it| it.to_vec()));
     let (registered, names_authority) = watch::channel(Registered::default());
     if args.common.certificates.enable_internal_cert_management {
         let metrics = CertificateMetrics::register(&process.registry)?;

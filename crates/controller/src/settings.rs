@@ -1,5 +1,5 @@
-//! Writing the settings in force, for as long as this replica leads: what the document in `hns-config` says, with the flags over
-//! it. A failure is logged and tried again.
+//! Writes the settings in force to `hnc-settings` while this replica leads: the document of `hns-config`, changed by the flags. A
+//! failure is logged and retried.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use hns_cluster::settings::{DOCUMENT, Data, REFUSED, Seen, SharedSettings, VERSI
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
 
-/// The least time between two writes, also if another program writes there.
+/// The minimum time between two writes, also if another program writes the same object.
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// The key of `hnc-settings` that says what the settings come from: [`CONFIG_CONFIG_MAP`], or [`FLAGS`] alone.
+/// The key of `hnc-settings` with the source of the settings: [`CONFIG_CONFIG_MAP`], or [`FLAGS`] only.
 const SOURCE: &str = "source";
 const FLAGS: &str = "flags";
 
-/// What the settings come from.
+/// The sources of the settings.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     /// The data of `hns-config`.
@@ -36,8 +36,8 @@ pub(crate) struct Source {
     pub(crate) version: &'static str,
 }
 
-/// Writes the settings to `hnc-settings` in `namespace`, whose data is `seen`, whenever they are others and `may_write` says
-/// so, until the process ends.
+/// Writes the settings to `hnc-settings` in `namespace`, whose data is `seen`, when they change and `may_write` returns true,
+/// until the shutdown.
 pub(crate) async fn publish(
     (client, namespace): (Client, String),
     Source { mut document, flags, version }: Source,
@@ -46,7 +46,7 @@ pub(crate) async fn publish(
     shutdown: Shutdown,
 ) {
     let api = Api::<ConfigMap>::namespaced(client, &namespace);
-    // What counts while the document is wrong: what this process has written, before what stands there now.
+    // While the document is wrong, the settings that this process wrote last count, or else those in the cluster.
     let mut last: Option<Data> = None;
     let mut delay = PACE;
     loop {
@@ -90,13 +90,13 @@ async fn write(api: &Api<ConfigMap>, data: &Data) -> kube::Result<()> {
         "metadata": { "name": SETTINGS_CONFIG_MAP },
         "data": data,
     });
-    // By force: what is in force is the leader's to say.
+    // Forced: only the leader decides about these fields.
     let params = PatchParams::apply(FIELD_MANAGER).force();
     api.patch(SETTINGS_CONFIG_MAP, &params, &Patch::Apply(object)).await.map(drop)
 }
 
-/// What `hnc-settings` should have by `document`, the data of `hns-config` if there is one, and the flags of the controller.
-/// `now` is what it has. What cannot be put in force leaves the settings as they are, and is named.
+/// The required data of `hnc-settings`, from `document`, the data of `hns-config` if it exists, and the flags of the controller.
+/// `now` is the present data. An error leaves the settings as they are, and is reported.
 fn wanted(document: Option<&Data>, flags: &SharedArgs, now: &Data, version: &str) -> Data {
     let source = if document.is_some() { CONFIG_CONFIG_MAP } else { FLAGS };
     let settings = match document {
@@ -104,7 +104,7 @@ fn wanted(document: Option<&Data>, flags: &SharedArgs, now: &Data, version: &str
             Some(text) => SharedSettings::parse(text).map_err(|invalid| format!("{DOCUMENT}: {invalid}")),
             None => Err(format!("{DOCUMENT}: the key is missing")),
         },
-        // It was deleted by mistake, or the settings would have come from flags before.
+        // The document was deleted, probably by mistake.
         None if now.get(SOURCE).is_some_and(|source| source == CONFIG_CONFIG_MAP) => {
             Err("it does not exist any more".to_owned())
         }

@@ -1,5 +1,5 @@
 //! The product's manifests: read from files, given the webhook's port, applied. Registrations and policies are what the code makes of
-//! the default settings, since the manifests leave to the controller what it alone knows.
+//! the default settings, since the manifests contain none.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,9 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use hns_api::names;
 use hns_controller::registrations::{RegistrationSettings, admission};
-use k8s_openapi::ByteString;
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use k8s_openapi::{ByteString, Resource};
+use kube::Api;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubectl};
@@ -69,6 +71,18 @@ pub(super) async fn apply(cluster: &Cluster, documents: &[Value]) -> anyhow::Res
     with_list(cluster, &apply, documents).ok().await.map(drop)
 }
 
+/// Applies registrations or policies as the controller does, with their owner: it then has nothing to correct.
+pub(super) async fn apply_owned(cluster: &Cluster, mut documents: Vec<Value>) -> anyhow::Result<()> {
+    let roles: Api<ClusterRole> = Api::all(cluster.admin());
+    let uid = roles.get(names::CONTROLLER_CLUSTER_ROLE).await?.metadata.uid;
+    for document in &mut documents {
+        document["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": ClusterRole::API_VERSION, "kind": ClusterRole::KIND, "name": names::CONTROLLER_CLUSTER_ROLE, "uid": uid,
+        }]);
+    }
+    apply(cluster, &documents).await
+}
+
 /// Deletes objects; those that are not there are no error.
 pub(super) async fn delete(cluster: &Cluster, documents: &[Value]) -> anyhow::Result<()> {
     let delete = ["delete", "--ignore-not-found", "-f", "-"];
@@ -98,11 +112,15 @@ pub(super) fn through_service(
         let client = &mut webhook["clientConfig"];
         client["service"]["port"] = port.into();
         if let Some(authority) = authority {
-            // ByteString writes itself as base64, which is how the API wants it.
-            client["caBundle"] = serde_json::to_value(ByteString(authority.as_bytes().to_vec()))?;
+            client["caBundle"] = base64(authority)?.into();
         }
     }
     Ok(())
+}
+
+/// The text as base64, which the API wants for bytes.
+pub(super) fn base64(text: &str) -> anyhow::Result<String> {
+    Ok(serde_json::from_value(serde_json::to_value(ByteString(text.as_bytes().to_vec()))?)?)
 }
 
 /// The Service in front of the webhook, as a name for loopback, since nothing forwards to endpoints.

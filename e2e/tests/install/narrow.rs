@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use hns_e2e::{Cluster, Deployed, Steps, eventually};
 
 use super::helm::{Helm, checkout};
-use super::works::{PATIENCE, turn};
+use super::works::{PATIENCE, collected, turn};
 
 const RELEASE: &str = "narrow";
 const NAMESPACE: &str = "narrow-system";
@@ -72,6 +72,7 @@ async fn clear(cluster: &Cluster, helm: &Helm, deployed: &mut Deployed<'_>, step
     let delete = cluster.kubectl().args(["delete", "--wait", "--timeout=120s", "-f"]).args([definitions]);
     delete.ok().await?;
     helm.ok(&["uninstall", RELEASE, "-n", NAMESPACE, "--no-hooks"]).await?;
+    collected(cluster).await;
     deployed.follow().await?;
     for name in [ROOT, CHILD, NAMESPACE] {
         steps.delete_namespace(name).await?;

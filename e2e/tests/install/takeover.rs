@@ -6,11 +6,11 @@
 use std::time::{Duration, Instant};
 
 use hns_e2e::product::CONTROLLER_USER;
-use hns_e2e::{Cluster, Deployed, Steps, eventually};
+use hns_e2e::{Cluster, Deployed, Steps, eventually, stays};
 use serde_json::{Value, json};
 
 use super::helm::checkout;
-use super::works::{PATIENCE, turn, works};
+use super::works::{PATIENCE, collected, turn, works};
 
 const INSTALLATION: &str = include_str!("hnc/installation.yaml");
 const DEFINITIONS: &str = include_str!("hnc/definitions.yaml");
@@ -30,10 +30,14 @@ async fn hnc_is_taken_over_without_one_write_to_a_copy_and_can_come_back() {
     hnc_lives(cluster, &mut deployed).await;
     let copies = copies(cluster).await;
     assert_eq!(copies.len(), 6);
+    let before = registration(cluster).await;
 
     let mark = cluster.audit().mark().unwrap();
     let took = insist(cluster, &mut deployed, &manifest, "fresh").await;
     println!("  HNC was taken over {:.1} s after kubectl apply began", took.as_secs_f32());
+    let after = registration(cluster).await;
+    assert_eq!(after["metadata"]["uid"], before["metadata"]["uid"], "requests got through");
+    assert_eq!(after["metadata"]["ownerReferences"][0]["name"], "hns-controller");
     tree_is_kept(cluster).await;
     assert_eq!(self::copies(cluster).await, copies, "a copy was written");
     let written = cluster.audit().mutating_by(CONTROLLER_USER, mark).unwrap();
@@ -46,9 +50,7 @@ async fn hnc_is_taken_over_without_one_write_to_a_copy_and_can_come_back() {
     println!("  of {} writes of the controller, none was to a copy or a quota in HNC's tree", written.len());
     nothing_of_hnc_runs(cluster).await;
 
-    for what in [&REGISTRATIONS, &DEPLOYMENTS] {
-        what_is_missing_comes_back(cluster, &mut deployed, &manifest, what).await;
-    }
+    what_is_missing_comes_back(cluster, &mut deployed, &manifest, &DEPLOYMENTS).await;
     back_to_hnc(cluster, &mut deployed).await;
 
     let took = insist(cluster, &mut deployed, &manifest, "once-more").await;
@@ -60,9 +62,10 @@ async fn hnc_is_taken_over_without_one_write_to_a_copy_and_can_come_back() {
 /// The plain manifests as they are shipped, but for the port, which others may have taken.
 pub(crate) fn manifest(port: u16) -> String {
     let text = std::fs::read_to_string(checkout().join("config/default.yaml")).unwrap();
-    let there = text.matches("port: 443\n").count();
-    assert!(there > 8, "the Service and every entry name the port: {there}");
+    let flag = "--webhook-service-port=443\n";
+    assert_eq!((text.matches("port: 443\n").count(), text.matches(flag).count()), (1, 1));
     text.replace("port: 443\n", &format!("port: {port}\n"))
+        .replace(flag, &format!("--webhook-service-port={port}\n"))
 }
 
 async fn apply(cluster: &Cluster, manifest: &str) {
@@ -144,6 +147,12 @@ async fn copies(cluster: &Cluster) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
+/// The validating webhook configuration.
+async fn registration(cluster: &Cluster) -> Value {
+    let get = ["get", "-o", "json", "validatingwebhookconfiguration/hnc-validating-webhook-configuration"];
+    serde_json::from_str(&cluster.kubectl().args(get).ok().await.unwrap()).unwrap()
+}
+
 /// The controller knows the tree, and a new source reaches it.
 async fn tree_is_kept(cluster: &Cluster) {
     let steps = Steps::of(cluster.admin());
@@ -190,14 +199,6 @@ async fn nothing_of_hnc_runs(cluster: &Cluster) {
 /// What is lost, and the command that loses it.
 type Loss = (&'static str, &'static [&'static str]);
 
-const REGISTRATIONS: Loss = (
-    "registrations",
-    &[
-        "delete",
-        "validatingwebhookconfiguration/hnc-validating-webhook-configuration",
-        "mutatingwebhookconfiguration/hnc-mutating-webhook-configuration",
-    ],
-);
 const DEPLOYMENTS: Loss = ("deployments", &["delete", "deployment", "--all", "-n", "hnc-system"]);
 const OUR_DEFINITIONS: Loss = (
     "definitions",
@@ -245,13 +246,14 @@ async fn back_to_hnc(cluster: &Cluster, deployed: &mut Deployed<'_>) {
         cluster.kubectl().args(rest).ok().await.unwrap_or_else(|error| panic!("{command}: {error:#}"));
         deployed.follow().await.unwrap();
     }
-    let text = cluster.kubectl().args([
-        "get",
-        "-o",
-        "json",
-        "validatingwebhookconfiguration/hnc-validating-webhook-configuration",
-    ]);
-    let found: Value = serde_json::from_str(&text.ok().await.unwrap()).unwrap();
+    let found = registration(cluster).await;
+    assert!(found["metadata"]["ownerReferences"].is_null(), "{found}");
+    stays("the garbage collector leaves HNC's registrations alone", Duration::from_secs(3), async || {
+        let now = registration(cluster).await;
+        if now["metadata"]["uid"] == found["metadata"]["uid"] { Ok(()) } else { Err(now.to_string()) }
+    })
+    .await
+    .unwrap();
     let entries = found["webhooks"].as_array().unwrap();
     assert_eq!(entries.len(), 5, "entries of HNC's alone");
     for entry in entries {
@@ -280,7 +282,7 @@ async fn back_to_hnc(cluster: &Cluster, deployed: &mut Deployed<'_>) {
 }
 
 /// The commands of the guide's block with this name.
-fn commands(block: &str) -> Vec<String> {
+pub(crate) fn commands(block: &str) -> Vec<String> {
     let (_, rest) = GUIDE.split_once(&format!("<!-- tested: {block} -->\n```sh\n")).unwrap();
     let text = rest.split("```").next().unwrap().replace("\\\n", " ");
     text.lines()
@@ -302,5 +304,6 @@ pub(crate) async fn clear(cluster: &Cluster, deployed: &mut Deployed<'_>, manife
     cluster.kubectl().args(rest).stdin(manifest).ok().await.unwrap();
     cluster.kubectl().args(rest).stdin(INSTALLATION).ok().await.unwrap();
     deployed.follow().await.unwrap();
+    collected(cluster).await;
     Steps::of(cluster.admin()).gone("hnc-system").await.unwrap();
 }

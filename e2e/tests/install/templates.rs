@@ -176,7 +176,7 @@ async fn rights_are_those_that_are_asked_for() {
     let narrow = helm.template(&set(&narrow)).await.unwrap();
     assert!(find(&narrow, "ClusterRole", "hns-controller-propagation").is_none());
     assert_eq!(verbs_on(&narrow, "hns-controller", "roles"), ["get", "list", "watch", "delete"]);
-    assert_eq!(verbs_on(&narrow, "hns-controller", "clusterroles"), ["bind"]);
+    assert_eq!(verbs_on(&narrow, "hns-controller", "clusterroles"), ["bind", "get"]);
     let rules = find(&narrow, "ClusterRole", "hns-controller").unwrap()["rules"].as_array().unwrap();
     let bind = rules.iter().find(|rule| rule["verbs"] == json!(["bind"])).unwrap();
     assert_eq!(bind["resourceNames"], json!(["view", "edit"]));
@@ -217,40 +217,39 @@ async fn any_namespace_will_do_and_pods_are_restricted() {
     }
 }
 
-/// Whoever makes the certificate puts its authority into the registrations; nobody else says anything of it.
+/// The controller learns from flags which certificates the webhook configurations should contain, or which program adds them.
 #[tokio::test]
-async fn authorities_are_left_to_who_makes_certificates() {
+async fn certificates_are_issued_brought_or_left_to_cert_manager() {
     let helm = Helm::alone().await;
-    let authorities = |objects: &[Value]| -> Vec<Value> {
-        let entries = objects.iter().filter_map(|object| object["webhooks"].as_array()).flatten();
-        entries.map(|entry| entry["clientConfig"]["caBundle"].clone()).collect()
+    let flags = |objects: &[Value]| -> Vec<String> {
+        let prefixes = ["--enable-internal", "--webhook-ca-bundle", "--webhook-annotation"];
+        let all = args(objects, "hnc-controller-manager").into_iter();
+        all.filter(|arg| prefixes.iter().any(|prefix| arg.starts_with(prefix))).collect()
     };
     let mounts = |objects: &[Value]| {
         !find(objects, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["spec"]["volumes"].is_null()
     };
     let internal = helm.template(&[]).await.unwrap();
-    assert!(authorities(&internal).iter().all(Value::is_null) && !mounts(&internal));
+    assert_eq!(flags(&internal), ["--enable-internal-cert-management"]);
+    assert!(!mounts(&internal));
     let secrets: Vec<_> = internal.iter().filter(|object| object["kind"] == "Secret").collect();
     assert!(secrets.len() == 1 && secrets[0]["data"].is_null(), "{secrets:?}");
     assert_eq!(secrets[0]["metadata"]["name"], "hnc-webhook-server-cert");
     assert!(args(&internal, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
 
     let managed = helm.template(&set(&["certificates.mode=cert-manager"])).await.unwrap();
-    assert!(authorities(&managed).iter().all(Value::is_null) && mounts(&managed));
-    assert!(find(&managed, "Issuer", "hnc-webhook-server-cert").is_some());
+    let from = "some-namespace/hnc-webhook-server-cert";
+    assert_eq!(flags(&managed), [format!("--webhook-annotation=cert-manager.io/inject-ca-from={from}")]);
+    assert!(mounts(&managed) && find(&managed, "Issuer", "hnc-webhook-server-cert").is_some());
     let certificate = find(&managed, "Certificate", "hnc-webhook-server-cert").unwrap();
     assert_eq!(certificate["spec"]["dnsNames"][0], "hnc-webhook-service.some-namespace.svc");
-    for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
-        let object = managed.iter().find(|object| object["kind"] == kind).unwrap();
-        let from = &object["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
-        assert_eq!(from, "some-namespace/hnc-webhook-server-cert");
-    }
     assert!(!managed.iter().any(|object| object["kind"] == "Secret"));
 
     let provided =
         ["certificates.mode=provided", "certificates.caBundle=Zm9v", "certificates.secretName=mine"];
     let provided = helm.template(&set(&provided)).await.unwrap();
-    assert!(authorities(&provided).iter().all(|it| it == "Zm9v") && mounts(&provided));
+    assert_eq!(flags(&provided), ["--webhook-ca-bundle=Zm9v"]);
+    assert!(mounts(&provided));
     assert!(!args(&provided, "hnc-webhook").contains(&"--enable-internal-cert-management".to_owned()));
 }
 

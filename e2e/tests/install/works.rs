@@ -104,6 +104,23 @@ async fn copies(client: &Client, root: &str, child: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Waits until the garbage collector has deleted registrations and policies, after the `ClusterRole` that owns them.
+pub(crate) async fn collected(cluster: &Cluster) {
+    let get = [
+        "get",
+        "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
+         validatingadmissionpolicybindings",
+        "-o",
+        "name",
+    ];
+    eventually("registrations and policies are deleted", PATIENCE, async || {
+        let left = cluster.kubectl().args(get).ok().await.map_err(|error| format!("{error:#}"))?;
+        if left.is_empty() { Ok(()) } else { Err(left) }
+    })
+    .await
+    .unwrap();
+}
+
 /// The namespace with all its labels.
 pub(crate) async fn namespace(cluster: &Cluster, name: &str) -> Option<Namespace> {
     Steps::of(cluster.admin()).namespaces().get_opt(name).await.unwrap()

@@ -90,9 +90,11 @@ impl<'c> World<'c> {
         bail!("each of {ATTEMPTS} installations took more than {INSTALLED:?}")
     }
 
-    /// Just `helm uninstall`, without a step before.
+    /// Just `helm uninstall`, without a step before. Waits until the garbage collector has deleted the registrations.
     pub(crate) async fn uninstall(&self) -> Result<()> {
-        self.helm(["uninstall", RELEASE, "--wait", "--timeout=120s"]).ok().await.map(drop)
+        self.helm(["uninstall", RELEASE, "--wait", "--timeout=120s"]).ok().await?;
+        let registrations = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+        self.kubectl(["wait", "--for=delete", "--timeout=60s", registrations, "--all"]).ok().await.map(drop)
     }
 
     /// `helm install`; gives the names of the pods once all are ready and reviews reach them.

@@ -65,7 +65,7 @@ async fn a_kind_that_may_no_longer_be_listed_suffers_alone_and_catches_up() -> R
 async fn a_kind_that_may_not_be_listed_from_the_start_holds_nothing_up() -> Result<()> {
     let turn = turn().await;
     let rights = Rights::withdraw(&turn).await?;
-    let both = turn.start().await?;
+    let both = turn.start_without_registrations().await?;
     for line in both.shows(true, &format!("[-]{ROLES} degraded: ")).await? {
         println!("{line}");
     }

@@ -26,7 +26,7 @@ const NONSENSE: [(&str, &str); 4] = [
 #[tokio::test]
 async fn what_cannot_be_understood_freezes_its_namespace_and_stops_no_stream() -> Result<()> {
     let turn = turn().await;
-    let mut both = turn.start().await?;
+    let mut both = turn.start_without_registrations().await?;
     let steps = &turn.steps;
     steps.plant(&[("u-root", ""), ("u-well", "u-root")]).await?;
     for (namespace, _) in NONSENSE {

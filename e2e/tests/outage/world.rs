@@ -57,10 +57,14 @@ impl Turn {
 
     /// Starts both without waiting for anything.
     pub(super) async fn launch(&self) -> Result<Both> {
+        self.launch_with(&[]).await
+    }
+
+    async fn launch_with(&self, flags: &[&str]) -> Result<Both> {
         let proxies = [Proxy::start(self.cluster())?, Proxy::start(self.cluster())?];
         let behind = |proxy: &Proxy| Launch { server: Some(proxy.url()), ..Launch::default() };
         let webhook = self.product.launch(Component::Webhook, behind(&proxies[0])).await?;
-        let args = PATIENT_LEADER.map(str::to_owned).into();
+        let args = PATIENT_LEADER.iter().chain(flags).map(|&flag| flag.to_owned()).collect();
         let controller = Launch { args, ..behind(&proxies[1]) };
         let controller = self.product.launch(Component::Controller, controller).await?;
         Ok(Both { webhook, controller, proxies })
@@ -68,7 +72,16 @@ impl Turn {
 
     /// Starts both and waits until they are ready.
     pub(super) async fn start(&self) -> Result<Both> {
-        let both = self.launch().await?;
+        self.start_with(&[]).await
+    }
+
+    /// The same; the controller leaves the registrations to the test.
+    pub(super) async fn start_without_registrations(&self) -> Result<Both> {
+        self.start_with(&["--manage-registrations=false"]).await
+    }
+
+    async fn start_with(&self, flags: &[&str]) -> Result<Both> {
+        let both = self.launch_with(flags).await?;
         for replica in both.replicas() {
             replica.wait_ready().await?;
         }

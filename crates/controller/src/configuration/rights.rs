@@ -1,4 +1,4 @@
-//! Asking the API server what both service accounts may do with the configured kinds. Concludes nothing.
+//! Asks the API server what both service accounts may do with the configured kinds.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
 
-/// So many questions are asked at a time.
+/// The number of concurrent access reviews.
 const AT_A_TIME: usize = 8;
 
 /// The user names of the two service accounts.
@@ -29,7 +29,7 @@ impl Accounts {
     }
 }
 
-/// What is lacking, and whether every question was answered.
+/// The missing rights, and whether all reviews were answered.
 pub(super) async fn missing(
     client: &Client,
     accounts: &Accounts,

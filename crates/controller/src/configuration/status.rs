@@ -1,5 +1,4 @@
-//! What the status of the `HNCConfiguration` should be (sections 2.3 and 4.3 of docs/compatibility.md).
-//! Pure: what is known goes in, the status comes out, and whether it is another than the one that is shown.
+//! The required status of the `HNCConfiguration` (sections 2.3 and 4.3 of docs/compatibility.md). Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,17 +12,17 @@ use hns_api::conditions::{
 use hns_api::{Condition, HNCConfigurationStatus, ResourceStatus, SynchronizationMode};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// So many namespaces are named in a condition.
+/// The maximum number of namespaces in a condition.
 const NAMED: usize = 3;
 
-/// What all is to be said, but for when it began.
+/// The required status without the times of its conditions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Wanted {
     resources: Vec<ResourceStatus>,
     conditions: Vec<Draft>,
 }
 
-/// A condition without its time. What it is about stays the same when its message changes.
+/// A condition without its time. Its identity does not include the message.
 #[derive(Debug, Clone, PartialEq)]
 struct Draft {
     type_: &'static str,
@@ -31,18 +30,18 @@ struct Draft {
     message: String,
 }
 
-/// What is wrong around the configuration.
+/// Problems of the configuration.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Troubles<'a> {
-    /// What the service accounts may not do.
+    /// The rights that the service accounts lack.
     pub(super) lacks: &'a [Lack],
-    /// What keeps the configuration itself from being up to date.
+    /// Why the configuration itself is not current.
     pub(super) outdated: Option<&'a str>,
     /// Why the document of the settings is not in force.
     pub(super) settings: Option<&'a str>,
 }
 
-/// What the forest, the configuration and what is wrong around it come to.
+/// The required status, from the forest, the configuration and its problems.
 pub(super) fn wanted(forest: &Forest, resolution: &Resolution, troubles: &Troubles<'_>) -> Wanted {
     let Troubles { lacks, outdated, settings } = *troubles;
     let outdated = outdated.map(|why| {
@@ -79,7 +78,7 @@ fn sentence(clause: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// The kinds that cannot be listed for another reason than a right of which it is known that it is missing.
+/// The kinds that cannot be listed for another reason than a missing right that is already known.
 fn lost<'a>(forest: &'a Forest, lacks: &'a [Lack]) -> impl Iterator<Item = Draft> + 'a {
     let is_explained = |kind: &forest::Kind| lacks.iter().any(|lack| lack.kind == *kind);
     forest.kinds().filter(move |(_, settings)| !is_explained(&settings.kind)).filter_map(|(id, settings)| {
@@ -92,7 +91,7 @@ fn lost<'a>(forest: &'a Forest, lacks: &'a [Lack]) -> impl Iterator<Item = Draft
     })
 }
 
-/// Whether a status shows the kinds as they are configured, whatever it says of their numbers.
+/// Whether a status has the configured kinds, whatever its counts.
 pub(super) fn shows_kinds(shown: &HNCConfigurationStatus, forest: &Forest, resolution: &Resolution) -> bool {
     let kinds = |resources: &[ResourceStatus]| -> Vec<ResourceStatus> {
         let without_numbers = |it: &ResourceStatus| ResourceStatus {
@@ -114,7 +113,7 @@ fn resources(forest: &Forest, resolution: &Resolution) -> Vec<ResourceStatus> {
 
 fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolved) -> ResourceStatus {
     let id: Option<KindId> = forest.kind_named(&settings.kind.group, &settings.kind.kind);
-    // A number that is only a part of it would be taken for all.
+    // A partial count would look like the whole.
     let known = id.filter(|id| forest.stream(Stream::Kind(*id)).is_synced());
     let counts = known.map(|id| forest.counts(id)).unwrap_or_default();
     let number = |count: usize| known.and_then(|_| u64::try_from(count).ok());
@@ -134,7 +133,7 @@ fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolv
     }
 }
 
-/// One condition for each that namespaces show.
+/// One condition for each condition that namespaces have.
 fn namespaces(forest: &Forest) -> Vec<Draft> {
     let mut shown: BTreeMap<(&str, &str), BTreeSet<&Name>> = BTreeMap::new();
     for (namespace, conditions) in forest.conditions_by_namespace() {
@@ -148,7 +147,7 @@ fn namespaces(forest: &Forest) -> Vec<Draft> {
     summaries.collect()
 }
 
-/// In the words that HNC's readers know.
+/// With HNC's messages.
 fn affected(names: &BTreeSet<&Name>, reason: &str) -> String {
     let first: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
     let first = first.join(", ");
@@ -160,8 +159,7 @@ fn affected(names: &BTreeSet<&Name>, reason: &str) -> String {
 }
 
 impl Wanted {
-    /// The status to write where `shown` is there; `None` when it says the same. A condition that was there before keeps its
-    /// time.
+    /// The status to write if `shown` exists; `None` if it says the same. A condition that existed before keeps its time.
     pub(super) fn against(
         self,
         shown: &HNCConfigurationStatus,
@@ -195,7 +193,7 @@ impl Draft {
     }
 }
 
-/// What namespaces are affected by, according to a message.
+/// The condition that a message says namespaces are affected by.
 fn reason_in(message: &str) -> Option<&str> {
     message.rsplit_once(" affected by ").map(|(_, reason)| reason)
 }

@@ -1,6 +1,6 @@
-//! Texts in CEL: literals, lists, and several expressions joined. It never knows what they are about.
+//! CEL texts: literals, lists, and joined expressions.
 
-/// The text as a literal, whatever is in it.
+/// Any text as a literal.
 pub(super) fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
@@ -11,7 +11,7 @@ pub(super) fn list<S: AsRef<str>>(texts: &[S]) -> String {
     format!("[{}]", literals.join(", "))
 }
 
-/// One alternative per line, as people read them.
+/// One alternative per line.
 pub(super) fn any_of<S: AsRef<str>>(alternatives: &[S]) -> String {
     joined(alternatives, " ||\n")
 }
@@ -30,7 +30,7 @@ fn joined<S: AsRef<str>>(parts: &[S], by: &str) -> String {
 mod tests {
     use super::*;
 
-    /// A name cannot end its literal and go on as an expression.
+    /// A name cannot end its literal.
     #[test]
     fn literals_are_escaped() {
         assert_eq!(literal("plain"), "'plain'");

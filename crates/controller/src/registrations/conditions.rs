@@ -1,9 +1,9 @@
-//! What can be asked of a request in CEL, as webhooks and policies both ask it. Each function is one question, and its
-//! answer is never an error for a request that the rules beside it let in.
+//! CEL expressions about a request, for webhooks and policies. Each function is one expression; it is never an error for requests
+//! of the rules that use it.
 //!
-//! `object` has `metadata` in CREATE and UPDATE, `oldObject` in UPDATE and DELETE. Nothing else is certain: not labels, not
-//! even a name, which a CREATE with `generateName` lacks before the API server has made one up. A name is taken from the
-//! object, since `request.name` is absent when a collection is deleted.
+//! `object` has `metadata` in CREATE and UPDATE, `oldObject` in UPDATE and DELETE. Every other field may be missing: labels, and
+//! in a CREATE with `generateName` even the name. Expressions take the name from the object, because `request.name` is missing
+//! when a collection is deleted.
 
 mod objects;
 
@@ -20,10 +20,10 @@ pub(super) use self::objects::{
     same_content, will_be_a_copy,
 };
 
-/// Above so many labels or annotations no loop goes over them.
+/// The number of labels or annotations above which no expression loops over them.
 pub(super) const MANY_KEYS: usize = 1000;
 
-/// In the key of every label and annotation of ours.
+/// The keys of our labels and annotations contain this.
 const OUR_KEYS: &str = "hnc.x-k8s.io/";
 
 /// The name of the new object.
@@ -39,21 +39,20 @@ pub(super) fn not_the_controller(settings: &RegistrationSettings) -> MatchCondit
     condition("not-the-controller", expression)
 }
 
-/// The same, but for the dry runs with which the controller asks whether copies are guarded.
+/// The same, except for the dry runs by which the controller probes whether copies are guarded.
 pub(super) fn not_the_controller_in_earnest(settings: &RegistrationSettings) -> MatchCondition {
     let exempt = not_the_controller(settings);
     MatchCondition { expression: format!("{} ||\n{}", exempt.expression, is_probe()), ..exempt }
 }
 
-/// Whether the request only asks whether copies are guarded. No write is one, whatever annotations its object has.
+/// Whether the request is such a probe. A real write never is, whatever annotations its object has.
 pub(super) fn is_probe() -> String {
     let marked = format!("object.?metadata.?annotations[?{}].hasValue()", literal(annotations::GUARD_PROBE));
     format!("(request.?dryRun.orValue(false) && {marked})")
 }
 
-/// The namespace controller empties a terminating namespace and holds no right that a rule could ask of it.
-/// The garbage collector must never stand beside it here: anyone who may set an owner reference could
-/// delete by its hand.
+/// The namespace controller deletes the objects of a terminating namespace, and has none of the rights that rules require. The
+/// garbage collector must not be exempt: every user who may set an owner reference could make it delete an object.
 pub(super) fn not_the_namespace_controller() -> MatchCondition {
     let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
     let expression =
@@ -61,7 +60,7 @@ pub(super) fn not_the_namespace_controller() -> MatchCondition {
     condition("not-the-namespace-controller", expression)
 }
 
-/// Whether the requesting user is, or is in, one of these.
+/// Whether the user is one of these users, or is in one of these groups.
 pub(super) fn requested_by<S: AsRef<str>>(identities: &[S]) -> String {
     if identities.is_empty() {
         return "false".to_owned();
@@ -72,7 +71,7 @@ pub(super) fn requested_by<S: AsRef<str>>(identities: &[S]) -> String {
     )
 }
 
-/// Whether exported objects are being brought back.
+/// Whether the request restores an exported object.
 pub(super) fn restoring(settings: &RegistrationSettings) -> String {
     if settings.restore_identities.is_empty() {
         return "false".to_owned();
@@ -80,7 +79,7 @@ pub(super) fn restoring(settings: &RegistrationSettings) -> String {
     format!("(request.operation == 'CREATE' && {})", requested_by(&settings.restore_identities))
 }
 
-/// Whether `manager`, an expression, is one whose namespaces the requesting user may keep.
+/// Whether the user may manage the namespaces of `manager`, an expression.
 pub(super) fn kept_by_the_user(settings: &RegistrationSettings, manager: &str) -> String {
     let mut values: Vec<&String> = settings.external_managers.iter().map(|(value, _)| value).collect();
     values.sort();
@@ -96,8 +95,8 @@ pub(super) fn kept_by_the_user(settings: &RegistrationSettings, manager: &str) -
     if alternatives.is_empty() { "false".to_owned() } else { format!("({})", alternatives.join(" || ")) }
 }
 
-/// Whether the namespace of this name, an expression, is excluded by name. Sorted: the order of flags means nothing, and what
-/// differs in it only should not be written.
+/// Whether the namespace of this name, an expression, is excluded by name. The names are sorted, so that another order of flags
+/// makes no difference.
 pub(super) fn listed(settings: &RegistrationSettings, name: &str) -> String {
     let excluded: BTreeSet<&String> = settings.excluded.iter().collect();
     format!("{name} in {}", list(&excluded.into_iter().collect::<Vec<_>>()))
@@ -111,7 +110,7 @@ pub(super) fn managed(settings: &RegistrationSettings, name: &str) -> String {
 /// Whether the old object is being deleted already.
 pub(super) const OLD_IS_GOING: &str = "has(oldObject.metadata.deletionTimestamp)";
 
-/// Whether the old object, a namespace, has something below it.
+/// Whether the old object, a namespace, has the label of namespaces with children.
 pub(super) fn old_has_children() -> String {
     format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::HAS_CHILDREN))
 }
@@ -121,7 +120,7 @@ pub(super) fn old_is_subnamespace() -> String {
     format!("oldObject.metadata.?annotations[?{}].hasValue()", literal(annotations::SUBNAMESPACE_OF))
 }
 
-/// Whether the state `Conflict` of an anchor is removed.
+/// Whether an anchor loses the state `Conflict`.
 pub(super) fn conflict_is_removed() -> String {
     let state = |of: &str| format!("{of}.?status.?status.orValue('')");
     let conflict = literal(anchor_states::CONFLICT);
@@ -137,28 +136,27 @@ pub(super) fn new_annotation(key: &str) -> String {
     format!("object.metadata.?annotations[?{}]", literal(key))
 }
 
-/// An annotation of the old object, as an optional; absent where there is no old object.
+/// An annotation of the old object, as an optional; none if there is no old object.
 pub(super) fn old_annotation(key: &str) -> String {
     format!("oldObject.?metadata.?annotations[?{}]", literal(key))
 }
 
-/// Whether there are too many labels or annotations to look at each.
+/// Whether there are too many labels or annotations for a loop.
 pub(super) fn many_keys() -> String {
     let maps = ["labels", "annotations"].into_iter().flat_map(|map| [new_map(map), old_map(map)]);
     any_of(&maps.map(|map| is_big(&map)).collect::<Vec<_>>())
 }
 
-/// Whether a key of ours is added to, changed on or removed from a namespace. On CREATE every one is added. Only after
-/// [`many_keys`].
+/// Whether one of our keys is added to, changed on or removed from a namespace. Only after [`many_keys`].
 ///
-/// The one key that the mutating webhook adds by itself is let pass with the one right value, or it would send every
-/// CREATE to the validating one.
+/// The label that the mutating webhook adds is allowed with the correct value. Otherwise the validating webhook would receive
+/// every CREATE.
 pub(super) fn our_keys_differ(settings: &RegistrationSettings) -> String {
     let harmless = format!(" && !({} && {})", is_included(), managed(settings, NEW_NAME));
     any_of(&[set("labels", &harmless), removed("labels"), set("annotations", ""), removed("annotations")])
 }
 
-/// The same for a managed namespace that is being created, its size included.
+/// The same for a managed namespace that is being created, with the check of its size.
 pub(super) fn new_keys_are_many_or_ours() -> String {
     let [labels, annotations] = ["labels", "annotations"].map(new_map);
     any_of(&[
@@ -173,7 +171,7 @@ fn is_big(map: &str) -> String {
     format!("{map}.orValue({{}}).size() > {MANY_KEYS}")
 }
 
-/// Whether the key is the included label's, and its value as it should be.
+/// Whether the key is the included label, with the correct value.
 fn is_included() -> String {
     format!("k == {} && {}[?k].orValue('') == 'true'", literal(labels::INCLUDED_NAMESPACE), new_map("labels"))
 }

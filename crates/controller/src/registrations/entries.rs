@@ -1,4 +1,4 @@
-//! The entries of the two webhook configurations. Each says what reaches the webhook, and never what it answers.
+//! The webhooks of both configurations: which requests the API server sends. The crate `forest` decides the answers.
 
 mod objects;
 
@@ -20,18 +20,17 @@ use super::conditions::{
 
 pub(super) use self::objects::{Below, managed_namespaces, rules as object_rules};
 
-/// Seconds after which the API server gives up on an answer that it refuses without.
+/// Seconds that the API server waits for a webhook that fails closed.
 const FAIL_TIMEOUT: i32 = 5;
 
-/// The same for objects of propagated kinds: there are many of them, and an answer needs no look at the cluster.
+/// The same for objects of propagated kinds: there are many, and the webhook answers them without requests.
 const OBJECT_TIMEOUT: i32 = 2;
 
-/// Seconds after which the API server goes on without an answer. While a webhook hangs, every request that an `Ignore` entry
-/// covers takes so long.
+/// Seconds that the API server waits for a webhook that fails open. While it hangs, each of its requests takes that long.
 const IGNORE_TIMEOUT: i32 = 2;
 
-/// Above so many awaited names the creation of every managed namespace is judged. A name has up to 63 characters, an expression at
-/// most 100,000, and its cost is limited too.
+/// The number of awaited names above which the creation of every managed namespace is judged. A name has up to 63 characters; the
+/// API server limits the length of an expression (100,000) and its cost.
 const MANY_NAMES: usize = 500;
 
 const NAMESPACES: &str = "namespaces";
@@ -39,7 +38,7 @@ const ANCHORS: &str = "subnamespaceanchors";
 const CONFIGURATIONS: &str = "hncconfigurations";
 const HIERARCHIES: &str = "hierarchyconfigurations";
 
-/// All validating entries.
+/// All validating webhooks.
 pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
     let entries = [
         Some(namespaces(settings)),
@@ -53,16 +52,16 @@ pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebho
     entries.map(|entry| entry.validating(settings)).collect()
 }
 
-/// All mutating entries.
+/// All mutating webhooks.
 pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> {
     let entries = [Some(namespace_label(settings)), settings.initial_admin.then(|| initial_admin(settings))];
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
 
-/// Our keys decide the hierarchy and can be written through the subresources as well. A namespace that is marked is part of
-/// a tree, and its deletion concerns others.
+/// Our keys define the hierarchy, and can be written through the subresources too. A namespace with the label of a tree has a
+/// parent or children, and its deletion concerns them.
 ///
-/// With policies the entry is the same: they judge key by key what can be judged without the tree, this one the rest.
+/// Policies do not change this webhook: they judge by single keys, and it judges the rest.
 fn namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = format!(
         "request.operation == 'DELETE' ?\n!{OLD_IS_GOING} && ({} || {}) :\n({} ||\n{})",
@@ -86,9 +85,9 @@ fn namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// The name of a missing parent: with a namespace of that name comes power over those that wait for it. The names are literals, so
-/// that the API server refuses them by itself while no webhook answers, and asks nobody about other names. The entry above asks
-/// about those with keys of ours; of two reviews of one change of parent, each would be told to wait for the other.
+/// The names of missing parents: who creates a namespace of such a name controls the namespaces that wait for it. The names are
+/// literals, so that the API server refuses them while no webhook answers, and calls no webhook for other names. The webhook
+/// above judges new namespaces with our keys: of two reviews of one change of parent, each would be told to wait for the other.
 fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
     let is_awaited = if settings.awaited.len() > MANY_NAMES {
         managed(settings, NEW_NAME)
@@ -104,7 +103,7 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A namespace whose mark has not arrived may have subnamespaces. Where there are policies, one of them keeps it.
+/// A namespace may have subnamespaces before it has the label of a tree. A policy protects it, if there are policies.
 fn late_namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = all_of(&[
         managed(settings, "oldObject.metadata.name"),
@@ -122,7 +121,7 @@ fn late_namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A write that leaves the spec as it was is status, and a deletion that leaves no tree concerns nobody else.
+/// A write that does not change the spec changes the status. A deletion of an object without a parent does not leave a tree.
 fn hierarchies(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = any_of(&[
         "request.operation == 'CREATE'",
@@ -145,10 +144,10 @@ fn hierarchies(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// The deletion of an anchor that is being deleted is not judged again. Changes of finalizers are not judged: with both programs
-/// gone for good, they can be removed by hand. Changes of owner references are, and every change of an anchor that the controller
-/// does not hold: it may not have been able to act on the anchor as it was. A policy guards who created the anchor and the
-/// state `Conflict`; without policies this entry does.
+/// The deletion of an anchor that is being deleted is not judged again. Changes of finalizers are not judged, so that an
+/// administrator can remove them after an uninstallation. Changes of owner references are judged, and every change of an anchor
+/// without the controller's finalizer: the controller may not have processed it. A policy protects the creator and the state
+/// `Conflict`; without policies this webhook does.
 fn anchors(settings: &RegistrationSettings) -> Entry {
     let creator = format!(
         "(request.operation == 'UPDATE' && {} != {})",
@@ -179,7 +178,7 @@ fn anchors(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A write that leaves the spec as it was is status.
+/// A write that does not change the spec changes the status.
 fn configurations(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = any_of(&["request.operation == 'DELETE'", "object.?spec != oldObject.?spec"]);
     Entry {
@@ -194,8 +193,8 @@ fn configurations(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A managed namespace without the included label gets it; a wrong value is the validating entry's to refuse. While the API
-/// server has not made up a name yet, nobody can say whether it will be managed, and the controller adds the label later.
+/// Adds the included label to a managed namespace without it. The validating webhook refuses a wrong value. Before the API server
+/// has generated a name, it is unknown whether the namespace will be managed; the controller adds the label later.
 fn namespace_label(settings: &RegistrationSettings) -> Entry {
     let can_be_changed = all_of(&[
         format!("{NEW_NAME} != ''"),
@@ -215,8 +214,8 @@ fn namespace_label(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// Whoever creates a subnamespace, by an anchor or directly, is recorded; whoever restores one has not created it. A value
-/// that is there already is judged, not replaced.
+/// Records who creates a subnamespace, by an anchor or directly. Who restores one has not created it. An existing value is
+/// judged, not replaced.
 fn initial_admin(settings: &RegistrationSettings) -> Entry {
     let can_be_changed = all_of(&[
         format!("!{}.hasValue()", new_annotation(annotations::INITIAL_ADMIN)),
@@ -243,17 +242,17 @@ fn initial_admin(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// What differs between entries.
+/// The fields that differ between webhooks.
 struct Entry {
     name: &'static str,
     path: &'static str,
     fails_closed: bool,
     /// In seconds.
     timeout: i32,
-    /// Matches everything on entries about namespaces: it would look at the new labels only, so a request that takes the
-    /// selected label away would escape.
+    /// Matches all on webhooks for namespaces: a selector sees only the new labels, so a request that removes the selected label
+    /// would not be sent.
     namespaces: LabelSelector,
-    /// Matches if the object as it is or as it will be does.
+    /// Matches the old or the new object.
     objects: LabelSelector,
     rules: Vec<RuleWithOperations>,
     conditions: Vec<MatchCondition>,
@@ -270,7 +269,7 @@ impl Entry {
                 name: settings.service.clone(),
                 namespace: settings.namespace.clone(),
                 path: Some(self.path.to_owned()),
-                port: Some(names::WEBHOOK_SERVICE_PORT),
+                port: Some(settings.service_port.into()),
             }),
             ..WebhookClientConfig::default()
         }
@@ -310,7 +309,7 @@ impl Entry {
     }
 }
 
-/// Resources named one by one: a wildcard would catch access reviews and our own repairs.
+/// A rule with named resources: a wildcard would include access reviews and the corrections of the reconciler.
 pub(super) fn rule(group: &str, resources: &[&str], operations: &[&str]) -> RuleWithOperations {
     let owned = |words: &[&str]| Some(words.iter().map(|&word| word.to_owned()).collect());
     RuleWithOperations {

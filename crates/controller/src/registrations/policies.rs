@@ -1,7 +1,7 @@
-//! What the API server refuses by itself, so that it stays refused while every webhook is dead.
+//! The requests that the API server refuses itself, also while no webhook answers.
 //!
-//! A policy speaks before the webhook, so it may only refuse what the webhook's rule always refuses, and with the same code:
-//! here are rules that need no tree and answer 403. All else that concerns others is sent to an entry that fails closed.
+//! The API server evaluates policies before it calls webhooks. So a policy refuses only what the webhook's rule always refuses,
+//! with the same code: rules that need no tree and answer 403. A webhook that fails closed receives the rest.
 
 mod anchors;
 mod copies;
@@ -30,8 +30,7 @@ pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPol
     ]
 }
 
-/// What puts a policy into force. The one about copies says of which kinds: manifests leave that out, so that applying them
-/// again changes nothing of it, and until the controller has added it copies of every kind are guarded.
+/// The binding of a policy. That of `hns-copies` names the kinds.
 pub(super) fn binding(
     policy: &ValidatingAdmissionPolicy,
     settings: &RegistrationSettings,
@@ -43,7 +42,7 @@ pub(super) fn binding(
         metadata: named(&name),
         spec: Some(ValidatingAdmissionPolicyBindingSpec {
             policy_name: Some(name),
-            // All anchors of the namespace that the request is about: an empty selector, and no namespace.
+            // All anchors of the request's namespace: an empty selector and no namespace.
             param_ref: has_params.then(|| ParamRef {
                 selector: Some(LabelSelector::default()),
                 parameter_not_found_action: Some("Allow".to_owned()),
@@ -55,7 +54,7 @@ pub(super) fn binding(
     }
 }
 
-/// What differs between policies; all but one fail closed.
+/// The fields that differ between policies. All but one fail closed.
 struct Policy {
     name: &'static str,
     rules: Vec<RuleWithOperations>,
@@ -82,7 +81,7 @@ impl Policy {
     }
 }
 
-/// Everything that the rules are about, wherever it is.
+/// All objects of the rules, in every namespace.
 fn about(rules: Vec<RuleWithOperations>) -> MatchResources {
     MatchResources {
         match_policy: Some("Equivalent".to_owned()),
@@ -118,7 +117,7 @@ fn must(expression: impl Into<String>, message: &str) -> Validation {
     }
 }
 
-/// The same, with a message that is an expression itself; the other one is used when that fails.
+/// The same, with an expression for the message. The API server uses `message` if the expression fails.
 fn must_saying(expression: impl Into<String>, message: &str, saying: impl Into<String>) -> Validation {
     Validation { message_expression: Some(saying.into()), ..must(expression, message) }
 }

@@ -1,5 +1,5 @@
-//! One test for each way in which registrations are known to go wrong. What the conditions mean is shown on
-//! a real API server; here is what can be seen by looking.
+//! Known mistakes in registrations, one test each. The suite `registrations` shows the meaning of the conditions on an API
+//! server.
 
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, RuleWithOperations, ValidatingAdmissionPolicySpec, ValidatingWebhook, WebhookClientConfig,
@@ -10,7 +10,7 @@ use super::*;
 
 mod objects;
 
-/// Something of every setting.
+/// Every setting has a value.
 fn everything() -> RegistrationSettings {
     RegistrationSettings {
         restore_identities: vec!["restorer".into()],
@@ -32,7 +32,7 @@ fn everything() -> RegistrationSettings {
     }
 }
 
-/// What webhooks of both kinds have.
+/// The common fields of both kinds of webhooks.
 struct Entry {
     name: String,
     client: WebhookClientConfig,
@@ -92,7 +92,7 @@ fn conditions() -> Vec<String> {
     of_entries.chain(of_policies).map(|condition| condition.expression).collect()
 }
 
-/// Everything that is evaluated in CEL.
+/// All CEL expressions.
 fn expressions() -> Vec<String> {
     let mut expressions = conditions();
     for spec in specs(&everything()) {
@@ -157,7 +157,7 @@ fn settings_reach_every_entry_and_every_policy() {
     }
 }
 
-/// A write in earnest is the controller's, whatever annotations its object has.
+/// A real write of the controller is never sent, whatever annotations its object has.
 #[test]
 fn without_policies_only_dry_runs_of_the_controller_are_sent_to_the_webhook() {
     let alone = RegistrationSettings { policies: false, ..RegistrationSettings::default() };
@@ -201,7 +201,7 @@ fn every_policy_is_bound_by_its_name_and_denies_with_403() {
     }
 }
 
-/// Were the definition of its parameters missing, a policy that fails closed would keep what it matches.
+/// Without the definition of its parameters, a policy that fails closed would refuse all matching requests.
 #[test]
 fn a_policy_with_parameters_fails_open_and_every_other_closed() {
     for spec in specs(&everything()) {
@@ -210,7 +210,7 @@ fn a_policy_with_parameters_fails_open_and_every_other_closed() {
     }
 }
 
-/// It compiles in conditions and is always null there, so that every request would end in an error.
+/// It compiles in conditions, but is always null there, so every request would be an error.
 #[test]
 fn no_condition_asks_for_the_namespace_of_an_object() {
     for expression in conditions() {
@@ -218,8 +218,7 @@ fn no_condition_asks_for_the_namespace_of_an_object() {
     }
 }
 
-/// The namespace controller goes by two names. The garbage collector deletes on behalf of anyone who sets
-/// an owner reference.
+/// The namespace controller has two names. The garbage collector deletes for every user who may set an owner reference.
 #[test]
 fn only_deletion_and_only_by_the_namespace_controller_is_exempt() {
     let entries = entries(&everything());
@@ -240,7 +239,7 @@ fn only_deletion_and_only_by_the_namespace_controller_is_exempt() {
     }
 }
 
-/// There is no entry while nobody waits, and above the limit all names are judged.
+/// Without awaited names there is no such webhook; above the limit it judges all names.
 #[test]
 fn awaited_names_are_literals_unless_there_are_too_many() {
     let decides_by = |awaited: Vec<String>| {
@@ -258,7 +257,7 @@ fn awaited_names_are_literals_unless_there_are_too_many() {
     assert!(decides_by(named(501)).unwrap().starts_with(&managed));
 }
 
-/// Labels and annotations can be written through the subresources too.
+/// Labels and annotations can also be written through the subresources.
 #[test]
 fn our_keys_are_guarded_on_every_way_in() {
     let entries = entries(&everything());
@@ -292,8 +291,8 @@ fn our_keys_are_guarded_on_every_way_in() {
     assert_eq!(resources(names::policies::COPIES), ["*", "*/status"]);
 }
 
-/// A selector looks at the new labels only, so what takes the selected label away would escape. `request.name` is absent when
-/// a collection is deleted.
+/// A selector sees only the new labels, so removing the selected label would escape review. `request.name` is missing when a
+/// collection is deleted.
 #[test]
 fn no_entry_about_namespaces_has_a_selector_and_nothing_goes_by_the_name_in_the_request() {
     for entry in entries(&everything()).into_iter().filter(|entry| !entry.name.contains("objects")) {
@@ -304,7 +303,7 @@ fn no_entry_about_namespaces_has_a_selector_and_nothing_goes_by_the_name_in_the_
     }
 }
 
-/// A key looked up in an absent map is an error, and an error under `Fail` is a lock-out.
+/// A key that is missing in a map is an error, which refuses the request under `Fail`.
 #[test]
 fn every_step_that_may_find_nothing_is_optional() {
     for expression in expressions() {
@@ -332,7 +331,7 @@ fn every_step_that_may_find_nothing_is_optional() {
     }
 }
 
-/// The loops' time grows with the square of the number of keys, and no limit of the API server stops that.
+/// The time of a loop grows with the square of the number of keys, and the API server does not limit it.
 #[test]
 fn the_sizes_are_asked_before_any_loop_over_keys() {
     let maps = ["labels", "annotations"].into_iter().flat_map(|map| {
@@ -357,8 +356,7 @@ fn the_sizes_are_asked_before_any_loop_over_keys() {
     assert_eq!(loops, 2 * (4 + 2 + 3 * 2) + 4);
 }
 
-/// Whoever has all rights has every invented verb too, so asking for one would exempt all administrators. A right on a parent
-/// is not what the rules ask for, either.
+/// A user with all rights also has every invented verb, so all administrators would be exempt.
 #[test]
 fn nothing_asks_for_rights() {
     for expression in expressions() {
@@ -366,8 +364,8 @@ fn nothing_asks_for_rights() {
     }
 }
 
-/// A wildcard would catch access reviews, and policies see changes of webhook configurations. The one policy that has one is
-/// about objects within namespaces that bear our label.
+/// A wildcard would include access reviews, and policies see changes of webhook configurations. The one policy with a wildcard is
+/// limited to objects in namespaces with our label.
 #[test]
 fn resources_are_named_one_by_one() {
     let of_entries = entries(&everything()).into_iter().flat_map(|entry| entry.rules);
@@ -389,7 +387,7 @@ fn resources_are_named_one_by_one() {
     }
 }
 
-/// Conditions are joined by "and": joined into another, an exemption would be lost to an error there.
+/// All conditions must be true. An exemption inside another condition would be lost if that one is an error.
 #[test]
 fn exemptions_stand_alone_and_come_first() {
     for entry in entries(&everything()) {

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use clap::{Args as _, CommandFactory};
 use hns_cluster::settings::SharedSettings;
-use hns_controller::registrations::{self, RegistrationSettings};
 use hns_e2e::Programs;
 use hns_runtime::args::SharedArgs;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -57,7 +56,7 @@ fn files_read_back_as_the_objects_they_were_made_from() {
     }
 }
 
-/// Settings of every kind, as flags and as the chart's values.
+/// Settings of every kind, as the chart's values.
 const VALUES: &str = r#"{
     "excludedNamespaces": ["zebra", "aardvark"],
     "hncExcludeNamespaces": ["mule"],
@@ -67,30 +66,6 @@ const VALUES: &str = r#"{
     "initialAdmin": { "enabled": true, "clusterRole": "edit" },
     "propagation": { "nopropagationLabels": ["a.b/c=d", "e="], "trackingMetadata": true }
 }"#;
-
-fn settings() -> RegistrationSettings {
-    let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
-    let pair = |(one, two): (&str, &str)| (one.to_owned(), two.to_owned());
-    RegistrationSettings {
-        namespace: "elsewhere".to_owned(),
-        excluded: owned(&[
-            "kube-system",
-            "kube-public",
-            "kube-node-lease",
-            "elsewhere",
-            "zebra",
-            "aardvark",
-            "mule",
-        ]),
-        included_pattern: r"^(?:it's|\w+-{2})$".to_owned(),
-        external_managers: [("argo", "o'hara"), ("fleet", "agent"), ("fleet", "agents")].map(pair).into(),
-        restore_identities: owned(&[r"back\up", "velero"]),
-        initial_admin: true,
-        nopropagation_labels: [("a.b/c", "d"), ("e", "")].map(pair).into(),
-        propagate_tracking_metadata: true,
-        ..RegistrationSettings::default()
-    }
-}
 
 /// What Helm makes of the chart, by kind and name.
 fn rendered(values: &[(&str, &str)]) -> Vec<Value> {
@@ -106,69 +81,21 @@ fn rendered(values: &[(&str, &str)]) -> Vec<Value> {
     documents.into_iter().filter(|it| !it.is_null()).collect()
 }
 
-/// For the same settings the chart has what the controller wants, to the letter, but for what it leaves to it.
+/// The controller alone applies registrations and policies. The Secret of the certificate is empty.
 #[test]
-fn the_chart_has_the_same_registrations() {
-    let all = serde_json::from_str::<serde_json::Map<String, Value>>(VALUES).unwrap();
-    let all: Vec<(String, String)> = all.into_iter().map(|(path, value)| (path, value.to_string())).collect();
-    let by_default = RegistrationSettings {
-        namespace: "elsewhere".to_owned(),
-        excluded: ["kube-system", "kube-public", "kube-node-lease", "elsewhere"].map(str::to_owned).into(),
-        nopropagation_labels: vec![("cattle.io/creator".to_owned(), "norman".to_owned())],
-        ..RegistrationSettings::default()
-    };
-    for (values, settings) in [(&[][..], by_default), (&all[..], settings())] {
-        for policies in [true, false] {
-            let on = policies.to_string();
-            let mut values: Vec<_> =
-                values.iter().map(|(path, value)| (path.as_str(), value.as_str())).collect();
-            values.push(("admissionPolicies", &on));
-            let found = rendered(&values);
-            let admission = registrations::admission(&RegistrationSettings { policies, ..settings.clone() });
-            let mut wanted = vec![
-                serde_json::to_value(&admission.validating).unwrap(),
-                serde_json::to_value(&admission.mutating).unwrap(),
-            ];
-            wanted.extend(admission.policies.iter().map(|it| serde_json::to_value(it).unwrap()));
-            wanted.extend(admission.bindings.iter().map(|it| serde_json::to_value(it).unwrap()));
-            let is_of_admission = |it: &&Value| it["apiVersion"] == "admissionregistration.k8s.io/v1";
-            assert_eq!(found.iter().filter(is_of_admission).count(), wanted.len());
-            for mut wanted in wanted {
-                admission::leave_to_the_controller(&mut wanted);
-                let same = |it: &&Value| {
-                    it["kind"] == wanted["kind"] && it["metadata"]["name"] == wanted["metadata"]["name"]
-                };
-                let found = found.iter().find(same).unwrap();
-                let mut found = found.clone();
-                found["metadata"].as_object_mut().unwrap().remove("labels");
-                assert_eq!(found, wanted, "{}", wanted["metadata"]["name"]);
-            }
-        }
-    }
-}
-
-/// What the controller owns is nowhere in what is applied.
-#[test]
-fn neither_chart_nor_manifests_say_what_the_controller_owns() {
+fn the_manifests_contain_no_registrations_and_no_certificate() {
     for name in ["default.yaml", "ha.yaml"] {
         let text = fs::read_to_string(checkout().unwrap().join("config").join(name)).unwrap();
-        assert!(text.contains("objects.hnc.x-k8s.io"));
-        assert!(!text.contains("caBundle") && !text.contains("matchResources"), "{name}");
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
-        let entries = documents.iter().filter_map(|it| it["webhooks"].as_array()).flatten();
-        let without: Vec<&str> =
-            entries.filter(|it| it["rules"].is_null()).filter_map(|it| it["name"].as_str()).collect();
-        assert_eq!(
-            without,
-            ["objects", "tree-objects", "late-objects"].map(|it| format!("{it}.hnc.x-k8s.io"))
-        );
-        let secrets = documents.iter().filter(|it| it["kind"] == "Secret");
-        assert!(secrets.into_iter().all(|it| it["data"].is_null() && it["stringData"].is_null()));
+        let is_of_admission = |it: &Value| it["apiVersion"] == "admissionregistration.k8s.io/v1";
+        assert!(!documents.iter().any(is_of_admission), "{name}");
+        let mut secrets = documents.iter().filter(|it| it["kind"] == "Secret");
+        assert!(secrets.all(|it| it["data"].is_null() && it["stringData"].is_null()), "{name}");
     }
 }
 
 /// Flags that the chart sets for other reasons than a value, or not at all.
-const NO_VALUE: [&str; 9] = [
+const NO_VALUE: [&str; 11] = [
     // That is for the Job at the end.
     "release-finalizers",
     // A pod has its service account.
@@ -178,8 +105,10 @@ const NO_VALUE: [&str; 9] = [
     "cert-secret-name",
     "webhook-service-name",
     "webhook-server-bind-address",
-    // Of a mounted Secret.
+    // For certificates that others issue.
     "cert-dir",
+    "webhook-ca-bundle",
+    "webhook-annotation",
     "help",
     "version",
 ];

@@ -1,7 +1,7 @@
-//! What can be asked in CEL of a request about an object of a propagated kind. Each function is one question, and its answer
-//! is never an error where it says that it may be asked.
+//! CEL expressions about requests for objects of propagated kinds. Each function names the operations in which its expression is
+//! never an error.
 //!
-//! What an object is a source or a copy of is the tree's to know and never asked here.
+//! They use no knowledge of the tree.
 
 use forest::exclusion::{OBJECTS_OF_EVERY_NAMESPACE, SECRET_TYPES};
 use hns_api::{annotations, labels};
@@ -10,12 +10,12 @@ use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::{MANY_KEYS, is_big, new_map, old_map, removed, set};
 
-/// Whether the object is to be a copy. In CREATE and in UPDATE.
+/// Whether the new object is a copy. In CREATE and UPDATE.
 pub(in super::super) fn will_be_a_copy() -> String {
     has_source("object")
 }
 
-/// Whether the object is a copy, before or after. In every operation.
+/// Whether the old or the new object is a copy. In every operation.
 pub(in super::super) fn is_copy() -> String {
     any_of(&["object", "oldObject"].map(has_source))
 }
@@ -24,9 +24,9 @@ fn has_source(object: &str) -> String {
     format!("{object}.?metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM))
 }
 
-/// Whether an annotation of ours is added, changed or removed. In CREATE, where every one is added, and in UPDATE.
+/// Whether one of our annotations is added, changed or removed. In CREATE, where all are new, and UPDATE.
 ///
-/// Where there are too many to look at each, any change is taken for one of ours.
+/// If there are too many annotations for a loop, every change counts.
 pub(in super::super) fn our_annotations_differ() -> String {
     let (new, old) = (new_map("annotations"), old_map("annotations"));
     format!(
@@ -38,10 +38,10 @@ pub(in super::super) fn our_annotations_differ() -> String {
     )
 }
 
-/// Whether the object may be propagated, as it was not before. In CREATE and in UPDATE.
+/// Whether the object may be propagated and could not be before. In CREATE and UPDATE.
 ///
-/// Only such a request can bring about that a source stands above another of its name: one that leaves a source one was
-/// judged when it became one. What is going never comes back.
+/// Only such a request can put a source above another object of its name: an object that already was a source was judged when it
+/// became one. An object that is being deleted never becomes a source.
 pub(in super::super) fn becomes_a_source(settings: &RegistrationSettings) -> String {
     let withheld = |object: &str| any_of(&withheld(settings, object));
     let (old, new) = (withheld("oldObject"), withheld("object"));
@@ -54,24 +54,23 @@ pub(in super::super) fn becomes_a_source(settings: &RegistrationSettings) -> Str
     )
 }
 
-/// Whether anything differs that nobody but the controller may change on a copy. In UPDATE only.
+/// Whether a field changes that only the controller may change on a copy. In UPDATE.
 pub(in super::super) fn copy_differs(settings: &RegistrationSettings) -> String {
     let mut kept = copied_metadata(settings);
     kept.extend([nothing_added(), same_content()]);
     format!("!({})", all_of(&kept))
 }
 
-/// That labels and annotations are as they were. In UPDATE only.
+/// Labels and annotations do not change. In UPDATE.
 ///
-/// What deployment tools left on a copy before this program came is out of place there: whoever may write the copy may remove
-/// it. It cannot be added.
+/// Users may remove what deployment tools wrote to a copy before hns was installed, but not add it.
 pub(in super::super) fn copied_metadata(settings: &RegistrationSettings) -> Vec<String> {
     ["labels", "annotations"].map(|map| same_but_for_tracking(settings, map)).into()
 }
 
-/// That finalizers and owner references have nothing that they had not before. In UPDATE only.
+/// No finalizer and no owner reference is added. In UPDATE.
 ///
-/// The garbage collector takes the power to block a deletion out of references: that is less, too.
+/// The garbage collector may unset `blockOwnerDeletion` in a reference.
 pub(in super::super) fn nothing_added() -> String {
     let is_less = all_of(&[
         "it.?blockOwnerDeletion.orValue(false) != true",
@@ -86,8 +85,8 @@ pub(in super::super) fn nothing_added() -> String {
     ])
 }
 
-/// That a list of the metadata is as it was, or shorter with each of its items as `known` says. A list that has grown is not
-/// looked at item by item: those can be many.
+/// A list of the metadata does not change, or gets shorter and each item is as `known` requires. Longer lists are not compared
+/// item by item, because they can be long.
 fn each_of(field: &str, known: &str) -> String {
     let (new, old) = (format!("object.metadata.?{field}"), format!("oldObject.metadata.?{field}"));
     format!(
@@ -97,9 +96,9 @@ fn each_of(field: &str, known: &str) -> String {
     )
 }
 
-/// That every field but metadata and status is as it was, whatever the kind. In UPDATE only.
+/// No field except metadata and status changes, whatever the kind. In UPDATE.
 ///
-/// No object has so many fields but one that somebody makes to have the API server look at each.
+/// Only an attacker creates an object with more fields, to slow down the API server.
 pub(in super::super) fn same_content() -> String {
     all_of(&[
         &*format!("size(object) <= {MANY_KEYS} && size(oldObject) <= {MANY_KEYS}"),
@@ -108,7 +107,7 @@ pub(in super::super) fn same_content() -> String {
     ])
 }
 
-/// Why an object of the core group never propagates for as long as it exists: its name and the type of a Secret stay.
+/// The reasons why an object of the core group is never propagated: its name, and the type of a Secret. Both are immutable.
 fn belongs_to_its_namespace() -> Vec<String> {
     let of = |resource: &str, condition: &str| {
         format!("(request.resource.resource == {} && {condition})", literal(resource))
@@ -122,7 +121,7 @@ fn belongs_to_its_namespace() -> Vec<String> {
     reasons
 }
 
-/// Why this object, an expression, does not propagate as it is.
+/// The reasons why this object, an expression, is not propagated.
 fn withheld(settings: &RegistrationSettings, object: &str) -> Vec<String> {
     let labelled = |(key, value): &(String, String)| {
         format!("{object}.metadata.?labels[?{}] == optional.of({})", literal(key), literal(value))
@@ -153,7 +152,7 @@ fn same_but_for_tracking(settings: &RegistrationSettings, map: &str) -> String {
     )
 }
 
-/// Whether a deployment tool finds its objects by this key, an expression.
+/// Whether deployment tools find their objects by this key, an expression.
 fn is_tracking_key(key: &str) -> String {
     let (prefixes, whole): (Vec<&str>, Vec<&str>) = forest::tracking_keys().partition(|it| it.ends_with('*'));
     let begins = |it: &&str| format!("{key}.startsWith({})", literal(it.trim_end_matches('*')));

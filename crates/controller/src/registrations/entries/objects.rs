@@ -1,7 +1,7 @@
-//! The entries about objects of the propagated kinds, all under one path.
+//! The webhooks for objects of propagated kinds. All have one path.
 //!
-//! What a rule could refuse depends on the namespace: only where something is below can a new source stand above another
-//! of its name. The mark on the namespace tells, by a selector. Before it has arrived, an entry that fails open asks.
+//! Which requests a rule could refuse depends on the namespace: a new source can be above another object of its name only in a
+//! namespace with children. A selector finds these by a label. A webhook that fails open covers the time until the label is set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(super) fn entries(settings: &RegistrationSettings) -> [Entry; 3] {
     [objects(settings), tree_objects(settings), late_objects(settings)]
 }
 
-/// Where nothing is below, or not yet: our annotations, and copies if no policy judges them.
+/// In namespaces without children, or without the label yet: our annotations, and copies if no policy judges them.
 fn objects(settings: &RegistrationSettings) -> Entry {
     Entry {
         name: names::webhooks::OBJECTS,
@@ -36,7 +36,7 @@ fn objects(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// Where something is below, sources too.
+/// In namespaces with children: sources too.
 fn tree_objects(settings: &RegistrationSettings) -> Entry {
     Entry {
         name: names::webhooks::TREE_OBJECTS,
@@ -46,7 +46,7 @@ fn tree_objects(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// Sources where nothing is below yet, as far as [`objects`] leaves them.
+/// Sources in namespaces without the label that are not in [`objects`].
 fn late_objects(settings: &RegistrationSettings) -> Entry {
     Entry {
         name: names::webhooks::LATE_OBJECTS,
@@ -63,7 +63,7 @@ fn late_objects(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// The conditions of the entries that fail closed.
+/// The conditions of the webhooks that fail closed.
 fn closed(settings: &RegistrationSettings, of_sources: Option<String>) -> Vec<MatchCondition> {
     let of_sources =
         any_of(&[Some(our_annotations_differ()), of_sources].into_iter().flatten().collect::<Vec<_>>());
@@ -80,13 +80,13 @@ fn closed(settings: &RegistrationSettings, of_sources: Option<String>) -> Vec<Ma
     ]
 }
 
-/// What is to be a copy, the policies judge, or the entries that fail closed.
+/// The policies, or the webhooks that fail closed, judge new copies.
 fn not_a_copy() -> MatchCondition {
     condition("not-a-copy", format!("!{}", will_be_a_copy()))
 }
 
-/// What was a copy and stays one. [`not_a_copy`] says the same and more; but a selector costs the API server next to nothing, and
-/// conditions a conversion of the object for each entry, with every copy that is written.
+/// Skips copies that stay copies. [`not_a_copy`] skips these and more, but a selector costs the API server almost nothing, and
+/// conditions convert the object for each webhook at every write of a copy.
 fn no_copies() -> LabelSelector {
     LabelSelector {
         match_expressions: Some(vec![requirement(labels::INHERITED_FROM, "DoesNotExist", None)]),
@@ -94,13 +94,13 @@ fn no_copies() -> LabelSelector {
     }
 }
 
-/// Only copies cannot be deleted, and those are the policies' where there are any.
+/// Only copies cannot be deleted. Policies judge them, if there are policies.
 fn operations(settings: &RegistrationSettings) -> &'static [&'static str] {
     if settings.policies { &["CREATE", "UPDATE"] } else { &["CREATE", "UPDATE", "DELETE"] }
 }
 
-/// One rule for each API group, then one more for each: labels and annotations of some kinds can be written by a PUT of
-/// the status. The order of kinds means nothing; the same ones give the same rules.
+/// One rule for each API group, and one for the statuses of its kinds: a PUT of the status can write labels and annotations of
+/// some kinds. The order of kinds makes no difference.
 pub(in super::super) fn rules(
     settings: &RegistrationSettings,
     operations: &[&str],
@@ -125,19 +125,18 @@ pub(in super::super) fn rules(
     of_objects.chain(of_status).collect()
 }
 
-/// What is below a namespace, as its mark tells.
+/// Whether a namespace has children, by its label.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum Below {
-    /// Whatever there is.
+    /// All namespaces.
     Any,
-    /// Nothing, or the mark has not arrived.
+    /// No children, or no label yet.
     Nothing,
-    /// Something.
+    /// Children.
     Something,
 }
 
-/// On objects within namespaces a selector is safe: it is the namespace's present labels that count, which this request does
-/// not change.
+/// A selector is safe for objects in namespaces: it uses the present labels of the namespace, which the request does not change.
 pub(in super::super) fn managed_namespaces(below: Below) -> LabelSelector {
     let is_true = || Some(vec![labels::TRUE.to_owned()]);
     let mut requirements = vec![

@@ -1,8 +1,8 @@
-//! `hns-anchors`: who created an anchor, and that an anchor in conflict stays so.
+//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change.
 //!
-//! The webhook's entry fails closed for every creation and deletion, and for every change of the spec or the owner references. It
-//! is not called for another write, so that finalizers can be removed by hand. Two things in such a write must not change: the
-//! annotation that names the first administrator, and the state `Conflict`, which keeps the controller from creating the
+//! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
+//! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
+//! things: the annotation with the first administrator, and the state `Conflict`, which keeps the controller from creating the
 //! namespace when the name becomes free.
 
 use hns_api::{annotations, names};

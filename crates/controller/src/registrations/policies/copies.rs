@@ -1,12 +1,11 @@
-//! `hns-copies`: a copy is what its source is, and nobody but the controller says otherwise.
+//! `hns-copies`: only the controller may create, change or delete a copy.
 //!
-//! It may be deleted where the whole namespace is going. Its status is left to everyone, and so is taking away what should not
-//! be there: finalizers, owner references, and the labels and annotations of deployment tools. Finalizers and owner references
-//! cannot be added, since they would keep a copy where it should go, or have somebody else delete it. Kinds whose `scale` can
-//! be written lose that much: the request carries no labels to know a copy by.
+//! Users may delete a copy with its namespace, change its status, and remove what should not be on a copy: finalizers, owner
+//! references, and the labels and annotations of deployment tools. They may not add finalizers or owner references, which would
+//! block the deletion of a copy, or make the garbage collector delete it. A write of the subresource `scale` is not covered,
+//! because its request has no labels.
 //!
-//! Of which kinds it holds, the binding says. The policy names none, so that it is the same in every manifest; its selector
-//! of objects, which is asked first, keeps everything else out.
+//! The binding names the kinds. The policy names none; its object selector, which is evaluated first, excludes other objects.
 
 use hns_api::{labels, names};
 use k8s_openapi::api::admissionregistration::v1::{
@@ -46,7 +45,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     policy
 }
 
-/// The propagated kinds, and where their labels and annotations can be written as well.
+/// The propagated kinds, and the subresources by which their labels and annotations can be written.
 pub(super) fn kinds(settings: &RegistrationSettings) -> MatchResources {
     about(object_rules(settings, &OPERATIONS))
 }
@@ -56,7 +55,7 @@ fn of_every_kind(resources: &[&str], operations: &[&str]) -> RuleWithOperations 
     RuleWithOperations { scope: Some("Namespaced".to_owned()), ..rule }
 }
 
-/// Matches if the object is a copy before or after.
+/// Matches if the old or the new object is a copy.
 fn copies() -> LabelSelector {
     LabelSelector {
         match_expressions: Some(vec![LabelSelectorRequirement {
@@ -68,7 +67,7 @@ fn copies() -> LabelSelector {
     }
 }
 
-/// Where the copy is from, before if it was one.
+/// The namespace of the source, from the old object if it was a copy.
 fn source() -> Variable {
     let key = literal(labels::INHERITED_FROM);
     variable(
@@ -77,7 +76,7 @@ fn source() -> Variable {
     )
 }
 
-/// Whoever restores a backup brings copies back, too; what is wrong about them the controller puts right.
+/// A restored backup includes copies. The controller corrects them.
 fn creation(settings: &RegistrationSettings) -> Validation {
     must(
         format!(

@@ -1,11 +1,10 @@
-//! `hns-hierarchy`: those whose deletions the webhook is not asked about delete only where the whole namespace is going.
+//! `hns-hierarchy`: accounts whose deletions the webhook does not receive may delete only in a namespace that is being deleted.
 //!
-//! That is what the namespace controller does. Where all controllers share one identity, the garbage collector bears it as
-//! well, and deletes whatever has an owner that is gone: without this, anyone who may write a hierarchy configuration could
-//! have it deleted and leave the tree.
+//! The namespace controller does this. If all controllers share one identity, the garbage collector has it too, and deletes every
+//! object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted and so leave the tree.
 //!
-//! Left to the webhook: every deletion by anybody else. An admin of the root may drop a parent, who that is needs the tree,
-//! and the refusal is a 401; the entry fails closed.
+//! The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
+//! tree, and the refusal is a 401.
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;

@@ -1,10 +1,10 @@
-//! `hns-namespace-anchors`: a namespace with an anchor stays until the controller has marked it.
+//! `hns-namespace-anchors`: a namespace with an anchor cannot be deleted before the controller has set the label of namespaces
+//! with children.
 //!
-//! Between the creation of the first anchor and the mark, the deletion of the namespace goes to an entry that fails open. The
-//! anchors lie in that very namespace, so the API server can see them by itself: they are the parameters. Once the mark is
-//! there, the webhook judges, and may allow it.
+//! Before that label is set, the webhook that fails closed does not receive the deletion. The anchors are in the same namespace,
+//! so they can be parameters of a policy. After that, the webhook judges the deletion, and may allow it.
 //!
-//! It fails open itself: were the definition of anchors missing, a policy that fails closed would keep every namespace.
+//! It fails open: without the definition of anchors, a policy that fails closed would refuse the deletion of every namespace.
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{ParamKind, ValidatingAdmissionPolicy};

@@ -1,12 +1,12 @@
 //! `hns-namespace-keys`: our labels and annotations on namespaces.
 //!
-//! Left to the webhook, whose entry for namespaces fails closed for every change of our keys:
-//! - more than 1000 labels or annotations: looking at each costs too much here;
-//! - a new parent by `subnamespace-of`: within a tree the nearest common ancestor's admin is enough, so no right on the
-//!   named parent can be demanded here; only what no managed namespace may do is refused;
-//! - the removal of `subnamespace-of`: it is refused with 401;
-//! - a manager for a namespace with a parent: tree labels, which would tell, may be out of date;
-//! - the removal of `managed-by`: the namespace's own admin may, and rights are not asked for here;
+//! The webhook for namespaces fails closed for every change of our keys. It judges:
+//! - more than 1000 labels or annotations, for which a loop would be too expensive;
+//! - a new parent by `subnamespace-of`: within a tree, the admin of the nearest common ancestor decides, so no right on the named
+//!   parent is required; the policy refuses only what no managed namespace may do;
+//! - the removal of `subnamespace-of`, which is refused with 401;
+//! - a manager for a namespace with a parent, because tree labels may be outdated;
+//! - the removal of `managed-by`, which the admin of the namespace may do;
 //! - tree labels that name an existing namespace: 409.
 
 use hns_api::{annotations, labels, names};
@@ -68,7 +68,7 @@ fn variables(settings: &RegistrationSettings) -> Vec<Variable> {
     ]
 }
 
-/// Network policies and selectors trust them.
+/// `NetworkPolicies` and selectors rely on them.
 fn tree_labels() -> Validation {
     let tree = literal(labels::TREE_DEPTH_SUFFIX);
     let (new, old) = ("variables.labels", "variables.oldLabels");
@@ -89,7 +89,7 @@ fn tree_labels() -> Validation {
     )
 }
 
-/// Without it, the deletion of a namespace would not be judged.
+/// Without the label, the deletion of a namespace would not be judged.
 fn has_children() -> Validation {
     let key = literal(labels::HAS_CHILDREN);
     must(
@@ -98,7 +98,7 @@ fn has_children() -> Validation {
     )
 }
 
-/// A managed namespace may be created without it, which the controller adds then.
+/// A managed namespace may be created without the label; the controller adds it.
 fn included() -> Validation {
     let key = literal(labels::INCLUDED_NAMESPACE);
     let expression = any_of(&[
@@ -132,7 +132,7 @@ fn excluded() -> Validation {
     )
 }
 
-/// Whoever is its manager may write a namespace's tree labels.
+/// The manager of a namespace may write its tree labels.
 fn managed_by() -> Validation {
     let expression = any_of(&[
         "variables.restoring",
@@ -148,7 +148,7 @@ fn managed_by() -> Validation {
     )
 }
 
-/// The two rows of the rule for parents that need no tree.
+/// The two cases of the rule for parents that need no tree.
 fn subnamespace_of(settings: &RegistrationSettings) -> Validation {
     let both_managed =
         all_of(&["variables.managed".to_owned(), format!("({})", managed(settings, "variables.parent"))]);
@@ -167,7 +167,7 @@ fn subnamespace_of(settings: &RegistrationSettings) -> Validation {
     )
 }
 
-/// Whoever it names becomes an administrator.
+/// The named user becomes an administrator.
 fn initial_admin() -> Validation {
     let key = literal(annotations::INITIAL_ADMIN);
     let expression = any_of(&[

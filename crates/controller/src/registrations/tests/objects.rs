@@ -1,4 +1,4 @@
-//! What concerns the entries about objects, and the policy about copies.
+//! The webhooks for objects, and the policy for copies.
 
 use super::*;
 
@@ -28,8 +28,8 @@ fn owned(rules: &[Rule<'_>]) -> Vec<(String, Vec<String>, Vec<String>)> {
     rules.iter().map(|(group, of, on)| ((*group).to_owned(), words(of), words(on))).collect()
 }
 
-/// Readers of HNC's registration look for the kinds in the entry by HNC's name. Without policies the webhook judges deletions
-/// too, but nothing that fails open does: only copies cannot be deleted.
+/// Programs that read HNC's registration look for the kinds in the webhook with HNC's name. Without policies, the webhooks that
+/// fail closed judge deletions too; only copies cannot be deleted.
 #[test]
 fn each_entry_has_a_rule_for_each_group_and_one_for_their_statuses() {
     let rbac = "rbac.authorization.k8s.io";
@@ -60,7 +60,7 @@ fn the_order_of_kinds_means_nothing() {
     assert_eq!(admission(&everything()), admission(&reversed));
 }
 
-/// Every namespace is looked at by one entry that fails closed, and by no two.
+/// Each namespace matches exactly one of the webhooks that fail closed.
 #[test]
 fn the_mark_of_a_namespace_decides_between_the_entries() {
     for entry in of_objects(&everything()).into_iter().chain(of_objects(&alone())) {
@@ -80,8 +80,8 @@ fn the_mark_of_a_namespace_decides_between_the_entries() {
     }
 }
 
-/// With policies no copy is sent, and nobody is exempt but the controller. Without them, the namespace controller is, and
-/// what fails open still leaves copies alone.
+/// With policies, no copy is sent, and only the controller is exempt. Without them, the namespace controller is exempt too, and
+/// webhooks that fail open still skip copies.
 #[test]
 fn copies_are_judged_by_policies_or_by_the_webhook() {
     let names =
@@ -99,8 +99,8 @@ fn copies_are_judged_by_policies_or_by_the_webhook() {
     }
 }
 
-/// Where a condition lets copies pass, a selector has done so before; it matches what is a source before or afterwards, and a
-/// write that makes a copy of a source still meets the condition. Where copies are judged, all are.
+/// If a condition skips copies, a selector has done so before. The selector matches an object that is a source before or after
+/// the write, and a write that makes a source a copy still meets the condition. If copies are judged, all are.
 #[test]
 fn copies_that_stay_copies_are_passed_over_without_a_look() {
     let none = vec![("hnc.x-k8s.io/inherited-from".to_owned(), "DoesNotExist".to_owned(), None)];
@@ -120,7 +120,7 @@ fn copies_that_stay_copies_are_passed_over_without_a_look() {
     assert_eq!((passed, judged), (4, 2));
 }
 
-/// What the operator has excluded is looked at wherever a source is.
+/// Excluded objects are skipped by every webhook for sources.
 #[test]
 fn what_never_propagates_is_known_by_everything_that_a_request_shows() {
     for entry in of_objects(&everything()).iter().filter(|entry| entry.name != names::webhooks::OBJECTS) {
@@ -151,7 +151,7 @@ fn of_copies(settings: &RegistrationSettings) -> Vec<String> {
     spec.validations.unwrap().into_iter().map(|it| it.expression).collect()
 }
 
-/// Every pattern must be expressible without a regular expression, or it would be lost.
+/// Every pattern must be expressible without a regular expression.
 #[test]
 fn tracking_keys_can_be_removed_unless_they_are_propagated() {
     let content = &of_copies(&everything())[3];

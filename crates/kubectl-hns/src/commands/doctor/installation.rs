@@ -19,6 +19,9 @@ use crate::session::Session;
 const DAY: i64 = 24 * 60 * 60;
 /// The remaining validity of the certificate from which on a warning is reported.
 const SOON: i64 = 14 * DAY;
+/// What to do if a registration or a policy is missing.
+const REPAIR: &str =
+    "The controller creates them: check that it runs without --manage-registrations=false, and read its log.";
 /// The webhooks that the safety of the hierarchy depends on.
 const NEEDED: [&str; 3] = [
     names::webhooks::NAMESPACES,
@@ -130,15 +133,13 @@ fn authority(webhooks: Option<&[(String, WebhookClientConfig)]>) -> Option<Vec<u
 
 fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Finding {
     let subject = format!("registration {name}");
-    let apply =
-        "Apply the registrations: `kubectl apply -f config/default.yaml`, or install the chart again.";
     let Some(webhooks) = webhooks else {
-        return Finding::wrong(subject, "does not exist, so its rules are not enforced", apply);
+        return Finding::wrong(subject, "does not exist, so its rules are not enforced", REPAIR);
     };
     let lacking = |it: &&&str| !webhooks.iter().any(|(name, _)| name == **it);
     let lacking: Vec<String> = needed.iter().filter(lacking).map(|it| (*it).to_owned()).collect();
     if !lacking.is_empty() {
-        return Finding::wrong(subject, format!("lacks {}", some(&lacking)), apply);
+        return Finding::wrong(subject, format!("lacks {}", some(&lacking)), REPAIR);
     }
     let without = |(_, client): &&(String, WebhookClientConfig)| {
         client.service.is_some() && client.ca_bundle.as_ref().is_none_or(|it| it.0.is_empty())
@@ -185,7 +186,7 @@ fn policy(missing: &[String]) -> Finding {
         return Finding::note("policies", text);
     }
     let text = format!("missing or not bound: {}", some(missing));
-    Finding::wrong("policies", text, "Apply them: `kubectl apply -f config/default.yaml`.")
+    Finding::wrong("policies", text, REPAIR)
 }
 
 fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Finding {

@@ -1,5 +1,5 @@
-//! What registrations and policies must know of the cluster: the propagated kinds and the awaited names, as the forest has been
-//! told, or else the kinds that are registered. Pure but for [`follow`]. Never resolves a kind.
+//! What registrations and policies depend on in the cluster: the propagated kinds and the awaited names of the forest. Until the
+//! configuration is known, the registered kinds are used.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use hns_cluster::handle::ForestHandle;
 use serde_json::Value;
 use tokio::sync::watch;
 
-/// API group and plural of each propagated kind, sorted; `None` until the configuration is known for the first time.
+/// API group and plural of each propagated kind, sorted; `None` until the configuration is known.
 pub(super) type Kinds = Option<Vec<(String, String)>>;
 
-/// What follows the cluster.
+/// The part of the cluster's state that registrations and policies depend on.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Followed {
+pub(crate) struct Followed {
     /// The propagated kinds.
-    pub kinds: Kinds,
-    /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known for the first time.
-    pub awaited: Option<Vec<String>>,
+    pub(super) kinds: Kinds,
+    /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known.
+    pub(super) awaited: Option<Vec<String>>,
 }
 
-/// The first of several changes is told at once. The others wait so long together: each makes API servers compile conditions anew.
+/// The pause after a change is sent: API servers compile all conditions again after each change.
 const CALM: Duration = Duration::from_millis(100);
 
-/// What the forest has, for as long as anybody listens. It speaks only when something is different.
-pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
+/// The state of the forest, now and after each change.
+pub(crate) fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
     let (sender, receiver) = watch::channel(forest.read(Followed::of));
     tokio::spawn(async move {
         while forest.progressed().await && !sender.is_closed() {
             let now = forest.read(Followed::of);
-            let told = sender.send_if_modified(|known| {
+            let is_sent = sender.send_if_modified(|known| {
                 let now = Followed {
                     kinds: now.kinds.or_else(|| known.kinds.clone()),
                     awaited: now.awaited.or_else(|| known.awaited.clone()),
@@ -40,7 +40,7 @@ pub fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
                 *known = now;
                 differs
             });
-            if told {
+            if is_sent {
                 tokio::time::sleep(CALM).await;
             }
         }
@@ -55,7 +55,7 @@ impl Followed {
     }
 }
 
-/// The kinds in whose objects admission has something to judge.
+/// The kinds whose objects must be reviewed.
 fn configured(forest: &Forest) -> Kinds {
     let propagated = || {
         let kinds = forest.kinds().filter(|(_, settings)| settings.mode.propagates());
@@ -67,7 +67,7 @@ fn configured(forest: &Forest) -> Kinds {
     forest.is_configured().then(propagated)
 }
 
-/// The kinds that a validating configuration names in the entry about objects; none if it has no such entry.
+/// The kinds in the rules of the webhook for objects; none if the configuration has no such webhook.
 pub(super) fn registered(validating: &Value) -> Vec<(String, String)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let words = move |value: &Value| -> Vec<String> {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_kinds_that_propagate_are_told_when_they_are_others() {
+    async fn changes_of_the_propagated_kinds_are_sent() {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let forest = Forest::unconfigured(Arc::new(settings));
         let (writer, handle) = ForestWriter::new(forest, Box::new(|_| {}));
@@ -146,9 +146,9 @@ mod tests {
         assert!(!kinds.has_changed().unwrap());
     }
 
-    /// A parent that goes is told as soon as it is being deleted, and again only when nobody waits any more.
+    /// The name of a parent is sent when its deletion begins, and until no namespace waits for it.
     #[tokio::test(start_paused = true)]
-    async fn names_are_told_when_somebody_waits_for_them() {
+    async fn awaited_names_are_sent() {
         let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
         let (writer, handle) = ForestWriter::new(Forest::new(Arc::new(settings), vec![]), Box::new(|_| {}));
         let namespace = |name: &str, state: &str, terminating| NamespaceFact {

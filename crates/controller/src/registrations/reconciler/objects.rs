@@ -1,4 +1,4 @@
-//! The objects that are kept: their kinds, names, and how they should be.
+//! The objects of the reconciler: their kinds, their names, and the required content.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,9 +8,9 @@ use kube::core::{ApiResource, GroupVersionKind};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::registrations::{RegistrationSettings, admission};
+use crate::registrations::{Admission, RegistrationSettings, admission};
 
-/// What kind of object. The order is that of writing.
+/// The kind of an object. Objects are written in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Policy,
@@ -34,7 +34,7 @@ impl Kind {
     }
 }
 
-/// One object that is kept.
+/// The kind and the name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Target {
     pub(super) kind: Kind,
@@ -53,7 +53,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Everything that may be ours, wanted or not.
+/// All objects that the reconciler may write, under any settings.
 pub(super) fn targets() -> Vec<Target> {
     let policies = names::policies::ALL
         .into_iter()
@@ -65,18 +65,18 @@ pub(super) fn targets() -> Vec<Target> {
     policies.chain(webhooks).collect()
 }
 
-/// How the objects should be.
+/// The objects that the settings require.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    /// Policies and bindings; none where they are turned off.
+pub(super) struct Required {
+    /// Policies and bindings; empty if the settings disable them.
     pub(super) policies: BTreeMap<Target, Value>,
-    /// The webhook configurations.
+    /// The webhook configurations beside the policies.
     pub(super) webhooks: BTreeMap<Target, Value>,
-    /// The same for as long as the policies are not in force.
+    /// The webhook configurations while the policies are not enforced.
     pub(super) webhooks_alone: BTreeMap<Target, Value>,
 }
 
-impl Wanted {
+impl Required {
     /// # Errors
     /// Never: the objects are plain data.
     pub(super) fn new(settings: &RegistrationSettings) -> Result<Self, serde_json::Error> {
@@ -89,13 +89,18 @@ impl Wanted {
         for binding in &whole.bindings {
             insert(&mut policies, Kind::Binding, binding)?;
         }
-        let configurations = |of: &crate::registrations::Admission| {
+        let configurations = |of: &Admission| {
             let mut webhooks = BTreeMap::new();
             insert(&mut webhooks, Kind::Validating, &of.validating)?;
             insert(&mut webhooks, Kind::Mutating, &of.mutating)?;
             Ok::<_, serde_json::Error>(webhooks)
         };
         Ok(Self { policies, webhooks: configurations(&whole)?, webhooks_alone: configurations(&alone)? })
+    }
+
+    /// All required objects.
+    pub(super) fn targets(&self) -> impl Iterator<Item = &Target> {
+        self.policies.keys().chain(self.webhooks.keys())
     }
 }
 

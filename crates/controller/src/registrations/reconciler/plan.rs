@@ -1,0 +1,205 @@
+//! The next writes, and their order. Pure.
+//!
+//! Three kinds of writes do not wait: certificates to trust, because without them every review fails; webhook configurations that
+//! are missing, because without them nothing is reviewed; and awaited names, because a user may take them. As long as policies
+//! are not enforced, the webhook reviews all requests: policies and bindings are written before the webhook is sent fewer
+//! requests, and the webhook is sent more requests before they are deleted. Two objects cannot change in one write, and API
+//! servers need up to a second to enforce a policy.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use serde_json::Value;
+
+use super::followed;
+use super::objects::{Kind, Required, Target};
+use super::repair::{self, Context};
+use crate::certificates::Registered;
+
+/// The state of an object in the cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Observed {
+    /// The API server refuses the watch, with this message.
+    Unreadable(String),
+    Absent,
+    Present(Value),
+}
+
+/// The state of all objects, and what else plans depend on.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) observed: BTreeMap<Target, Observed>,
+    /// What was last sent, and how the API server answered. A newer API server may add or change a field; the same write would have
+    /// the same answer again.
+    pub(super) answered: BTreeMap<Target, (Value, Value)>,
+    /// Whether the last write of a policy failed. The webhook then reviews all requests.
+    pub(super) policies_failed: bool,
+    pub(super) context: Context,
+    /// Whether only certificates are written.
+    pub(super) only_bundle: bool,
+    /// Whether API servers may not enforce the latest policies yet, or the awaited names are not known yet.
+    pub(super) paused: bool,
+}
+
+/// One write.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Write {
+    Create(Target, Value),
+    Replace(Target, Value),
+    Delete(Target),
+}
+
+/// Writes that may follow one another at once.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    pub(super) writes: Vec<Write>,
+    /// Whether API servers need time to enforce these writes before the next ones.
+    pub(super) settle: bool,
+    /// Why other writes are not possible.
+    pub(super) problems: Vec<String>,
+}
+
+impl State {
+    pub(super) fn of(&self, target: &Target) -> &Observed {
+        self.observed.get(target).unwrap_or(&Observed::Absent)
+    }
+
+    /// Whether a required object does not exist.
+    pub(super) fn lacks_one(&self, required: &Required) -> bool {
+        required.targets().any(|target| *self.of(target) == Observed::Absent)
+    }
+
+    /// The kinds that the webhook is registered for, if any.
+    pub(super) fn registered_kinds(&self) -> Option<Vec<(String, String)>> {
+        let validating = self.observed.iter().find(|(target, _)| target.kind == Kind::Validating);
+        let Some((_, Observed::Present(validating))) = validating else { return None };
+        Some(followed::registered(validating)).filter(|kinds| !kinds.is_empty())
+    }
+
+    /// The certificates that our webhooks trust.
+    pub(super) fn registered(&self, required: &Required) -> Registered {
+        let mut registered = Registered::Nowhere;
+        for (target, required) in &required.webhooks_alone {
+            let found = match self.observed.get(target) {
+                Some(Observed::Present(found)) => found,
+                Some(Observed::Absent) => continue,
+                Some(Observed::Unreadable(_)) | None => return Registered::Unclear,
+            };
+            for bundle in repair::bundles(found, required) {
+                let Ok(ByteString(text)) = serde_json::from_value(bundle.clone()) else {
+                    return Registered::Unclear;
+                };
+                match &registered {
+                    Registered::Everywhere(other) if *other != text => return Registered::Unclear,
+                    _ => registered = Registered::Everywhere(text),
+                }
+            }
+        }
+        registered
+    }
+
+    fn is_answered(&self, target: &Target, found: &Value, object: &Value) -> bool {
+        let known = self.answered.get(target);
+        known.is_some_and(|(sent, answer)| {
+            *sent == repair::content(object) && *answer == repair::content(found)
+        })
+    }
+}
+
+/// The next writes; none if everything is as required, or cannot be.
+///
+/// The caller must know the state of every object, and plan again after it has carried out a plan.
+pub(super) fn plan(required: &Required, state: &State) -> Plan {
+    let mut urgent = bundles(required, state);
+    if state.only_bundle || !urgent.writes.is_empty() {
+        return urgent;
+    }
+    urgent.writes.extend(awaiting(required, state));
+    let policies = if state.policies_failed { Plan::default() } else { corrected(&required.policies, state) };
+    let exist = required.policies.keys().all(|it| matches!(state.of(it), Observed::Present(_)));
+    let enforced = exist && !state.paused && !state.policies_failed && policies.writes.is_empty();
+    let webhooks = corrected(if enforced { &required.webhooks } else { &required.webhooks_alone }, state);
+    urgent.writes.extend(webhooks.writes.iter().filter(|it| matches!(it, Write::Create(..))).cloned());
+    if !urgent.writes.is_empty() {
+        return urgent;
+    }
+    if !policies.writes.is_empty() {
+        return Plan { settle: true, ..policies };
+    }
+    let problems = [policies.problems, webhooks.problems].concat();
+    if state.paused {
+        return Plan { problems, ..Plan::default() };
+    }
+    let surplus = surplus(required, state);
+    if webhooks.writes.is_empty() {
+        return Plan { writes: surplus, settle: false, problems };
+    }
+    Plan { writes: webhooks.writes, settle: !surplus.is_empty(), problems }
+}
+
+/// Writes the certificates to trust into webhook configurations.
+fn bundles(required: &Required, state: &State) -> Plan {
+    let mut plan = Plan::default();
+    let Some(bundle) = &state.context.bundle else { return plan };
+    for (target, required) in &required.webhooks_alone {
+        if let Observed::Present(found) = state.of(target) {
+            let object = repair::trusting(found, required, bundle);
+            let object = object.filter(|object| !state.is_answered(target, found, object));
+            plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+        }
+    }
+    plan
+}
+
+/// Writes the awaited names into webhook configurations.
+fn awaiting(required: &Required, state: &State) -> Vec<Write> {
+    let mut writes = Vec::new();
+    for (target, required) in &required.webhooks_alone {
+        let Observed::Present(found) = state.of(target) else { continue };
+        let object = repair::awaiting(found, required, &state.context);
+        let object = object.filter(|object| !state.is_answered(target, found, object));
+        writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+    }
+    writes
+}
+
+/// Creates and corrects objects, in the order of their kinds.
+fn corrected(required: &BTreeMap<Target, Value>, state: &State) -> Plan {
+    let mut plan = Plan::default();
+    for (target, required) in required {
+        match state.of(target) {
+            Observed::Unreadable(why) => plan.problems.push(format!("{target} cannot be read: {why}")),
+            Observed::Absent if state.context.owner.is_none() => plan.problems.push(format!(
+                "{target} does not exist and is not created: without its owner, the ClusterRole {:?}, it would stay after an \
+                 uninstallation",
+                hns_api::names::CONTROLLER_CLUSTER_ROLE
+            )),
+            Observed::Absent => {
+                plan.writes.push(Write::Create(target.clone(), repair::complete(required, &state.context)));
+            }
+            Observed::Present(found) => {
+                let object = repair::repaired(found, required, &state.context);
+                let object = object.filter(|object| !state.is_answered(target, found, object));
+                plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+            }
+        }
+    }
+    plan
+}
+
+/// Deletes policies that the settings disable. Bindings are first: a policy without a binding has no effect.
+fn surplus(required: &Required, state: &State) -> Vec<Write> {
+    let ours =
+        state.observed.iter().filter(|(target, _)| matches!(target.kind, Kind::Policy | Kind::Binding));
+    let present = ours.filter(|(_, observed)| matches!(observed, Observed::Present(_)));
+    let mut surplus: Vec<Target> = present
+        .map(|(target, _)| target)
+        .filter(|target| !required.policies.contains_key(*target))
+        .cloned()
+        .collect();
+    surplus.sort_by_key(|target| std::cmp::Reverse(target.kind));
+    surplus.into_iter().map(Write::Delete).collect()
+}
+
+#[cfg(test)]
+mod tests;
