@@ -1,7 +1,7 @@
-//! What all dialects have in common: namespaces and the edges between them, objects and their content, what a fact touches,
-//! verdicts and questions, and plans as ordered steps.
+//! What all dialects share: namespaces and the edges between them, objects and their content, changes, verdicts and questions,
+//! and plans as ordered steps.
 //!
-//! It knows no key, no condition and no message of a dialect, and imports none.
+//! The core knows no key, condition or message of a dialect, and imports no dialect.
 
 pub mod change;
 pub mod content;

@@ -1,7 +1,7 @@
-//! The forest: everything observed, of the core and of each dialect, so that rules and plans can ask.
+//! The forest: everything that is observed, of the core and of each dialect, for rules and plans to read.
 //!
-//! This is the table of dialects. Another one adds a field to [`Forest`], a variant to [`Fact`], and a line where the existing
-//! ones are called.
+//! This is the table of dialects. To add one, add a field to [`Forest`], a variant to [`Fact`], and a call beside each existing
+//! one.
 
 #[cfg(test)]
 mod late_tests;
@@ -25,37 +25,37 @@ use crate::core::version::Version;
 use crate::hnc;
 use crate::hnc::settings::Settings;
 
-/// Something to tell a forest: observed objects, their disappearance, complete lists, and the outcome of writes.
+/// A fact: an observed object, a deletion, a complete list, or the outcome of a write.
 #[derive(Debug, Clone)]
 pub enum Fact {
     /// A namespace was seen.
     Namespace(NamespaceFact),
-    /// A namespace is gone; of an object with another uid nothing is said.
+    /// A namespace was deleted. Ignored if its uid is another.
     NamespaceGone(Name, Box<str>),
     /// These are all the namespaces there are.
     Namespaces(Vec<NamespaceFact>),
-    /// These kinds are propagated, each as said; others are no longer.
+    /// These kinds are propagated, with this configuration, and no others.
     Kinds(Vec<KindSettings>),
     /// An object was seen.
     Object(KindId, ObjectFact),
-    /// An object is gone: namespace, name, uid. Of one with another uid nothing is said.
+    /// An object was deleted: namespace, name, uid. Ignored if its uid is another.
     ObjectGone(KindId, Name, Name, Box<str>),
     /// These are all the objects of the kind there are.
     Objects(KindId, Vec<ObjectFact>),
-    /// The structure is as new as these complete lists: its streams have told what a list of it showed that was read after them.
+    /// The structure is as new as these complete lists: its streams have reported everything in a list that was read after them.
     Matched(Unmatched),
-    /// A list cannot be had.
+    /// A list cannot be read; the text says why.
     StreamLost(Stream, Box<str>),
-    /// A copy in this namespace could not be written or removed; the text is the API server's.
+    /// Writing or removing a copy in this namespace failed; the text is the API server's.
     WriteFailed(Name, ObjectKey, Box<str>),
-    /// An object in this namespace is left alone though one from above should be in its place; the text says why.
+    /// An object in this namespace is left as it is although a source from above should replace it; the text says why.
     Conflict(Name, ObjectKey, Box<str>),
-    /// A copy in this namespace was written or removed, or need not be any more.
+    /// A copy in this namespace was written or removed, or needs neither any more.
     WriteSettled(Name, ObjectKey),
-    /// The API server was given content with this digest to write, and made this state of the copy of it: nothing is to be
-    /// written because of the difference. If another state is known by then, another client has changed it, and nothing is said.
+    /// The API server was given content with this digest, and stored this state of the copy: the difference needs no write.
+    /// Ignored if another state is known by then, because another client has changed the copy.
     Accepted(Name, ObjectKey, Version, Digest),
-    /// What is told of HNC's own objects.
+    /// A fact about HNC's own objects.
     Hnc(hnc::Fact),
 }
 
@@ -65,11 +65,11 @@ impl From<hnc::Fact> for Fact {
     }
 }
 
-/// All that is known of the hierarchy.
+/// Everything that is known of the hierarchy.
 ///
-/// [`Forest::apply`] is the only way in. Guarantee: the answers depend on the last fact told of each object, not on the order in
-/// which the facts came. A fact about an older state of an object than the one known is ignored, and so is one about an object
-/// that has gone, unless a complete list shows it.
+/// [`Forest::apply`] is the only way to change it. Guarantee: the answers depend on the last fact about each object, not on the
+/// order of the facts. A fact about an older state of an object than the known one is ignored, and so is a fact about a deleted
+/// object, unless a complete list shows the object.
 #[derive(Debug)]
 pub struct Forest {
     store: Store,
@@ -94,15 +94,14 @@ impl Forest {
         forest
     }
 
-    /// An empty forest that has yet to be told which kinds are propagated ([`Fact::Kinds`]). Nothing is planned about
-    /// objects before.
+    /// An empty forest that does not know yet which kinds are propagated ([`Fact::Kinds`]). Until then it plans nothing about
+    /// objects.
     pub fn unconfigured(settings: Arc<Settings>) -> Self {
         let store = Store::new(settings.namespaces().clone(), hnc::LAYOUT);
         Self { store, hnc: hnc::State::new(settings) }
     }
 
-    /// The same forest, whose plans rest on a complete list only once the structure is known to be as new
-    /// ([`Fact::Matched`]).
+    /// The same forest; its plans use a complete list only when the structure is known to be as new ([`Fact::Matched`]).
     #[must_use]
     pub fn matching(mut self) -> Self {
         self.store.set_matching();
@@ -114,12 +113,12 @@ impl Forest {
         &self.hnc
     }
 
-    /// As if everything were in force that may be.
+    /// Treats every quota as in force.
     pub(crate) fn put_in_force(&mut self) {
         self.store.put_in_force();
     }
 
-    /// Takes a fact in and says what it touched.
+    /// Applies a fact and returns what it touched.
     pub fn apply(&mut self, fact: impl Into<Fact>) -> Change {
         let (fact, mut change) = (fact.into(), Change::default());
         if !self.comes_late(&fact) {
@@ -140,10 +139,10 @@ impl Forest {
             Fact::Namespaces(all) => self.list_namespaces(all, change),
             Fact::Matched(lists) => store.matched(&lists, change),
             Fact::Kinds(kinds) => store.configure(kinds, change),
-            // A stream may still tell of a kind that is not configured any more.
+            // A stream may still deliver objects of a kind that is no longer configured.
             Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
                 if store.kind_settings(kind).is_none() => {}
-            // So may the answer to a write, which nothing would ever settle.
+            // So may the response to a write, which nothing would ever settle.
             Fact::WriteFailed(_, ref key, _) | Fact::Conflict(_, ref key, _)
                 if store.kind_settings(key.kind).is_none() => {}
             Fact::Object(kind, seen) => store.observe_object(kind, seen, change),
@@ -165,7 +164,7 @@ impl Forest {
         }
     }
 
-    /// Whether this is about a state of an object that has gone since.
+    /// Whether the fact is about a state of an object that is already deleted.
     fn comes_late(&self, fact: &Fact) -> bool {
         let version = match fact {
             Fact::Namespace(seen) => &seen.version,
@@ -215,18 +214,18 @@ impl Forest {
         }
     }
 
-    /// What this stream of the structure has yet to tell, going by a list that was read after everything else was.
+    /// What this stream of the structure has not reported yet, compared with a list that was read after all others.
     pub fn lag(&self, stream: Stream, listing: Listing) -> Lag {
         let states = self.states(stream).into_iter();
         Lag::new(&self.store, stream, listing, states, |place| self.state(stream, place))
     }
 
-    /// Whether the stream has told all that it had yet to tell.
+    /// Whether the stream has reported all of it.
     pub fn has_made_up(&self, lag: &Lag) -> bool {
         lag.is_made_up(&self.store, |place| self.state(lag.stream(), place))
     }
 
-    /// The known state of an object that a stream of the structure tells of.
+    /// The known state of an object of a structure stream.
     pub(crate) fn state(&self, stream: Stream, place: &Place) -> Option<Version> {
         match stream {
             Stream::NAMESPACES => self.store.namespace_version(&place.1),

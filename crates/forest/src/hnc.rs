@@ -1,5 +1,4 @@
-//! The API of the Hierarchical Namespace Controller: its objects, its keys, what it refuses, what it has written and what it
-//! says about it.
+//! The API of the Hierarchical Namespace Controller: its objects and keys, its rules, its plans, and its explanations.
 
 pub mod anchor;
 pub mod condition;

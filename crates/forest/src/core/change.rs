@@ -5,30 +5,30 @@ use std::collections::{BTreeSet, HashMap};
 use super::kind::ObjectKey;
 use super::name::Name;
 
-/// The namespaces whose plan may have changed, and in which respect.
+/// The namespaces whose plan may have changed, and which part of it.
 ///
-/// Guarantee: a namespace that is not named here has the plan it had before, and one that is has the same writes outside
-/// the named scope, though their order may be another. The reverse does not hold: planning what is touched may find
-/// nothing to do.
+/// Guarantee: the plan of a namespace that is not listed here has not changed. For a listed namespace, the writes outside the
+/// listed scope have not changed, though their order may have. The reverse does not hold: a plan for a touched namespace may be
+/// empty.
 ///
-/// Two things touch nothing though plans differ. A lost stream takes what rests on it out of all plans, and everything is
-/// touched when it is back. And a failed write that has become unnecessary is found by planning it again, as the
-/// controller does after a failure.
+/// Two events touch nothing although plans differ. When a stream is lost, plans drop everything that depends on it; everything is
+/// touched when the stream is back. When a failed write becomes unnecessary, the controller finds out by planning again after the
+/// failure.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// Every namespace is touched in every respect.
+    /// Every namespace is touched, in its whole scope.
     pub everything: bool,
     /// The touched namespaces.
     pub namespaces: HashMap<Name, Scope>,
 }
 
 impl Change {
-    /// Whether nothing was touched.
+    /// Whether nothing is touched.
     pub fn is_empty(&self) -> bool {
         !self.everything && self.namespaces.is_empty()
     }
 
-    /// Adds what `other` touched.
+    /// Adds what `other` touches.
     pub fn merge(&mut self, other: Self) {
         self.everything |= other.everything;
         for (name, scope) in other.namespaces {
@@ -49,7 +49,7 @@ impl Change {
     }
 }
 
-/// In which respect one namespace is touched.
+/// Which part of a namespace is touched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The namespace itself: its labels, and what is reported about it.
@@ -59,12 +59,12 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// Every respect.
+    /// The namespace and all its objects.
     pub fn whole() -> Self {
         Self { structure: true, objects: ObjectScope::All }
     }
 
-    /// What a namespace says about itself, and no object in it.
+    /// The namespace itself, without its objects.
     pub fn structure() -> Self {
         Self { structure: true, objects: ObjectScope::None }
     }
@@ -93,7 +93,7 @@ pub enum ObjectScope {
 }
 
 impl ObjectScope {
-    /// Whether this object is meant.
+    /// Whether the scope includes this object.
     pub fn includes(&self, key: &ObjectKey) -> bool {
         match self {
             Self::None => false,

@@ -1,6 +1,6 @@
 //! What is copied from a source and compared with a copy: the canonical form of an object.
 //!
-//! Never holds what belongs to one object alone (uid, resource version, owners, finalizers, status).
+//! It leaves out the fields that belong to one object alone (uid, resource version, owners, finalizers, status).
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::kind::Kind;
 use super::version::Version;
 
-/// An object reduced to what propagation carries.
+/// The part of an object that propagation copies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Canonical {
     labels: BTreeMap<String, String>,
@@ -21,8 +21,8 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// The canonical form of an object with these labels, annotations and further top-level fields. Fields that say
-    /// what or where the object is, and its status, are left out.
+    /// The canonical form of an object with these labels, annotations and further top-level fields. Leaves out the fields that
+    /// identify the object, and its status.
     pub fn of(
         labels: BTreeMap<String, String>,
         annotations: BTreeMap<String, String>,
@@ -41,7 +41,7 @@ impl Canonical {
         self
     }
 
-    /// The same without the labels and annotations that `is_meant` selects.
+    /// The same without the labels and annotations for which `is_meant` returns true.
     #[must_use]
     pub fn without_keys(mut self, is_meant: impl Fn(&str) -> bool) -> Self {
         self.labels.retain(|key, _| !is_meant(key));
@@ -49,15 +49,15 @@ impl Canonical {
         self
     }
 
-    /// The same without the labels that `is_meant` selects.
+    /// The same without the labels for which `is_meant` returns true.
     #[must_use]
     pub fn without_labels(mut self, is_meant: impl Fn(&str) -> bool) -> Self {
         self.labels.retain(|key, _| !is_meant(key));
         self
     }
 
-    /// A fingerprint: equal forms have equal digests within one process, and no user can aim at a collision,
-    /// because its key is random.
+    /// A fingerprint: within one process, equal forms have equal digests. Its key is random, so no user can construct a
+    /// collision.
     pub fn digest(&self) -> Digest {
         let mut hasher = hasher();
         self.labels.hash(&mut hasher);
@@ -66,14 +66,14 @@ impl Canonical {
         Digest::of(&hasher)
     }
 
-    /// The same for the further top-level fields alone: what a Role allows, whom a `RoleBinding` binds to which role.
+    /// The same for the further top-level fields alone: the rules of a Role, the subjects and the role of a `RoleBinding`.
     pub fn body_digest(&self) -> Digest {
         let mut hasher = hasher();
         hash_fields(&self.body, &mut hasher);
         Digest::of(&hasher)
     }
 
-    /// The manifest of such an object. With `version`, it replaces exactly that state.
+    /// The manifest of such an object. With `version`, it replaces only that state.
     #[must_use]
     pub fn into_object(self, kind: &Kind, namespace: &str, name: &str, version: Option<&Version>) -> Value {
         let mut metadata = json!({ "name": name, "namespace": namespace, "labels": self.labels });
@@ -107,7 +107,7 @@ fn hasher() -> impl Hasher {
     KEY.get_or_init(RandomState::new).build_hasher()
 }
 
-/// The order of a map's keys is the parser's affair, so it must not reach the digest.
+/// The parser decides the order of the keys, so the digest does not depend on it.
 fn hash_fields(fields: &Map<String, Value>, hasher: &mut impl Hasher) {
     let mut keys: Vec<&String> = fields.keys().collect();
     keys.sort_unstable();

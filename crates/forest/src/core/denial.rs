@@ -1,21 +1,21 @@
-//! Why something may not happen: what a user is told, and how a program tells the cases apart.
+//! Why a request is denied: the message for the user, and the kind for programs.
 
 use std::fmt;
 
 use super::text::{MESSAGE, QUOTE, limited};
 
-/// A refusal.
+/// A denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Denial {
-    /// Which of the HTTP answers it is.
+    /// The HTTP answer.
     pub kind: DenialKind,
     /// One or two sentences: what is wrong, and what to do.
     pub message: String,
-    /// The fields at fault; only with [`DenialKind::Invalid`].
+    /// The wrong fields; only with [`DenialKind::Invalid`].
     pub causes: Vec<Cause>,
 }
 
-/// A field at fault.
+/// A wrong field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cause {
     /// The path of the field, `spec.labels[a/b]`.
@@ -36,7 +36,7 @@ pub enum FieldFault {
 }
 
 impl Cause {
-    /// The fault of `value`, which stands in `field`; `why` is a clause.
+    /// The fault of `value` in `field`; `why` is a clause.
     pub(crate) fn of(fault: FieldFault, field: impl Into<String>, value: &str, why: &str) -> Self {
         let word = match fault {
             FieldFault::Invalid => "Invalid",
@@ -57,26 +57,26 @@ impl Cause {
 /// The HTTP answers of a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DenialKind {
-    /// 400: the request makes no sense.
+    /// 400: the request is malformed.
     BadRequest,
     /// 401: the user lacks authority in the hierarchy.
     Unauthorized,
-    /// 403: not allowed to any user in this state.
+    /// 403: no user may do this in this state.
     Forbidden,
-    /// 409: contradicts the hierarchy as it is.
+    /// 409: contradicts the present hierarchy.
     Conflict,
-    /// 409: there is an object of this name.
+    /// 409: an object of this name exists.
     AlreadyExists,
     /// 422: a field is wrong.
     Invalid,
-    /// 500: could not be judged.
+    /// 500: could not be reviewed.
     Internal,
-    /// 503: cannot be judged yet; try again.
+    /// 503: cannot be reviewed yet; try again.
     Unavailable,
 }
 
 impl DenialKind {
-    /// The HTTP code, and the reason of the status that tells it to programs.
+    /// The HTTP code, and the reason of the status, which programs read.
     pub fn code_and_reason(self) -> (u16, &'static str) {
         match self {
             Self::BadRequest => (400, "BadRequest"),

@@ -1,13 +1,13 @@
-//! To which namespaces below a source goes: the one predicate of propagation.
+//! To which namespaces below a source propagates. Rules and plans both use this predicate.
 //!
-//! What a source asks of a destination is data here. A dialect parses it from its own annotations and says in its own words
-//! why an object is withheld. Knows no tree: it sees the labels that a destination should have.
+//! The exceptions of a source are data here. A dialect parses them from its own annotations and words the reasons. This module
+//! does not know the tree: it is given the labels that a destination should have.
 
 use super::kind::{KindSettings, Mode};
 use super::name::Name;
 pub use super::selector::Selector;
 
-/// What the annotations of a source ask for.
+/// The exceptions that the annotations of a source state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Exceptions {
     pub(crate) select: Option<Selector>,
@@ -25,12 +25,12 @@ pub struct Unparsable {
     pub why: Box<str>,
 }
 
-/// Why an object does not go to some destination.
+/// Why an object does not propagate to some destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Withheld {
-    /// Its kind is in this mode.
+    /// The mode of its kind.
     Mode(Mode),
-    /// It, or everything like it, never propagates; the text says why.
+    /// It, or every object like it, never propagates; the text says why.
     Excluded(Box<str>),
     /// Objects of its kind and name never propagate: the configuration excludes the name.
     ExcludedName(Box<str>),
@@ -42,7 +42,7 @@ pub enum Withheld {
     NotInTree,
     /// `none` is set.
     OptedOut,
-    /// Its kind needs it to opt in, and it does not.
+    /// Its kind requires objects to opt in, and it does not.
     NotOptedIn,
     /// It refers to a Role, and a copy of it would refer to another one, or to none.
     OtherRole {
@@ -58,7 +58,7 @@ pub enum Withheld {
 }
 
 impl Exceptions {
-    /// Whether an object with these exceptions goes to a destination. `label` looks up a label that the destination should
+    /// Whether an object with these exceptions propagates to a destination. `label` looks up a label that the destination should
     /// have; `mode` is the kind's.
     ///
     /// # Errors
@@ -76,10 +76,10 @@ impl Exceptions {
         self.admit_somewhere(mode)
     }
 
-    /// Whether there can be a destination at all that such an object goes to, whatever its labels.
+    /// Whether any destination is possible for such an object, for some labels.
     ///
     /// # Errors
-    /// Why there can be none.
+    /// Why none is.
     pub fn admit_somewhere(&self, mode: Mode) -> Result<(), Withheld> {
         if !mode.propagates() {
             return Err(Withheld::Mode(mode));
@@ -91,16 +91,16 @@ impl Exceptions {
         if mode == Mode::AllowPropagate && !asks { Err(Withheld::NotOptedIn) } else { Ok(()) }
     }
 
-    /// Whether it depends on a destination's labels where the object goes.
+    /// Whether the result depends on the labels of the destination.
     pub fn looks_at_labels(&self) -> bool {
         self.select.is_some() || self.tree_select.is_some()
     }
 }
 
-/// The subtrees that a source goes to, or does not go to.
+/// The subtrees that a source propagates to, or does not propagate to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TreeSelector {
-    /// Tree labels that must, or must not, be there.
+    /// Tree labels that the destination must have (`true`) or must not have.
     pub(crate) parts: Box<[(bool, Box<str>)]>,
 }
 
@@ -110,7 +110,8 @@ impl TreeSelector {
     }
 }
 
-/// Whether an object of this name and kind, in a forest or not, goes to a namespace below that should have these labels.
+/// Whether an object of this name and kind propagates to a namespace below that should have these labels. The object need not be
+/// in a forest.
 ///
 /// # Errors
 /// Why it does not.
@@ -129,10 +130,10 @@ pub(crate) fn goes_to(
     may_go(kind, name, excluded)
 }
 
-/// Whether there can be a namespace at all that such an object goes to, whatever its labels.
+/// Whether any namespace is possible to which such an object propagates, for some labels.
 ///
 /// # Errors
-/// Why there can be none.
+/// Why none is.
 pub(crate) fn goes_somewhere(
     kind: &KindSettings,
     name: &str,

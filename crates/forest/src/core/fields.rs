@@ -1,7 +1,7 @@
 //! What a request shows of an object, borrowed from the request: labels, annotations, and the fields beside metadata.
 //!
-//! Of thousands of reviews a second, few need more than a look at two or three keys. So nothing here copies a text, and a
-//! field's value is read only where it has to be compared with another one. Judges nothing.
+//! Most of the thousands of reviews per second read only two or three keys. So nothing here copies a text, and a field's value is
+//! parsed only to compare it with another one.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ impl<'a, K: Into<Cow<'a, str>>, V: Into<Cow<'a, str>>> FromIterator<(K, V)> for 
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(Cow<'a, str>, Cow<'a, str>)> =
             pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        // The API server sends them sorted, which costs one look at each.
+        // The API server sends them sorted, so this is one pass.
         pairs.sort_by(|(one, _), (other, _)| one.cmp(other));
         pairs.dedup_by(|later, earlier| {
             let same = later.0 == earlier.0;
@@ -67,12 +67,12 @@ impl<'a> Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// What stands in the field `name`; `None` also for what is no JSON, of which there is none.
+    /// The value of the field `name`; `None` also if it is not valid JSON.
     pub fn get(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.text(name)?.get()).ok()
     }
 
-    /// What stands in the field `name`, as it is written.
+    /// The JSON text of the field `name`.
     pub fn text(&self, name: &str) -> Option<&RawValue> {
         let at = self.0.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
         Some(&self.0[at].1)
@@ -83,7 +83,7 @@ impl Fields<'_> {
         self.0.iter().map(|(name, _)| &**name)
     }
 
-    /// Whether the field `name` stands in both with the same value, however it is written.
+    /// Whether both have the field `name` with the same value. Spaces and the order of keys do not matter.
     pub(crate) fn has_the_same(&self, name: &str, other: &Self) -> bool {
         match (self.text(name), other.text(name)) {
             (Some(one), Some(another)) => is_same(one, another, LEVELS),
@@ -92,11 +92,11 @@ impl Fields<'_> {
     }
 }
 
-/// So many levels are looked at one by one, each of which reads the text once more; what is below is read as a whole.
+/// How many levels are compared one by one; each reads the text once more. Deeper levels are read as a whole.
 const LEVELS: usize = 4;
 
-/// Whether both texts say the same. Near the top, reads no further than where they are written differently. What has more values
-/// within values than can be read differs.
+/// Whether both texts have the same value. Near the top, reads only the parts whose texts differ. Texts that are nested too
+/// deeply to be parsed count as different.
 fn is_same(one: &RawValue, other: &RawValue, levels: usize) -> bool {
     if one.get() == other.get() {
         return true;

@@ -1,4 +1,4 @@
-//! The propagated kinds and how an object of one is named.
+//! The propagated kinds, and the identity of an object.
 
 use super::name::Name;
 use super::patterns::Patterns;
@@ -36,24 +36,24 @@ impl Kind {
         }
     }
 
-    /// Whether objects of this kind give rights to subjects. These are taken away first and given last, so that access
-    /// is never wider than before or after a change.
+    /// Whether objects of this kind give rights to subjects. Plans remove these first and create them last, so that access is
+    /// never wider than before or after a change.
     pub fn binds_subjects(&self) -> bool {
         self.group == "rbac.authorization.k8s.io" && self.kind == "RoleBinding"
     }
 
-    /// Whether objects of this kind say what a binding is worth.
+    /// Whether objects of this kind define what a binding grants.
     pub fn holds_rules(&self) -> bool {
         self.group == "rbac.authorization.k8s.io" && self.kind == "Role"
     }
 
-    /// Whether objects of this kind give rights or say what rights are.
+    /// Whether objects of this kind give or define rights.
     pub fn is_rbac(&self) -> bool {
         self.binds_subjects() || self.holds_rules()
     }
 
-    /// Whether objects of this kind restrict what may be done in their namespace. No user may escape a restriction from above
-    /// by taking its name.
+    /// Whether objects of this kind restrict what users may do in their namespace. A user must not escape a restriction from
+    /// above by taking its name.
     pub fn restricts(&self) -> bool {
         matches!(
             (self.group.as_str(), self.kind.as_str()),
@@ -61,7 +61,7 @@ impl Kind {
         )
     }
 
-    /// Whether objects of this kind are in force only when their status says so.
+    /// Whether objects of this kind take effect only when their status says so.
     pub fn is_quota(&self) -> bool {
         self.group.is_empty() && self.kind == "ResourceQuota"
     }
@@ -81,82 +81,82 @@ impl Kind {
     }
 }
 
-/// What is done with the objects of a kind (section 2.3 of docs/compatibility.md).
+/// How the objects of a kind are treated (section 2.3 of docs/compatibility.md).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mode {
-    /// Every source goes to all namespaces below, unless it says otherwise.
+    /// Every source propagates to all namespaces below, unless its annotations say otherwise.
     #[default]
     Propagate,
     /// Only sources that opt in are propagated.
     AllowPropagate,
-    /// Copies are deleted; sources are left alone.
+    /// Copies are deleted; sources stay.
     Remove,
     /// Nothing is done; copies stay as they are.
     Ignore,
 }
 
 impl Mode {
-    /// Whether anything is propagated in this mode, so that admission has something to judge.
+    /// Whether objects propagate in this mode, so that admission reviews them.
     pub fn propagates(self) -> bool {
         matches!(self, Self::Propagate | Self::AllowPropagate)
     }
 }
 
-/// What becomes of a descendant's own object where one of the same name is propagated.
+/// How a conflict is treated: a descendant has its own object where one of the same name propagates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum OnConflict {
-    /// A request that leads to a conflict is refused. Where no request was judged, the object is kept, and that is reported.
+    /// Requests that lead to a conflict are denied. If a conflict exists anyway, the object is kept and reported.
     #[default]
     Keep,
-    /// No request is refused. The object is kept, and that is reported.
+    /// No request is denied. The object is kept and reported.
     Report,
-    /// A request that leads to a conflict is refused. Where no request was judged, the object is replaced, as HNC does.
+    /// Requests that lead to a conflict are denied. If a conflict exists anyway, the object is replaced, as HNC does.
     Overwrite,
 }
 
 impl OnConflict {
-    /// In the order in which they are documented.
+    /// In the order of the documentation.
     pub const ALL: [Self; 3] = [Self::Keep, Self::Report, Self::Overwrite];
 
-    /// Whether admission refuses what leads to a conflict.
+    /// Whether admission denies requests that lead to a conflict.
     pub fn refuses(self) -> bool {
         self != Self::Report
     }
 
-    /// Whether the controller replaces an object that is in the way.
+    /// Whether the controller replaces the descendant's own object.
     pub fn replaces(self) -> bool {
         self == Self::Overwrite
     }
 }
 
-/// A kind and how the operator wants it treated.
+/// A kind, and its configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KindSettings {
     /// Which kind.
     pub kind: Kind,
-    /// What is done with its objects.
+    /// How its objects are treated.
     pub mode: Mode,
-    /// What is done about conflicts, if the configuration says so; the dialect's settings give the default.
+    /// How conflicts are treated, if the configuration says so; otherwise the dialect's settings decide.
     pub on_conflict: Option<OnConflict>,
     /// Objects of these names never propagate.
     pub excluded_names: Patterns,
 }
 
 impl KindSettings {
-    /// The kind in this mode, with nothing else said of it.
+    /// The kind in this mode, with defaults for everything else.
     pub fn new(kind: Kind, mode: Mode) -> Self {
         Self { kind, mode, on_conflict: None, excluded_names: Patterns::default() }
     }
 }
 
-/// A kind's place in the order in which a forest came to know the kinds. It stands for the same kind for ever.
+/// The number of a kind, in the order in which a forest learned of the kinds. It never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KindId(pub(crate) u16);
 
 /// An object's identity within its namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// What it is.
+    /// Its kind.
     pub kind: KindId,
     /// Its name.
     pub name: Name,

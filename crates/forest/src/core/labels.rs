@@ -1,16 +1,16 @@
-//! Labels and annotations as facts carry them: any pairs of texts, in one piece of memory.
+//! Labels and annotations of facts: any pairs of texts, in one piece of memory.
 
 use std::fmt;
 
-/// Labels or annotations, sorted by key, in as little memory as they fit.
+/// Labels or annotations, sorted by key, in one text.
 ///
-/// Each key and each value with its length before it, all in one text. A length is written in digits of six bits, the last
-/// of which stands for itself; the others have the seventh bit set.
+/// Each key and each value follows its length. A length is written in digits of six bits; the seventh bit is set in all but the
+/// last.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Labels(Box<str>);
 
 impl Labels {
-    /// The value of `key`. Looks at all pairs before it.
+    /// The value of `key`. Scans all pairs before it.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.iter().find(|(other, _)| *other == key).map(|(_, value)| value)
     }
@@ -33,7 +33,7 @@ impl fmt::Debug for Labels {
     }
 }
 
-/// Of several values of a key, the smallest counts.
+/// If a key has several values, the smallest counts.
 impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
         let mut pairs: Vec<(K, V)> = pairs.into_iter().collect();
@@ -48,7 +48,7 @@ impl<K: AsRef<str>, V: AsRef<str>> FromIterator<(K, V)> for Labels {
     }
 }
 
-/// How many digits a length takes.
+/// How many digits a length has.
 fn digits(length: usize) -> usize {
     length.checked_ilog2().map_or(1, |bits| bits as usize / 6 + 1)
 }

@@ -1,4 +1,4 @@
-//! Which namespaces are managed at all: a property of a name, not of a state.
+//! Which namespaces are managed. The name decides, not the state.
 
 use std::collections::BTreeSet;
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-/// The name of a namespace or an object, shared between everything that mentions it.
+/// The name of a namespace or an object, in shared memory.
 pub type Name = Arc<str>;
 
-/// Whether a namespace can have this name: a DNS label (RFC 1123). In the path of a request, another text would ask for
-/// something else.
+/// Whether a namespace can have this name: a DNS label (RFC 1123). In the path of a request, another text could address something
+/// else.
 pub fn is_namespace_name(text: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     (1..=63).contains(&text.len())

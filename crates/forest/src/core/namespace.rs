@@ -1,4 +1,4 @@
-//! A namespace as it is observed.
+//! A namespace as the API server shows it.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +11,11 @@ use super::version::Version;
 pub struct NamespaceFact {
     /// Its name.
     pub name: Name,
-    /// The state seen.
+    /// The observed version.
     pub version: Version,
     /// All its labels.
     pub labels: Labels,
-    /// All its annotations. The forest keeps those that its dialects read.
+    /// All its annotations. The forest keeps those that a dialect reads.
     pub annotations: Labels,
     /// Which of these another field manager has set.
     pub foreign: Foreign,

@@ -7,7 +7,7 @@ use globset::{Glob, GlobSet};
 /// The most patterns in one list.
 const MOST: usize = 256;
 
-/// The most bytes of a pattern. No name and no key is longer; and nested braces are read by as many nested calls.
+/// The most bytes of a pattern. No name or key is longer, and the parser recurses on nested braces.
 const LONGEST: usize = 512;
 
 /// Why a list of patterns cannot be used.
@@ -17,7 +17,7 @@ pub enum PatternError {
     TooMany,
     /// One has more than [`LONGEST`] bytes.
     TooLong(usize),
-    /// One is no glob, or all are too large together.
+    /// One is not a valid glob, or all are too large together.
     Glob(globset::Error),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for PatternError {
 
 impl std::error::Error for PatternError {}
 
-/// Some patterns. A text matches when one of them matches all of it.
+/// A list of patterns. A text matches if one of them matches all of it.
 #[derive(Debug, Clone, Default)]
 pub struct Patterns {
     texts: Vec<Box<str>>,
@@ -43,10 +43,10 @@ pub struct Patterns {
 }
 
 impl Patterns {
-    /// The patterns as written.
+    /// Parses the patterns.
     ///
     /// # Errors
-    /// There are too many, or the first that cannot be used, and why.
+    /// There are too many, or the first invalid one and why.
     pub fn new<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> Result<Self, PatternError> {
         let mut patterns = Self::default();
         let mut set = GlobSet::builder();
@@ -70,7 +70,7 @@ impl Patterns {
         self.set.is_match(text)
     }
 
-    /// As written, in their order.
+    /// The texts of the patterns, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|text| &**text)
     }
@@ -81,7 +81,7 @@ impl Patterns {
     }
 }
 
-/// The same patterns in the same order.
+/// Equal if they have the same patterns in the same order.
 impl PartialEq for Patterns {
     fn eq(&self, other: &Self) -> bool {
         self.texts == other.texts

@@ -1,7 +1,6 @@
 //! Plans: the writes that a namespace needs, as ordered steps.
 //!
-//! The order is what keeps access from being wider at any moment than before or after the plan. What is written is up to a
-//! dialect.
+//! The order ensures that access is at no moment wider than before or after the plan. A dialect decides what is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use super::kind::ObjectKey;
 use super::name::Name;
 use super::version::Version;
 
-/// A write to the cluster. Every change of something that exists carries the version it is a change of. `D` is what a dialect
-/// writes beside copies.
+/// A write to the cluster. Every change of an existing object carries the version that it changes. `D` is what a dialect writes
+/// beside copies.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action<D> {
     /// Set and remove labels and annotations of the namespace.
@@ -52,12 +51,12 @@ pub enum Action<D> {
         /// The state that this deletes.
         version: Version,
     },
-    /// A write of a dialect's own.
+    /// A write of a dialect.
     Dialect(D),
 }
 
 impl<D> Action<D> {
-    /// The namespace of the source whose copy this writes.
+    /// The namespace of the source, if this writes a copy.
     pub fn source(&self) -> Option<&Name> {
         match self {
             Self::CreateCopy { source, .. } | Self::ReplaceCopy { source, .. } => Some(source),
@@ -65,7 +64,7 @@ impl<D> Action<D> {
         }
     }
 
-    /// The object that this is about, if it is a copy.
+    /// The object, if this is about a copy.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
             Self::CreateCopy { key, .. } | Self::ReplaceCopy { key, .. } | Self::DeleteCopy { key, .. } => {
@@ -76,7 +75,7 @@ impl<D> Action<D> {
     }
 }
 
-/// What to do to a map of labels or annotations.
+/// The changes to a map of labels or annotations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
     /// Pairs to set.
@@ -109,51 +108,50 @@ impl PartialEq for Content {
     }
 }
 
-/// What is wrong with a source, for its owner.
+/// A fault of a source, reported to its owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Complaint {
     /// The source.
     pub key: ObjectKey,
-    /// The state that this is about.
+    /// The state that has the fault.
     pub version: Version,
     /// What is wrong.
     pub reason: ComplaintReason,
-    /// A sentence.
+    /// The message, one sentence.
     pub message: Box<str>,
 }
 
 /// Writes that do not depend on each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<D> {
-    /// Whether what follows rests on this: it takes access away, puts a restriction in place, or defines what a binding grants. If one of
-    /// its writes fails, no later step that gives may be made.
+    /// Whether later steps depend on this one: it takes access away, puts a restriction in place, or defines what a binding
+    /// grants. If one of its writes fails, no later step that gives access is made.
     pub guards: bool,
-    /// Whether this gives access, or relies on a restriction.
+    /// Whether this gives access, or depends on a restriction.
     pub gives: bool,
-    /// In any order.
+    /// The writes, in any order.
     pub actions: Vec<Action<D>>,
 }
 
 /// The writes that one namespace needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan<D> {
-    /// What to say about the namespace; depends on none of the steps.
+    /// The status of the namespace; depends on none of the steps.
     pub report: Option<Action<D>>,
-    /// In this order, so that access at any moment, also after a crash between two writes, is no wider than before all of
-    /// them or after all of them: what is lost goes first, bindings before roles; what is gained comes last, roles before
-    /// bindings, and restrictions before all of these. A child is created after its
-    /// parent is labelled.
+    /// The steps in order. At any moment, also after a crash between two writes, access is no wider than before or after all of
+    /// them: what is removed goes first, bindings before roles; what is added comes last, restrictions first, then roles, then
+    /// bindings. A child is created after its parent is labelled.
     pub steps: Vec<Step<D>>,
-    /// Objects with a recorded failure that nothing needs to be done about any more.
+    /// Objects with a recorded failure that need no write any more.
     pub settled: Vec<ObjectKey>,
-    /// Objects that are left alone though others from above should be in their place, and why; to be recorded. Those that
-    /// are recorded already are not named again.
+    /// Objects that are left as they are although a source from above should replace them, and why; to be recorded. Recorded ones
+    /// are not listed again.
     pub conflicts: Vec<(ObjectKey, Box<str>)>,
-    /// Sources, by namespace, whose content must be read before this namespace can be planned in full.
+    /// Sources, by namespace, whose content must be read before this plan is complete.
     pub unread: Vec<(Name, ObjectKey)>,
-    /// All that is to be said of the sources in this namespace that the plan looked at.
+    /// The faults of the sources in this namespace that the plan covers.
     pub complaints: Vec<Complaint>,
-    /// What the plan looked at; more than it was asked for when the namespace's place has just changed.
+    /// The scope of the plan; wider than requested if the namespace's place in the tree has just changed.
     pub scope: Scope,
 }
 
@@ -184,10 +182,10 @@ pub(crate) const GUARDS: (bool, bool) = (true, false);
 pub(crate) const GIVES: (bool, bool) = (false, true);
 pub(crate) const GUARDS_AND_GIVES: (bool, bool) = (true, true);
 
-/// What may be wrong with a source.
+/// The kind of a fault of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ComplaintReason {
-    /// One of its annotations makes no sense.
+    /// One of its annotations is invalid.
     CannotParseSelector,
     /// It cannot be copied.
     CannotPropagateObject,

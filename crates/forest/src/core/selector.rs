@@ -1,8 +1,8 @@
-//! Label selectors in the syntax of Kubernetes: what the API server accepts as one is accepted here, and nothing else.
+//! Label selectors in the syntax of Kubernetes: accepts exactly what the API server accepts.
 //!
-//! Three differences are wanted: of two equalities on one key the last counts, as in HNC; a text with a NUL in it is
-//! refused, which the API server takes for the end of the text; and a selector has at most [`MOST`] requirements, each with at
-//! most as many values, because it is evaluated for every namespace below. A text is read once, and no further than the limit.
+//! Three differences are intended: of two equalities on one key the last counts, as in HNC; a text with a NUL is refused, which
+//! the API server treats as the end of the text; and a selector has at most [`MOST`] requirements, each with at most as many
+//! values, because it is evaluated for every namespace below. The parser reads a text once, and stops at the limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::iter::Peekable;
@@ -13,7 +13,7 @@ pub const MOST: usize = 256;
 /// The most bytes of a text that a message repeats.
 const SHOWN: usize = 256;
 
-/// A text as a message shows it: quoted, and only its beginning if it is long.
+/// A text in a message: quoted, and cut if it is long.
 pub(crate) fn shortened(text: &str) -> String {
     if text.len() <= SHOWN {
         return format!("{text:?}");
@@ -22,7 +22,7 @@ pub(crate) fn shortened(text: &str) -> String {
     format!("{:?}… ({} bytes)", &text[..end], text.len())
 }
 
-/// What the labels of a destination must be like: all of these.
+/// Requirements on the labels of a destination; all must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selector(Box<[Requirement]>);
 
@@ -44,9 +44,9 @@ enum Demand {
 }
 
 impl Selector {
-    /// Reads a selector; a blank text is none.
+    /// Parses a selector; a blank text gives `None`.
     ///
-    /// Of two equalities on one key the last counts, as in HNC; everything else must hold together.
+    /// Of two equalities on one key the last counts, as in HNC; all other requirements must hold together.
     pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
         if text.chars().all(is_blank) {
             return Ok(None);
@@ -104,12 +104,12 @@ enum Token<'a> {
     Sign(&'a str),
 }
 
-/// What may stand between two words; other white space is part of a word, and makes it none.
+/// The white space between two words; other white space makes a word invalid.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
-/// What is left of a text, token by token.
+/// The rest of a text, token by token.
 struct Tokens<'a>(&'a str);
 
 impl<'a> Iterator for Tokens<'a> {
@@ -123,7 +123,7 @@ impl<'a> Iterator for Tokens<'a> {
             ',' => (Token::Comma, 1),
             '(' => (Token::Open, 1),
             ')' => (Token::Close, 1),
-            // A negation stands by itself, so that `!a` and `a!=b` are told apart from what makes no sense.
+            // A negation is a token of its own, so that `!a` and `a!=b` differ.
             '!' if !rest.starts_with("!=") => (Token::Sign("!"), 1),
             first if is_sign(first) => {
                 let length = run(&|c| !is_sign(c));
@@ -183,7 +183,7 @@ impl<'a> Parser<'a> {
         if !value.is_empty() {
             self.next();
         }
-        // A number is written as the value of a label, so it has no sign.
+        // A number is a label value, so it has no sign.
         let number = || {
             let number = self.value(value)?.parse();
             number.map_err(|_| {
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Values in parentheses; what is missing between two commas is the empty value.
+    /// Values in parentheses; between two commas, a missing value is the empty one.
     fn list(&mut self) -> Result<BTreeSet<Box<str>>, String> {
         match self.next() {
             Some(Token::Open) => {}
@@ -280,7 +280,7 @@ fn is_qualified_name(text: &str) -> bool {
     }
 }
 
-/// What both the name in a key and a value look like.
+/// The common syntax of a value and of the name in a key.
 fn is_name(text: &str) -> bool {
     let bytes = text.as_bytes();
     let ends = |c: Option<&u8>| c.is_some_and(u8::is_ascii_alphanumeric);

@@ -1,4 +1,4 @@
-//! All that is observed, kept so that rules and plans can ask. It decides nothing; it says what was touched.
+//! Everything that is observed, for rules and plans to read. The store decides nothing; it reports what a fact touches.
 
 mod departed;
 mod failures;
@@ -28,35 +28,35 @@ use super::version::{CompactVersion, Version};
 /// What a dialect tells the store about its own objects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
-    /// The streams without which nothing can be judged or planned.
+    /// The streams that every verdict and plan needs.
     pub(crate) structure: &'static [Stream],
-    /// The stream that tells which kinds are propagated.
+    /// The stream that says which kinds are propagated.
     pub(crate) configuration: Stream,
     /// A suffix that the keys of many labels of namespaces share.
     pub(crate) key_suffix: &'static str,
 }
 
-/// All that is known beside what dialects keep.
+/// Everything that is known, except what dialects keep.
 #[derive(Debug)]
 pub struct Store {
     layout: Layout,
-    /// By id; those that are not wanted any more keep theirs.
+    /// By id. Kinds that are no longer configured keep their id.
     kinds: Vec<KnownKind>,
     pub(crate) tree: Tree,
     objects: Objects,
     failures: HashMap<Name, BTreeMap<ObjectKey, Failure>>,
-    /// The namespaces with objects that are left alone though others should be in their place.
+    /// The namespaces with objects in conflict, which are left as they are.
     conflicted: BTreeSet<Name>,
     streams: HashMap<Stream, StreamState>,
     progress: u64,
     departed: Departed,
-    /// Of a store whose lists have to be matched; and how many lists there have been.
+    /// The lists that are not matched yet, if plans require matching; and how many lists there have been.
     unmatched: Option<Unmatched>,
     lists: u64,
 }
 
 impl Store {
-    /// An empty store, which has yet to be told which kinds are propagated.
+    /// An empty store. Which kinds are propagated is not known yet.
     pub(crate) fn new(managed: Arc<ManagedNames>, layout: Layout) -> Self {
         Self {
             tree: Tree::new(managed, layout.key_suffix),
@@ -73,18 +73,18 @@ impl Store {
         }
     }
 
-    /// Whether all of an object's content would be kept. A caller that collects facts need not hold more.
+    /// Whether all of an object's content would be kept. A caller that collects facts can drop the content otherwise.
     pub fn keeps_content(&self, seen: &ObjectFact) -> bool {
         seen.inherited_from.is_none() && self.may_spread(self.tree.id(&seen.namespace))
     }
 
-    /// Whether copies may be taken of the sources in a namespace. What is below it is not known before the structure is.
+    /// Whether the sources in a namespace may be copied. Assumes so until the structure is known.
     fn may_spread(&self, id: Option<Id>) -> bool {
         self.structure_gap().is_some() || id.is_some_and(|id| !self.tree.downstream(id).is_empty())
     }
 
-    /// Whether this state of an object, or a later one, is known already, with all of its content that is kept. A fact
-    /// that tells it again need not carry the content.
+    /// Whether this state of an object, or a later one, is known, with all the content that is kept. A fact that repeats it can
+    /// leave the content out.
     pub fn knows_state(&self, kind: KindId, namespace: &str, name: &Name, version: &Version) -> bool {
         let Some(id) = self.tree.id(namespace) else { return false };
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
@@ -96,7 +96,7 @@ impl Store {
         CompactVersion::from(version.clone()).is_no_news_after(known.version()) && known.held() >= kept
     }
 
-    /// How much there is.
+    /// How many objects and namespaces there are.
     pub fn sizes(&self) -> Sizes {
         let Counts { sources, copies } = self.objects.all_counts();
         let mut sizes = Sizes { namespaces: 0, halted: 0, sources, copies };
@@ -107,17 +107,17 @@ impl Store {
         sizes
     }
 
-    /// How many objects of a kind there are, whatever their namespaces.
+    /// How many objects of a kind there are in all namespaces.
     pub fn counts(&self, kind: KindId) -> Counts {
         self.objects.counts(kind)
     }
 
-    /// Whether an object with this uid has gone.
+    /// Whether an object with this uid was deleted.
     pub(crate) fn has_departed(&self, uid: &str) -> bool {
         self.departed.contains(uid)
     }
 
-    /// Notes that the object with this uid has gone.
+    /// Notes that the object with this uid was deleted.
     pub(crate) fn departed(&mut self, uid: &str) {
         self.departed.add(uid);
     }
@@ -139,7 +139,7 @@ impl Store {
         known.is_some_and(|known| CompactVersion::from(seen.version.clone()).is_no_news_after(&known.version))
     }
 
-    /// Whether something is known of the namespace itself.
+    /// Whether the namespace itself was observed.
     pub(crate) fn has_seen(&self, name: &str) -> bool {
         self.tree.id(name).is_some_and(|id| self.tree.namespace(id).is_some())
     }
@@ -152,7 +152,7 @@ impl Store {
         unlisted.map(|(name, seen)| (name.clone(), seen.version.uid())).collect()
     }
 
-    /// Forgets what was noted of the objects of a namespace that is gone.
+    /// Drops the recorded failures of a namespace that is deleted.
     pub(crate) fn forget_failures(&mut self, name: &Name, change: &mut Change) {
         if !self.exists(name) {
             self.failures.remove(name);
@@ -160,18 +160,18 @@ impl Store {
         }
     }
 
-    /// Adds what depends on what was touched.
+    /// Adds what depends on the touched objects and namespaces.
     pub(crate) fn touch_dependents(&self, change: &mut Change) {
         self.touch_selective(change);
         self.touch_bindings(change);
     }
 
-    /// As if everything were in force that may be.
+    /// Treats every quota as in force.
     pub(crate) fn put_in_force(&mut self) {
         self.objects.put_in_force();
     }
 
-    /// Notes what the API server was given when it made this state of a copy.
+    /// Notes the digest of the content that the API server was given for this state of a copy.
     pub(crate) fn accepted(
         &mut self,
         namespace: &str,
@@ -184,7 +184,7 @@ impl Store {
         }
     }
 
-    /// What a namespace's labels are decides which copies it should hold.
+    /// The labels of a namespace decide which copies it should hold.
     fn touch_selective(&self, change: &mut Change) {
         if change.everything {
             return;
@@ -194,8 +194,8 @@ impl Store {
         }
     }
 
-    /// Which Role a name means in a namespace decides whether bindings that refer to it are copied there. Where labels decide
-    /// about the Role, they also decide about the copies of the bindings of that namespace.
+    /// A binding is copied to a namespace only if the name of its Role means the same Role there. If labels decide about the
+    /// Role, they also decide about the copies of the bindings of that namespace.
     fn touch_bindings(&self, change: &mut Change) {
         let Some(kind) = self.role_kind().filter(|_| !change.everything) else { return };
         let mut touched: Vec<(Id, &ObjectKey)> = Vec::new();
@@ -221,7 +221,7 @@ impl Store {
         }
     }
 
-    /// Sources are kept whole only where copies may be taken of them.
+    /// The content of sources is kept only where they may be copied.
     pub(crate) fn trim(&mut self, change: &Change) {
         if self.structure_gap().is_some() {
             return;
@@ -238,7 +238,7 @@ impl Store {
         }
     }
 
-    /// Where a parent is missing, copies go with the namespace that they come from, wherever that was.
+    /// If a parent is missing, copies are deleted with the namespace of their source, at any level above.
     pub(crate) fn touch_orphans_of(&self, name: &Name, change: &mut Change) {
         if change.everything || !self.objects.are_copied_from(name) {
             return;
@@ -312,7 +312,7 @@ impl Store {
         }
     }
 
-    /// A source concerns all that is below it; anything else only its own namespace.
+    /// A source touches all namespaces below; any other object touches its own namespace.
     fn touch_object(&self, id: Id, key: &ObjectKey, old: Option<&Object>, change: &mut Change) {
         if change.everything {
             return;
@@ -323,7 +323,7 @@ impl Store {
         if is_quota && old.map(Object::force) != new.map(Object::force) {
             change.whole(self.tree.name(id).clone());
         }
-        // The namespace shows this.
+        // The namespace shows this as a condition.
         if is_name_too_long(&key.name) {
             change.structure(self.tree.name(id).clone());
         }
@@ -340,7 +340,7 @@ impl Store {
         }
     }
 
-    /// Bindings wait for quotas, and where they wait, the namespace says so.
+    /// Bindings wait for quotas, and the namespace shows a condition while they wait.
     fn touch_one(&self, id: Id, key: &ObjectKey, change: &mut Change) {
         change.object(self.tree.name(id).clone(), key.clone());
         if self.kind(key.kind).binds_subjects() && self.quotas_not_in_force(id).next().is_some() {
@@ -349,15 +349,15 @@ impl Store {
     }
 }
 
-/// How much a forest holds.
+/// How many objects and namespaces a forest holds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
     /// Existing managed namespaces.
     pub namespaces: usize,
-    /// Namespaces that are halted for a reason of their own.
+    /// Namespaces that are halted themselves, not by an ancestor.
     pub halted: usize,
-    /// Objects of propagated kinds that were not propagated.
+    /// Sources of propagated kinds.
     pub sources: usize,
-    /// Objects that were propagated.
+    /// Copies.
     pub copies: usize,
 }

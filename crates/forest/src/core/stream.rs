@@ -1,16 +1,16 @@
-//! What the forest knows of its own completeness: which lists have arrived.
+//! How complete the forest's knowledge is: which lists have arrived.
 //!
-//! Nothing may be deleted, and nothing that depends on absence may be allowed, before the streams that tell of it have
-//! delivered a complete list.
+//! Nothing is deleted, and nothing that depends on an object's absence is allowed, before the streams concerned have delivered a
+//! complete list.
 
 use std::fmt;
 
 use super::kind::KindId;
 
-/// A list and a watch that tell of all objects of one resource.
+/// A list and a watch of all objects of one resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Stream {
-    /// A resource that the structure or the configuration rests on: its plural and group. A dialect names its own.
+    /// A resource of the structure or the configuration: its plural and group. A dialect defines its own.
     Resource(&'static str),
     /// All objects of one propagated kind.
     Kind(KindId),
@@ -30,20 +30,20 @@ impl fmt::Display for Stream {
     }
 }
 
-/// How far a stream is.
+/// The state of a stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum StreamState {
-    /// The first complete list has not arrived.
+    /// The first complete list has not arrived yet.
     #[default]
     Waiting,
     /// A complete list has arrived and changes follow.
     Synced,
-    /// The list cannot be had; the text says why.
+    /// The list cannot be read; the text says why.
     Lost(Box<str>),
 }
 
 impl StreamState {
-    /// Whether answers may rest on this stream.
+    /// Whether answers may use this stream.
     pub fn is_synced(&self) -> bool {
         *self == Self::Synced
     }

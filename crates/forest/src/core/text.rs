@@ -1,29 +1,29 @@
-//! Text of other people in messages, no longer than a message can bear.
+//! Foreign texts in messages, with a limited length.
 //!
-//! Names of RBAC objects have no limit, and what an API server answers may repeat them. The status of a `HierarchyConfiguration`
-//! with a message that is too long is refused as a whole, so nothing that a message is made of may be of any length.
+//! Names of RBAC objects have no length limit, and responses of the API server may repeat them. The API server refuses a
+//! `HierarchyConfiguration` status with too long a message as a whole, so every part of a message is limited.
 
 use std::borrow::Cow;
 
-/// The most bytes of a whole message: the API server allows a condition so many characters.
+/// The most bytes of a message: the limit of the API server for a condition.
 pub const MESSAGE: usize = 32_768;
 
-/// The most bytes of a quoted text, as a part of a message.
+/// The most bytes of a quoted text in a message.
 pub const QUOTE: usize = 1_024;
 
-/// Names of most kinds are not longer than this, and are shown whole.
+/// Names of most kinds are not longer than this, and are shown in full.
 const NAME: usize = 253;
 
-/// What stands for the part that is left out.
+/// Replaces the part that is left out.
 const LEFT_OUT: &str = "…";
 
-/// A name as messages show it.
+/// A name in a message.
 pub fn shown(name: &str) -> Cow<'_, str> {
     limited(name, NAME)
 }
 
-/// The text if it has no more than so many bytes, else its beginning and its end: an API server says what something is at the
-/// beginning, and what is wrong with it at the end.
+/// The text if it has at most this many bytes, else its beginning and its end: a message of the API server names the object at
+/// the beginning and the fault at the end.
 pub fn limited(text: &str, most: usize) -> Cow<'_, str> {
     if text.len() <= most {
         return text.into();

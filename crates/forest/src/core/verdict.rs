@@ -1,4 +1,4 @@
-//! What a rule says of a request, what it has to ask before it can decide, and what an allowed change rests on.
+//! The verdict of a rule, the questions it needs answered before, and what an allowed change rests on.
 
 use std::collections::HashMap;
 
@@ -7,28 +7,27 @@ use super::kind::Kind;
 use super::name::Name;
 use super::stream::Stream;
 
-/// What a rule says of a request.
+/// The verdict of a rule.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It may happen.
+    /// The request is allowed.
     Allow {
         /// Shown to the user, one sentence each.
         warnings: Vec<String>,
-        /// The change of parent that the request makes, if it makes one: to be verified with live reads before it is
-        /// admitted.
+        /// The change of parent that the request makes, if any: live reads verify it before it is admitted.
         change: Option<ParentChange>,
     },
-    /// It may not happen.
+    /// The request is denied.
     Deny(Denial),
-    /// It cannot be decided before these are answered. Never empty, and never a question that was answered already.
+    /// The rule needs these questions answered first. Never empty, and never an answered question.
     Ask(Vec<Question>),
 }
 
-/// How a rule that is a sequence of checks leaves early: with a verdict that is not "go on".
+/// The result of one check of a rule: `Err` ends the rule with a verdict.
 pub(crate) type Check<T = ()> = Result<T, Verdict>;
 
 impl Verdict {
-    /// Allowed, with nothing more to say.
+    /// Allowed without warnings.
     pub fn allow() -> Self {
         Self::warn(Vec::new())
     }
@@ -38,7 +37,7 @@ impl Verdict {
         Self::Allow { warnings, change: None }
     }
 
-    /// The same, which rests on `change` if it allows.
+    /// The same; if it allows, it rests on `change`.
     #[must_use]
     pub(crate) fn resting_on(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
         match self {
@@ -56,16 +55,16 @@ impl From<Denial> for Verdict {
 
 /// A change of a namespace's parent.
 ///
-/// A rule judges by a forest that is slightly behind. Two changes that are each allowed by it can make a cycle together, or take
-/// a namespace away from the admin who was asked. So the links that the verdict rests on are read live, and the changes that
-/// were just allowed are remembered.
+/// A rule uses a forest that is slightly behind. Two changes that are both allowed could together make a cycle, or move a
+/// namespace away from the admin who consented. So the links of the verdict are read live, and changes that were just allowed are
+/// remembered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentChange {
-    /// Whose parent changes.
+    /// The namespace whose parent changes.
     pub child: Name,
     /// The stream of the object that names the parent.
     pub stated_by: Stream,
-    /// What the verdict rests on: the ancestry of the present and of the new parent.
+    /// The links that the verdict rests on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
 }
 
@@ -81,7 +80,7 @@ pub struct Link {
 }
 
 impl ParentChange {
-    /// Whether this changes, or rests on, the parent of `namespace`.
+    /// Whether this changes the parent of `namespace`, or rests on it.
     pub fn concerns(&self, namespace: &str) -> bool {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }
@@ -90,21 +89,21 @@ impl ParentChange {
 /// A question to the API server, or a wait.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Question {
-    /// Is the requesting user admin of this namespace, by the right that the dialect goes by? A `SubjectAccessReview`.
+    /// Is the requesting user admin of this namespace, by the right that the dialect defines? A `SubjectAccessReview`.
     IsAdmin(Name),
     /// May the requesting user `create` a namespace of this name?
     MayCreateNamespace(Name),
-    /// May the requesting user give this namespace, which need not exist, its configuration?
+    /// May the requesting user write the configuration of this namespace, which need not exist?
     MayConfigure(Name),
     /// Does this namespace exist now, and is it being deleted? A live read.
     Namespace(Name),
     /// Has one of the two service accounts this right in all namespaces? A `SubjectAccessReview`.
     Account(Right),
-    /// Will the forest know this within the time that a request can wait?
+    /// Does the forest learn this within the time that a request can wait?
     Await(Awaited),
 }
 
-/// What a forest may come to know, as its streams deliver what has already happened.
+/// Something the forest may learn when its streams deliver what has already happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Awaited {
     /// The namespace exists.
@@ -113,11 +112,11 @@ pub enum Awaited {
     NoNamespace(Name),
     /// The namespace's configured parent is this one (`None`: it has none).
     Parent(Name, Option<Name>),
-    /// Either all objects of the kind, or that they cannot be had.
+    /// The objects of the kind are all known, or cannot be listed.
     Objects(Kind),
 }
 
-/// What came back.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     /// Yes; of a namespace: it exists and stays.
@@ -133,10 +132,10 @@ pub enum Answer {
 /// The answers so far.
 pub type Answers = HashMap<Question, Answer>;
 
-/// One of the two programs, as RBAC knows it.
+/// One of the two service accounts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Account {
-    /// `hns-webhook`, which only looks.
+    /// `hns-webhook`, which only reads.
     Webhook,
     /// `hns-controller`, which writes copies.
     Controller,
@@ -145,13 +144,13 @@ pub enum Account {
 /// A right, in all namespaces.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Right {
-    /// Whose.
+    /// The account.
     pub account: Account,
-    /// To do what.
+    /// The verb.
     pub verb: &'static str,
-    /// With objects of this API group.
+    /// The API group.
     pub group: Box<str>,
-    /// And of this plural.
+    /// The plural name of the resource.
     pub resource: Box<str>,
 }
 
@@ -164,13 +163,13 @@ pub struct User {
     pub groups: Vec<String>,
 }
 
-/// What operation a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
     /// A new object.
     Create,
     /// A changed object.
     Update,
-    /// A removed object, alone or as one of a collection.
+    /// A removed object, alone or in a `deletecollection`.
     Delete,
 }

@@ -1,11 +1,11 @@
-//! Which state of an object was observed, as texts and in as little memory as possible.
+//! The version of an object that was observed, as texts and in as little memory as possible.
 //!
-//! What an API server assigns, a UUID and a number, takes 24 bytes; every other text is kept as it is.
+//! The usual values of an API server, a UUID and a number, take 24 bytes; any other text is kept as it is.
 
 use std::fmt::Write;
 use std::num::NonZeroU64;
 
-/// Which state of which object was observed; the precondition of every later write to it.
+/// The observed version of an object; the precondition of every later write to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Version {
     /// `metadata.uid`.
@@ -15,16 +15,16 @@ pub struct Version {
 }
 
 impl Version {
-    /// Whether `self` is an earlier state of the same object than `other`. Resource versions of one resource compare as
-    /// integers; where one is no integer, nothing is known to be older.
+    /// Whether `self` is an earlier state of the same object than `other`. Resource versions of one resource compare as integers;
+    /// if one is not an integer, nothing counts as older.
     pub fn is_older_than(&self, other: &Self) -> bool {
         let number = |version: &Self| version.resource_version.parse::<u64>().ok();
         self.uid == other.uid
             && matches!((number(self), number(other)), (Some(mine), Some(theirs)) if mine < theirs)
     }
 
-    /// Whether `self` is an earlier state of the same object than `other`, or the same state. A write that changes nothing
-    /// leaves the state as it was, and must not be a reason to look again.
+    /// Whether `self` is the same state of the same object as `other`, or an earlier one. A write that changes nothing leaves the
+    /// state as it is, and must not cause another plan.
     pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
         self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
     }
@@ -37,7 +37,7 @@ pub(crate) enum CompactVersion {
         uid: [u8; 16],
         resource_version: NonZeroU64,
     },
-    /// Boxed, because it is rare and must not make the usual case larger.
+    /// Boxed, because it is rare and would enlarge the usual case.
     Unusual(Box<Version>),
 }
 
@@ -78,7 +78,7 @@ impl CompactVersion {
         }
     }
 
-    /// The version, to hand out.
+    /// The unpacked version.
     pub(crate) fn get(&self) -> Version {
         match self {
             Self::Usual { uid, resource_version } => {
@@ -98,16 +98,16 @@ impl From<Version> for CompactVersion {
     }
 }
 
-/// The number that is written so and in no other way.
+/// The number, if the text is its canonical form.
 fn number(text: &str) -> Option<NonZeroU64> {
     let plain = text.bytes().all(|digit| digit.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| plain)
 }
 
-/// Where a UUID has its hyphens.
+/// The positions of the hyphens of a UUID.
 const HYPHENS: [usize; 4] = [8, 13, 18, 23];
 
-/// The UUID that is written so, in lower case and with hyphens, and in no other way.
+/// The UUID, if the text is its canonical form: lower case, with hyphens.
 fn bytes(text: &str) -> Option<[u8; 16]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),

@@ -12,14 +12,14 @@ pub enum AnchorState {
     Missing,
     /// The namespace exists and is a subnamespace of the anchor's.
     Ok,
-    /// The namespace exists and is something else.
+    /// The namespace exists and is not a subnamespace of the anchor's.
     Conflict,
     /// The anchor has the name of a namespace that is not managed.
     Forbidden,
 }
 
 impl AnchorState {
-    /// The word.
+    /// The value of `status.status`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Missing => "Missing",
@@ -31,7 +31,7 @@ impl AnchorState {
 }
 
 impl Forest {
-    /// The state of an anchor named `child` in the namespace `parent`, as the namespaces are, whatever its status says.
+    /// The state of an anchor named `child` in the namespace `parent`. Depends on the namespaces, not on the stored state.
     pub(crate) fn anchor_state(&self, parent: &str, child: &str) -> AnchorState {
         if !self.settings().is_managed(child) {
             return AnchorState::Forbidden;
@@ -43,9 +43,9 @@ impl Forest {
         }
     }
 
-    /// The state that this anchor in `parent` should show. One that has shown `Conflict` keeps it while there is no namespace
-    /// of its name: its user was never allowed to take over a name that another user had. The stored state is believed for
-    /// this alone, and only the controller can remove it.
+    /// The state that this anchor in `parent` should show. An anchor that has shown `Conflict` keeps it while no namespace has
+    /// its name: its user was never allowed to take over a name that another user had. The stored state counts for this alone,
+    /// and only the controller can remove it.
     pub(crate) fn shown_anchor_state(&self, parent: &str, anchor: &AnchorFact) -> AnchorState {
         match self.anchor_state(parent, &anchor.name) {
             AnchorState::Missing if anchor.shows(AnchorState::Conflict) => AnchorState::Conflict,
@@ -53,7 +53,7 @@ impl Forest {
         }
     }
 
-    /// The anchor that made this namespace a subnamespace, if it is there.
+    /// The anchor of this subnamespace, if it exists.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
         let parent = self.id(self.namespace(child)?.subnamespace_of()?)?;
         self.anchors(parent).get(self.name(child))
@@ -72,7 +72,7 @@ impl AnchorFact {
     }
 }
 
-/// A list of finalizers with ours or without it, everybody else's kept; `None` when that changes nothing.
+/// The finalizers with or without `ours`; all others stay. `None` when that changes nothing.
 pub(crate) fn finalizers(present: &[Box<str>], ours: &str, wanted: bool) -> Option<Vec<Box<str>>> {
     if present.iter().any(|it| **it == *ours) == wanted {
         return None;

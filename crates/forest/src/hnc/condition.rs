@@ -1,25 +1,25 @@
-//! The conditions of a namespace, as its `HierarchyConfiguration` shows them (section 4.1 of docs/compatibility.md).
+//! The conditions of a namespace in its `HierarchyConfiguration` (section 4.1 of docs/compatibility.md).
 //!
-//! Says what is wrong with a namespace; never when it began, which the shell that writes it down knows.
+//! This module has no clock: the writer of a condition sets its time.
 
 use crate::core::text::{MESSAGE, limited};
 pub(crate) use crate::core::tree::Halt;
 
-/// A condition to show or as shown. Its status is always `True`.
+/// A condition. Its status is always `True`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     /// `ActivitiesHalted` or `BadConfiguration`.
     pub type_: Box<str>,
     /// The reason, one CamelCase word.
     pub reason: Box<str>,
-    /// One sentence for a person.
+    /// One sentence for users.
     pub message: Box<str>,
-    /// `lastTransitionTime` in RFC 3339; `None` when the condition is new and its writer has to say the time.
+    /// `lastTransitionTime` in RFC 3339; `None` when the condition is new and its writer sets the time.
     pub since: Option<Box<str>>,
 }
 
 impl Condition {
-    /// A new condition. Of a message that the API server would refuse for its length, the middle is left out.
+    /// A new condition. A message that is too long for the API server is shortened in the middle.
     pub fn new(reason: Reason, message: impl AsRef<str>) -> Self {
         Self {
             type_: reason.condition_type().into(),
@@ -29,7 +29,7 @@ impl Condition {
         }
     }
 
-    /// Takes over the time of the same condition in `shown`, so that it moves only when the condition does.
+    /// Keeps the time of the same condition in `shown`, so that the time changes only with the condition.
     #[must_use]
     pub fn since_shown(mut self, shown: &[Self]) -> Self {
         let same = |other: &&Self| other.type_ == self.type_ && other.reason == self.reason;
@@ -47,19 +47,19 @@ pub enum Reason {
     ParentMissing,
     /// The namespace is its own ancestor.
     InCycle,
-    /// Another namespace above is halted.
+    /// An ancestor is halted.
     AncestorHaltActivities,
-    /// The `HierarchyConfiguration` could not be understood.
+    /// The `HierarchyConfiguration` could not be parsed.
     Unreadable,
     /// The definition of `HierarchyConfiguration` is being deleted.
     DeletingCRD,
-    /// A subnamespace whose anchor is not there.
+    /// The anchor of a subnamespace is missing.
     SubnamespaceAnchorMissing,
-    /// A label that is asked for is not managed.
+    /// A requested label is not managed.
     IllegalManagedLabel,
-    /// An annotation that is asked for is not managed.
+    /// A requested annotation is not managed.
     IllegalManagedAnnotation,
-    /// A managed label or annotation that is asked for has another value, because an ancestor says so.
+    /// A requested managed label or annotation has another value, because an ancestor sets it.
     OverriddenByAncestor,
     /// A copy could not be written or removed.
     CannotPropagateObject,
@@ -68,7 +68,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The word in `reason`.
+    /// The value of `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::IllegalParent => "IllegalParent",
@@ -86,7 +86,7 @@ impl Reason {
         }
     }
 
-    /// The word in `type`.
+    /// The value of `type`.
     pub fn condition_type(self) -> &'static str {
         match self {
             Self::IllegalParent

@@ -1,8 +1,8 @@
-//! From what the `HNCConfiguration` says to the kinds that are propagated (sections 2.3 and 6.3 of docs/compatibility.md).
+//! From the entries of the `HNCConfiguration` to the propagated kinds (sections 2.3 and 6.3 of docs/compatibility.md).
 //!
-//! An entry names a resource as people do: in the plural, by preference, but also in the singular or by a short name, and
-//! often without its group. What the API server serves decides which kind is meant. Admission refuses what is found wrong here;
-//! reconciliation applies the rest and reports it. Never asks the API server itself, and never looks at objects.
+//! An entry names a resource as users do: usually in the plural, but also in the singular or by a short name, and often without
+//! its group. What the API server serves decides which kind is meant. Admission denies the faults that are found here;
+//! reconciliation applies the valid entries and reports the rest. This module sends no requests, and never looks at objects.
 
 pub mod rights;
 mod served;
@@ -16,19 +16,19 @@ use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
 use crate::hnc::keys;
 
-/// What the objects of a kind must let be done to them, or they cannot be propagated.
+/// The verbs that a kind must support to be propagated.
 const NEEDED_VERBS: [&str; 5] = ["list", "watch", "create", "update", "delete"];
 
 /// One of `spec.resources`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entry {
-    /// The group as written; empty for the core group, and where the entry leaves open which group is meant.
+    /// The group as written; empty for the core group, and where the entry leaves the group open.
     pub group: String,
     /// The resource as written.
     pub resource: String,
     /// The mode in force.
     pub mode: Mode,
-    /// What becomes of conflicts, if it says so.
+    /// How conflicts are treated, if the entry says so.
     pub on_conflict: Option<OnConflict>,
     /// The names that never propagate, as globs.
     pub excluded_names: Vec<String>,
@@ -44,60 +44,60 @@ impl fmt::Display for Entry {
     }
 }
 
-/// What comes of the whole configuration.
+/// The result of the whole configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolution {
-    /// The kinds, those that are always propagated first and then in the order of the entries.
+    /// The kinds: first those that are always propagated, then those of the entries, in order.
     pub kinds: Vec<Resolved>,
-    /// What is wrong with the entries, in their order.
+    /// The faults of the entries, in order.
     pub findings: Vec<Finding>,
 }
 
-/// A kind, and how the configuration calls it.
+/// A kind, and its name in the configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resolved {
-    /// The kind and what is done with it.
+    /// The kind and its configuration.
     pub settings: KindSettings,
     /// The group as written.
     pub group: String,
     /// The resource as written.
     pub resource: String,
-    /// The entry that says so, if one does.
+    /// The index of its entry, if it has one.
     pub entry: Option<usize>,
 }
 
-/// Something wrong with an entry, which is therefore not in force.
+/// A fault of an entry, which is therefore not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Which entry.
+    /// The index of the entry.
     pub entry: usize,
-    /// The entry's own words.
+    /// The name in the entry.
     pub subject: String,
-    /// What sort of fault it is.
+    /// The type of the fault.
     pub fault: Fault,
     /// What is wrong, as a clause.
     pub why: String,
 }
 
-/// What is wrong with an entry.
+/// The type of a fault of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// There is no such resource.
     NotFound,
     /// The resource has no namespace.
     NotNamespaced,
-    /// The kind is always propagated.
+    /// The kind is always propagated, so no entry can change it.
     Enforced,
     /// An earlier entry is about the same kind.
     Duplicate,
-    /// The API server cannot say at the moment what it serves.
+    /// The API server cannot tell at the moment what it serves.
     Unavailable,
     /// Anything else.
     Unusable,
 }
 
 impl Fault {
-    /// The reason of the condition that tells of it.
+    /// The reason of the condition for it.
     pub fn reason(self) -> &'static str {
         match self {
             Self::NotFound => "ResourceNotFound",
@@ -115,7 +115,7 @@ impl Finding {
     }
 }
 
-/// As a sentence without an end, which says where and what.
+/// As a sentence without its end: the place and the fault.
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({:?}): {}", self.field(), self.subject, self.why)
@@ -123,7 +123,7 @@ impl fmt::Display for Finding {
 }
 
 impl Resolution {
-    /// What holds without any configuration.
+    /// The result without any entry.
     pub fn enforced() -> Self {
         let kinds = [Kind::role(), Kind::role_binding()];
         let kinds = kinds.map(|kind| Resolved {
@@ -135,12 +135,12 @@ impl Resolution {
         Self { kinds: kinds.into(), findings: Vec::new() }
     }
 
-    /// The kinds with what is done with them.
+    /// The kinds with their configuration.
     pub fn settings(&self) -> impl Iterator<Item = &KindSettings> {
         self.kinds.iter().map(|resolved| &resolved.settings)
     }
 
-    /// What is said of a kind, whatever its version.
+    /// The result for a kind, in any version.
     pub fn of_kind(&self, kind: &Kind) -> Option<&Resolved> {
         self.kinds.iter().find(|resolved| is_same(&resolved.settings.kind, kind))
     }
@@ -158,7 +158,7 @@ impl Resolution {
         check_usable(found)?;
         let excluded_names = Patterns::new(&entry.excluded_names)
             .map_err(|error| (Fault::Unusable, format!("excludedNames cannot be used: {error}")))?;
-        // What is always propagated is so in the version that it has always been.
+        // A kind that is always propagated keeps its version.
         let kind = known.as_ref().map_or_else(|| found.kind.clone(), |known| known.settings.kind.clone());
         let settings =
             KindSettings { kind, mode: entry.mode, on_conflict: entry.on_conflict, excluded_names };
@@ -172,8 +172,8 @@ impl Resolution {
     }
 }
 
-/// Which kinds the entries mean, where `served` is what the API server serves. An entry that could not be read is given as
-/// the reason why; it is in force no more than one that makes no sense.
+/// Which kinds the entries mean, where `served` is what the API server serves. An entry that could not be read is given as the
+/// reason; like an invalid one, it is not in force.
 pub fn resolve(entries: &[Result<Entry, String>], served: &Served) -> Resolution {
     let mut resolution = Resolution::enforced();
     for (at, entry) in entries.iter().enumerate() {
@@ -193,7 +193,7 @@ fn is_same(one: &Kind, other: &Kind) -> bool {
     one.group == other.group && one.kind == other.kind
 }
 
-/// The first entry about a kind counts. Of those that are always propagated it can be said that their objects have to opt in.
+/// The first entry of a kind counts. For a kind that is always propagated, an entry may only require objects to opt in.
 fn may_be_said_of(known: &Resolved, entry: &Entry) -> Result<(), (Fault, String)> {
     match known.entry {
         Some(earlier) => Err((

@@ -1,4 +1,4 @@
-//! What HNC's copies look like (section 6.4 of docs/compatibility.md).
+//! The content of HNC's copies (section 6.4 of docs/compatibility.md).
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::core::version::Version;
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 impl Canonical {
-    /// The canonical form of an object with these labels, annotations and further top-level fields. HNC's own keys are left
-    /// out, and so are the fields that say what or where the object is, and its status.
+    /// The canonical form of an object with these labels, annotations and further top-level fields. Leaves out HNC's own keys,
+    /// the fields that identify the object, and its status.
     pub fn new(
         labels: BTreeMap<String, String>,
         annotations: BTreeMap<String, String>,
@@ -22,13 +22,13 @@ impl Canonical {
         Self::of(labels, annotations, body).without_keys(is_own_key)
     }
 
-    /// What the copies of this object look like: the label `app.kubernetes.io/managed-by` names HNC.
+    /// The content of the copies of this object: the label `app.kubernetes.io/managed-by` names HNC.
     #[must_use]
     pub fn as_copy(self) -> Self {
         self.with_label(MANAGED_BY, GROUP)
     }
 
-    /// The copy's manifest in `namespace`, inherited from `source`. With `version`, it replaces exactly that state.
+    /// The copy's manifest in `namespace`, inherited from `source`. With `version`, it replaces only that state.
     pub fn manifest(
         &self,
         kind: &Kind,
@@ -41,8 +41,7 @@ impl Canonical {
     }
 }
 
-/// Whether the prefix of a key ends with HNC's group. The test is on the end of the text, as in HNC, so `xhnc.x-k8s.io/…` is
-/// left out too.
+/// Whether the prefix of a key ends with HNC's group. As in HNC, the end of the text decides, so `xhnc.x-k8s.io/…` is included.
 fn is_own_key(key: &str) -> bool {
     key.split_once('/').is_some_and(|(prefix, _)| prefix.ends_with(GROUP))
 }

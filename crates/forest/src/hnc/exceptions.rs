@@ -1,11 +1,10 @@
-//! The annotations by which a source says where it goes: `select`, `treeSelect`, `none` and `all` (section 3.3 of
+//! The annotations that say where a source propagates: `select`, `treeSelect`, `none` and `all` (section 3.3 of
 //! docs/compatibility.md).
 //!
-//! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that
-//! a destination should have. Full Kubernetes selector syntax is understood; HNC knows no `!=`, `>` and `<`. No text makes
-//! the parsers fail in any other way than by saying what is wrong with it. The cost of a text grows with its length, and what a
-//! source asks of each namespace below has a limit ([`MOST`]): any user who may edit an object writes these texts. Never looks at
-//! modes or at the tree.
+//! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that a
+//! destination should have. The parsers accept the full Kubernetes selector syntax; HNC does not accept `!=`, `>` and `<`. Any
+//! user who may edit an object writes these texts, so an invalid one only gives an error message, the cost of parsing grows with
+//! the length, and the requirements that each namespace below is matched against have a limit ([`MOST`]).
 
 #[cfg(test)]
 mod tests;
@@ -18,11 +17,10 @@ use crate::core::selector::shortened;
 use crate::hnc::keys;
 
 impl Exceptions {
-    /// What the annotations ask for; `annotation` looks one up. The first one that cannot be parsed, in
-    /// the order of section 3.3, is the error.
+    /// The exceptions in the annotations; `annotation` looks one up.
     ///
     /// # Errors
-    /// An annotation that cannot be parsed.
+    /// The first annotation that cannot be parsed, in the order of section 3.3.
     pub fn parse<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Unparsable> {
         let value = |key: &'static str| annotation(key).unwrap_or_default();
         let because = |annotation| move |why: String| Unparsable { annotation, why: why.into() };
@@ -34,7 +32,7 @@ impl Exceptions {
         })
     }
 
-    /// The annotations by which it says where it goes.
+    /// The annotations that ask for propagation.
     pub fn asking(&self) -> impl Iterator<Item = &'static str> {
         let asked = [
             (self.select.is_some(), keys::SELECT),
@@ -79,7 +77,7 @@ fn tree_selector(text: &str) -> Result<Option<TreeSelector>, String> {
     Ok(Some(TreeSelector { parts: parts.into() }))
 }
 
-/// Go's literals, and nothing for false.
+/// Parses the boolean literals of Go; an empty text is false.
 fn boolean(text: &str) -> Result<bool, String> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(true),

@@ -1,21 +1,21 @@
-//! What never propagates, whatever its annotations and the hierarchy say (section 3.4 of docs/compatibility.md): objects that
-//! another component creates in every namespace, or that would do harm in another one.
+//! The objects that never propagate, for any annotations and any hierarchy (section 3.4 of docs/compatibility.md): objects that
+//! another component creates in every namespace, or that would do harm in another namespace.
 //!
-//! The same for admission and reconciliation; where HNC's two lists differ, an object is excluded in both. What the operator
-//! excludes by name depends on the kind and is the forest's to know ([`crate::core::kind::KindSettings::excluded_names`]).
+//! Admission and reconciliation use the same list; where HNC's two lists differ, an object is excluded in both. The names that
+//! the operator excludes depend on the kind ([`crate::core::kind::KindSettings::excluded_names`]).
 
 use super::keys;
 use super::settings::Settings;
 use crate::core::kind::Kind;
 pub use crate::core::object::{LONGEST_NAME, is_name_too_long};
 
-/// What of an object decides whether it is excluded.
+/// The parts of an object that decide whether it is excluded.
 pub struct Traits<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: &'a Kind,
     /// Its name.
     pub name: &'a str,
-    /// The `type` of a Secret; `None` of other kinds, and where only metadata is known.
+    /// The `type` of a Secret; `None` for other kinds, and where only metadata is known.
     pub secret_type: Option<&'a str>,
     /// Whether it has finalizers.
     pub has_finalizers: bool,
@@ -25,13 +25,13 @@ pub struct Traits<'a> {
     pub annotation: &'a dyn Fn(&str) -> Option<&'a str>,
 }
 
-/// The types of Secrets that belong to something in their own namespace. Watches leave them out by these words.
+/// The types of Secrets that belong to an owner in their own namespace. Watches exclude them with a field selector.
 pub const SECRET_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
 
-/// Why an object with finalizers is excluded: no controller would remove them from its copies.
+/// Why an object with finalizers is excluded: no controller removes them from its copies.
 pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
 
-/// The objects, by kind and name, that another component creates in every namespace; kinds of the core group.
+/// The objects of the core group, by kind and name, that another component creates in every namespace.
 pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
     [("ConfigMap", "istio-ca-root-cert"), ("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")];
 
@@ -79,7 +79,7 @@ mod tests {
 
     type Pair = (&'static str, &'static str);
 
-    /// An object, and what the reason must mention that it is excluded for.
+    /// An object, and a text that its exclusion reason contains.
     struct Case<'a> {
         kind: &'a Kind,
         name: &'a str,

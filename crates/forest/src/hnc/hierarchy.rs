@@ -1,4 +1,4 @@
-//! The `HierarchyConfiguration` of a namespace, as last seen. Most say no more than a parent.
+//! The `HierarchyConfiguration` of a namespace, as last seen. Most have only a parent.
 
 use std::sync::LazyLock;
 
@@ -17,11 +17,11 @@ pub(crate) struct Hierarchy {
     pub(crate) terminating: bool,
     /// `status.children`.
     children: Box<[Id]>,
-    /// `None` when there is none of it.
+    /// `None` when all of it is empty.
     more: Option<Box<More>>,
 }
 
-/// What few say.
+/// The fields that few objects have.
 #[derive(Debug, Default, PartialEq)]
 struct More {
     labels: Labels,
@@ -32,7 +32,7 @@ struct More {
 }
 
 impl Hierarchy {
-    /// The names in it are mentioned from now on.
+    /// Adds a reference to each name in it.
     pub(super) fn from_fact(fact: HierarchyFact, tree: &mut Tree) -> Self {
         let HierarchyFact { version, parent, allow_cascading_deletion, terminating, .. } = fact;
         let HierarchyStatus { children, conditions } = fact.status;
@@ -53,12 +53,12 @@ impl Hierarchy {
         }
     }
 
-    /// The names in it are mentioned no more.
+    /// Drops the references to the names in it.
     pub(super) fn forget(&self, tree: &mut Tree) {
         self.parent.iter().chain(&self.children).for_each(|id| tree.forget(*id));
     }
 
-    /// As a fact.
+    /// The same as a fact.
     pub(super) fn fact(&self, names: &Store) -> HierarchyFact {
         let more = self.more();
         HierarchyFact {
@@ -86,7 +86,7 @@ impl Hierarchy {
         self.parent
     }
 
-    /// Those of its status.
+    /// The children in its status.
     pub(crate) fn children(&self) -> &[Id] {
         &self.children
     }
@@ -103,7 +103,7 @@ impl Hierarchy {
         &self.more().finalizers
     }
 
-    /// Those of its status.
+    /// The conditions in its status.
     pub(crate) fn conditions(&self) -> &[Condition] {
         &self.more().conditions
     }

@@ -1,22 +1,22 @@
-//! The labels, annotations and finalizers that the forest itself reads or has written, by name.
+//! The labels, annotations and finalizers that the forest reads or plans, by name.
 //!
-//! The same words stand in the API crate, which this one does not know; a test of the runtime crate holds them together.
+//! The API crate, which this one does not know, has the same names; a test of the runtime crate compares them.
 
-/// Ends the key of a tree label; before it stands the name of an ancestor, and the value is the distance to it.
+/// The suffix of the key of a tree label. Before it stands the name of an ancestor, and the value is the distance to it.
 pub const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";
 /// On every managed namespace, `true`.
 pub const INCLUDED: &str = "hnc.x-k8s.io/included-namespace";
-/// On listed namespaces only, `true`.
+/// On namespaces that are excluded by name, `true`.
 pub const EXCLUDED: &str = "hnc.x-k8s.io/excluded-namespace";
 /// On every namespace with a child or an anchor, `true`.
 pub const HAS_CHILDREN: &str = "hnc.x-k8s.io/has-children";
-/// On a subnamespace: its parent.
+/// On a subnamespace: the name of its parent.
 pub const SUBNAMESPACE_OF: &str = "hnc.x-k8s.io/subnamespace-of";
-/// On a namespace whose place in a hierarchy another tool keeps: which tool.
+/// On a namespace whose place in a hierarchy another tool manages: the name of the tool.
 pub const EXTERNALLY_MANAGED_BY: &str = "hnc.x-k8s.io/managed-by";
-/// On an anchor and on a new namespace: who is to be its first administrator.
+/// On an anchor and on a new namespace: the first administrator of the subnamespace.
 pub const INITIAL_ADMIN: &str = "hnc.x-k8s.io/initial-admin";
-/// The project's own group; also what `managed-by` says when no other tool is meant.
+/// The project's API group; also the value of `managed-by` when no other tool manages the namespace.
 pub const GROUP: &str = "hnc.x-k8s.io";
 /// On anchors.
 pub const ANCHOR_FINALIZER: &str = "hnc.x-k8s.io";
@@ -26,16 +26,16 @@ pub const HIERARCHY_FINALIZER: &str = "hnc.x-k8s.io/hasSubnamespace";
 pub const ANCESTRY: &str = "hnc.x-k8s.io/ancestry";
 /// On a source: a label selector that destinations must match.
 pub const SELECT: &str = "propagate.hnc.x-k8s.io/select";
-/// On a source: the subtrees it goes to, or with `!` does not go to.
+/// On a source: the subtrees that it propagates to, or with `!` does not propagate to.
 pub const TREE_SELECT: &str = "propagate.hnc.x-k8s.io/treeSelect";
-/// On a source: true keeps it where it is.
+/// On a source: true keeps it in its own namespace.
 pub const NONE: &str = "propagate.hnc.x-k8s.io/none";
 /// On a source: true opts in where its kind is in mode `AllowPropagate`.
 pub const ALL: &str = "propagate.hnc.x-k8s.io/all";
 /// On a copy: the namespace of its source.
 pub const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
-/// Not ours: an object with it, whatever its value, never propagates.
+/// Of `OpenShift`. An object with it, with any value, never propagates.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
-/// How the name of the binding of a subnamespace's creator begins. The namespace follows: the binding is propagated to what is
-/// below, where another creator's must have room beside it.
+/// The prefix of the name of the binding for the creator of a subnamespace. The namespace follows, because the binding propagates
+/// to the namespaces below, where the creators of other subnamespaces have their own.
 pub const INITIAL_ADMIN_BINDING: &str = "hns-initial-admin-";

@@ -1,8 +1,8 @@
-//! Reconciliation: what should exist in a namespace that does not, or should not and does?
+//! Reconciliation: what must be written in a namespace?
 //!
-//! [`plan`] compares what the forest holds with what follows from it and emits only the writes that differ: planning
-//! again after they were made finds nothing. It is the same function after one event and after a restart. It never
-//! writes, waits or retries, and knows no clock.
+//! [`plan`] compares the observed objects with the desired ones and returns only the writes that differ: after they are made, the
+//! next plan is empty. The function is the same after one event and after a restart. It never writes, waits or retries, and reads
+//! no clock.
 
 mod anchors;
 mod complaints;
@@ -41,7 +41,7 @@ impl From<HncAction> for Action {
     }
 }
 
-/// A write of HNC's own objects, or one that they ask for.
+/// A write of HNC's own objects, or one that they request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum HncAction {
     /// Create the `HierarchyConfiguration`.
@@ -53,20 +53,20 @@ pub enum HncAction {
         /// Its status.
         status: HierarchyStatus,
     },
-    /// Change the `HierarchyConfiguration` in these respects and leave the rest as it is.
+    /// Change these parts of the `HierarchyConfiguration` and leave the rest as it is.
     UpdateHierarchy {
         /// The state that this changes.
         version: Version,
-        /// What a subnamespace's anchor says.
+        /// The `spec` from the anchor of a subnamespace.
         spec: Option<SubnamespaceSpec>,
         /// All its finalizers.
         finalizers: Option<Vec<Box<str>>>,
         /// The status to show.
         status: Option<HierarchyStatus>,
     },
-    /// Change an anchor in these respects and leave the rest as it is.
+    /// Change these parts of an anchor and leave the rest as it is.
     UpdateAnchor {
-        /// The child's name, which is the anchor's.
+        /// The name of the anchor, which is the child's.
         child: Name,
         /// The state that this changes.
         version: Version,
@@ -79,10 +79,10 @@ pub enum HncAction {
     CreateSubnamespace {
         /// Its name.
         child: Name,
-        /// Who is to be its first administrator.
+        /// The first administrator.
         initial_admin: Option<Box<str>>,
     },
-    /// Bind a user to a `ClusterRole` in this namespace. That it is done already is as good.
+    /// Bind a user to a `ClusterRole` in this namespace. An existing binding counts as success.
     BindInitialAdmin {
         /// The user.
         user: Box<str>,
@@ -98,20 +98,20 @@ pub enum HncAction {
     },
 }
 
-/// What the `spec` of a subnamespace's `HierarchyConfiguration` takes over.
+/// The fields of the `spec` of a subnamespace's `HierarchyConfiguration` that the controller sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubnamespaceSpec {
     /// The parent, from the namespace's annotation.
     pub parent: Name,
-    /// Labels and annotations from the anchor; `None` where there is no anchor to take them from.
+    /// Labels and annotations from the anchor; `None` where the anchor does not exist.
     pub from_anchor: Option<(Labels, Labels)>,
 }
 
-/// What `namespace` needs, looking no further than `scope`, unless its place in the tree has just changed.
+/// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
 ///
-/// Nothing at all is planned before the streams that tell of the structure have delivered complete lists, and nothing
-/// about objects of a kind before that kind's own has; where lists have to be matched ([`Forest::matching`]),
-/// before they are. While the CRDs are being deleted, only our finalizers are removed.
+/// Nothing is planned before the streams of the structure have delivered complete lists, and nothing about objects of a kind
+/// before its own stream has; where lists have to be matched ([`Forest::matching`]), before they are. While the CRDs are being
+/// deleted, only our finalizers are removed.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
     let Some(id) = forest.id(namespace) else { return plan };
@@ -124,8 +124,8 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
         return plan;
     }
     let mut marks = marks::changes(forest, id);
-    // While the labels that others go by are those of another place, all that is lost with that place goes before anything is
-    // gained by the new one, whatever was looked at for.
+    // While the tree labels are those of the old place, everything that is lost with that place goes before anything is gained in
+    // the new one, in any scope.
     let whole = Scope::whole();
     let scope = if *scope != Scope::default() && marks.change_place() { &whole } else { scope };
     let mut anchors = anchors::Changes::default();
@@ -137,7 +137,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     } else {
         marks = marks::Marks::default();
     }
-    // The annotation stays until its admin is bound.
+    // The annotation stays until its user is bound.
     let mut bound = initial_admin.is_some().then(|| marks.without_admin()).flatten();
     let copies = copies::changes(forest, id, &scope.objects, initial_admin.is_some());
     if copies.held {
@@ -152,7 +152,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let (first, last) = if plan.unread.is_empty() {
         marks.around(nothing_lost, !anchors.create.is_empty())
     } else {
-        // New labels give access too, and come with the rest of it.
+        // New labels give access too, so they are written with the other gains.
         (marks.first(), None)
     };
     plan.step(GUARDS, anchors.change.into_iter().chain(first).collect());

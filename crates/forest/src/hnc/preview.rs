@@ -1,10 +1,10 @@
-//! What would follow from a change, before it is made: which objects would come, go or become others, which labels and
-//! conditions would change, and whether the change would be let through at all.
+//! The consequences of a change, before it is made: the objects that are created, deleted or changed, the labels and conditions
+//! that change, and whether admission allows the change.
 //!
-//! A [`Preview`] plays all parts at once on a forest of its own: admission judges ([`Preview::judge`]), the user changes
-//! ([`Preview::change`]), our controller plans and writes, the namespace controller cleans up ([`Preview::settle`]), until nothing
-//! is left to do. The plans are those of [`crate::hnc::plan`], so what is foretold is what would be done. It reads nothing itself;
-//! what it lacks, it names. What others do meanwhile, and writes that would fail, it does not know.
+//! A [`Preview`] simulates all parts on a forest of its own: admission judges ([`Preview::judge`]), the user changes
+//! ([`Preview::change`]), our controller plans and writes and the namespace controller cleans up ([`Preview::settle`]), until no
+//! write is left. The plans are those of [`crate::hnc::plan`], so the preview shows what the controller would do. It sends no
+//! requests; it lists what must be read. It does not know concurrent changes of other clients, or writes that would fail.
 
 mod intent;
 mod ledger;
@@ -27,36 +27,36 @@ use crate::core::stream::{Stream, StreamState};
 use crate::dialects::{Fact, Forest};
 use crate::hnc::plan::plan;
 
-/// More turns than any change takes; a hundred levels of subnamespaces that go need some hundreds.
+/// More turns than any change takes; deleting a hundred levels of subnamespaces needs some hundreds.
 const TURNS: usize = 100_000;
 
 /// A forest on which changes are tried.
 ///
-/// In order: [`Preview::settle`] and [`Preview::mark`] once, so that what is under way anyhow is not taken for the change's;
-/// then each change with [`Preview::change`], and [`Preview::settle`] after it.
+/// Call [`Preview::settle`] and [`Preview::mark`] once, so that pending work does not count as an effect of the change; then
+/// [`Preview::change`] and [`Preview::settle`] for each change.
 #[derive(Debug)]
 pub struct Preview {
     forest: Forest,
-    /// What has yet to be planned.
+    /// What is not planned yet.
     open: Change,
     ledger: Ledger,
-    /// Namespaces that go because of a change. Those that were going before may be stuck, and stay as they are.
+    /// Namespaces that are deleted because of a change. Those that were terminating before may be stuck, and stay as they are.
     going: BTreeSet<Name>,
     clock: u64,
     restless: bool,
 }
 
-/// What has yet to be read before a preview can go on.
+/// What must be read before a preview can continue.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// Sources, by namespace, whose content was not kept.
+    /// Sources, by namespace, whose content is not in memory.
     pub content: BTreeSet<(Name, ObjectKey)>,
-    /// Kinds whose objects have not been listed.
+    /// Kinds whose objects are not listed yet.
     pub kinds: BTreeSet<KindId>,
 }
 
 impl Wants {
-    /// Whether nothing is wanted.
+    /// Whether nothing must be read.
     pub fn is_empty(&self) -> bool {
         self.content.is_empty() && self.kinds.is_empty()
     }
@@ -76,20 +76,20 @@ impl Preview {
         }
     }
 
-    /// The forest, as far as the preview is.
+    /// The forest in the state that the preview has reached.
     pub fn forest(&self) -> &Forest {
         &self.forest
     }
 
-    /// The same to keep.
+    /// The same forest, by value.
     pub fn into_forest(self) -> Forest {
         self.forest
     }
 
-    /// Takes in what was read because it was wanted.
+    /// Applies a fact that was read because it was wanted.
     pub fn tell(&mut self, fact: impl Into<Fact>) {
         let mut fact = fact.into();
-        // Others put quotas in force before all is at rest.
+        // Quotas count as in force: other programs do that before all is settled.
         let seen = match &mut fact {
             Fact::Object(_, seen) => std::slice::from_mut(seen),
             Fact::Objects(_, all) => all,
@@ -100,23 +100,23 @@ impl Preview {
         self.open.merge(change);
     }
 
-    /// What happens from here on is the outcome.
+    /// Changes from here on are the outcome.
     pub fn mark(&mut self) {
         self.ledger = Ledger::default();
     }
 
-    /// What has happened since the mark.
+    /// The changes since the mark.
     pub fn outcome(&self) -> Outcome {
         self.ledger.outcome(&self.forest)
     }
 
-    /// Whether no rest was found, so that the outcome is not all of it.
+    /// Whether the preview was cut off, so that the outcome is incomplete.
     pub fn is_restless(&self) -> bool {
         self.restless
     }
 
-    /// Goes on until nothing is left to do, or to do without what is then wanted. Kinds that cannot be listed, and say so
-    /// ([`Fact::StreamLost`]), are not wanted.
+    /// Continues until no write is left, or until something must be read first. Kinds that cannot be listed
+    /// ([`Fact::StreamLost`]) are left out.
     pub fn settle(&mut self) -> Wants {
         let mut wants = Wants { kinds: self.unlisted(), ..Wants::default() };
         let mut waiting = Change::default();
@@ -138,7 +138,7 @@ impl Preview {
         wants
     }
 
-    /// Kinds that something is done with and whose first list has not arrived.
+    /// Kinds that are not ignored and whose first list has not arrived.
     fn unlisted(&self) -> BTreeSet<KindId> {
         let is_waiting = |id: &KindId| self.forest.stream(Stream::Kind(*id)) == StreamState::Waiting;
         let treated = self.forest.kinds().filter(|(_, settings)| settings.mode != Mode::Ignore);
@@ -155,7 +155,7 @@ impl Preview {
         due
     }
 
-    /// Plans one namespace and does what is planned; gives what could not be planned before it is read.
+    /// Plans one namespace and makes the writes; returns the sources that must be read first.
     fn turn(&mut self, name: &Name, scope: &Scope) -> Vec<(Name, ObjectKey)> {
         let plan = plan(&self.forest, name, scope);
         for action in plan.actions() {

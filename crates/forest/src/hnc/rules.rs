@@ -1,8 +1,8 @@
-//! Admission: may this happen?
+//! Admission: is a request allowed?
 //!
-//! One file per webhook. A rule is a function of a forest, a request and the answers that are known so far; it allows,
-//! denies, or says what it must ask the API server first. It is called again with the answers, on the forest as it is
-//! by then, until it decides. A rule never waits, never asks itself, and what it does not understand it denies.
+//! One file per webhook. A rule is a function of a forest, a request and the answers that are known so far; it allows, denies, or
+//! returns questions for the API server. It is called again with the answers, on the forest of that moment, until it decides. A
+//! rule never waits and sends no requests, and it denies what it cannot parse.
 
 pub mod anchor;
 pub mod configuration;
@@ -34,7 +34,7 @@ impl User {
 }
 
 impl Awaited {
-    /// Whether `forest` knows it by now.
+    /// Whether `forest` knows it now.
     pub fn is_known(&self, forest: &Forest) -> bool {
         match self {
             Self::Namespace(name) => forest.exists(name),
@@ -47,8 +47,8 @@ impl Awaited {
     }
 }
 
-/// Asks all of `questions` that are open, at once, and refuses when one of them could not be answered: an
-/// unknown answer is neither a yes nor a no.
+/// Asks all of `questions` that are unanswered, at once, and denies when one could not be answered: an unknown answer is neither
+/// a yes nor a no.
 pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
     let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
     if !open.is_empty() {
@@ -61,7 +61,7 @@ pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
     failed.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
-/// What an allowed change of parent rests on.
+/// The links that an allowed change of parent rests on.
 pub(crate) fn parent_change(
     forest: &Forest,
     child: &Name,
@@ -90,7 +90,7 @@ fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
 }
 
 impl Forest {
-    /// The known state of the object by which a parent of `namespace` is named.
+    /// The known version of the object that names the parent of `namespace`.
     pub fn stating_version(&self, namespace: &Name, stated_by: Stream) -> Option<Version> {
         match stated_by {
             Stream::NAMESPACES => self.namespace_version(namespace),

@@ -1,4 +1,4 @@
-//! What the operator has decided by flags.
+//! The settings of the operator.
 //!
 //! Follows section 5 of docs/compatibility.md, with the include pattern anchored as a whole (`^(?:PATTERN)$`).
 
@@ -12,19 +12,19 @@ use crate::core::kind::{KindSettings, OnConflict};
 use crate::core::managed::{ManagedNames, Unmanaged};
 use crate::core::patterns::Patterns;
 
-/// What the operator has decided by flags, as far as rules and plans depend on it.
+/// The settings of the operator on which rules and plans depend.
 #[derive(Debug, Clone)]
 pub struct Settings {
     namespaces: Arc<ManagedNames>,
     managed_labels: RegexSet,
     managed_annotations: RegexSet,
-    /// Whether a `HierarchyConfiguration` is refused that would override a managed value of a descendant.
+    /// Whether a `HierarchyConfiguration` is denied that would override a managed value of a descendant.
     pub refuse_label_conflicts: bool,
-    /// Who may set tree labels, and `managed-by` to this value, on namespaces that another tool keeps.
+    /// Who may set tree labels, and `managed-by` to this value, on namespaces that another tool manages.
     pub external_managers: Vec<(String, Identity)>,
-    /// Who may bring back exported namespaces, anchors, hierarchies and copies as they were.
+    /// Who may restore exported namespaces, anchors, hierarchies and copies as they were.
     pub restore_identities: Vec<Identity>,
-    /// Whether each namespace says its ancestry in an annotation.
+    /// Whether each namespace has an annotation with its ancestry.
     pub ancestry_annotation: bool,
     /// Objects with one of these labels, key and value, never propagate.
     pub nopropagation_labels: Vec<(String, String)>,
@@ -32,11 +32,11 @@ pub struct Settings {
     pub unpropagated_labels: Patterns,
     /// Annotations that copies do not take over.
     pub unpropagated_annotations: Patterns,
-    /// Whether copies take over the labels and annotations by which deployment tools find what is theirs.
+    /// Whether copies include the labels and annotations by which deployment tools find their objects.
     pub propagate_tracking_metadata: bool,
-    /// What becomes of conflicts of Roles and `RoleBindings`.
+    /// How conflicts of Roles and `RoleBindings` are treated.
     pub rbac_on_conflict: OnConflict,
-    /// The `ClusterRole` to which the creator of a subnamespace is bound in it, if that is wanted.
+    /// The `ClusterRole` to which the creator of a subnamespace is bound in it; `None` to bind nothing.
     pub initial_admin: Option<Box<str>>,
 }
 
@@ -45,17 +45,17 @@ pub struct Settings {
 pub struct Identity(pub String);
 
 impl Identity {
-    /// Whether the user with these groups is meant.
+    /// Whether it is this user, or one of these groups.
     pub fn is(&self, user: &str, groups: &[String]) -> bool {
         self.0 == user || groups.contains(&self.0)
     }
 }
 
 impl Settings {
-    /// The settings of an installation living in `own_namespace`, which is always excluded.
+    /// The settings of an installation in `own_namespace`, which is always excluded.
     ///
     /// # Errors
-    /// When `included_pattern` is not a regular expression.
+    /// `included_pattern` is not a regular expression.
     pub fn new<I, S>(own_namespace: &str, excluded: I, included_pattern: &str) -> Result<Self, regex::Error>
     where
         I: IntoIterator<Item = S>,
@@ -65,7 +65,7 @@ impl Settings {
         Ok(Self::anchored(own_namespace, excluded, included))
     }
 
-    /// The same, with a pattern that is anchored already.
+    /// The same, with a pattern that is already anchored.
     pub fn anchored<I, S>(own_namespace: &str, excluded: I, included: Regex) -> Self
     where
         I: IntoIterator<Item = S>,
@@ -90,10 +90,10 @@ impl Settings {
         }
     }
 
-    /// Adds which labels and annotations of namespaces the hierarchy manages, by patterns that must match a whole key.
+    /// Adds the labels and annotations of namespaces that the hierarchy manages, as patterns that must match a whole key.
     ///
     /// # Errors
-    /// When a pattern is not a regular expression.
+    /// A pattern is not a regular expression.
     pub fn managing<S: AsRef<str>>(mut self, labels: &[S], annotations: &[S]) -> Result<Self, regex::Error> {
         let set = |patterns: &[S]| RegexSet::new(patterns.iter().map(|it| format!("^(?:{})$", it.as_ref())));
         self.managed_labels = set(labels)?;
@@ -111,12 +111,12 @@ impl Settings {
         !key.contains(keys::GROUP) && self.managed_annotations.is_match(key)
     }
 
-    /// Whether propagation leaves this label or annotation of objects out of account: it is neither copied nor compared.
+    /// Whether propagation ignores this label or annotation of objects: it is neither copied nor compared.
     pub fn is_ignored_key(&self, key: &str) -> bool {
         !self.propagate_tracking_metadata && is_tracking_key(key)
     }
 
-    /// What becomes of conflicts of a kind: what the configuration says, else what holds for such kinds.
+    /// How conflicts of a kind are treated: by its configuration, else by the default for such kinds.
     pub fn on_conflict(&self, kind: &KindSettings) -> OnConflict {
         kind.on_conflict.unwrap_or_else(|| match &kind.kind {
             kind if kind.restricts() => OnConflict::Overwrite,
@@ -130,7 +130,7 @@ impl Settings {
         &self.namespaces
     }
 
-    /// Whether the operator has excluded `namespace` by name.
+    /// Whether `namespace` is excluded by name.
     pub fn is_listed(&self, namespace: &str) -> bool {
         self.namespaces.is_excluded(namespace)
     }

@@ -1,4 +1,4 @@
-//! What is known of HNC's own objects, and what follows from them for the edges between namespaces.
+//! What is known of HNC's own objects, and the edges between namespaces that follow from them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::core::tree::Namespace;
 use crate::core::tree::{ById, Id, NamespaceLabels};
 use crate::core::version::{CompactVersion, Version};
 
-/// What HNC tells the store about its own objects.
+/// What the store must know about HNC's objects.
 pub(crate) const LAYOUT: Layout = Layout {
     structure: &Stream::STRUCTURE,
     configuration: Stream::CONFIGURATION,
@@ -32,27 +32,27 @@ pub(crate) struct State {
     settings: Arc<Settings>,
     hierarchies: ById<Hierarchy>,
     anchors: ById<Anchors>,
-    /// Those whose `HierarchyConfiguration` shows conditions.
+    /// The namespaces whose `HierarchyConfiguration` shows conditions.
     conditioned: BTreeSet<Id>,
-    /// Where anchors of a name are.
+    /// The namespaces that hold an anchor of a name.
     holders: HashMap<Name, BTreeSet<Id>>,
-    /// Whether it has yet to be checked if objects were deleted by users or with their CRD.
+    /// Whether it is unclear if objects were deleted by users or with their CRD, and the CRDs must be read.
     doubt: bool,
     /// Whether the CRDs are being deleted.
     going: bool,
 }
 
-/// What a namespace gives to all that is below it, beside objects.
+/// What a namespace passes on to all namespaces below, beside objects.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct HandedDown {
     allow_cascading_deletion: bool,
     labels: Labels,
     annotations: Labels,
-    /// All labels and annotations of an external namespace: some of them are handed down.
+    /// All labels and annotations of an external namespace; some of them are inherited.
     external: Option<(Labels, Labels)>,
 }
 
-/// What counts about a namespace for others.
+/// The properties of a namespace on which others depend.
 #[derive(Debug, Default)]
 pub(crate) struct Standing {
     /// Whether it exists, is unreadable, is external.
@@ -81,8 +81,8 @@ pub(crate) fn is_external(store: &Store, id: Id) -> bool {
     store.is_managed(id) && store.namespace(id).is_some_and(|seen| seen.external_manager().is_some())
 }
 
-/// The parent of a subnamespace. A namespace that is being deleted is treated as any other, and one that is not managed is
-/// none, whatever its annotation says.
+/// The parent of a subnamespace. A namespace that is being deleted counts as any other; one that is not managed is no
+/// subnamespace, even with the annotation.
 pub(crate) fn subnamespace_of(store: &Store, id: Id) -> Option<&str> {
     let namespace = store.lasting_namespace(id).filter(|_| !is_external(store, id))?;
     namespace.subnamespace_of().filter(|_| store.is_managed(id))
@@ -120,7 +120,7 @@ impl State {
         self.holders.get(child).into_iter().flatten().copied()
     }
 
-    /// Those whose `HierarchyConfiguration` shows conditions.
+    /// The namespaces whose `HierarchyConfiguration` shows conditions.
     pub(crate) fn conditioned(&self) -> impl Iterator<Item = Id> {
         self.conditioned.iter().copied()
     }
@@ -133,7 +133,7 @@ impl State {
         self.going
     }
 
-    /// The state of an object that one of the streams of the structure tells of.
+    /// The known version of an object of a structure stream.
     pub(crate) fn version(
         &self,
         store: &Store,
@@ -147,7 +147,7 @@ impl State {
         }
     }
 
-    /// All of them.
+    /// The known versions of all objects of a structure stream.
     pub(crate) fn versions(&self, store: &Store, stream: Stream) -> Vec<(Place, Version)> {
         match stream {
             Stream::HIERARCHIES => {
@@ -167,7 +167,7 @@ impl State {
 
 /// Namespaces.
 impl State {
-    /// Drops what HNC does not read.
+    /// Drops the parts that HNC does not read.
     pub(crate) fn reduce(&self, seen: &mut NamespaceFact) {
         let settings = &self.settings;
         let is_read = |key: &str| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key);
@@ -176,7 +176,7 @@ impl State {
         seen.foreign.annotations.retain(|key| settings.is_managed_annotation(key));
     }
 
-    /// What counts about a namespace now, before something about it changes.
+    /// The properties of a namespace on which others depend, before it changes.
     pub(crate) fn standing(&self, store: &Store, id: Id) -> Standing {
         let unreadable = self.hierarchy(id).is_some_and(|seen| seen.unreadable().is_some());
         let namespace = store.namespace(id);
@@ -210,7 +210,7 @@ impl State {
         }
     }
 
-    /// A namespace was observed, and what is known of it has changed from `before`.
+    /// A namespace was observed and has changed from `before`.
     pub(crate) fn namespace_changed(
         &mut self,
         store: &mut Store,
@@ -221,15 +221,15 @@ impl State {
         if let Some(seen) = store.namespace(id) {
             let parent = before.subnamespace_of.as_deref();
             if before.terminating != seen.terminating || parent != seen.subnamespace_of() {
-                // Objects in a namespace are kept right until it is deleted, and again in another one of its name. The rights
-                // of a subnamespace wait for what its anchor asks for.
+                // Objects in a namespace are reconciled until it is deleted, and again in a new one of its name. The rights of a
+                // subnamespace wait for what its anchor requests.
                 change.whole(store.name(id).clone());
             }
         }
         self.follow(store, id, before, change);
     }
 
-    /// Something about the namespace has changed from `before`: updates everything that follows for the edges.
+    /// A namespace has changed from `before`: updates the edges.
     fn follow(&mut self, store: &mut Store, id: Id, before: &Standing, change: &mut Change) {
         let now = self.standing(store, id);
         let parent = self.configured_parent(store, id);
@@ -253,9 +253,9 @@ impl State {
         store.tree.release(id);
     }
 
-    /// The parent that is asked for: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace
-    /// that is being deleted loses that object before it is gone itself; until then its tree labels tell its place, so that
-    /// the namespaces below do not lose what comes from above. An external namespace has no parent.
+    /// The requested parent: by the annotation of a subnamespace, or by the `HierarchyConfiguration`. A namespace that is being
+    /// deleted loses that object before it is deleted itself; until then its tree labels give its place, so that the namespaces
+    /// below keep what they inherit. An external namespace has no parent.
     fn configured_parent(&self, store: &Store, id: Id) -> Option<Name> {
         let namespace = store.namespace(id).filter(|_| store.is_managed(id) && !is_external(store, id))?;
         if let Some(parent) = subnamespace_of(store, id) {
@@ -440,14 +440,15 @@ impl State {
         }
     }
 
-    /// A complete list of a stream of the structure has come. While the CRDs are being deleted, it does not show what users want.
+    /// A complete list of a structure stream has arrived. While the CRDs are being deleted, the list does not show what users
+    /// want.
     pub(crate) fn note_list(&mut self, store: &mut Store) {
         if self.going {
             self.set_doubt(store, true);
         }
     }
 
-    /// An object has gone from a namespace that stays: a user may have deleted it, or it may have gone with its CRD.
+    /// An object was deleted in a namespace that stays: by a user, or with its CRD.
     fn doubt_deletion_in(&mut self, store: &mut Store, namespace: &str) {
         if store.id(namespace).is_some_and(|id| store.lasting_namespace(id).is_some()) {
             self.set_doubt(store, true);

@@ -1,6 +1,6 @@
-//! The labels and annotations by which deployment tools find what is theirs.
+//! The labels and annotations by which deployment tools find their objects.
 //!
-//! On a copy they would make a tool take it for its own object, and prune or overwrite it. So they are neither copied nor
+//! With them on a copy, a tool would treat the copy as its own, and prune or overwrite it. So they are neither copied nor
 //! compared, unless the operator asks for HNC's behaviour.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! What HNC's rules and plans see of a forest, beside what its store shows.
+//! What HNC's rules and plans read of a forest, beside its store.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::dialects::Forest;
 
 /// By name.
 impl Forest {
-    /// What the operator has decided.
+    /// The settings of the operator.
     pub fn settings(&self) -> &Settings {
         self.hnc().settings()
     }
 
-    /// The same, to keep.
+    /// The same, shared.
     pub fn shared_settings(&self) -> Arc<Settings> {
         self.hnc().settings().clone()
     }
 
-    /// Whether it has yet to be checked if objects were deleted by users or with their CRD. Until then nothing may be planned.
+    /// Whether it is unclear if objects were deleted by users or with their CRD. Until the CRDs are read, nothing may be planned.
     pub fn is_in_doubt(&self) -> bool {
         self.hnc().is_in_doubt()
     }
@@ -40,7 +40,7 @@ impl Forest {
         self.id(name).is_some_and(|id| self.subnamespace_of(id).is_some())
     }
 
-    /// The state of its `HierarchyConfiguration` that is known.
+    /// The known version of its `HierarchyConfiguration`.
     pub fn hierarchy_version(&self, name: &str) -> Option<Version> {
         Some(self.hierarchy(self.id(name)?)?.version.get())
     }
@@ -50,24 +50,24 @@ impl Forest {
         self.id(parent).is_some_and(|id| self.anchors(id).contains_key(child))
     }
 
-    /// The conditions that the managed namespaces show at present, as last written.
+    /// The conditions in the status of all managed namespaces, as last written.
     pub fn shown_conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions_by_namespace().flat_map(|(_, conditions)| conditions)
     }
 
-    /// The same by namespace; those that show none are left out.
+    /// The same by namespace; namespaces without conditions are left out.
     pub fn conditions_by_namespace(&self) -> impl Iterator<Item = (&Name, &[Condition])> {
         let shown = self.hnc().conditioned().filter(|id| self.is_existing(*id));
         shown.filter_map(|id| Some((self.name(id), self.hierarchy(id)?.conditions())))
     }
 
-    /// The conditions that a namespace shows at present, as last written.
+    /// The conditions in the status of a namespace, as last written.
     pub fn conditions_shown(&self, namespace: &str) -> &[Condition] {
         let seen = self.id(namespace).and_then(|id| self.hierarchy(id));
         seen.map_or(&[], |seen| seen.conditions())
     }
 
-    /// What is done about conflicts of a kind.
+    /// How conflicts of a kind are treated.
     pub fn on_conflict(&self, id: KindId) -> OnConflict {
         self.kind_settings(id).map(|kind| self.settings().on_conflict(kind)).unwrap_or_default()
     }
@@ -99,8 +99,8 @@ impl Forest {
         subnamespace_of(self, id)
     }
 
-    /// Whether deleting this namespace may delete the subnamespaces below: it says so itself, or an ancestor does. In a cycle
-    /// only the namespace itself counts.
+    /// Whether deleting this namespace may delete the subnamespaces below: it or an ancestor allows it. In a cycle only the
+    /// namespace itself counts.
     pub(crate) fn allows_cascading_deletion(&self, id: Id) -> bool {
         let allows = |id: &Id| self.hierarchy(*id).is_some_and(|seen| seen.allow_cascading_deletion);
         let Ancestry { path, repeats_at } = self.ancestry_of(id);

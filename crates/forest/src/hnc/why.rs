@@ -1,8 +1,7 @@
-//! Why an object is in a namespace, or why it is not: the answer that people want, from the same predicates that rules and
-//! plans rest on.
+//! Why an object is in a namespace, or why not, by the same predicates that rules and plans use.
 //!
-//! An [`Answer`] says what is there, what belongs there and what decided it. It is no plan: it writes nothing, and it answers
-//! also where not all is known, and says what is missing.
+//! An [`Answer`] says what is there, what belongs there and why. It is no plan: it writes nothing, and it also answers when
+//! information is missing, and says what is missing.
 
 #[cfg(test)]
 mod tests;
@@ -22,34 +21,34 @@ use crate::hnc::configuration::{Entry, Resolution, Served};
 use crate::hnc::exceptions::{Exceptions, Withheld};
 use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
-/// What is asked about an object, wherever it is.
+/// A question about an object in any namespace.
 #[derive(Debug, Clone)]
 pub struct Question<'a> {
-    /// The object. A kind that is not configured is told to the forest as an ignored one.
+    /// The object. A kind that is not configured is in the forest as an ignored one.
     pub key: ObjectKey,
-    /// What the configuration says of its kind.
+    /// What the configuration says about its kind.
     pub listing: Listing,
-    /// Namespaces of which it is not known whether they have such an object.
+    /// Namespaces where it is not known whether such an object exists.
     pub unseen: &'a BTreeSet<Name>,
-    /// Namespaces of which it is not known which Roles they have, as far as bindings that are asked about refer to Roles.
+    /// Namespaces whose Roles are not known, limited to Roles that the bindings in question refer to.
     pub unseen_roles: &'a BTreeSet<Name>,
 }
 
-/// What the configuration says of a kind.
+/// What the configuration says about a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listing {
     /// It is configured, or always propagated.
     Configured,
-    /// It is not named.
+    /// No entry names it.
     Absent,
-    /// It is named, but that is not in force; the text says why.
+    /// An entry names it, but is not in force; the text says why.
     Refused(Box<str>),
     /// The configuration cannot be read.
     Unknown,
 }
 
 impl Listing {
-    /// What comes of these entries for a kind.
+    /// The result of these entries for a kind.
     pub fn of(
         kind: &Kind,
         entries: &[Result<Entry, String>],
@@ -68,22 +67,22 @@ impl Listing {
     }
 }
 
-/// Everything there is to say of an object in one namespace.
+/// The answer for an object in one namespace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
     /// What is there.
     pub there: There,
     /// What belongs there.
     pub verdict: Verdict,
-    /// The sources of that name above, top-most first: the first that comes here decides.
+    /// The sources of that name above, top-most first: the first that propagates here decides.
     pub above: Vec<Above>,
-    /// For an object that is no copy: why it goes nowhere at all, if so.
+    /// For an object that is no copy: why it propagates nowhere at all, if so.
     pub stays: Option<Withheld>,
-    /// The namespaces above of which it is not known whether they have a source that would decide instead.
+    /// The namespaces above where it is not known whether a source exists that would decide instead.
     pub unseen: Vec<Name>,
     /// The namespaces, itself or above, whose Roles are not known although they decide.
     pub unseen_roles: Vec<Name>,
-    /// What the namespace shows of writes that were refused, if that may be about this object.
+    /// The condition of the namespace about failed writes, if it may be about this object.
     pub refused: Option<Condition>,
 }
 
@@ -113,21 +112,21 @@ pub enum There {
 pub enum Verdict {
     /// A copy of the object in this namespace.
     Copy(Name),
-    /// The one from this namespace would belong here, but the object that is here is a user's own and is kept.
+    /// The source in this namespace would belong here, but the user's own object here is kept.
     Conflict(Name),
-    /// The object that is here: none comes from above.
+    /// The object that is here: no source propagates here.
     Own,
-    /// Nothing: none comes from above.
+    /// Nothing: no source propagates here.
     Nothing,
-    /// No copy any more: its source went with this namespace, and the parent that would have brought it.
+    /// No copy any more: its source was deleted with this namespace, and so was the parent that connects them.
     Forsaken(Name),
-    /// Whatever is there; nothing is written or removed.
+    /// The object as it is; nothing is written or removed.
     AsItIs(Untouched),
-    /// It cannot be said, because it is not known what is above, or how the kind is treated.
+    /// Unknown, because the objects above or the configuration of the kind are not known.
     Unknown,
 }
 
-/// Why nothing is done about an object.
+/// Why no write is made for an object.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Untouched {
     /// There is no such namespace.
@@ -138,14 +137,14 @@ pub enum Untouched {
     Unmanaged(Unmanaged),
     /// The namespace is frozen.
     Halted {
-        /// The halted namespace: itself or above.
+        /// The halted namespace: itself or an ancestor.
         at: Name,
-        /// What is wrong there.
+        /// Its condition.
         condition: Option<Condition>,
     },
     /// The configuration does not name the kind.
     NotConfigured,
-    /// What the configuration says of the kind is not in force; the text says why.
+    /// The entry of the kind is not in force; the text says why.
     NotInForce(Box<str>),
     /// The kind is in mode Ignore.
     Ignored,
@@ -156,13 +155,13 @@ pub enum Untouched {
 /// A source above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Above {
-    /// Where it is.
+    /// Its namespace.
     pub namespace: Name,
-    /// What lets it come here, or why it does not.
+    /// Why it propagates here, or why not.
     pub comes: Result<Admitted, Withheld>,
 }
 
-/// What lets a source come to a namespace.
+/// Why a source propagates to a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admitted {
     /// The mode of its kind.
@@ -204,7 +203,7 @@ impl fmt::Display for Untouched {
     }
 }
 
-/// Why the object is in `namespace`, or why it is not.
+/// Why the object is in `namespace`, or why not.
 pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
     let Question { key, unseen, unseen_roles, .. } = question;
     let Some(id) = forest.id(namespace) else { return nowhere(forest, question, namespace) };
@@ -212,7 +211,7 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Ans
     let place = Place::of(forest, id);
     let above: Vec<Above> = place.candidates(key).map(|it| candidate(forest, key, it)).collect();
     let winner = above.iter().find(|it| it.comes.is_ok()).map(|it| &it.namespace);
-    // What is below the one that decides changes nothing.
+    // Sources below the deciding one change nothing.
     let ancestry = forest.ancestry(namespace);
     let deciding = ancestry.iter().skip(1).rev().take_while(|name| Some(*name) != winner);
     let unseen_above: Vec<Name> = deciding.filter(|name| unseen.contains(*name)).cloned().collect();
@@ -236,7 +235,7 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Ans
     Answer { there, verdict, above, stays, unseen: unseen_above, unseen_roles, refused }
 }
 
-/// The same for everything below `namespace`, in the order in which trees are drawn.
+/// The same for all namespaces below `namespace`, in the order of a tree drawing.
 pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(Name, Answer)> {
     let mut found: Vec<(Name, Answer)> = Vec::new();
     let mut next: Vec<Name> = forest.children(namespace).into_iter().rev().collect();
@@ -276,7 +275,7 @@ fn candidate(
     Above { namespace: namespace.clone(), comes: goes.map(|()| Admitted { mode, by: by() }) }
 }
 
-/// Whether the source that decides, or one that would if it came, refers to a Role.
+/// Whether the deciding source, or one that would decide if it propagated, refers to a Role.
 fn rests_on_roles(place: &Place<'_>, key: &ObjectKey) -> bool {
     let by_role = |withheld| matches!(withheld, Withheld::OtherRole { .. } | Withheld::RoleTerminating(_));
     let mut decided = place.candidates(key).filter_map(|(_, source, goes)| match goes {
@@ -311,7 +310,7 @@ fn verdict(
         return Verdict::AsItIs(Untouched::Going);
     }
     if !unseen.is_empty() {
-        // A copy names its source, which may not exist any more.
+        // A copy names its source, which may no longer exist.
         return match object {
             Some(Object::Copy(Copy { inherited_from, .. })) if unseen.contains(inherited_from) => {
                 Verdict::Copy(inherited_from.clone())
@@ -327,7 +326,7 @@ fn verdict(
     }
 }
 
-/// Whether nothing is done about the kind.
+/// Whether no write is made for the kind.
 fn untouched(forest: &Forest, question: &Question<'_>, namespace: &str) -> Option<Untouched> {
     if let Some(why) = forest.settings().unmanaged(namespace) {
         return Some(Untouched::Unmanaged(why));
@@ -363,8 +362,8 @@ fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) ->
     Verdict::AsItIs(Untouched::Halted { at, condition })
 }
 
-/// The condition that tells of refused writes, where something that should be written or removed is not, and the condition
-/// names the object or does not name all; or that bindings wait.
+/// The condition about failed writes, if the object differs from the desired one and the condition names it or does not name all;
+/// or the condition about waiting bindings.
 fn refused(
     forest: &Forest,
     key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! How HNC's objects and messages spell what the core knows.
+//! The texts of HNC's objects and messages for what the core knows.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// As the `HNCConfiguration` spells it.
+/// As in the `HNCConfiguration`.
 impl fmt::Display for Mode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -30,11 +30,11 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The way out of a conflict, the same wherever one is named. As a clause.
+/// How to resolve a conflict, in every message about one. As a clause.
 pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind \
                            (Roles and RoleBindings: --rbac-on-conflict=Report)";
 
-/// As the `HNCConfiguration` spells it.
+/// As in the `HNCConfiguration`.
 impl fmt::Display for OnConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

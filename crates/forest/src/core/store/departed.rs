@@ -1,15 +1,15 @@
-//! The uids of deleted objects, as long as facts about them may still arrive.
+//! The uids of deleted objects, for as long as facts about them may still arrive.
 //!
-//! The answer to a write is told as a fact, and the watch may have told meanwhile that the object is gone. Without this, the late
-//! answer would bring the object back for good.
+//! The response to a write is applied as a fact, and the watch may already have reported the deletion. Without this, the late
+//! response would restore the object in the forest permanently.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 
-/// So many are remembered. An answer is late by milliseconds; this is what goes in seconds.
+/// How many uids are kept. A response is late by milliseconds; this covers seconds of deletions.
 const MEMORY: usize = 16_384;
 
-/// The uids of what went last, each as eight bytes. No uid is ever given twice.
+/// The uids of the last deleted objects, each as eight bytes. A uid is never reused.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Departed {
     fingerprint: RandomState,
@@ -35,7 +35,7 @@ impl Departed {
         !self.known.is_empty() && self.known.contains(&self.fingerprint.hash_one(uid))
     }
 
-    /// A complete list shows these. What it shows is there, whatever was said before: storage may have been restored.
+    /// A complete list shows these, so they exist even if they were reported as deleted: storage may have been restored.
     pub(super) fn are_here<'a>(&mut self, uids: impl Iterator<Item = &'a str>) {
         if self.known.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What could not be written, or is left alone, until it is settled. Never decides what is tried again.
+//! Failed writes and conflicts, until they are settled. Decides nothing about retries.
 
 use super::Store;
 use crate::core::change::Change;
@@ -10,12 +10,12 @@ use crate::core::text::{QUOTE, limited};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) why: Box<str>,
-    /// No write was tried: the object is left alone.
+    /// A conflict: no write was tried.
     pub(crate) is_conflict: bool,
 }
 
 impl Store {
-    /// A failure in a namespace that is gone is not noted: nothing would ever settle it.
+    /// A failure in a deleted namespace is not noted: nothing would ever settle it.
     pub(crate) fn failed(
         &mut self,
         namespace: Name,
@@ -46,12 +46,12 @@ impl Store {
         }
     }
 
-    /// Whether it is known that this object is kept in the way of another.
+    /// Whether this object is known to be in conflict.
     pub(crate) fn is_conflict(&self, namespace: &Name, key: &ObjectKey) -> bool {
         self.failures.get(namespace).and_then(|failed| failed.get(key)).is_some_and(|it| it.is_conflict)
     }
 
-    /// Conflicts are shown on the namespace and on all above it.
+    /// Conflicts are shown on the namespace and on all namespaces above.
     pub(super) fn note_conflicts(&mut self, namespace: &Name, change: &mut Change) {
         let failed = self.failures.get(namespace);
         let has_some = failed.is_some_and(|failed| failed.values().any(|failure| failure.is_conflict));

@@ -1,4 +1,4 @@
-//! Which kinds are propagated, and how far each stream of facts is. Never looks at what an object says.
+//! Which kinds are propagated, and the state of each stream of facts.
 
 use super::Store;
 use crate::core::change::Change;
@@ -8,7 +8,7 @@ use crate::core::stream::{Stream, StreamState};
 #[derive(Debug)]
 pub(super) struct KnownKind {
     pub(super) settings: KindSettings,
-    /// Whether it is in the configuration of the moment.
+    /// Whether the present configuration includes it.
     pub(super) configured: bool,
 }
 
@@ -19,17 +19,17 @@ impl Store {
         kinds.filter(|(_, known)| known.configured).map(|(id, known)| (id, &known.settings))
     }
 
-    /// The kind behind an id that this forest gave.
+    /// The kind with this id, which this forest assigned.
     pub fn kind(&self, id: KindId) -> &Kind {
         &self.kinds[usize::from(id.0)].settings.kind
     }
 
-    /// How objects of a kind are treated; `None` when it is not configured any more.
+    /// The configuration of a kind; `None` when it is no longer configured.
     pub fn kind_settings(&self, id: KindId) -> Option<&KindSettings> {
         self.kinds.get(usize::from(id.0)).filter(|known| known.configured).map(|known| &known.settings)
     }
 
-    /// The configured kind of this group, and of this name in objects, whatever the version.
+    /// The configured kind of this group and this `kind`, in any version.
     pub fn kind_named(&self, group: &str, kind: &str) -> Option<KindId> {
         let is_meant = |it: &Kind| it.group == group && it.kind == kind;
         self.kinds().find(|(_, settings)| is_meant(&settings.kind)).map(|(id, _)| id)
@@ -40,18 +40,18 @@ impl Store {
         self.stream(self.layout.configuration).is_synced()
     }
 
-    /// How far a stream is.
+    /// The state of a stream.
     pub fn stream(&self, stream: Stream) -> StreamState {
         self.streams.get(&stream).cloned().unwrap_or_default()
     }
 
-    /// The first of the streams telling of the structure that cannot be relied on, if any.
+    /// The first stream of the structure that is not synced, if any.
     pub fn structure_gap(&self) -> Option<(Stream, StreamState)> {
         let structure = self.layout.structure.iter().copied();
         structure.map(|stream| (stream, self.stream(stream))).find(|(_, state)| !state.is_synced())
     }
 
-    /// The first propagated kind whose objects cannot be relied on, if any.
+    /// The first propagated kind whose stream is not synced, if any.
     pub fn kind_gap(&self) -> Option<(&Kind, StreamState)> {
         self.kinds()
             .filter(|(_, settings)| settings.mode.propagates())
@@ -59,25 +59,25 @@ impl Store {
             .find(|(_, state)| !state.is_synced())
     }
 
-    /// A number that changes whenever a stream has come further or fallen back, other kinds are configured, other names are
-    /// awaited, or a dialect has stopped or resumed planning.
+    /// A number that changes whenever a stream's state, the configured kinds or the awaited names change, or a dialect stops or
+    /// resumes planning.
     pub fn progress(&self) -> u64 {
         self.progress + self.tree.awaited_changes()
     }
 
-    /// Counts something as progress that only a dialect knows of.
+    /// Counts a change as progress that only a dialect sees.
     pub(crate) fn progressed(&mut self) {
         self.progress += 1;
     }
 
-    /// A configuration that cannot be read any more stays in force as it was last read.
+    /// A configuration that can no longer be read stays in force as last read.
     pub(crate) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
         if stream != self.layout.configuration || !self.is_configured() {
             self.set_stream(stream, StreamState::Lost(why));
         }
     }
 
-    /// Whether that is news.
+    /// Whether the state changed.
     fn set_stream(&mut self, stream: Stream, state: StreamState) -> bool {
         let is_news = self.streams.get(&stream) != Some(&state);
         if is_news {
@@ -104,7 +104,7 @@ impl Store {
         change.everything |= is_news;
     }
 
-    /// Whether that changes anything.
+    /// Whether the configuration changed.
     fn configure_kind(&mut self, wanted: KindSettings) -> bool {
         match self.kinds.iter_mut().find(|known| known.settings.kind == wanted.kind) {
             Some(known) if known.configured && known.settings == wanted => false,
@@ -119,7 +119,7 @@ impl Store {
         }
     }
 
-    /// What is known of the objects of a kind would be out of date by the time it is wanted again.
+    /// Drops the objects of a kind: they would be out of date when the kind is configured again.
     fn forget_kind(&mut self, id: KindId) {
         self.kinds[usize::from(id.0)].configured = false;
         self.streams.remove(&Stream::Kind(id));

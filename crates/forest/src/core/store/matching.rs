@@ -1,9 +1,9 @@
-//! Whether what is known of the structure is as new as the lists that writes rest on.
+//! Whether the known structure is as new as the lists that plans rest on.
 //!
-//! Each stream has a list and a watch of its own. A list of objects may already hold what came after a namespace had left its tree,
-//! while the stream that tells of the move is behind: then a copy would be made where none ever should be. So a complete list
-//! counts for plans only once the streams of the structure have told of everything that was so by then. Never asks: lists that are
-//! not older are shown to it.
+//! Each stream has its own list and watch. A list of objects may hold an object that was created after a namespace left its tree,
+//! while the stream that reports the move is behind. A plan would then create a copy that must not exist. So plans use a complete
+//! list only after the streams of the structure have reported everything that was true when it was read. This module sends no
+//! requests: a caller passes in lists that are at least as new.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,12 +13,12 @@ use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 
-/// Complete lists that plans do not rest on yet, each with the number of all lists before it.
+/// Complete lists that plans do not use yet, each with the number of lists before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unmatched(BTreeMap<Stream, u64>);
 
 impl Unmatched {
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -31,7 +31,7 @@ impl Unmatched {
 /// A namespace and a name.
 pub(crate) type Place = (Name, Name);
 
-/// A list of one of the streams of the structure, read by itself: which objects there were, in which state.
+/// A separate list of one stream of the structure: the objects and their states.
 #[derive(Debug, Default)]
 pub struct Listing {
     /// The resource version of the list.
@@ -41,29 +41,29 @@ pub struct Listing {
     pub objects: HashMap<Place, Vec<Version>>,
 }
 
-/// What a stream has yet to tell of a listing.
+/// What a stream has not reported yet of a listing.
 #[derive(Debug)]
 pub struct Lag {
     stream: Stream,
     resource_version: Box<str>,
-    /// These states, or later ones.
+    /// These states, or later ones, must be reported.
     missing: Vec<(Place, Vec<Version>)>,
-    /// That these are gone.
+    /// The deletion of these must be reported.
     surplus: Vec<Place>,
 }
 
 impl Store {
-    /// From now on plans rest on a complete list only once the structure is known to be as new.
+    /// From now on, plans use a complete list only when the structure is known to be as new.
     pub(crate) fn set_matching(&mut self) {
         self.unmatched = Some(Unmatched::default());
     }
 
-    /// The lists that the structure has to catch up with.
+    /// The lists that the structure does not match yet.
     pub fn unmatched(&self) -> Unmatched {
         self.unmatched.clone().unwrap_or_default()
     }
 
-    /// Whether plans may rest on what this stream has listed.
+    /// Whether plans may use the list of this stream.
     pub fn is_matched(&self, stream: Stream) -> bool {
         self.unmatched.as_ref().is_none_or(|unmatched| !unmatched.contains(stream))
     }
@@ -74,7 +74,7 @@ impl Store {
         self.unmatched.as_ref().is_some_and(|lists| structure.iter().any(|stream| lists.contains(*stream)))
     }
 
-    /// A complete list has come.
+    /// A complete list has arrived.
     pub(super) fn note_list(&mut self, stream: Stream) {
         if let Some(unmatched) = &mut self.unmatched {
             self.lists += 1;
@@ -83,7 +83,7 @@ impl Store {
         }
     }
 
-    /// A list does not count any more.
+    /// A list no longer counts.
     pub(super) fn need_not_match(&mut self, stream: Stream) {
         if let Some(unmatched) = &mut self.unmatched {
             unmatched.0.remove(&stream);
@@ -102,7 +102,7 @@ impl Store {
     }
 }
 
-/// Where one is no number, nothing is known to be older.
+/// If a version is not a number, nothing counts as older.
 fn is_after(state: &Version, listed_at: &str) -> bool {
     let number = |text: &str| text.parse::<u64>().ok();
     match (number(&state.resource_version), number(listed_at)) {
@@ -112,8 +112,7 @@ fn is_after(state: &Version, listed_at: &str) -> bool {
 }
 
 impl Lag {
-    /// What this stream has yet to tell, going by a list that was read after everything else was. `states` are all that are
-    /// known.
+    /// What this stream has not reported yet, compared with a list that was read after all others. `states` are all known states.
     pub(crate) fn new(
         store: &Store,
         stream: Stream,
@@ -132,12 +131,12 @@ impl Lag {
         lag
     }
 
-    /// Which stream this is about.
+    /// The stream.
     pub(crate) fn stream(&self) -> Stream {
         self.stream
     }
 
-    /// Whether the stream has told all that it had yet to tell. `state` looks up what is known.
+    /// Whether the stream has reported all of it. `state` looks up what is known.
     pub(crate) fn is_made_up(&self, store: &Store, state: impl Fn(&Place) -> Option<Version>) -> bool {
         let Self { resource_version, missing, surplus, .. } = self;
         let is_gone = |place: &Place| state(place).is_none_or(|state| is_after(&state, resource_version));
@@ -146,7 +145,7 @@ impl Lag {
     }
 }
 
-/// Whether one of these states of an object, or a later one, or its end, is known.
+/// Whether one of these states of an object, a later one, or its deletion is known.
 fn has_told(store: &Store, known: Option<Version>, listed_at: &str, listed: &[Version]) -> bool {
     match known {
         Some(known) => {

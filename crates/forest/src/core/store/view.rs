@@ -1,4 +1,4 @@
-//! What rules and plans see: questions about namespaces by id, and about objects.
+//! What rules and plans read: questions about namespaces by id, and about objects.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::core::version::Version;
 
 /// By name.
 impl Store {
-    /// Every name that something is known of, in no order.
+    /// Every name that the forest knows something about; unordered.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.tree.ids().map(|id| self.tree.name(id))
     }
@@ -29,7 +29,7 @@ impl Store {
         seen.is_some_and(|seen| seen.terminating)
     }
 
-    /// The state of the namespace that is known.
+    /// The known version of the namespace.
     pub fn namespace_version(&self, name: &str) -> Option<Version> {
         Some(self.tree.namespace(self.tree.id(name)?)?.version.get())
     }
@@ -69,23 +69,23 @@ impl Store {
         self.tree.cycle(self.tree.id(name)?)
     }
 
-    /// The objects that are known in `namespace`.
+    /// The known objects in `namespace`.
     pub fn objects_in(&self, namespace: &str) -> impl Iterator<Item = &ObjectKey> {
         let id = self.tree.id(namespace);
         id.into_iter().flat_map(|id| self.objects.within(id)).map(|(key, _)| key)
     }
 
-    /// The names of the Roles that known bindings refer to, in no order; those of copies are left out.
+    /// The names of the Roles that known bindings refer to, except copies; unordered.
     pub fn bound_roles(&self) -> impl Iterator<Item = &Name> {
         self.objects.bound_roles()
     }
 
-    /// Which state of an object is known.
+    /// The known version of an object.
     pub fn object_version(&self, namespace: &str, key: &ObjectKey) -> Option<Version> {
         Some(self.known(namespace, key)?.version().get())
     }
 
-    /// The namespace that a copy names as that of its source; `None` for an object that is no copy.
+    /// The namespace of the source that a copy names; `None` for an object that is no copy.
     pub fn inherited_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
         match self.known(namespace, key)? {
             Object::Copy(copy) => Some(&copy.inherited_from),
@@ -93,7 +93,7 @@ impl Store {
         }
     }
 
-    /// Whether writing content with this digest there would lose something: an object that is no copy, or other content.
+    /// Whether writing content with this digest would lose data: the object is no copy, or has other content.
     pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
         match self.known(namespace, key) {
             Some(Object::Source(_)) => true,
@@ -102,7 +102,7 @@ impl Store {
         }
     }
 
-    /// Whether this is a source whose content was not kept, or was never read.
+    /// Whether this is a source whose content is not in memory.
     pub fn is_unread(&self, namespace: &str, key: &ObjectKey) -> bool {
         let source = self.known(namespace, key).and_then(Object::source);
         let content =
@@ -168,12 +168,12 @@ impl Store {
         self.tree.ancestry(id)
     }
 
-    /// What is below, without the namespace itself unless it is in a cycle. No order.
+    /// The namespaces below; the namespace itself only if it is in a cycle. Unordered.
     pub(crate) fn descendants(&self, id: Id) -> Vec<Id> {
         self.tree.descendants(id)
     }
 
-    /// This namespace and all above it, up to and including the nearest halted one: those by which it is labelled.
+    /// This namespace and those above it, up to and including the nearest halted one. Each gives it a tree label.
     pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
         self.tree.labelling(id)
     }
@@ -183,12 +183,12 @@ impl Store {
         self.tree.halted_root(id)
     }
 
-    /// Why nothing is propagated into this namespace for a reason of its own.
+    /// Why this namespace itself is halted.
     pub(crate) fn own_halt(&self, id: Id) -> Option<Halt> {
         self.tree.own_halt(id)
     }
 
-    /// The top of the tree that the namespace is in; in a cycle, the member at which the path repeats.
+    /// The root of the tree of the namespace; in a cycle, the member at which the path repeats.
     pub(crate) fn root(&self, id: Id) -> Id {
         self.tree.root(id)
     }
@@ -198,12 +198,12 @@ impl Store {
         self.tree.common_ancestor(one, other)
     }
 
-    /// Whether `child` may be put below `parent`, as far as the edges say.
+    /// Whether the edges allow `child` below `parent`.
     pub(crate) fn may_join(&self, parent: Id, child: Id) -> Result<(), Illegal> {
         self.tree.may_join(parent, child)
     }
 
-    /// This namespace and those below it that are among `of`, in no order; costs what the smaller of the two sets does.
+    /// This namespace and those below it that are in `of`; unordered. The cost is that of the smaller set.
     pub(crate) fn those_below<'a>(&'a self, id: Id, of: &'a BTreeSet<Name>) -> BTreeSet<&'a Name> {
         if let Some(below) = self.tree.few_descendants(id, of.len()) {
             let here = below.into_iter().chain([id]).map(|id| self.name(id));
@@ -238,12 +238,12 @@ impl Store {
         self.objects.of_kind(id, kind)
     }
 
-    /// The names of this kind that several namespaces have a source of, and which these are; in no order.
+    /// The names of this kind that several namespaces have a source of, with these namespaces; unordered.
     pub(crate) fn shared_names(&self, kind: KindId) -> impl Iterator<Item = (&ObjectKey, &BTreeSet<Id>)> {
         self.objects.shared(kind)
     }
 
-    /// Where below there is a source of this kind and name; costs what the smaller of the two sets does. A namespace is not
+    /// The namespaces below that have a source of this kind and name. The cost is that of the smaller set. A namespace is not
     /// below itself, not even in a cycle.
     pub(crate) fn holders_below(&self, key: &ObjectKey, above: Id) -> Vec<Id> {
         let Some(holders) = self.objects.holders(key) else { return Vec::new() };
@@ -254,7 +254,7 @@ impl Store {
         holders.iter().copied().filter(is_below).collect()
     }
 
-    /// The quotas from above that are here and not in force.
+    /// The inherited quotas here that are not in force.
     pub(crate) fn quotas_not_in_force(&self, id: Id) -> impl Iterator<Item = &ObjectKey> {
         let waits =
             |object: &Object| matches!(object, Object::Copy(copy) if !copy.in_force && !copy.terminating);
@@ -270,7 +270,7 @@ impl Store {
         self.kinds().find(|(_, settings)| settings.kind.holds_rules()).map(|(id, _)| id)
     }
 
-    /// What could not be written in this namespace, or is left alone in it.
+    /// The failed writes and the conflicts in this namespace.
     pub(crate) fn failures(&self, namespace: &Name) -> impl Iterator<Item = (&ObjectKey, &Failure)> {
         self.failures.get(namespace).into_iter().flatten()
     }
@@ -279,7 +279,7 @@ impl Store {
         self.failures.get(namespace)?.get(key)
     }
 
-    /// The namespaces with objects that are left alone though others should be in their place.
+    /// The namespaces with objects in conflict, which are left as they are.
     pub(crate) fn conflicted(&self) -> &BTreeSet<Name> {
         &self.conflicted
     }

@@ -1,4 +1,4 @@
-//! What a dialect keeps of some of the nodes.
+//! What a dialect keeps for some nodes.
 
 use super::Id;
 
@@ -21,7 +21,7 @@ impl<T> ById<T> {
         self.0.get_mut(id.index())?.as_deref_mut()
     }
 
-    /// Returns what was there before.
+    /// Returns the previous value.
     pub(crate) fn insert(&mut self, id: Id, value: T) -> Option<Box<T>> {
         let at = id.index();
         if at >= self.0.len() {

@@ -1,4 +1,4 @@
-//! A namespace as it is kept.
+//! A namespace as the forest keeps it.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// The labels and annotations that another field manager has set, as far as a dialect reads them.
+    /// The labels and annotations that another field manager has set, limited to those that a dialect reads.
     pub(crate) fn foreign(&self) -> &Foreign {
         static NONE: Foreign = Foreign { labels: BTreeSet::new(), annotations: BTreeSet::new() };
         self.foreign.as_deref().unwrap_or(&NONE)

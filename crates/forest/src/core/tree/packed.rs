@@ -1,25 +1,25 @@
 //! The labels of one namespace, in a few bytes each.
 //!
-//! A dialect may put a label on a namespace for each namespace above it, all with keys of one suffix, and the name of the
-//! namespace stands in its labels too. So a key is an [`Id`]: of what precedes that suffix, or of the whole key; and a value is a
-//! text, or the name of the namespace.
+//! A dialect may label a namespace once per ancestor, with keys of one suffix, and the labels also contain the name of the
+//! namespace. So a key is an [`Id`]: of the part before that suffix, or of the whole key. A value is a text, or a mark for the
+//! name of the namespace.
 
 use std::borrow::Cow;
 
 use super::places::{Id, Places};
 use crate::core::labels::Labels;
 
-/// Some labels. They are read with the places in which their keys are mentioned.
+/// Packed labels. Reading them needs the [`Places`] that hold their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Packed(Box<[u8]>);
 
-/// The key ends with the shared suffix, and the id is of the text before it.
+/// The key ends with the shared suffix; the id is of the text before it.
 const SUFFIXED: u8 = 1;
 /// The value is the namespace's name.
 const OWN_NAME: u8 = 2;
 
 impl Packed {
-    /// The labels of the namespace `own`, in their order; the keys are mentioned from now on.
+    /// Packs the labels of the namespace `own`, in order, and adds a reference to each key.
     pub(super) fn new(labels: &Labels, own: Id, places: &mut Places) -> Self {
         let mut bytes = Vec::new();
         let suffix = places.key_suffix();
@@ -36,7 +36,7 @@ impl Packed {
         Self(bytes.into_boxed_slice())
     }
 
-    /// The keys are mentioned no more.
+    /// Drops the references to the keys.
     pub(super) fn forget(&self, places: &mut Places) {
         Pairs(&self.0).for_each(|pair| places.forget(pair.key));
     }
@@ -76,13 +76,13 @@ impl<'a> NamespaceLabels<'a> {
         })
     }
 
-    /// Those whose keys have the shared suffix: what precedes it, and the value.
+    /// The labels with the shared suffix: the part before it, and the value.
     pub(crate) fn suffixed(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let suffixed = Pairs(&self.packed.0).filter(|pair| pair.is_suffixed);
         suffixed.map(move |pair| (&**self.places.text(pair.key), self.value(&pair)))
     }
 
-    /// To take along.
+    /// A copy of all labels.
     pub(crate) fn all(self) -> Labels {
         self.iter().collect()
     }
@@ -101,7 +101,7 @@ struct Pair<'a> {
     value: Option<&'a [u8]>,
 }
 
-/// What is left to be read.
+/// The bytes that are not read yet.
 struct Pairs<'a>(&'a [u8]);
 
 impl<'a> Iterator for Pairs<'a> {

@@ -1,7 +1,7 @@
-//! The texts that the tree mentions, each kept once and known by a small number, and the nodes that stand for some of them.
+//! The texts of the tree, each kept once with a small number, and the nodes of some of them.
 //!
-//! A text is kept as long as it is mentioned: by the node that stands for it, by the labels of a namespace, by a parent or a
-//! child that a dialect names. Never says what a mention means.
+//! A text is kept for as long as it is referenced: by its node, by the labels of a namespace, or by a parent or a child that a
+//! dialect names.
 
 use std::hash::BuildHasher;
 use std::num::NonZeroU32;
@@ -11,12 +11,12 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use super::Node;
 use crate::core::name::Name;
 
-/// A text's place. Valid as long as it is mentioned.
+/// The number of a text. Valid for as long as the text is referenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Id(NonZeroU32);
 
 impl Id {
-    /// As many bytes as it takes.
+    /// Its size in bytes.
     pub(super) const SIZE: usize = size_of::<Self>();
 
     pub(super) fn at(index: usize) -> Self {
@@ -66,13 +66,13 @@ impl Places {
         self.key_suffix
     }
 
-    /// The place of a text that is mentioned somewhere.
+    /// The id of a known text.
     pub(super) fn find(&self, text: &str) -> Option<Id> {
         let is_meant = |id: &Id| self.all[id.index()].text.as_deref() == Some(text);
         self.by_text.find(self.hasher.hash_one(text), is_meant).copied()
     }
 
-    /// The place of a text, which is mentioned once more.
+    /// The id of a text, which gets one more reference.
     pub(super) fn mention<T: AsRef<str> + Into<Name>>(&mut self, text: T) -> Id {
         if let Some(id) = self.find(text.as_ref()) {
             self.mention_again(id);
@@ -94,7 +94,7 @@ impl Places {
         self.all[id.index()].mentions += 1;
     }
 
-    /// Takes a mention back. A text that nothing mentions any more is gone.
+    /// Drops a reference. A text without references is removed.
     pub(super) fn forget(&mut self, id: Id) {
         let place = &mut self.all[id.index()];
         place.mentions -= 1;
@@ -116,18 +116,18 @@ impl Places {
         self.all[id.index()].node.as_deref()
     }
 
-    /// What stands for the text. A caller that adds or removes a node also changes the mention.
+    /// The node of the text. A caller that adds or removes a node also adds or drops a reference.
     pub(super) fn node_mut(&mut self, id: Id) -> &mut Option<Box<Node>> {
         &mut self.all[id.index()].node
     }
 
-    /// The texts that a node stands for.
+    /// The texts that have a node.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (Id, &Node)> {
         let ids = (0..self.all.len()).map(Id::at);
         ids.zip(&self.all).filter_map(|(id, place)| Some((id, place.node.as_deref()?)))
     }
 
-    /// How many texts are mentioned, and how many there is room for.
+    /// How many texts there are, and how many there is room for.
     #[cfg(test)]
     pub(super) fn len(&self) -> (usize, usize) {
         let used = self.all.iter().filter(|place| place.text.is_some()).count();

@@ -1,18 +1,18 @@
 //! Following the edges: up to ancestors, down to descendants, along cycles.
 //!
-//! Every walk ends, whatever the links are.
+//! Every walk ends, also in a cycle.
 
 use hashbrown::HashSet;
 
 use super::{Id, Tree};
 use crate::core::name::Name;
 
-/// A namespace and what is above it.
+/// A namespace and those above it.
 #[derive(Debug)]
 pub(crate) struct Ancestry {
-    /// The namespace itself first, then its parent, and so on. No member twice.
+    /// The namespace itself first, then its parent, and so on. Each once.
     pub(crate) path: Vec<Id>,
-    /// Where in `path` the parent of its last member stands, if the walk came round.
+    /// The index in `path` of the parent of the last member, if the walk reached a cycle.
     pub(crate) repeats_at: Option<usize>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Ancestry {
 pub enum Illegal {
     /// It would be its own parent.
     Itself,
-    /// The parent is below it: the names from the parent up to it.
+    /// The parent is below it: the path from the parent up to it.
     Below(Vec<Name>),
 }
 
@@ -36,7 +36,7 @@ impl Tree {
     }
 
     pub(crate) fn ancestry(&self, id: Id) -> Ancestry {
-        /// From this length on a set is cheaper than looking through the path.
+        /// From this length on, a set is cheaper than a search in the path.
         const LONG: usize = 32;
         let mut path = vec![id];
         let mut seen = HashSet::new();
@@ -60,7 +60,7 @@ impl Tree {
         Ancestry { path, repeats_at: None }
     }
 
-    /// What is below, without the namespace itself unless it is in a cycle. No order.
+    /// The namespaces below; the namespace itself only if it is in a cycle. Unordered.
     pub(crate) fn descendants(&self, id: Id) -> Vec<Id> {
         let mut found: Vec<Id> = self.downstream(id).to_vec();
         let mut seen: HashSet<Id> = found.iter().copied().collect();
@@ -73,7 +73,7 @@ impl Tree {
         found
     }
 
-    /// The same, if that is no more than `limit`; costs no more than that.
+    /// The same, if there are no more than `limit`; stops there.
     pub(crate) fn few_descendants(&self, id: Id, limit: usize) -> Option<Vec<Id>> {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
@@ -91,8 +91,8 @@ impl Tree {
         Some(found)
     }
 
-    /// The cycle that this namespace is a member of: the smallest name first and last, each the parent of the next. All
-    /// members give the same list. A namespace that hangs below a cycle is not in it.
+    /// The cycle of which this namespace is a member: the smallest name first and last, each the parent of the next. All members
+    /// give the same list. A namespace below a cycle is not in it.
     pub(crate) fn cycle(&self, id: Id) -> Option<Vec<Name>> {
         let Ancestry { path, repeats_at } = self.ancestry(id);
         if repeats_at != Some(0) {
@@ -122,7 +122,7 @@ impl Tree {
         nearest.map(|at| path[at])
     }
 
-    /// This namespace and all above it, up to and including the nearest halted one: those by which it is labelled.
+    /// This namespace and those above it, up to and including the nearest halted one. Each gives it a tree label.
     pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
         let halted = self.halted_root(id);
         let mut path = self.ancestry(id).path;
@@ -132,7 +132,7 @@ impl Tree {
         path
     }
 
-    /// The top of the tree that `id` is in; where its ancestry comes round, the member at which it does.
+    /// The root of the tree of `id`; if its ancestry reaches a cycle, the member at which it repeats.
     pub(crate) fn root(&self, id: Id) -> Id {
         let Ancestry { path, repeats_at } = self.ancestry(id);
         path[repeats_at.unwrap_or(path.len() - 1)]
@@ -144,7 +144,7 @@ impl Tree {
         self.ancestry(one).path.into_iter().find(|id| above_other.contains(id))
     }
 
-    /// Whether `child` may hang below `parent`, as far as the links say.
+    /// Whether the edges allow `child` below `parent`.
     pub(crate) fn may_join(&self, parent: Id, child: Id) -> Result<(), Illegal> {
         if parent == child {
             return Err(Illegal::Itself);

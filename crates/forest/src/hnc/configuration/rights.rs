@@ -1,5 +1,4 @@
-//! What the two service accounts must be allowed to do with a kind, and what is said where they are not. Never asks whether
-//! they are.
+//! The rights that the two service accounts need for a kind, and the messages about missing ones. Sends no requests.
 
 use std::fmt;
 
@@ -7,11 +6,11 @@ use crate::core::kind::{Kind, KindSettings, Mode};
 pub use crate::core::verdict::{Account, Right};
 
 impl Account {
-    /// Both.
+    /// Both accounts.
     pub const ALL: [Self; 2] = [Self::Webhook, Self::Controller];
 
-    /// What it does with the objects of a kind in this mode. The webhook looks at those of ignored kinds too, so that it knows
-    /// what would be overwritten if they were propagated.
+    /// The verbs it needs for a kind in this mode. The webhook also reads objects of ignored kinds, so that it can report what
+    /// would be overwritten if they were propagated.
     fn verbs(self, mode: Mode) -> &'static [&'static str] {
         match (self, mode) {
             (Self::Webhook, _) => &["list", "watch"],
@@ -20,7 +19,7 @@ impl Account {
         }
     }
 
-    /// The `ClusterRole` in which its rights stand; its service account has the same name by default.
+    /// The `ClusterRole` with its rights; its service account has the same name by default.
     pub fn cluster_role(self) -> &'static str {
         match self {
             Self::Webhook => "hns-webhook",
@@ -28,7 +27,7 @@ impl Account {
         }
     }
 
-    /// What is not done where it lacks a right.
+    /// What does not work without a right.
     fn consequence(self) -> &'static str {
         match self {
             Self::Webhook => "it cannot be known what would be overwritten, and no namespace can join a tree",
@@ -51,19 +50,19 @@ pub fn needed(kind: &KindSettings) -> Vec<Right> {
     Account::ALL.into_iter().flat_map(of).collect()
 }
 
-/// What an account may not do with a kind, although it has to.
+/// The verbs that an account needs for a kind and lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
-    /// Which account.
+    /// The account.
     pub account: Account,
-    /// With which kind.
+    /// The kind.
     pub kind: Kind,
-    /// What. Never empty.
+    /// The verbs. Never empty.
     pub verbs: Vec<&'static str>,
 }
 
-/// What is lacking for these kinds, in a stable order. `has` says whether a right is there; one of which nothing is known is
-/// not said to be missing.
+/// The missing rights for these kinds, in a stable order. `has` says whether a right is granted; a right that `has` does not know
+/// is not reported.
 pub fn lacks<'a>(
     kinds: impl IntoIterator<Item = &'a KindSettings>,
     has: impl Fn(&Right) -> Option<bool>,

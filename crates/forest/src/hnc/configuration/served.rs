@@ -1,11 +1,11 @@
-//! What the API server serves, and which of it a name means. Never judges whether it can be propagated.
+//! What the API server serves, and which resource a name means. Never decides whether a kind can be propagated.
 
 use std::collections::{BTreeSet, HashSet};
 
 use super::{Entry, Fault};
 use crate::core::kind::Kind;
 
-/// A resource that the API server serves, in the version that it prefers.
+/// A resource of the API server, in its preferred version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedKind {
     /// The kind and its plural.
@@ -16,22 +16,22 @@ pub struct ServedKind {
     pub short_names: Vec<String>,
     /// Whether its objects are in namespaces.
     pub namespaced: bool,
-    /// What can be done to its objects.
+    /// The verbs that it supports.
     pub verbs: Vec<String>,
 }
 
-/// Everything that the API server serves, as far as it can say.
+/// Everything that the API server serves, as far as it can tell.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Served {
     /// The resources, without subresources.
     pub kinds: Vec<ServedKind>,
-    /// The groups of which it cannot say at the moment what is in them.
+    /// The groups whose resources are unknown at the moment.
     pub unavailable: BTreeSet<String>,
 }
 
 impl Served {
-    /// The same with what was known before of groups that are unavailable now, and of resources that are `defined` (by plural
-    /// and group, as in `things.example.com`) and not served at the moment: neither says that they are gone.
+    /// The same, completed by `before`: groups that are unavailable now, and resources that are `defined` (by plural and group,
+    /// as in `things.example.com`) and not served at the moment, are kept as they were.
     #[must_use]
     pub fn keeping(mut self, before: &Self, defined: &dyn Fn(&str) -> bool) -> Self {
         let Self { kinds, unavailable } = &mut self;
@@ -47,8 +47,8 @@ impl Served {
         self
     }
 
-    /// The resource that an entry means. A plural counts before a singular, and that before a short name; without a group, the
-    /// core group counts before all others, of which only one may have the name.
+    /// The resource that an entry means. A plural counts before a singular, and that before a short name. Without a group, the
+    /// core group counts before all others, and only one of the others may have the name.
     ///
     /// # Errors
     /// What is wrong with the name, as a clause.

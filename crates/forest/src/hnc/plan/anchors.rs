@@ -1,5 +1,4 @@
-//! What should become of the anchors in a namespace, and of the subnamespaces they stand for (sections 4.2 and 6.2 of
-//! docs/compatibility.md).
+//! The writes for the anchors in a namespace, and for their subnamespaces (sections 4.2 and 6.2 of docs/compatibility.md).
 
 use super::{Action, HncAction};
 use crate::core::tree::Id;
@@ -10,7 +9,7 @@ use crate::hnc::anchor::finalizers;
 use crate::hnc::fact::AnchorFact;
 use crate::hnc::keys::ANCHOR_FINALIZER;
 
-/// The writes about anchors, by when they may be made.
+/// The writes for anchors, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// To the anchors themselves, before a child is created.
@@ -19,7 +18,7 @@ pub(super) struct Changes {
     pub(super) delete: Vec<Action>,
 }
 
-/// What must be written so that the anchors of this namespace are right.
+/// The writes that correct the anchors of this namespace.
 pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
     let mut changes = Changes::default();
     for anchor in forest.anchors(id).values() {
@@ -77,8 +76,8 @@ impl Changes {
         }
     }
 
-    /// A deleted anchor takes its subnamespace along, if that is a leaf or may take its own along, and stays until the
-    /// namespace is gone. Otherwise only the anchor goes.
+    /// A deleted anchor deletes its subnamespace if that is a leaf or allows cascading deletion, and stays until the namespace is
+    /// deleted. Otherwise only the anchor goes.
     fn end(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact, state: AnchorState) {
         let Some((child, version)) = subnamespace(forest, anchor, state) else {
             return self.change(anchor, false, None);

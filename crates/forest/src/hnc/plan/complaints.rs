@@ -1,4 +1,4 @@
-//! What is to be said of sources to those who keep them: events, in the end. Never about copies.
+//! The faults of sources, which the controller reports to their owners as events. Never about copies.
 
 use super::{Complaint, ComplaintReason};
 use crate::core::change::ObjectScope;
@@ -9,8 +9,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::exclusion::{FINALIZERS, NAME_TOO_LONG};
 
-/// What is wrong with the sources in this namespace that are in `scope`. A source that does not go anywhere because its
-/// keeper said so is as it should be.
+/// The faults of the sources in this namespace that are in `scope`. A source that its owner keeps from propagating has no fault.
 pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Complaint> {
     if *scope == ObjectScope::None || !forest.is_managed(id) {
         return Vec::new();

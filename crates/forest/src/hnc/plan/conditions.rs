@@ -1,4 +1,4 @@
-//! What is wrong with a namespace, in the order in which it is shown.
+//! The conditions of a namespace, in the order of its status.
 
 use super::copies;
 use super::marks::{Labelling, asked_for, initial_admin, managed};
@@ -12,11 +12,11 @@ use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
 use crate::hnc::exclusion::{NAME_TOO_LONG, is_name_too_long};
 
-/// So many objects are named in a condition.
+/// How many objects a condition names.
 const NAMED: usize = 3;
 
-/// Everything there is to say. An ancestor's halt comes first, where HNC's readers look for it; they take the first
-/// condition of a type.
+/// All conditions of the namespace. An ancestor's halt comes first, because clients of HNC read only the first condition of a
+/// type.
 pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
     let own = forest.own_halt(id).map(|halt| halt.condition());
     ancestor(forest, id)
@@ -75,7 +75,7 @@ fn illegal_keys(forest: &Forest, id: Id) -> Vec<Condition> {
         .collect()
 }
 
-/// HNC loses such a value without a word.
+/// HNC drops such a value without a report.
 fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
     let path = forest.labelling(id);
     let lost = [Labelling::Labels, Labelling::Annotations].into_iter().flat_map(|which| {
@@ -97,7 +97,7 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
     })
 }
 
-/// The objects here that go nowhere because of their names.
+/// The objects here that propagate nowhere because their names are too long.
 fn names_too_long(forest: &Forest, id: Id) -> Option<Condition> {
     if forest.downstream(id).is_empty() {
         return None;
@@ -118,7 +118,7 @@ fn failed_writes(forest: &Forest, namespace: &Name) -> Option<Condition> {
     named("These objects could not be written or removed: ", lines)
 }
 
-/// The objects that are left alone here and in all that is below.
+/// The objects in conflict, here and in the namespaces below.
 fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
     if forest.conflicted().is_empty() {
         return None;
@@ -133,7 +133,7 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
     named("These objects stand in the way of others from above: ", lines)
 }
 
-/// Bindings wait; how long, only the shell knows.
+/// Bindings that wait. The writer adds since when.
 fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
     let quotas: Vec<&ObjectKey> = forest.quotas_not_in_force(id).collect();
     let admin_comes = initial_admin(forest, id).is_some();
@@ -157,7 +157,7 @@ fn line(forest: &Forest, key: &ObjectKey, why: &str) -> String {
     format!("{} {:?}: {why}", forest.kind(key.kind).group_resource(), shown(&key.name))
 }
 
-/// A condition that names some of what it is about, and counts the rest.
+/// A condition that names some objects, and counts the rest.
 fn named(what: &str, lines: impl Iterator<Item = String>) -> Option<Condition> {
     let mut lines = lines.peekable();
     lines.peek()?;

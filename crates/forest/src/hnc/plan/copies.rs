@@ -1,4 +1,4 @@
-//! Which copies a namespace should hold, and what must be written for it (section 6.4 of docs/compatibility.md).
+//! The copies that a namespace should hold, and the writes for them (section 6.4 of docs/compatibility.md).
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::core::stream::Stream;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 
-/// The writes about objects, by what they do to access.
+/// The writes of objects, by their effect on access.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) lost_bindings: Vec<Action>,
@@ -24,14 +24,13 @@ pub(super) struct Changes {
     pub(super) settled: Vec<ObjectKey>,
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
-    /// Whether new rights have to wait.
+    /// Whether new rights must wait.
     pub(super) held: bool,
 }
 
-/// What must be written so that the objects in `scope` are right. A namespace that is unmanaged, unknown or going away is
-/// left as it is, and so are the kinds whose objects are not all known. One that is halted is frozen, but for what came
-/// from a parent that is gone. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in
-/// every scope.
+/// The writes for the objects in `scope`. A namespace that is unmanaged, unknown or being deleted gets none, and neither do the
+/// kinds whose objects are not all known. A halted one is frozen, except for copies from a parent that is deleted. Bindings, and
+/// the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
     let mut changes = Changes { held: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
@@ -79,8 +78,7 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
 }
 
 impl Changes {
-    /// Nothing is written where everything is frozen, but for copies that are forsaken. What could not be written before is
-    /// not to be written now.
+    /// In a frozen namespace nothing is written, except that forsaken copies are deleted. Recorded failures are settled.
     fn frozen(
         &mut self,
         forest: &Forest,
@@ -103,7 +101,7 @@ impl Changes {
         self.settled.extend(failed.filter(|key| is_meant(key) && forsaken(key).is_none()).cloned());
     }
 
-    /// Of a kind that is ignored by now, nothing is to be written any more, and nothing is in the way.
+    /// A kind in mode `Ignore` needs no writes and has no conflicts.
     fn ignored(&mut self, forest: &Forest, id: Id, scope: &ObjectScope) {
         let is_ignored =
             |key: &&ObjectKey| forest.kind_settings(key.kind).is_some_and(|kind| kind.mode == Mode::Ignore);
@@ -128,14 +126,14 @@ impl Changes {
         }
     }
 
-    /// Nothing is to be done about this object.
+    /// This object needs no write.
     fn nothing(&mut self, place: &Place<'_>, key: ObjectKey) {
         if place.failure(&key).is_some() {
             self.settled.push(key);
         }
     }
 
-    /// The object is left alone, and that is said.
+    /// The object is left as it is, and the conflict is recorded.
     fn conflict(&mut self, place: &Place<'_>, key: ObjectKey, source: &Name) {
         let why = format!(
             "it is left as it is, although the one from namespace {source:?} should be in its place; rename or delete one of \
@@ -168,8 +166,8 @@ impl Changes {
         }
     }
 
-    /// A binding that changes while a role appears, changes or goes would, wherever it comes in the order, for a moment give
-    /// its old subjects the new rules or its new subjects the old ones. Such a binding goes first and comes again last.
+    /// If a binding changes while its Role is created, changed or deleted, then in any order its old subjects would for a moment
+    /// have the new rules, or its new subjects the old ones. Such a binding is deleted first and created last.
     fn separate_changed_bindings(&mut self, place: &Place<'_>) {
         let is_role =
             |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
@@ -187,8 +185,7 @@ impl Changes {
         }
     }
 
-    /// No binding is written yet, and a copy with other subjects than it should have is deleted meanwhile. Returns whether a binding
-    /// waits.
+    /// Holds all bindings back, and deletes a copy whose subjects differ from the desired ones. Returns whether a binding waits.
     fn hold_bindings(&mut self, place: &Place<'_>) -> bool {
         let (held, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
@@ -205,7 +202,7 @@ impl Changes {
     }
 }
 
-/// A source of which only the digest is known cannot be copied.
+/// A source of which only the digest is known cannot be copied yet.
 fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
     let content = source.content.as_ref()?;
     let content = Content(content.canonical.clone()?, content.digest);

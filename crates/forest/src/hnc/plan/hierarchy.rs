@@ -1,7 +1,7 @@
-//! What a namespace's `HierarchyConfiguration` should say (section 6.1 of docs/compatibility.md).
+//! The desired `HierarchyConfiguration` of a namespace (section 6.1 of docs/compatibility.md).
 //!
-//! The status is ours, and so are parent, labels and annotations of a subnamespace and one finalizer. Everything else in
-//! the object is its owner's.
+//! The controller writes the status, one finalizer, and the parent, labels and annotations of a subnamespace. The rest of the
+//! object is its owner's.
 
 use super::conditions::conditions;
 use super::{Action, HncAction, SubnamespaceSpec, anchors};
@@ -14,8 +14,8 @@ use crate::hnc::fact::HierarchyStatus;
 use crate::hnc::hierarchy::Hierarchy;
 use crate::hnc::keys::HIERARCHY_FINALIZER;
 
-/// The write that makes the object right, if it is not. One is created only when there is something to say, and not in a
-/// namespace that is going away.
+/// The write that corrects the object, if it needs one. An object is created only if it has content, and not in a namespace that
+/// is being deleted.
 pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
     let namespace = forest.namespace(id)?;
     let shown = forest.hierarchy(id);
@@ -30,8 +30,8 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
         return (needed && !namespace.terminating)
             .then_some(HncAction::CreateHierarchy { spec, held, status }.into());
     };
-    // While the namespace is being deleted, its anchors go by the object. If a user deletes only the object, a new one is created
-    // if one is needed.
+    // While the namespace is being deleted, the object stays until its anchors are deleted. If a user deletes only the object, a
+    // new one is created if needed.
     let held = if namespace.terminating {
         has_anchors && anchors::has_pending(forest, id)
     } else {
@@ -54,7 +54,7 @@ fn change(
         .then(|| HncAction::UpdateHierarchy { version: seen.version.get(), spec, finalizers, status }.into())
 }
 
-/// A subnamespace's parent is what its annotation says, and its labels and annotations are its anchor's.
+/// The parent of a subnamespace comes from its annotation, its labels and annotations from its anchor.
 fn spec(forest: &Forest, id: Id, shown: Option<&Hierarchy>) -> Option<SubnamespaceSpec> {
     let parent = forest.subnamespace_of(id)?;
     let anchor = forest.anchor_of(id);

@@ -1,8 +1,8 @@
-//! Which labels and annotations a namespace should bear.
+//! The desired labels and annotations of a namespace.
 //!
-//! Tree labels, the included label, the marker of parents, and what the hierarchy's managed labels and annotations say
-//! (section 3.1 of docs/compatibility.md). Everybody else's labels are left alone, and so are those with a managed key that the
-//! hierarchy says nothing of and that neither HNC nor we have set.
+//! These are the tree labels, the included label, the marker of parents, and the managed labels and annotations of the hierarchy
+//! (section 3.1 of docs/compatibility.md). Other labels stay, and so do labels with a managed key for which the hierarchy has no
+//! value and which neither HNC nor the controller has set.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::dialects::Forest;
 use crate::hnc::hierarchy::Hierarchy;
 use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 
-/// How a namespace's labels and annotations differ from what they should be.
+/// The difference between a namespace's labels and annotations and the desired ones.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
     version: Version,
@@ -26,8 +26,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// The writes before and after everything else: what is taken away comes first, and the marker if a child is about to
-    /// be created. Where nothing depends on it, one write does both: a single write is never wider than either state.
+    /// The writes before and after all others: labels are removed first, and the marker is set first if a child is about to be
+    /// created. If nothing depends on the order, one write does both: a single write is never wider than either state.
     pub(super) fn around(self, nothing_lost: bool, child_comes: bool) -> (Option<Action>, Option<Action>) {
         let Self { version, labels, annotations } = self;
         let write = |labels: Edit, annotations: Edit| {
@@ -46,7 +46,7 @@ impl Marks {
         (first, write(Edit { set, ..Edit::default() }, annotations))
     }
 
-    /// Apart from the others, the removal of the annotation that names the initial admin.
+    /// Takes out the removal of the annotation that names the initial admin.
     pub(super) fn without_admin(&mut self) -> Option<Action> {
         let remove = self.annotations.remove.take(INITIAL_ADMIN).into_iter().collect();
         let annotations = Edit { remove, ..Edit::default() };
@@ -58,7 +58,7 @@ impl Marks {
         })
     }
 
-    /// Whether labels are to change that others go by: those of its place in the tree, and what is decided above.
+    /// Whether labels change on which others depend: tree labels and inherited managed values.
     pub(super) fn change_place(&self) -> bool {
         let others_go_by = |key: &String| !matches!(key.as_str(), HAS_CHILDREN | INCLUDED | EXCLUDED);
         self.labels.set.keys().chain(&self.labels.remove).any(others_go_by)
@@ -70,8 +70,8 @@ impl Marks {
     }
 }
 
-/// What must be written. A namespace that is not managed loses the included label and keeps all others; one that is going
-/// away is left as it is.
+/// The writes for this namespace. One that is not managed loses the included label and keeps all others; one that is being
+/// deleted stays as it is.
 pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     let Some((seen, live)) = forest.lasting_namespace(id).zip(forest.labels(id)) else {
         return Marks::default();
@@ -134,7 +134,7 @@ fn edit<'a>(
     Edit { set: wanted, remove }
 }
 
-/// The binding of the first administrator of a subnamespace, whom the annotation names until it is done.
+/// The binding of the first administrator of a subnamespace, whom the annotation names until the binding exists.
 pub(super) fn initial_admin(forest: &Forest, id: Id) -> Option<Action> {
     forest.subnamespace_of(id)?;
     let namespace = forest.namespace(id)?;
@@ -166,13 +166,13 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
     (labels, annotations)
 }
 
-/// The value of a label that a namespace should have; what it is when nothing is left to be written. Selectors are matched
-/// against these, so that what is propagated does not depend on how far the labels themselves are.
+/// The desired value of a label of a namespace. Selectors are matched against desired values, so that propagation does not depend
+/// on labels that are still to be written.
 pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String> {
     label_below(forest, id, &forest.labelling(id), key)
 }
 
-/// The same if the namespace and what is above it were `path`, which begins with the namespace itself.
+/// The same if the namespace and its ancestors were `path`, which begins with the namespace itself.
 pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
     let live = forest.labels(id)?;
     let wanted = match key {
@@ -192,7 +192,7 @@ fn has_children(forest: &Forest, id: Id) -> bool {
     !forest.downstream(id).is_empty() || !forest.anchors(id).is_empty()
 }
 
-/// One per namespace that this one is part of. An external root hands its own tree labels down, with the depth added.
+/// One per namespace in the path. An external root passes its own tree labels down, with the depth added.
 fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
     let mut labels: Pairs = path
         .iter()
@@ -205,41 +205,41 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
     labels
 }
 
-/// One of them: a selector may ask for many, and most are not there.
+/// One of them, without building all: a selector may ask for many, and most do not exist.
 fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
     let depth = path.iter().position(|above| **forest.name(*above) == *ancestor);
     let outside = || above_an_external_root(forest, path).find(|(it, _)| *it == ancestor);
     depth.or_else(|| outside().map(|(_, depth)| depth)).map(|depth| depth.to_string())
 }
 
-/// The ancestors that an external root at the end of `path` says it has, with the depth of the first of `path` below each.
+/// The ancestors that an external root at the end of `path` has in its tree labels, with the depth of the first of `path` below
+/// each.
 fn above_an_external_root<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
     let top = path.last().copied().filter(|top| forest.is_external(*top));
     let between = path.len().saturating_sub(1);
     let tree_labels = top.and_then(|top| forest.labels(top)).into_iter().flat_map(NamespaceLabels::suffixed);
-    // What another tool wrote need not be a depth that anything can be added to.
+    // Another tool wrote the value, so it may be no depth, or too large to add to.
     tree_labels.filter_map(move |(ancestor, depth)| {
         let depth = depth.parse::<usize>().ok()?.checked_add(between)?;
         (top.is_none_or(|top| *ancestor != **forest.name(top))).then_some((ancestor, depth))
     })
 }
 
-/// Whether labels or annotations are meant.
+/// Labels or annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Labelling {
     Labels,
     Annotations,
 }
 
-/// A managed value and whose word it is.
+/// A managed value, and the namespace that sets it.
 #[derive(Debug)]
 pub(crate) struct Managed {
     pub(crate) value: String,
     pub(crate) from: Name,
 }
 
-/// The managed values that hold at the first of `path`, which ends at the top: the highest namespace that names a key
-/// decides it.
+/// The managed values of the first of `path`, which ends at the root: the highest namespace that sets a key decides.
 pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMap<String, Managed> {
     let mut values = BTreeMap::new();
     for id in path {
@@ -251,8 +251,8 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
     values
 }
 
-/// What one namespace asks for and may ask for, on itself and below. What is already on an external namespace counts as
-/// asked for.
+/// The managed values that one namespace sets for itself and those below. The values that an external namespace already has count
+/// as set.
 pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
     let settings = forest.settings();
     let spec = forest.hierarchy(id).map(match which {

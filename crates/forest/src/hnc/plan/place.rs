@@ -1,4 +1,4 @@
-//! What a namespace can get from above, and what is to be made of each object in it (section 6.4 of docs/compatibility.md).
+//! What a namespace inherits, and the decision about each object in it (section 6.4 of docs/compatibility.md).
 
 mod roles;
 
@@ -16,18 +16,18 @@ use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::exceptions::Withheld;
 
-/// How far propagation reaches into a namespace.
+/// How far propagation reaches a namespace.
 pub(crate) enum Reach<'a> {
-    /// It is unmanaged, unknown or going away, and left as it is.
+    /// It is unmanaged, unknown or being deleted, and stays as it is.
     None,
-    /// It is frozen, because this namespace is halted, which is itself or above it. If that one's parent is missing, copies
-    /// whose source went with its namespace go all the same.
+    /// It is frozen, because the namespace `root`, itself or an ancestor, is halted. If the parent of `root` is missing, copies
+    /// whose source was deleted with its namespace are deleted all the same.
     Frozen { root: Id, forsakes: bool },
-    /// Everything follows from what is above.
+    /// Propagation works as usual.
     Full(Place<'a>),
 }
 
-/// How far propagation reaches into this namespace.
+/// How far propagation reaches this namespace.
 pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
     if !forest.is_managed(id) || forest.lasting_namespace(id).is_none() {
         return Reach::None;
@@ -40,25 +40,25 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach<'_> {
     }
 }
 
-/// Whether the source of a copy went with its namespace.
+/// Whether the source of a copy was deleted with its namespace.
 pub(crate) fn is_forsaken(forest: &Forest, copy: &Copy) -> bool {
     let source = forest.id(&copy.inherited_from);
     source.is_none_or(|source| forest.namespace(source).is_none()) && !copy.terminating
 }
 
-/// What is to be made of one object in a namespace that is not frozen.
+/// The decision about one object in a namespace that is not frozen.
 pub(crate) enum Decision<'a> {
-    /// Nothing: it is as it should be, is not there and should not be, or is going.
+    /// No write: it is as desired, or is being deleted.
     Leave,
-    /// The copy goes.
+    /// Delete the copy.
     Delete(&'a CompactVersion),
-    /// The object is left alone, though the one from this namespace should be in its place.
+    /// Keep the object, although the source in this namespace should replace it, and report it.
     Report(&'a Name),
-    /// The copy of the one from this namespace is written.
+    /// Write a copy of the source in this namespace.
     Write(&'a Name, &'a Source),
 }
 
-/// A namespace and what is above it, the root first.
+/// A namespace and its ancestors, the root first.
 pub(crate) struct Place<'a> {
     pub(super) forest: &'a Forest,
     pub(super) id: Id,
@@ -66,8 +66,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Every object that is here, could come from above, or could not be written or removed; with each binding the Roles that
-    /// must precede it.
+    /// Every object that exists here, may be inherited, or has a recorded failure; with each binding the Roles that must precede
+    /// it.
     pub(super) fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
         match scope {
             ObjectScope::None => BTreeSet::new(),
@@ -84,7 +84,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The namespace, whatever its state.
+    /// The place of a namespace in any state.
     pub(crate) fn of(forest: &'a Forest, id: Id) -> Self {
         let mut above = forest.path(id);
         above.remove(0);
@@ -92,7 +92,7 @@ impl<'a> Place<'a> {
         Self { forest, id, above }
     }
 
-    /// The sources of this name above, top-most first, each with why it does not come here.
+    /// The sources of this name above, top-most first, each with the reason why it does not propagate here.
     pub(crate) fn candidates(
         &self,
         key: &ObjectKey,
@@ -107,11 +107,11 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// What is to be made of this object: it should be a copy of the top-most eligible source.
+    /// The decision about this object: it should be a copy of the top-most eligible source.
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
         match (source, self.object(key)) {
-            // An object that must be replaced cannot stay by being deleted, and held by a finalizer.
+            // An object that must be replaced cannot be kept by a deletion that a finalizer delays.
             (Some((namespace, source)), Some(Object::Source(own))) if own.terminating && !self.keeps(key) => {
                 Decision::Write(namespace, source)
             }
@@ -126,7 +126,7 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The namespace of the source in spite of which a user's own object is kept, if it is.
+    /// The namespace of the source that would replace a user's own object, if that object is kept.
     pub(crate) fn kept_from(&self, key: &ObjectKey) -> Option<&'a Name> {
         if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
@@ -157,7 +157,7 @@ impl<'a> Place<'a> {
         self.forest.failure(self.forest.name(self.id), key)
     }
 
-    /// Whether a user's own object of this kind is kept.
+    /// Whether users' own objects of this kind are kept.
     pub(super) fn keeps(&self, key: &ObjectKey) -> bool {
         !self.forest.on_conflict(key.kind).replaces()
     }
@@ -166,8 +166,8 @@ impl<'a> Place<'a> {
         self.forest.object(self.id, key)
     }
 
-    /// Whether writing a role or a binding changes what a user may do. Other labels, or another source with the same content,
-    /// change no access.
+    /// Whether writing a Role or a binding changes what a user may do. Other labels, or another source with the same content, do
+    /// not.
     pub(super) fn changes_access(&self, action: &Action) -> bool {
         match action {
             Action::CreateCopy { .. } => true,

@@ -1,7 +1,7 @@
-//! What must be in place in a namespace before a user gains a right there: managed labels, and restrictions from above.
+//! What must be in place in a namespace before a user gains a right there: managed labels, and inherited restrictions.
 //!
-//! A `ResourceQuota` is in force only when its status says so. New rights wait for that, and the whole namespace is touched
-//! when it happens.
+//! A `ResourceQuota` is in force only when its status says so. New rights wait for that, and the whole namespace is touched when
+//! it happens.
 
 use super::place::{Decision, Place};
 use crate::core::kind::ObjectKey;
@@ -10,7 +10,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::hierarchy::Hierarchy;
 
-/// Every restriction that is here or could come from above.
+/// Every restriction that exists here or may be inherited.
 pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey> {
     let (forest, namespaces) = (place.forest, place.above.iter().copied().chain([place.id]));
     let kinds = forest.kinds().filter(|(_, settings)| settings.kind.restricts());
@@ -19,7 +19,7 @@ pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey>
     })
 }
 
-/// Whether bindings have to wait. What was known last of quotas that cannot be listed any more still counts.
+/// Whether bindings must wait. If quotas can no longer be listed, the last known state counts.
 pub(super) fn are_awaited(place: &Place<'_>) -> bool {
     let mut quotas = keys(place).filter(|key| place.forest.kind(key.kind).is_quota());
     quotas.any(|key| matches!(place.decide(key), Decision::Write(..)))
@@ -27,7 +27,7 @@ pub(super) fn are_awaited(place: &Place<'_>) -> bool {
         || awaits_labels(place.forest, place.id)
 }
 
-/// Whether a subnamespace's anchor asks for other managed labels than are known to be configured.
+/// Whether a subnamespace's anchor requests other managed labels than those known to be configured.
 fn awaits_labels(forest: &Forest, id: Id) -> bool {
     let managed = |labels: Option<&Labels>| -> Labels {
         let all = labels.into_iter().flat_map(Labels::iter);

@@ -1,7 +1,7 @@
-//! Changes that a user may make: what admission says of each, and what each leaves behind.
+//! The changes that a user may make: the verdict of admission, and the direct effect.
 //!
-//! Every intent is one request to the API server, and is judged by the rule that would judge that request. Whether the object of the
-//! request is there at all, and whether the user may touch it, is not judged here.
+//! Every intent is one request to the API server, and the rule for that request judges it. Whether the object exists, and whether
+//! RBAC allows the request, is not judged here.
 
 use super::Preview;
 use crate::core::kind::KindSettings;
@@ -58,7 +58,7 @@ pub enum Intent {
     },
     /// Write the `HNCConfiguration`.
     Configure {
-        /// `spec.resources` so far; what cannot be read is given as the reason why.
+        /// `spec.resources` before; an entry that cannot be read is given as the reason.
         old: Vec<Result<Entry, String>>,
         /// The same afterwards.
         new: Vec<Result<Entry, String>>,
@@ -68,7 +68,7 @@ pub enum Intent {
 }
 
 impl Preview {
-    /// What admission says if `user` makes this change now, as far as `answers` go.
+    /// The verdict of admission if `user` makes this change now, with these `answers`.
     pub fn judge(&self, intent: &Intent, user: &User, answers: &Answers) -> Verdict {
         let forest = &self.forest;
         match intent {
@@ -124,7 +124,7 @@ impl Preview {
         }
     }
 
-    /// Makes the change, judged or not; `user` makes it. What follows from it is for [`Preview::settle`].
+    /// Makes the change as `user`, without judging it. [`Preview::settle`] computes what follows.
     pub fn change(&mut self, intent: &Intent, user: &User) {
         match intent {
             Intent::SetHierarchy { namespace, parent, allow_cascading_deletion } => {
@@ -195,7 +195,7 @@ fn anchor_request(operation: Operation, parent: &Name, child: &Name, user: &User
     }
 }
 
-/// Of the annotations, those that mean something to the hierarchy; no rule looks at others.
+/// The annotations that the rules read.
 fn marks(forest: &Forest, name: &str) -> namespace::Marks<'static> {
     let marks = |id| {
         let seen = forest.namespace(id)?;
@@ -205,7 +205,7 @@ fn marks(forest: &Forest, name: &str) -> namespace::Marks<'static> {
     forest.id(name).and_then(marks).unwrap_or_default()
 }
 
-/// As a request would show them.
+/// The pairs as a request would show them.
 fn shown<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Pairs<'static> {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }

@@ -1,4 +1,4 @@
-//! What a preview has changed: of everything written, the state before the first write and the one at the end. Never writes.
+//! The changes of a preview: the state of everything written, before the first write and at the end. Never writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,31 +11,31 @@ use crate::dialects::Forest;
 use crate::hnc::condition::Condition;
 use crate::hnc::plan::{Place, Reach, reach};
 
-/// A namespace as far as the hierarchy decides about it.
+/// The parts of a namespace that the hierarchy decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceState {
-    /// Its uid; of one that is only foretold, a made-up one.
+    /// Its uid; made up for a namespace that only the preview creates.
     pub uid: Box<str>,
     /// The parent in force.
     pub parent: Option<Name>,
     /// All its labels.
     pub labels: Labels,
-    /// Those of its annotations that mean something to the hierarchy.
+    /// The annotations that the hierarchy reads.
     pub annotations: Labels,
-    /// The conditions that it shows.
+    /// The conditions in its status.
     pub conditions: Vec<Condition>,
-    /// It is being deleted, and something outside the hierarchy has to complete that.
+    /// It is being deleted, and only something outside the hierarchy can complete the deletion.
     pub terminating: bool,
 }
 
 /// An object of a propagated kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectState {
-    /// Its uid; of one that is only foretold, a made-up one.
+    /// Its uid; made up for an object that only the preview creates.
     pub uid: Box<str>,
-    /// The namespace that it is a copy from; `None` for one that is no copy.
+    /// The namespace of its source; `None` if it is no copy.
     pub inherited_from: Option<Name>,
-    /// What it holds, where that is known.
+    /// The digest of its content, if known.
     pub digest: Option<Digest>,
 }
 
@@ -44,22 +44,22 @@ pub struct ObjectState {
 pub struct NamespaceChange {
     /// Its name.
     pub name: Name,
-    /// What it was; `None` if there was none.
+    /// The state before; `None` if it did not exist.
     pub before: Option<NamespaceState>,
-    /// What it comes to be; `None` if there is to be none.
+    /// The state afterwards; `None` if it no longer exists.
     pub after: Option<NamespaceState>,
 }
 
 /// An object that is created, deleted or changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectChange {
-    /// Where it is.
+    /// Its namespace.
     pub namespace: Name,
     /// What it is.
     pub key: ObjectKey,
-    /// What it was; `None` if there was none.
+    /// The state before; `None` if it did not exist.
     pub before: Option<ObjectState>,
-    /// What it comes to be; `None` if there is to be none.
+    /// The state afterwards; `None` if it no longer exists.
     pub after: Option<ObjectState>,
 }
 
@@ -70,25 +70,25 @@ pub struct AnchorChange {
     pub parent: Name,
     /// Its name, which is the child's.
     pub child: Name,
-    /// Whether it is there afterwards.
+    /// Whether it exists afterwards.
     pub is_there: bool,
 }
 
-/// What becomes of an object.
+/// The effect on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Effect {
-    /// It comes.
+    /// It is created.
     Create,
-    /// It is a copy, and becomes another one.
+    /// It is a copy, and changes.
     Update,
-    /// It is no copy, and a copy takes its place: what it held is lost.
+    /// It is no copy, and a copy replaces it: its content is lost.
     Overwrite,
-    /// It goes.
+    /// It is deleted.
     Delete,
 }
 
 impl ObjectChange {
-    /// What becomes of it.
+    /// The effect on the object.
     pub fn effect(&self) -> Effect {
         match (&self.before, &self.after) {
             (None, _) => Effect::Create,
@@ -113,13 +113,13 @@ impl NamespaceChange {
         changed(self.before.as_ref().map(|it| &it.annotations), self.after.as_ref().map(|it| &it.annotations))
     }
 
-    /// The conditions that come.
+    /// The conditions that appear.
     pub fn new_conditions(&self) -> impl Iterator<Item = &Condition> {
         let before = shown(self.before.as_ref());
         shown(self.after.as_ref()).iter().filter(move |it| !says(before, it))
     }
 
-    /// The conditions that go.
+    /// The conditions that disappear.
     pub fn old_conditions(&self) -> impl Iterator<Item = &Condition> {
         let after = shown(self.after.as_ref());
         shown(self.before.as_ref()).iter().filter(move |it| !says(after, it))
@@ -150,10 +150,10 @@ fn changed<'a>(before: Option<&'a Labels>, after: Option<&'a Labels>) -> Vec<Pai
     all.filter(|(_, before, after)| before != after).collect()
 }
 
-/// An object that is no copy and is kept, though the source of its name should be in its place.
+/// An object that is no copy and is kept, although a source from above should replace it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptObject {
-    /// Where it is.
+    /// Its namespace.
     pub namespace: Name,
     /// What it is.
     pub key: ObjectKey,
@@ -161,60 +161,60 @@ pub struct KeptObject {
     pub source: Name,
 }
 
-/// Everything that follows from a change, in the order of names.
+/// Everything that follows from a change, ordered by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// The namespaces.
     pub namespaces: Vec<NamespaceChange>,
     /// The anchors.
     pub anchors: Vec<AnchorChange>,
-    /// The objects of propagated kinds, those in namespaces that go included.
+    /// The objects of propagated kinds, including those in deleted namespaces.
     pub objects: Vec<ObjectChange>,
-    /// The objects that come to be in the way and are kept.
+    /// The objects that come into conflict and are kept.
     pub kept: Vec<KeptObject>,
 }
 
 impl Outcome {
-    /// Whether nothing follows.
+    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The states before the first write, by place.
+/// The states before the first write.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     namespaces: BTreeMap<Name, Option<NamespaceState>>,
     anchors: BTreeMap<(Name, Name), bool>,
     objects: BTreeMap<(Name, ObjectKey), Option<ObjectState>>,
-    /// Whether it was in the way before.
+    /// Whether each was in conflict before.
     kept: BTreeMap<(Name, ObjectKey), bool>,
 }
 
 impl Ledger {
-    /// This namespace, or what its `HierarchyConfiguration` says, is about to be written.
+    /// Call it before this namespace, or its `HierarchyConfiguration`, is written.
     pub(super) fn namespace(&mut self, forest: &Forest, name: &Name) {
         self.namespaces.entry(name.clone()).or_insert_with(|| namespace(forest, name));
     }
 
-    /// This anchor is about to be written.
+    /// Call it before this anchor is written.
     pub(super) fn anchor(&mut self, forest: &Forest, parent: &Name, child: &Name) {
         let place = (parent.clone(), child.clone());
         self.anchors.entry(place).or_insert_with(|| forest.has_anchor(parent, child));
     }
 
-    /// This object is about to be written.
+    /// Call it before this object is written.
     pub(super) fn object(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
         self.objects.entry((name.clone(), key.clone())).or_insert_with(|| object(forest, name, key));
     }
 
-    /// It is about to be said that this object is in the way.
+    /// Call it before this object is recorded as in conflict.
     pub(super) fn kept(&mut self, forest: &Forest, name: &Name, key: &ObjectKey) {
         let place = (name.clone(), key.clone());
         self.kept.entry(place).or_insert_with(|| forest.is_conflict(name, key));
     }
 
-    /// What differs by now.
+    /// The differences so far.
     pub(super) fn outcome(&self, forest: &Forest) -> Outcome {
         let namespaces = self.namespaces.iter().map(|(name, before)| NamespaceChange {
             name: name.clone(),
@@ -256,7 +256,7 @@ fn place<'a>(forest: &'a Forest, name: &str) -> Option<Place<'a>> {
 fn namespace(forest: &Forest, name: &str) -> Option<NamespaceState> {
     let id = forest.id(name)?;
     let seen = forest.namespace(id)?;
-    // When a condition began is not foretold.
+    // The preview does not know when a condition begins.
     let without_time = |it: &Condition| Condition { since: None, ..it.clone() };
     Some(NamespaceState {
         uid: seen.version.uid(),

@@ -1,6 +1,6 @@
-//! The writes of a preview: what our controller's and the namespace controller's requests would leave behind, as facts.
+//! The writes of a preview: the effects of the requests of our controller and of the namespace controller, as facts.
 //!
-//! Every write is noted in the ledger before it is made. Preconditions on versions are not checked: there is no other writer.
+//! The ledger notes every write before it is made. Preconditions on versions are not checked: there is no other writer.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ use crate::hnc::keys::{
 };
 use crate::hnc::plan::{Action, Content as Copied, Edit, HncAction, SubnamespaceSpec};
 
-/// On every namespace, by the API server: its name.
+/// The label that the API server sets on every namespace: its name.
 const METADATA_NAME: &str = "kubernetes.io/metadata.name";
 
 impl Preview {
-    /// A version that is of no real object, and older than none.
+    /// A version of no real object; it does not count as older than any other.
     fn new_version(&mut self) -> Version {
         self.clock += 1;
         Version { uid: format!("planned-{}", self.clock).into(), ..self.next_version(Box::default()) }
@@ -37,7 +37,7 @@ impl Preview {
         Version { uid, resource_version: format!("planned-{}", self.clock).into() }
     }
 
-    /// Does what a plan says of `namespace`.
+    /// Makes a planned write in `namespace`.
     pub(super) fn perform(&mut self, namespace: &Name, action: &Action) {
         match action {
             Action::PatchNamespace { labels, annotations, .. } => self.edit_namespace(namespace, |seen| {
@@ -86,14 +86,14 @@ impl Preview {
         }
     }
 
-    /// Deletes a namespace, which then goes as soon as it is empty.
+    /// Deletes a namespace, which ends as soon as it is empty.
     pub(super) fn terminate(&mut self, name: &Name) {
         self.edit_namespace(name, |seen| seen.terminating = true);
         self.going.insert(name.clone());
     }
 
-    /// A turn of the namespace controller in every namespace that goes: what is in it is deleted and, when all of that has been
-    /// heard of, the namespace. Tells whether there was anything to do.
+    /// A turn of the namespace controller: in every namespace that is being deleted, deletes the objects and, when all deletions
+    /// are observed, the namespace. Returns whether there was anything to do.
     pub(super) fn clean_up(&mut self) -> bool {
         let before = self.clock;
         let going: Vec<Name> = self.going.iter().cloned().collect();
@@ -137,7 +137,7 @@ impl Preview {
         self.tell(Fact::NamespaceGone(name.clone(), uid));
     }
 
-    /// Changes a namespace that is there.
+    /// Changes an existing namespace.
     pub(super) fn edit_namespace(&mut self, name: &Name, edit: impl FnOnce(&mut NamespaceFact)) {
         let seen =
             self.forest.id(name).and_then(|id| Some((self.forest.namespace(id)?, self.forest.labels(id)?)));
@@ -233,7 +233,7 @@ impl Preview {
         );
     }
 
-    /// A binding of this name that is there already is as good.
+    /// An existing binding of this name counts as success.
     fn bind(&mut self, namespace: &Name, user: &str, cluster_role: &str) {
         let kind = Kind::role_binding();
         let Some(kind) = self.forest.kind_named(&kind.group, &kind.kind) else { return };

@@ -1,8 +1,8 @@
 //! `hncconfigurations.hnc.x-k8s.io`: which kinds may be propagated (section 7.7 of docs/compatibility.md).
 //!
-//! Ordinary RBAC decides who may change the configuration; here it is judged whether it makes sense and what it would
-//! overwrite. By "new" is meant new compared with the request's old object. What would be overwritten is known of kinds that
-//! are configured already, also in mode `Ignore`; of one that was never configured nothing is known, and that is said.
+//! RBAC decides who may change the configuration; this rule decides whether it is valid and what it would overwrite. "New" means:
+//! not in the request's old object. Conflicts are known for kinds that are already configured, also in mode `Ignore`; for a kind
+//! that was never configured a warning says that they are not known.
 
 use super::{Answer, Answers, Awaited, Question};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
@@ -17,25 +17,25 @@ mod conflict;
 #[cfg(test)]
 mod tests;
 
-/// The only configuration there is.
+/// The name of the only configuration.
 pub(crate) const CONFIG: &str = "config";
 
-/// An `HNCConfiguration` that is to be created, changed or deleted.
+/// A request that creates, changes or deletes an `HNCConfiguration`.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
     pub operation: Operation,
     /// Its name.
     pub name: Name,
-    /// `spec.resources` so far; none when it is created. What cannot be read is given as the reason why.
+    /// `spec.resources` before; empty for a new object. An entry that cannot be read is given as the reason.
     pub old: Vec<Result<Entry, String>>,
-    /// The same afterwards; none when it is deleted.
+    /// The same afterwards; empty for a deleted object.
     pub new: Vec<Result<Entry, String>>,
-    /// What the API server serves now, or why that cannot be said.
+    /// What the API server serves now, or why that is not known.
     pub served: Result<Served, String>,
 }
 
-/// Judges `request` as far as `answers` go.
+/// Judges `request` with the `answers` so far.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     judge(forest, request, answers).unwrap_or_else(|verdict| verdict)
 }
@@ -68,7 +68,7 @@ fn unknown(why: &str) -> Verdict {
         .into()
 }
 
-/// Row 1. An entry of which nothing can be known at the moment is no fault of who wrote it.
+/// Row 1. An entry about which nothing is known at the moment is not the user's fault.
 fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
     let (in_doubt, faults): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.fault == Fault::Unavailable);
@@ -108,7 +108,7 @@ fn overwrites_nothing(
     if found.is_empty() { Ok(warnings) } else { Err(conflict::denial(&found)) }
 }
 
-/// Whether the kind may be in conflicts, and those refused, where it was in none before.
+/// Whether conflicts of the kind are possible and denied, where none was possible before.
 fn may_conflict(forest: &Forest, kind: &KindSettings, before: Option<&KindSettings>) -> bool {
     let is_wider = |before: &KindSettings| {
         !before.mode.propagates()
@@ -119,8 +119,8 @@ fn may_conflict(forest: &Forest, kind: &KindSettings, before: Option<&KindSettin
     kind.mode.propagates() && forest.settings().on_conflict(kind).refuses() && before.is_none_or(is_wider)
 }
 
-/// The kind in the forest, if its objects are known; else the warning that they are not. One that was configured before comes
-/// to be known, if it is not yet.
+/// The kind in the forest, if its objects are known; else a warning that they are not. For a kind that was configured before,
+/// waits until they are known.
 fn known(
     forest: &Forest,
     kind: &KindSettings,

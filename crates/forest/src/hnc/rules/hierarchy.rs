@@ -1,11 +1,11 @@
-//! `hierarchyconfigurations.hnc.x-k8s.io`: who may give a namespace which parent (section 7.3 of docs/compatibility.md).
+//! `hierarchyconfigurations.hnc.x-k8s.io`: who may set which parent (section 7.3 of docs/compatibility.md).
 //!
-//! The rows of that section are the functions below, in its order, but for one: authorization (row 12) comes before
+//! The functions below are the rows of that section, in its order, with one exception: authorization (row 12) comes before
 //! conflicts (row 11), because a conflict names objects that an unauthorized user may not see. Deleting a
 //! `HierarchyConfiguration` is judged as setting its parent to none.
 //!
-//! The present parent is the one in the request's old object, which the API server repeats the request on if it has
-//! changed meanwhile; a forest that disagrees is waited for and never overrules it.
+//! The present parent is the one in the request's old object; if it has changed meanwhile, the API server repeats the request. If
+//! the forest disagrees, the rule waits for it and never overrules it.
 
 use super::{
     Answer, Answers, Awaited, Check, Denial, Operation, Question, User, Verdict, all_answered, managed_keys,
@@ -25,7 +25,7 @@ mod overriding;
 #[cfg(test)]
 mod tests;
 
-/// A `HierarchyConfiguration` that is to be created, changed or deleted.
+/// A request that creates, changes or deletes a `HierarchyConfiguration`.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
@@ -34,18 +34,18 @@ pub struct Request {
     pub namespace: Name,
     /// The requesting user.
     pub user: User,
-    /// The `spec` so far; the default one when it is created.
+    /// The `spec` before; the default for a new object.
     pub old: Spec,
-    /// The `spec` afterwards; the default one when it is deleted.
+    /// The `spec` afterwards; the default for a deleted object.
     pub new: Spec,
-    /// Whether it is being deleted already.
+    /// Whether the object is already being deleted.
     pub terminating: bool,
 }
 
-/// What a rule needs of `spec`.
+/// The parts of `spec` that the rule reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The parent; `None` for none, also where the object has an empty string.
+    /// The parent; `None` for none, also if the field is an empty string.
     pub parent: Option<Name>,
     /// The pairs under `labels`.
     pub labels: Vec<(String, String)>,
@@ -53,7 +53,7 @@ pub struct Spec {
     pub annotations: Vec<(String, String)>,
 }
 
-/// Judges `request` as far as `answers` go.
+/// Judges `request` with the `answers` so far.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     let review = Review { forest, request, answers, way: Way::Hierarchy };
     let verdict = review.judge().unwrap_or_else(|verdict| verdict);
@@ -68,26 +68,26 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     })
 }
 
-/// Judges a change of parent that is made by the annotation `hnc.x-k8s.io/subnamespace-of`, on a namespace that exists or
-/// on one that is just being created: by the same rows, but for those about the object itself (3, 7 and 8).
+/// Judges a change of parent by the annotation `hnc.x-k8s.io/subnamespace-of`, on an existing or a new namespace: by the same
+/// rows, except those about the object itself (3, 7 and 8).
 pub(super) fn review_annotation(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     let way = if request.operation == Operation::Create { Way::NewNamespace } else { Way::Annotation };
     let review = Review { forest, request, answers, way };
     review.judge().unwrap_or_else(|verdict| verdict)
 }
 
-/// How a parent is asked for.
+/// How a request sets a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     /// By a `HierarchyConfiguration`.
     Hierarchy,
     /// By the annotation of a subnamespace.
     Annotation,
-    /// By the annotation of a namespace that does not exist yet, so that nothing about it can be in the way.
+    /// By the annotation of a namespace that does not exist yet, and so has no objects in conflict.
     NewNamespace,
 }
 
-/// A request with all that it is judged by.
+/// A request with everything that the rule reads.
 struct Review<'a> {
     forest: &'a Forest,
     request: &'a Request,
@@ -134,7 +134,7 @@ impl Review<'_> {
         self.concluded(warnings)
     }
 
-    /// An identity that restores backups creates these as they were, in any order; the controller reports what is out of date.
+    /// An identity that restores backups creates objects as they were, in any order; the controller reports what is out of date.
     fn is_restored(&self) -> bool {
         let Request { operation, user, .. } = self.request;
         *operation == Operation::Create && user.is_any_of(&self.forest.settings().restore_identities)
@@ -145,8 +145,8 @@ impl Review<'_> {
         Ok(Verdict::warn(warnings))
     }
 
-    /// The contents of a namespace that is going away, this object among them, are anyone's to delete, or it could never
-    /// go. The cache is not enough to know it.
+    /// Everyone may delete the contents of a namespace that is being deleted, this object included, or the deletion could never
+    /// end. A live read must confirm it; the cache is not enough.
     fn unless_terminating(&self, denial: Denial) -> Verdict {
         let question = Question::Namespace(self.request.namespace.clone());
         match self.answers.get(&question) {
@@ -170,12 +170,12 @@ impl Review<'_> {
         Ok(())
     }
 
-    /// From an incomplete picture nothing is concluded.
+    /// Nothing is concluded from an incomplete structure.
     fn structure_is_known(&self) -> Check {
         structure_is_known(self.forest)
     }
 
-    /// The deletion of an object without a parent is not judged, so it must not get one while it is being deleted.
+    /// The deletion of an object without a parent is not judged, so it must not get a parent while it is being deleted.
     fn is_there_to_stay(&self) -> Check {
         let Request { namespace, old, new, terminating, .. } = self.request;
         if !terminating || new.parent.is_none() || new.parent == old.parent {
@@ -200,7 +200,7 @@ impl Review<'_> {
         }
     }
 
-    /// Row 8: the parent of a subnamespace is its annotation's affair; whether it stays so.
+    /// Row 8: the annotation of a subnamespace decides its parent. Returns whether the parent stays.
     fn stays_as_its_anchor_says(&self) -> Check<bool> {
         let Request { namespace, old, new, .. } = self.request;
         let id = self.forest.id(namespace).filter(|_| self.way == Way::Hierarchy);
@@ -218,7 +218,7 @@ impl Review<'_> {
         .into())
     }
 
-    /// Of an external namespace no parent is in force, whatever its object says.
+    /// An external namespace has no parent in force, even if its object names one.
     fn forest_agrees_on_the_present_parent(&self) -> Check {
         let Request { namespace, old, .. } = self.request;
         let forest = self.forest;
@@ -231,8 +231,8 @@ impl Review<'_> {
         })
     }
 
-    /// Row 5. A namespace that is halted itself may be repaired; what hangs below a halted one may not be changed. A
-    /// missing parent that exists by now is waited for.
+    /// Row 5. A namespace that is halted itself may be repaired; namespaces below a halted one may not be changed. If the missing
+    /// parent exists by now, the rule waits until the forest knows it.
     fn no_ancestor_is_halted(&self) -> Check {
         let forest = self.forest;
         let halted = forest.id(&self.request.namespace).and_then(|id| forest.halted_at(id));
@@ -266,8 +266,8 @@ impl Review<'_> {
         }
     }
 
-    /// Row 9. A user who may create the parent, and configure it, may name it before it exists: a whole tree can then be
-    /// applied in one go, in any order.
+    /// Row 9. A user who may create the parent, and configure it, may name it before it exists: a whole tree can then be applied
+    /// at once, in any order.
     fn parent_exists(&self, parent: &Name) -> Check<Vec<String>> {
         if matches!(self.presence(parent)?, Presence::Here) {
             return Ok(Vec::new());
@@ -302,7 +302,7 @@ impl Review<'_> {
         })
     }
 
-    /// Whether a namespace is there, looked up live and waited for where the forest does not know it.
+    /// Whether a namespace exists, by a live read if the forest does not know it.
     fn presence(&self, name: &Name) -> Check<Presence> {
         if self.forest.exists(name) {
             return Ok(Presence::Here);
@@ -323,7 +323,7 @@ impl Review<'_> {
         }
     }
 
-    /// Has the forest given time to come to know something that it does not know now; refuses when that was in vain.
+    /// Waits until the forest learns something; denies when it does not in time.
     fn wait_for(&self, awaited: Awaited, otherwise: impl FnOnce() -> String) -> Check {
         let question = Question::Await(awaited);
         if self.answers.contains_key(&question) {

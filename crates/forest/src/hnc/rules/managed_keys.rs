@@ -1,15 +1,15 @@
-//! Row 3 of section 7.3 and row 2 of section 7.4 of docs/compatibility.md: which labels and annotations may be asked for.
+//! Row 3 of section 7.3 and row 2 of section 7.4 of docs/compatibility.md: which labels and annotations a user may request.
 
 use super::{Cause, Check, Denial};
 use crate::core::name::is_namespace_name;
 use crate::hnc::settings::Settings;
 
-/// The most labels, or annotations, that one object may ask for, and the most bytes that all of them may have. They reach every
-/// namespace below, which cannot be labelled any more when it has become too large.
+/// The most labels, or annotations, of one object, and the most bytes of all of them. They are set on every namespace below, and
+/// a namespace that has become too large cannot be labelled.
 const MOST: usize = 64;
 const MOST_BYTES: usize = 16 << 10;
 
-/// Every key must be managed and well formed, and so must the values of labels; all faults are told at once.
+/// Every key must be managed and valid, and so must the values of labels; all faults are reported at once.
 pub(super) fn check(
     settings: &Settings,
     labels: &[(String, String)],
@@ -46,7 +46,7 @@ fn too_many((field, pairs): (&str, &[(String, String)])) -> Option<Cause> {
     (pairs.len() > MOST || bytes > MOST_BYTES).then(|| Cause::invalid(field, &found, &fault))
 }
 
-/// As the API server judges the keys of labels and annotations.
+/// The rules of the API server for keys of labels and annotations.
 fn qualified_name_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {

@@ -1,9 +1,9 @@
-//! `objects.hnc.x-k8s.io`: what may happen to an object of a propagated kind (section 7.5 of docs/compatibility.md).
+//! `objects.hnc.x-k8s.io`: which changes of objects of a propagated kind are allowed (section 7.5 of docs/compatibility.md).
 //!
-//! Serves requests for a resource and for its `status` alike: labels and annotations can be written through both. An object
-//! that bears the label `hnc.x-k8s.io/inherited-from` before or afterwards is judged as a copy (`object/copy.rs`), any other
-//! as a source: what its annotations say (`object/annotations.rs`), and what it would overwrite below
-//! (`object/conflict.rs`). Kinds that are not propagated, and namespaces that are not managed, are none of its business.
+//! Serves requests for a resource and for its `status` alike: labels and annotations can be written through both. An object with
+//! the label `hnc.x-k8s.io/inherited-from` before or afterwards is judged as a copy (`object/copy.rs`), any other as a source:
+//! its annotations (`object/annotations.rs`), and what it would overwrite below (`object/conflict.rs`). Objects of kinds that are
+//! not propagated, or in namespaces that are not managed, are not judged.
 
 mod annotations;
 mod conflict;
@@ -21,20 +21,20 @@ use crate::core::name::Name;
 use crate::dialects::Forest;
 use crate::hnc::keys;
 
-/// An object that is to be created, changed or deleted.
+/// A request that creates, changes or deletes an object.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    /// Create, update or delete; what happens to a subresource is an update.
+    /// Create, update or delete; a change of a subresource is an update.
     pub operation: Operation,
     /// The requesting user.
     pub user: User,
-    /// Where the object is; empty for one that is in no namespace.
+    /// Its namespace; empty for a cluster-scoped object.
     pub namespace: Name,
     /// The API group of its kind; empty for core.
     pub group: String,
-    /// Its kind, as objects spell it.
+    /// Its kind.
     pub kind: String,
-    /// Its name; empty where that has yet to be made up.
+    /// Its name; empty if the API server still has to generate it.
     pub name: Name,
     /// Before; `None` when it is created.
     pub old: Option<State<'a>>,
@@ -42,7 +42,7 @@ pub struct Request<'a> {
     pub new: Option<State<'a>>,
 }
 
-/// What of an object is judged.
+/// The parts of an object that the rule reads.
 #[derive(Debug, Clone)]
 pub struct State<'a> {
     /// All its labels.
@@ -60,21 +60,21 @@ pub struct State<'a> {
 }
 
 impl State<'_> {
-    /// The namespace that it is a copy from, if it is one. It is one by the label alone, whatever its value.
+    /// The namespace of its source, if it is a copy. The label alone makes it a copy, with any value.
     fn inherited_from(&self) -> Option<&str> {
         self.labels.get(keys::INHERITED_FROM)
     }
 
-    /// The value of an annotation; one that is absent is as good as an empty one.
+    /// The value of an annotation; an absent one counts as empty.
     fn annotation(&self, key: &str) -> &str {
         self.annotations.get(key).unwrap_or_default()
     }
 }
 
-/// Judges `request` as far as `answers` go.
+/// Judges `request` with the `answers` so far.
 ///
-/// While it is not known which kinds are propagated, nothing is refused for good: what would be if its kind were, has to
-/// wait.
+/// While it is not known which kinds are propagated, no request is denied permanently: one that would be denied for a propagated
+/// kind must be repeated later.
 pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
     match (Review { forest, request, answers }.judge()) {
         Ok(warnings) => Verdict::warn(warnings),
@@ -94,7 +94,7 @@ struct Review<'a> {
 }
 
 impl Review<'_> {
-    /// The warnings with which it is allowed.
+    /// The warnings, if the request is allowed.
     fn judge(&self) -> Check<Vec<String>> {
         let Request { namespace, old, new, operation, .. } = self.request;
         if namespace.is_empty() || !self.forest.settings().is_managed(namespace) {
@@ -118,7 +118,7 @@ impl Review<'_> {
         }
     }
 
-    /// The kind by group and name, whatever the version, if there is anything to judge of it.
+    /// The kind by group and name, in any version, if its objects are judged.
     fn propagated_kind(&self) -> Option<(KindId, &KindSettings)> {
         let id = self.forest.kind_named(&self.request.group, &self.request.kind)?;
         let settings = self.forest.kind_settings(id)?;

@@ -1,7 +1,7 @@
-//! Whether a `RoleBinding` that refers to a Role grants in another namespace what it grants in its own.
+//! Whether a copy of a `RoleBinding` grants the same rights as its source.
 //!
-//! A Role is found by name in the namespace of the binding. A copy of a binding therefore belongs only where that name means the
-//! same source object. A `ClusterRole` is the same everywhere.
+//! A Role is found by name in the namespace of the binding. So a binding is copied only to namespaces where that name means the
+//! same source of a Role. A `ClusterRole` is the same everywhere.
 
 use super::Place;
 use crate::core::kind::ObjectKey;
@@ -13,7 +13,7 @@ use crate::dialects::Forest;
 use crate::hnc::exceptions::Withheld;
 
 impl Forest {
-    /// Whether Roles are propagated and have yet to be listed.
+    /// Whether Roles are propagated and not listed yet.
     pub(in crate::hnc::plan) fn awaits_roles(&self) -> bool {
         let settings = |id| self.kind_settings(id).is_some_and(|settings| settings.mode.propagates());
         self.role_kind().is_some_and(|id| settings(id) && !self.stream(Stream::Kind(id)).is_synced())
@@ -30,8 +30,8 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Whether a copy of this binding, which is in `namespace` above, would refer to the same Role here, and that Role is here or
-    /// is written before the copy.
+    /// Whether a copy of this binding, whose source is in `namespace` above, would refer to the same Role here, and that Role
+    /// exists here or is written before the copy.
     ///
     /// # Errors
     /// How the Roles differ.
@@ -50,13 +50,13 @@ impl<'a> Place<'a> {
         Ok(())
     }
 
-    /// One of the namespaces above.
+    /// The place of one of the ancestors.
     fn upwards(&self, id: Id) -> Place<'a> {
         let above = self.above.iter().copied().take_while(|above| *above != id).collect();
         Place { forest: self.forest, id, above }
     }
 
-    /// The namespace of the source that this name means here, when everything is as it should be.
+    /// The namespace of the source that this name means here, in the desired state.
     fn meaning(&self, role: &ObjectKey) -> Option<&'a Name> {
         let own = matches!(self.object(role), Some(Object::Source(_)));
         match self.source(role) {
@@ -65,7 +65,8 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Whether the object here is being deleted and is not what it should be: it counts until it is gone, and is not written.
+    /// Whether the object here is being deleted and differs from the desired one: it counts until it is deleted, and is not
+    /// written.
     fn is_stuck(&self, role: &ObjectKey) -> bool {
         let is_right = |object: &Object| match (object, self.source(role)) {
             (Object::Copy(copy), Some((namespace, source))) => copy.is_of(namespace, source),

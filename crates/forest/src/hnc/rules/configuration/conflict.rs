@@ -1,5 +1,5 @@
-//! Row 2: which objects would be overwritten where a kind is treated otherwise than before. Only namespaces count where the
-//! object from above did not go before. It leaves out objects that nothing would overwrite.
+//! Row 2: which objects a new configuration of a kind would overwrite. Only namespaces count to which the source did not
+//! propagate before. Objects that nothing would overwrite are left out.
 
 use crate::core::kind::{KindId, KindSettings, ObjectKey};
 use crate::core::name::Name;
@@ -9,24 +9,24 @@ use crate::dialects::Forest;
 use crate::hnc::rules::{Denial, Verdict};
 use crate::hnc::words::WAY_OUT;
 
-/// So many conflicts are named; of the rest, the number is given.
+/// How many conflicts a message names; it counts the rest.
 const NAMED: usize = 20;
 
 /// A source that would be overwritten.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Conflict {
-    /// Where it is.
+    /// Its namespace.
     below: Name,
     /// Its name.
     name: Name,
-    /// Where the one is that would take its place.
+    /// The namespace of the source that would replace it.
     above: Name,
-    /// What both are.
+    /// The resource of both.
     resource: String,
 }
 
-/// The sources that others above would overwrite if the kind were treated so, and do not if it is treated as `before`, in a
-/// stable order. Costs what the number of names is that several namespaces have.
+/// The sources that others above would overwrite with this configuration, but not with `before`, in a stable order. The cost
+/// grows with the number of names that several namespaces have.
 pub(super) fn conflicts(
     forest: &Forest,
     id: KindId,
@@ -50,14 +50,14 @@ pub(super) fn conflicts(
     found
 }
 
-/// Whether what was kept so far is replaced.
+/// Whether objects are replaced that were kept before.
 pub(super) fn replaces_newly(forest: &Forest, kind: &KindSettings, before: &KindSettings) -> bool {
     let [now, before] = [kind, before].map(|kind| forest.settings().on_conflict(kind).replaces());
     now && !before
 }
 
-/// The top-most namespace whose source of this name would go to `below`. What is halted is left alone, and when it is repaired
-/// the rule about parents judges it.
+/// The top-most namespace whose source of this name would propagate to `below`. Halted namespaces are left out; when one is
+/// repaired, the rule about parents judges it.
 fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id) -> Option<Id> {
     if !forest.is_existing(below) || forest.halted_at(below).is_some() {
         return None;
@@ -70,7 +70,7 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
     })
 }
 
-/// 409 with what is in the way.
+/// 409 with the conflicts.
 pub(super) fn denial(found: &[Conflict]) -> Verdict {
     let line = |Conflict { below, name, above, resource }: &Conflict| {
         let name = shown(name);

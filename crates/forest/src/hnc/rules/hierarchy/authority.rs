@@ -1,7 +1,7 @@
 //! Row 12: whose consent a change of parent needs.
 //!
-//! Authority comes from above: the admin of a namespace is admin of what is below it, and joining a tree needs the consent of
-//! its admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration` that the API server is asked about.
+//! Authority is inherited: the admin of a namespace is admin of all namespaces below, and joining a tree needs the consent of its
+//! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
 use super::super::{Answer, Question};
 use super::{Presence, Review, Way};
@@ -9,11 +9,11 @@ use crate::core::name::Name;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
 
-/// It may update everything, and deletes on behalf of the user who has written an owner reference: its rights do not show who
+/// It may update everything, and deletes objects because of owner references that users write: its rights do not show which user
 /// wants the change.
 const GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
-/// A namespace whose admin the user must be, and what it is in the change.
+/// A namespace of which the user must be admin, and its role in the change.
 struct Consent {
     namespace: Name,
     role: &'static str,
@@ -54,8 +54,8 @@ impl Review<'_> {
         }
     }
 
-    /// The annotation sets the parent of a namespace as its `HierarchyConfiguration` does, and makes the parent the owner of
-    /// the namespace. RBAC on namespaces says nothing about who may do that, so the right on the configuration is asked for.
+    /// The annotation sets the parent of a namespace as its `HierarchyConfiguration` does, and makes the parent the owner of the
+    /// namespace. RBAC on namespaces does not cover that, so the right on the configuration is required.
     fn consents(&self) -> Check<Vec<Consent>> {
         let of_itself = (self.way == Way::Annotation).then(|| Consent {
             namespace: self.request.namespace.clone(),
@@ -64,8 +64,8 @@ impl Review<'_> {
         Ok(of_itself.into_iter().chain(self.consents_above()?).collect())
     }
 
-    /// The table of section 7.3. Where the present parent is gone, no consent of the old tree is needed, but the consent of
-    /// the new parent still is. HNC lets an orphan join anywhere.
+    /// The table of section 7.3. If the present parent is deleted, no consent of the old tree is needed, but the consent of the
+    /// new parent still is. HNC lets an orphan join any tree.
     fn consents_above(&self) -> Check<Vec<Consent>> {
         let Some(current) = self.managed_current_parent() else {
             return Ok(self.joining());

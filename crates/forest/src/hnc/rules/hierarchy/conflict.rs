@@ -15,12 +15,12 @@ use crate::hnc::rules::Awaited;
 use crate::hnc::rules::{Check, Denial};
 use crate::hnc::words::WAY_OUT;
 
-/// So many conflicts are named; of the rest, the number is given.
+/// How many conflicts a message names; it counts the rest.
 const NAMED: usize = 20;
 
 impl Review<'_> {
-    /// Refuses when a source above would overwrite a source in the namespace or below it, and warns of those that would be
-    /// left alone. What cannot be known is not assumed: while a kind's objects cannot be listed, nothing joins a tree.
+    /// Denies when a source above would overwrite a source in the namespace or below it, and warns of those that would be kept.
+    /// While a kind's objects cannot be listed, no namespace joins a tree.
     pub(super) fn no_conflicts(&self, parent: &Name) -> Check<Option<String>> {
         if !self.forest.is_configured() {
             return Err(Denial::unavailable(format!(
@@ -39,7 +39,7 @@ impl Review<'_> {
                      and try again"
                 )
             };
-            // A kind that has just been configured is listed in a moment.
+            // The list of a kind that has just been configured arrives soon.
             if state == StreamState::Waiting {
                 self.wait_for(Awaited::Objects(kind.clone()), unknown)?;
             }
@@ -61,7 +61,7 @@ impl Review<'_> {
         }))
     }
 
-    /// Some of them by name, and how many more; nothing when there are none.
+    /// Some of them by name, and the number of the others; `None` when there are none.
     fn listed(&self, found: BTreeSet<(Name, ObjectKey)>) -> Option<String> {
         let more = found.len().saturating_sub(NAMED);
         let named = found.into_iter().take(NAMED);
@@ -77,9 +77,9 @@ impl Review<'_> {
     }
 }
 
-/// The sources in `child` and below in whose place a source in `parent` or above should come, in a stable order, of kinds whose
-/// conflicts are refused, or of those whose conflicts are not. Selectors are matched against the labels that each namespace
-/// would have below the new parent. What is kept in spite of a source above already is no worse off for the move.
+/// The sources in `child` and below that a source in `parent` or above would replace, in a stable order; `refused` selects the
+/// kinds whose conflicts are denied, or the others. Selectors are matched against the labels that each namespace would have below
+/// the new parent. Objects that are already in conflict are left out.
 fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTreeSet<(Name, ObjectKey)> {
     let (Some(parent), Some(child)) = (forest.id(parent), forest.id(child)) else {
         return BTreeSet::new();

@@ -1,4 +1,4 @@
-//! With `--refuse-label-conflicts`: what a change would override below.
+//! With `--refuse-label-conflicts`: which managed values below a change would override.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use crate::core::tree::Id;
 use crate::hnc::plan::{Labelling, asked_for, managed};
 use crate::hnc::rules::{Check, Denial};
 
-/// So many conflicts are named.
+/// How many conflicts a message names.
 const NAMED: usize = 20;
 
 impl Review<'_> {
-    /// Refuses when a managed value that a descendant asks for would be overridden by what this change brings.
+    /// Denies when a managed value that a descendant sets would be overridden by this change.
     pub(super) fn overrides_nothing_below(&self) -> Check {
         let request = self.request;
         if !self.forest.settings().refuse_label_conflicts || request.old == request.new {
@@ -39,7 +39,7 @@ impl Review<'_> {
         };
         let parent = new.parent.as_ref().and_then(|parent| forest.existing(parent));
         let from_above = parent.map(|id| managed(forest, &forest.labelling(id), which)).unwrap_or_default();
-        // Of several values of a key, the last one counts.
+        // If a key has several values, the last one counts.
         let last: HashMap<&str, &str> =
             own.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
         let deciding = |key: &str| {

@@ -1,6 +1,6 @@
-//! What a request may do to the labels and annotations that are the hierarchy's own.
+//! Which of the hierarchy's own labels and annotations a request may change.
 //!
-//! Each check compares before and after: what stays as it was is never judged, so that users can change anything else.
+//! Each check compares before and after: a value that does not change is not judged, so that users can change anything else.
 
 use super::{Request, Review};
 use crate::hnc::keys::{EXCLUDED, EXTERNALLY_MANAGED_BY, HAS_CHILDREN, INCLUDED, TREE_LABEL};
@@ -16,8 +16,8 @@ impl Review<'_> {
         self.external_manager()
     }
 
-    /// Rule a. A managed namespace may be created without the label, which the controller adds then: while the mutating
-    /// webhook is down, users can still create namespaces.
+    /// Rule a. A managed namespace may be created without the label; the controller adds it: users can create namespaces even
+    /// while the mutating webhook is down.
     fn included(&self) -> Check {
         let Request { operation, name, old, new, .. } = self.request;
         let (before, after) = (old.labels.get(INCLUDED), new.labels.get(INCLUDED));
@@ -59,8 +59,8 @@ impl Review<'_> {
         )))
     }
 
-    /// Who keeps a namespace's place is for identities that the operator has named. Without a manager the namespace falls
-    /// back to this hierarchy; its admin may decide that too, because the tool may be gone.
+    /// Only identities that the operator has named set the external manager of a namespace. Without a manager the namespace
+    /// returns to this hierarchy; its admin may decide that too, because the tool may no longer exist.
     fn external_manager(&self) -> Check {
         let Request { name, old, new, user, .. } = self.request;
         let (before, after) = (old.external_manager(), new.external_manager());
@@ -97,9 +97,8 @@ impl Review<'_> {
         )))
     }
 
-    /// Rule c: tree labels say who is above whom, and network policies and selectors trust them, so only the
-    /// controller adds, changes or removes one, on any namespace. On an external one, its manager does; but no such label
-    /// may name a namespace that is here.
+    /// Rule c: network policies and selectors trust tree labels, so only the controller adds, changes or removes one, on any
+    /// namespace. On an external one, its manager does; but such a label must not name an existing managed namespace.
     fn tree_labels(&self) -> Check {
         let Request { name, old, new, .. } = self.request;
         let is_tree = |(key, _): &(&str, &str)| key.contains(TREE_LABEL);

@@ -1,7 +1,7 @@
-//! Rows 1 to 6: the annotations by which a source says where it goes.
+//! Rows 1 to 6: the annotations that say where a source propagates.
 //!
-//! What stays as it was is not judged, but for row 1, and that not while the object is being deleted: the last finalizer must
-//! come off it, whatever mistakes it has from before.
+//! Values that do not change are not judged, except in row 1, and not even there while the object is being deleted: its last
+//! finalizer must be removable even if the annotations are invalid.
 
 use super::{Review, State};
 use crate::hnc::exceptions::Exceptions;
@@ -39,7 +39,7 @@ fn only_known_keys(new: &State<'_>) -> Check {
     }
 }
 
-/// Whether the prefix of a key is one label below the project's group. Deeper ones, and the group itself, are free.
+/// Whether the prefix of a key is one label below the project's group. Deeper prefixes, and the group itself, are free.
 fn is_reserved(key: &str) -> bool {
     let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
     prefix.split_once('.').is_some_and(|(_, rest)| rest == GROUP)

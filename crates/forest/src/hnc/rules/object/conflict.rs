@@ -1,4 +1,5 @@
-//! Row 7: what a source would overwrite in the namespaces below. Only namespaces count where it did not go before.
+//! Row 7: which objects a source would overwrite in the namespaces below. Only namespaces count to which it did not propagate
+//! before.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +19,10 @@ use crate::hnc::rules::hierarchy::structure_is_known;
 use crate::hnc::rules::{Check, Denial, Operation};
 use crate::hnc::words::WAY_OUT;
 
-/// So many namespaces are named; of the rest, the number is given.
+/// How many namespaces a message names; it counts the rest.
 const NAMED: usize = 20;
 
-/// What of an object says where it goes.
+/// The parts of an object that decide where it propagates.
 #[derive(Debug, PartialEq)]
 struct Traffic {
     excluded: Option<String>,
@@ -48,12 +49,12 @@ impl Traffic {
         }
     }
 
-    /// Whether there can be a namespace that it goes to.
+    /// Whether any namespace is possible to which it propagates.
     fn goes_somewhere(&self, kind: &KindSettings, name: &str) -> bool {
         goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_ref()).is_ok()
     }
 
-    /// Whether it goes to this namespace below.
+    /// Whether it propagates to this namespace below.
     fn goes_to(&self, forest: &Forest, kind: &KindSettings, name: &str, below: Id) -> bool {
         let label = |label: &str| wanted_label(forest, below, label);
         goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_ref(), &label).is_ok()
@@ -61,10 +62,10 @@ impl Traffic {
 }
 
 impl Review<'_> {
-    /// Refuses what would overwrite a source below; where the kind is set to leave those alone, the warnings say so. What
-    /// cannot be known is not assumed, but neither is it asked for where it makes no difference: an object that goes nowhere,
-    /// that has nothing below, or that was on its way before, does not have to wait. One that is being deleted goes nowhere:
-    /// finalizers exclude it, and without them it is gone.
+    /// Denies when the object would overwrite a source below; where the kind is set to keep those, returns warnings. If the
+    /// objects below are not known, the request must wait, but only if they matter: an object that propagates nowhere, has no
+    /// namespace below, or propagated to the same namespaces before, does not wait. An object that is being deleted propagates
+    /// nowhere: its finalizers exclude it, and without finalizers it is deleted at once.
     pub(super) fn overwrites_nothing(
         &self,
         kind: Option<(KindId, &KindSettings)>,
@@ -112,8 +113,8 @@ impl Review<'_> {
         .into())
     }
 
-    /// Whether everything that the answer rests on has been told: the structure, and, where something is below, the objects
-    /// of the kind.
+    /// Whether everything is known that the answer needs: the structure, and, where a namespace is below, the objects of the
+    /// kind.
     fn all_is_known(&self, kind: KindId) -> Check {
         structure_is_known(self.forest)?;
         let state = self.forest.stream(Stream::Kind(kind));
@@ -129,7 +130,7 @@ impl Review<'_> {
         .into())
     }
 
-    /// For a kind of which it is not known whether it is propagated.
+    /// For a kind that may or may not be propagated.
     fn has_nothing_below(&self) -> Check<Vec<String>> {
         structure_is_known(self.forest)?;
         if self.is_a_parent() {
@@ -143,7 +144,7 @@ impl Review<'_> {
         forest.id(&self.request.namespace).is_some_and(|id| !forest.downstream(id).is_empty())
     }
 
-    /// Where the object went before the request.
+    /// Where the object propagated before the request.
     fn traffic_before(&self, kind: KindId) -> Option<Traffic> {
         let Request { operation, name, old, .. } = self.request;
         let old = old.as_ref().filter(|_| *operation == Operation::Update)?;
@@ -151,7 +152,7 @@ impl Review<'_> {
     }
 }
 
-/// The first names, and how many more there are.
+/// The first names, and the number of the others.
 fn listed(names: &BTreeSet<&Name>) -> String {
     let mut words: Vec<String> = names.iter().take(NAMED).map(|name| format!("{name:?}")).collect();
     if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {

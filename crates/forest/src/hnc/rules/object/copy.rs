@@ -1,6 +1,6 @@
 //! Copies: they follow their sources, and only the controller changes them.
 //!
-//! Anybody may do what changes nothing about that: write the status, and take away what another tool has left on a copy.
+//! Any user may make changes that do not affect that: write the status, and remove what another tool has added to a copy.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::hnc::rules::all_answered;
 use crate::hnc::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
 
 impl Review<'_> {
-    /// `before` and `after` say from where it is a copy; at least one is given.
+    /// Judges a copy. `before` and `after` are the values of the label; at least one exists.
     pub(super) fn copy(&self, before: Option<&str>, after: Option<&str>) -> Check {
         let Request { operation, old, new, .. } = self.request;
         match (operation, old, new) {
@@ -40,8 +40,8 @@ impl Review<'_> {
         )))
     }
 
-    /// The contents of a namespace that is going away are anyone's to delete, or it could never go. What is known is enough
-    /// for that; it is not enough to refuse.
+    /// Everyone may delete the contents of a namespace that is being deleted, or the deletion could never end. The cache is
+    /// enough to allow it, but not to deny it.
     fn namespace_is_going(&self, source: &str) -> Check {
         let Request { namespace, .. } = self.request;
         let forest = self.forest;
@@ -75,7 +75,7 @@ impl Review<'_> {
         )))
     }
 
-    /// The first key that is set, changed or removed; but what is neither copied nor compared may go.
+    /// The first key that is set, changed or removed. Keys that are neither copied nor compared may be removed.
     fn changed_key<'a>(&self, old: &'a Pairs<'_>, new: &'a Pairs<'_>) -> Option<&'a str> {
         let settings = self.forest.settings();
         let set = new.iter().filter(|(key, value)| old.get(key) != Some(*value));
@@ -84,7 +84,8 @@ impl Review<'_> {
     }
 }
 
-/// An empty value is a value: otherwise a source could be turned into a copy, and vanish, by a label that looks like none.
+/// An empty value is a value: otherwise a user could turn a source into a copy, which is then deleted, with a label that looks
+/// empty.
 fn stays_what_it_is(before: Option<&str>, after: Option<&str>) -> Check {
     let how = match (before, after) {
         (Some(before), Some(after)) if before == after => return Ok(()),
@@ -125,8 +126,8 @@ fn gains_no_owner_or_finalizer(old: &State<'_>, new: &State<'_>) -> Check {
     }
 }
 
-/// The references that an owner reference may become, as texts: itself, and less, because the garbage collector takes the power
-/// to block a deletion out of references.
+/// The owner references that `known` may become, as texts: itself, or without `blockOwnerDeletion`, which the garbage collector
+/// removes.
 fn no_more_than(known: &Value) -> Vec<String> {
     const BLOCKS: &str = "blockOwnerDeletion";
     let mut reference = known.clone();

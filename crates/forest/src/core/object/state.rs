@@ -1,0 +1,210 @@
+//! What the forest keeps of an object: of a source its annotations and content, of a copy its origin and digests.
+
+use super::super::content::Digest;
+use super::super::destination::{Exceptions, Unparsable, Withheld, goes_somewhere, goes_to};
+use super::super::kind::KindSettings;
+use super::super::name::Name;
+use super::super::version::CompactVersion;
+use super::{Content, ObjectFact};
+
+/// An object that is no copy.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) version: CompactVersion,
+    /// Why it never propagates, if so.
+    pub(crate) excluded: Option<Box<str>>,
+    /// What its annotations ask for.
+    pub(crate) exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
+    /// The content of its copies; `None` from streams that carry metadata only.
+    pub(crate) content: Option<Content>,
+    /// The Role of its own namespace that it refers to.
+    pub(crate) role: Option<Name>,
+    pub(crate) terminating: bool,
+}
+
+impl Source {
+    /// Whether this source propagates to a namespace below that should have these labels. Rules and plans both use this
+    /// predicate.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn goes_to(
+        &self,
+        kind: &KindSettings,
+        name: &str,
+        label: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<(), Withheld> {
+        goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_deref(), label)
+    }
+
+    /// Why it propagates to no namespace at all, if so.
+    pub(crate) fn stays(&self, kind: &KindSettings, name: &str) -> Option<Withheld> {
+        goes_somewhere(kind, name, self.excluded.as_deref(), self.exceptions.as_deref()).err()
+    }
+
+    /// What its annotations ask for, if they can be parsed.
+    pub(crate) fn asks(&self) -> Option<&Exceptions> {
+        self.exceptions.as_deref()?.as_ref().ok()
+    }
+
+    /// Whether the labels of a destination decide if it propagates there.
+    pub(crate) fn looks_at_labels(&self) -> bool {
+        matches!(self.exceptions.as_deref(), Some(Ok(exceptions)) if exceptions.looks_at_labels())
+    }
+}
+
+/// An object that is marked as a copy of another.
+#[derive(Debug, Clone)]
+pub(crate) struct Copy {
+    pub(crate) version: CompactVersion,
+    pub(crate) inherited_from: Name,
+    /// The digests of all its content and of its body; `None` from streams that carry metadata only.
+    pub(crate) digests: Option<(Digest, Digest)>,
+    /// The digest of the content that the API server was given when it stored this copy.
+    pub(crate) accepted: Option<Digest>,
+    pub(crate) in_force: bool,
+    pub(crate) terminating: bool,
+}
+
+impl Copy {
+    /// Whether this copy is the result of writing that source.
+    pub(crate) fn is_of(&self, namespace: &Name, source: &Source) -> bool {
+        let wanted = source.content.as_ref().map(|content| content.digest);
+        let is_same = self.digest() == wanted;
+        self.inherited_from == *namespace && (is_same || (wanted.is_some() && self.accepted == wanted))
+    }
+
+    /// The digest of all its content.
+    pub(crate) fn digest(&self) -> Option<Digest> {
+        self.digests.map(|(all, _)| all)
+    }
+}
+
+/// How much of an object's content is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Held {
+    Metadata,
+    Digests,
+    Whole,
+}
+
+impl Held {
+    pub(crate) fn of(content: Option<&Content>) -> Self {
+        match content {
+            None => Self::Metadata,
+            Some(Content { canonical: None, .. }) => Self::Digests,
+            Some(_) => Self::Whole,
+        }
+    }
+}
+
+/// Most objects are copies, so a source is boxed.
+#[derive(Debug, Clone)]
+pub(crate) enum Object {
+    Source(Box<Source>),
+    Copy(Copy),
+}
+
+impl Object {
+    pub(crate) fn from_fact(fact: ObjectFact) -> Self {
+        let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, role, .. } =
+            fact;
+        if let Some(inherited_from) = inherited_from {
+            let in_force = content.as_ref().is_none_or(|content| content.in_force);
+            let digests = content.map(|content| (content.digest, content.body));
+            let version = version.into();
+            Self::Copy(Copy { version, inherited_from, digests, accepted: None, in_force, terminating })
+        } else {
+            let version = version.into();
+            Self::Source(Box::new(Source { version, excluded, exceptions, content, role, terminating }))
+        }
+    }
+
+    pub(crate) fn version(&self) -> &CompactVersion {
+        match self {
+            Self::Source(source) => &source.version,
+            Self::Copy(copy) => &copy.version,
+        }
+    }
+
+    /// The digests of all its content and of its body; `None` from streams that carry metadata only.
+    pub(crate) fn digests(&self) -> Option<(Digest, Digest)> {
+        match self {
+            Self::Source(source) => source.content.as_ref().map(|content| (content.digest, content.body)),
+            Self::Copy(copy) => copy.digests,
+        }
+    }
+
+    /// How much of its content is known.
+    pub(crate) fn held(&self) -> Held {
+        match self {
+            Self::Source(source) => Held::of(source.content.as_ref()),
+            Self::Copy(copy) => copy.digests.map_or(Held::Metadata, |_| Held::Digests),
+        }
+    }
+
+    /// Whether this state of the object, with this much content, adds nothing to what is known.
+    pub(crate) fn has_seen(&self, version: &CompactVersion, held: Held) -> bool {
+        let kept = if self.source().is_some() { held } else { held.min(Held::Digests) };
+        version.is_older_than(self.version())
+            || (version.is_no_news_after(self.version()) && kept <= self.held())
+    }
+
+    /// Drops the content, except for the digests.
+    pub(crate) fn trim(&mut self) {
+        if let Self::Source(source) = self
+            && let Some(content) = &mut source.content
+        {
+            content.canonical = None;
+        }
+    }
+
+    /// Keeps `accepted` until another client changes the copy.
+    pub(super) fn remember(&mut self, old: &Self) {
+        if let (Self::Copy(copy), Self::Copy(known)) = (&mut *self, old)
+            && copy.digest() == known.digest()
+        {
+            copy.accepted = known.accepted;
+        }
+    }
+
+    pub(super) fn looks_at_labels(&self) -> bool {
+        self.source().is_some_and(Source::looks_at_labels)
+    }
+
+    pub(crate) fn is_terminating(&self) -> bool {
+        match self {
+            Self::Source(source) => source.terminating,
+            Self::Copy(copy) => copy.terminating,
+        }
+    }
+
+    /// The part of a quota on which bindings wait.
+    pub(crate) fn force(&self) -> impl PartialEq + use<> {
+        let copy = match self {
+            Self::Source(_) => None,
+            Self::Copy(copy) => Some((copy.inherited_from.clone(), copy.in_force)),
+        };
+        (copy, self.is_terminating(), self.digests())
+    }
+
+    pub(crate) fn source(&self) -> Option<&Source> {
+        match self {
+            Self::Source(source) => Some(source),
+            Self::Copy(_) => None,
+        }
+    }
+
+    /// Whether both are sources that propagate the same content in the same way.
+    pub(crate) fn propagates_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Source(one), Self::Source(other)) => {
+                one.excluded == other.excluded
+                    && one.exceptions == other.exceptions
+                    && one.role == other.role
+                    && one.content.as_ref().map(|it| it.digest) == other.content.as_ref().map(|it| it.digest)
+            }
+            _ => false,
+        }
+    }
+}
