@@ -1,6 +1,6 @@
-//! Reading a request's body without being filled up by it.
+//! Reading the body of a request, with limited memory.
 //!
-//! The caller limits the time. How much all bodies hold together is limited by `budget`.
+//! The caller limits the time. `budget` limits the memory of all bodies together.
 
 mod budget;
 
@@ -16,14 +16,14 @@ pub use self::budget::Bodies;
 use self::budget::{Full, Held};
 use crate::decode::Unreadable;
 
-/// The largest body that is kept. An object is at most about 3 MiB large, and a review holds two states of it.
+/// The largest body that is kept. An object has at most about 3 MiB, and a review holds two states of it.
 const LARGEST: usize = 8 * 1024 * 1024;
 
-/// The largest body that is read to its end. A connection that is closed on a sender in the middle of a body is reset, and
-/// the answer lost with it.
+/// The largest body that is read to its end. Closing the connection while the client sends a body resets it, and the client loses
+/// the response.
 const LARGEST_READ: usize = 8 * LARGEST;
 
-/// A body that has arrived. It counts as held until it is dropped.
+/// A complete body. It counts against the budget until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Whole {
     bytes: Bytes,
@@ -75,7 +75,7 @@ async fn read_into(body: Body, held: &Held) -> Result<Bytes, Unreadable> {
             whole = chunk;
         } else {
             if kept.is_empty() {
-                // What is not written to takes no memory.
+                // Reserved memory that is not written to costs nothing.
                 kept.reserve_exact(said.unwrap_or_default().min(LARGEST));
                 kept.extend_from_slice(&std::mem::take(&mut whole));
             }
@@ -88,7 +88,7 @@ async fn read_into(body: Body, held: &Held) -> Result<Bytes, Unreadable> {
     }
 }
 
-/// A body of unknown length is moved to a place of twice the size whenever it has outgrown the last one.
+/// The memory of a body with this length. A body of unknown length doubles its memory whenever it is full.
 fn counted(length: usize, said: Option<usize>) -> usize {
     if said.is_some() { length } else { 2 * length }
 }

@@ -1,5 +1,5 @@
-//! What requests are judged with: a forest under the settings in force. When the settings change, the cluster is read anew beside
-//! the forest in use, and takes its place once it is complete. No request waits or is refused for that.
+//! The forest in use, with the settings in force. When the settings change, the webhook reads the cluster into a second forest,
+//! and switches to it once it is complete. No request waits or is refused because of that.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,23 +26,23 @@ use crate::metrics::AdmissionMetrics;
 use crate::questions::Calls;
 use crate::router::{App, router};
 
-/// For so long a forest that is not in use any more is still fed, for requests under way: longer than any of them takes.
+/// How long a forest that is no longer in use is kept up to date, for requests in flight: longer than any of them takes.
 const LAST_REQUESTS: Duration = Duration::from_secs(35);
 
-/// What requests are judged with now.
+/// The forest and the settings in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Current {
     router: Router,
     forest: ForestHandle,
 }
 
-/// Reads the cluster under the settings in force.
+/// Reads the cluster with the settings in force.
 pub(crate) struct Reader {
     pub(crate) client: Client,
     /// The user names of the two service accounts.
     pub(crate) controller: String,
     pub(crate) webhook: String,
-    /// Shared by all forests: what one has let through, the next must know.
+    /// Shared by all forests: each must know the changes that another one allowed.
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) metrics: AdmissionMetrics,
@@ -51,7 +51,7 @@ pub(crate) struct Reader {
     pub(crate) current: Sender<Option<Current>>,
 }
 
-/// A forest with what feeds it, which ends with it.
+/// A forest with its feed, which ends with it.
 struct Reading {
     current: Current,
     part: Part,
@@ -59,7 +59,7 @@ struct Reading {
 }
 
 impl Reader {
-    /// Puts one forest after the other in use, until the process ends.
+    /// Puts one forest after the other into use, until the process ends.
     pub(crate) async fn follow(self, mut settings: Follower) -> anyhow::Result<()> {
         let mut used: Option<JoinSet<()>> = None;
         while let Some(in_force) = settings.next().await {
@@ -119,7 +119,7 @@ impl Reader {
         Ok(Reading { current: Current { router: router(app), forest }, part, tasks })
     }
 
-    /// What was let through counts until the forest in use has seen it.
+    /// An allowed change counts until the forest in use has seen it.
     fn listener(&self) -> hns_cluster::handle::Listener {
         let (current, in_flight) = (self.current.subscribe(), self.in_flight.clone());
         Box::new(move |_| {
@@ -131,7 +131,7 @@ impl Reader {
     }
 }
 
-/// Answers each request by what is in use when it comes.
+/// Answers each request with the forest that is in use when it arrives.
 pub(crate) fn router_in_use(current: Receiver<Option<Current>>) -> Router {
     Router::new().fallback(move |request: Request| {
         let router = current.borrow().as_ref().map(|it| it.router.clone());

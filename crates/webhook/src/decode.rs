@@ -1,7 +1,7 @@
-//! From an HTTP request to an admission request, or to a clear refusal of something that is none.
+//! From an HTTP request to an admission request, or to an error response.
 //!
-//! Judges the envelope only; what is in the objects is the webhooks' to read. What is read is borrowed from the body, and what
-//! no webhook needs is skipped: most of a review is the book-keeping of other programs.
+//! Decodes only the envelope; the webhooks decode the objects. The result borrows from the body, and fields that no webhook reads
+//! are skipped: most of a review is `managedFields`.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::core::admission::{META_API_VERSION_V1, META_KIND, Operation};
 use serde::Deserialize;
 
-/// What the API server waits for if it does not say.
+/// The timeout of the API server if the request does not state it.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Something that is no admission review: an HTTP status and a sentence.
+/// The error response to something that is no admission review: an HTTP status and a sentence.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable {
     pub(crate) status: StatusCode,
@@ -42,7 +42,7 @@ struct Review<'a> {
     request: Option<ByName<Request<'a>>>,
 }
 
-/// The request of a review, as far as anything here needs it.
+/// The request of a review, limited to the fields that are read here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request<'a> {
@@ -52,7 +52,7 @@ pub(crate) struct Request<'a> {
     pub(crate) kind: GroupKind<'a>,
     #[serde(borrow)]
     pub(crate) resource: GroupResource<'a>,
-    /// Empty where it has yet to be made up, and where a collection is deleted.
+    /// Empty if the name is not generated yet, and for a deleted collection.
     #[serde(borrow, default)]
     pub(crate) name: Cow<'a, str>,
     pub(crate) namespace: Option<String>,
@@ -67,7 +67,7 @@ pub(crate) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whether the controller only asks whether a copy is guarded: it wants to be refused.
+    /// Whether this is the controller's probe whether a copy is guarded: it expects a denial.
     pub(crate) fn is_probe(&self) -> bool {
         let annotations = self.object.as_ref().and_then(|object| object.metadata.annotations.as_ref());
         self.dry_run && annotations.is_some_and(|all| all.contains_key(GUARD_PROBE))
@@ -107,7 +107,7 @@ pub(crate) fn review<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<Request<
         return Err(bad("an AdmissionReview is expected, but the body is empty".into()));
     }
     let unread = |error: &dyn std::fmt::Display| bad(format!("the body is not an AdmissionReview: {error}"));
-    // Looked at as a whole, text is told from bytes quickly.
+    // Checking the whole body for UTF-8 at once is fast.
     let text = std::str::from_utf8(body).map_err(|error| unread(&error))?;
     let ByName(review): ByName<Review<'a>> = serde_json::from_str(text).map_err(|error| unread(&error))?;
     let (kind, version) = (&review.kind, &review.api_version);
@@ -120,7 +120,7 @@ pub(crate) fn review<'a>(headers: &HeaderMap, body: &'a [u8]) -> Result<Request<
     Ok(request.0)
 }
 
-/// How long the API server waits for the answer: it says so in the URL (`?timeout=5s`), in Go's spelling.
+/// How long the API server waits for the response, as stated in the URL (`?timeout=5s`), in Go's syntax.
 pub(crate) fn timeout(uri: &Uri) -> Duration {
     let said = uri.query().unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("timeout="));
     said.and_then(seconds).unwrap_or(DEFAULT_TIMEOUT).min(LONGEST_TIMEOUT)

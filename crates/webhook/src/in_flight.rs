@@ -1,11 +1,11 @@
-//! The changes of parent that this replica has just allowed and not seen yet.
+//! The changes of parent that this replica has allowed and not yet observed.
 //!
-//! While one is in flight, no other change is allowed that rests on the parent of its namespace. So this only ever turns an allow
-//! into "try again". A change ends when the watch shows the object in a later state, or gone, or after a minute: the request may
-//! have failed after this webhook, which is not reported.
+//! While one is in flight, no other change is allowed that rests on the parent of its namespace. So this module only turns an
+//! allow into "try again". A change ends when the watch shows the object in a later state, or deleted, or after a minute: the
+//! request may have failed after this webhook, which is not reported.
 //!
-//! Their number has a limit for each address that reviews come from, so that reviews that no API server has sent do not keep all
-//! others from changing a parent. Behind address translation all API servers have one address, and may have half of all changes.
+//! The number of changes is limited for each address that sends reviews, so that forged reviews cannot block all changes of
+//! parents. Behind address translation all API servers have one address, and may have half of all changes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,20 +15,20 @@ use forest::{Forest, Version};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a change is remembered that the watch does not show.
+/// How long a change that the watch does not show is kept.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How many changes are remembered. An address may have as many as there is room for besides, so there is always room for
-/// another address. Beyond that none is allowed: a forgotten one could cross another.
+/// How many changes are kept. An address may have as many as remain free, so there is always room for another address. Beyond
+/// that no change is allowed: a dropped one could conflict with another.
 const MOST: usize = 2_000;
 
-/// What of a request matters to a change of parent, beside what the rule knows.
+/// The parts of a request that matter for a change of parent, beside what the rule knows.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Nothing is changed in the end.
+    /// A dry run changes nothing.
     pub(crate) dry_run: bool,
-    /// The state that the request changes, as the API server sent it: it may be older than the one that the forest has; such a
-    /// request fails, and is sent again. `None` for an object that is created.
+    /// The state that the request changes, as the API server sent it. It may be older than the forest's; such a request fails,
+    /// and the API server repeats it. `None` for a new object.
     pub(crate) over: Option<Version>,
     /// The address that the request comes from.
     pub(crate) source: IpAddr,
@@ -46,8 +46,8 @@ struct Allowed {
     change: ParentChange,
     origin: Origin,
     since: Instant,
-    /// Whether the forest knew the object then. If it does not know it any more, the object is gone; an object that it never
-    /// knew may be yet to come.
+    /// Whether the forest knew the object then. If it no longer does, the object was deleted; an object that it never knew may
+    /// still appear.
     was_known: bool,
 }
 
@@ -68,15 +68,14 @@ fn known(forest: &Forest, change: &ParentChange) -> Option<Version> {
 /// Why a change is not allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// It rests on the parent of a namespace that is being changed by another request.
+    /// It rests on the parent of a namespace that another request is changing.
     Crossing,
     /// Too many are in flight.
     Full,
 }
 
 impl InFlight {
-    /// Allows the change, unless another one blocks it, and remembers it. The rule must have judged by this very state of the
-    /// forest.
+    /// Allows the change, unless another one blocks it, and keeps it. The rule must have judged by this very state of the forest.
     pub(crate) fn admit(
         &self,
         forest: &Forest,
@@ -100,8 +99,8 @@ impl InFlight {
         Ok(())
     }
 
-    /// Forgets the changes that are over. To be called whenever the forest has changed: an object that comes and goes again
-    /// leaves no trace in the forest.
+    /// Drops the changes that have ended. Call it whenever the forest has changed: an object that is created and deleted between
+    /// two calls leaves no trace in the forest.
     pub(crate) fn settle(&self, forest: &Forest) {
         self.changes.lock().retain(|allowed| !allowed.is_over(forest));
     }

@@ -1,8 +1,8 @@
-//! Asking a rule until it decides: judge, ask what the rule needs to know, judge again.
+//! Running a rule until it decides: judge, ask the rule's questions, judge again.
 //!
-//! The forest may change between two rounds; each round judges by the forest of its moment. An allowed change of parent is
-//! re-verified: the links that the verdict rests on are read live, and no change in flight may touch them. A request that is not
-//! decided at the deadline is denied with "try again".
+//! The forest may change between two rounds; each round uses the forest of its moment. An allowed change of parent is verified:
+//! the links that the verdict rests on are read live, and no change in flight may touch them. A request that is not decided at
+//! the deadline is denied with "try again".
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::in_flight::{Blocked, InFlight, Origin};
 use crate::questions::Asker;
 use crate::webhooks::Rule;
 
-/// More rounds than any rule has questions one after the other.
+/// The most rounds; no rule asks that many questions in sequence.
 const ROUNDS: usize = 24;
 
 /// How long a change waits for another one that blocks it.
@@ -29,18 +29,18 @@ pub(crate) enum Decision {
     Deny(Denial),
 }
 
-/// What follows from one look at the forest.
+/// The result of one round.
 enum Round {
     Decided(Decision),
     /// The rule needs answers.
     Ask(Vec<Question>),
-    /// The verdict rests on links that have not been verified.
+    /// The verdict rests on links that are not verified yet.
     Verify(Vec<Link>),
     /// Another change in flight blocks this one.
     Wait(ParentChange),
 }
 
-/// Judges by `rule` until it decides.
+/// Runs `rule` until it decides.
 pub(crate) async fn judge(
     asker: &Asker<'_>,
     in_flight: &InFlight,
@@ -81,7 +81,7 @@ pub(crate) async fn judge(
     Decision::Deny(busy("the request could not be judged in time"))
 }
 
-/// Admits an allowed change of parent in the same look at the forest that the rule judged by.
+/// Admits an allowed change of parent under the same lock of the forest that the rule used.
 fn round(
     forest: &Forest,
     verdict: Verdict,

@@ -1,7 +1,7 @@
-//! `hns-webhook`: may this happen?
+//! `hns-webhook`: is a request allowed?
 //!
-//! Takes an `AdmissionReview`, has the forest's rules judge it, asks the API server what they need to know, and answers. It
-//! holds no rule itself and writes nothing to the cluster but access reviews.
+//! Takes an `AdmissionReview`, runs the forest's rules, asks the API server their questions, and responds. It contains no rule,
+//! and writes nothing to the cluster but access reviews.
 
 pub mod args;
 pub mod router;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use hns_runtime::process::Program;
 use hns_runtime::start;
 
-/// Reviews are many short-lived objects of mixed sizes, on which glibc's allocator spent more time than everything else did.
+/// Reviews are many short-lived objects of mixed sizes; with glibc's allocator, allocation took more time than all other work.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

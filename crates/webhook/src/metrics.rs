@@ -1,4 +1,4 @@
-//! What `hns-webhook` counts. Labels take their values from fixed sets only.
+//! The metrics of `hns-webhook`. Label values come from fixed sets only.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ pub struct AdmissionMetrics {
 }
 
 impl AdmissionMetrics {
-    /// Shows them in `registry`.
+    /// Registers them in `registry`.
     ///
     /// # Errors
-    /// When they are shown there already.
+    /// They are already registered.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let buckets = vec![0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
         let metrics = Self {

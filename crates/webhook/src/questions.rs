@@ -1,4 +1,4 @@
-//! Asking what a rule needs to know: access reviews, live reads, and short waits.
+//! Answering the questions of a rule: access reviews, live reads, and short waits.
 //!
 //! Each question is asked once; a failure is an answer too.
 
@@ -26,7 +26,7 @@ use tracing::Span;
 use crate::metrics::AdmissionMetrics;
 use crate::single_flight::SingleFlight;
 
-/// How long a request waits for the forest to come to know something that has already happened.
+/// How long a request waits until the forest learns something that has already happened.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Calls that several requests may need at the same time.
@@ -38,7 +38,7 @@ pub(crate) struct Calls {
     rights: SingleFlight<String, Answer>,
 }
 
-/// Who asks what, and until when.
+/// Asks the questions of one request, until its deadline.
 pub(crate) struct Asker<'a> {
     pub(crate) client: &'a Client,
     pub(crate) forest: &'a ForestHandle,
@@ -47,19 +47,19 @@ pub(crate) struct Asker<'a> {
     /// The user names of the webhook's and of the controller's service accounts.
     pub(crate) accounts: [&'a str; 2],
     pub(crate) deadline: Instant,
-    /// Whose review it is, for the log.
+    /// The name of the webhook, for the log.
     pub(crate) webhook: &'static str,
     pub(crate) uid: &'a str,
     pub(crate) metrics: &'a AdmissionMetrics,
 }
 
 impl Asker<'_> {
-    /// Around everything that waits: each log line names the review.
+    /// The span of everything that waits: each log line names the review.
     pub(crate) fn span(&self) -> Span {
         tracing::info_span!("review", webhook = self.webhook, uid = self.uid)
     }
 
-    /// The answer; at the deadline, that there is none.
+    /// The answer, or at the deadline a failure.
     pub(crate) async fn ask(&self, question: &Question) -> Answer {
         let answer = timeout_at(self.deadline, self.find_out(question)).await;
         let answer =
@@ -95,7 +95,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Many requests that set parents in one tree at once need the same right.
+    /// Concurrent requests that set parents in one tree need the same right.
     async fn review(&self, review: SubjectAccessReview) -> Answer {
         let question = match serde_json::to_string(&review.spec) {
             Ok(question) => question,
@@ -117,8 +117,8 @@ impl Asker<'_> {
         self.calls.rights.run(question, call).await
     }
 
-    /// Verifies links with live reads that begin after this is called. A forest that is behind is waited for; a link that cannot
-    /// be read, or stays different, is denied.
+    /// Verifies links with live reads that begin after the call. If the forest is behind, waits for it; a link that cannot be
+    /// read, or stays different, is denied.
     pub(crate) async fn verify(&self, links: &[Link]) -> Result<(), Denial> {
         let parents = join_all(links.iter().map(|link| timeout_at(self.deadline, self.parent(link)))).await;
         for (link, read) in links.iter().zip(parents) {
@@ -139,8 +139,8 @@ impl Asker<'_> {
         Ok(())
     }
 
-    /// The parent of a namespace as the object that says so has it now. Requests that
-    /// set parents in one tree at once read the same links.
+    /// The present parent of a namespace, from the object that names it. Concurrent requests that set parents in one tree read
+    /// the same links.
     async fn parent(&self, link: &Link) -> Result<Option<Name>, Arc<str>> {
         let (client, namespace, stated_by) = (self.client.clone(), link.namespace.clone(), link.stated_by);
         let call = move || async move {
@@ -225,7 +225,7 @@ fn hierarchy(verb: &str, namespace: &str) -> ResourceAttributes {
     }
 }
 
-/// The API server asks about the creation of a namespace as of one within itself.
+/// The API server checks the right to create a namespace as a right within that namespace.
 fn new_namespace(name: &str) -> ResourceAttributes {
     ResourceAttributes {
         verb: Some("create".into()),
@@ -237,7 +237,7 @@ fn new_namespace(name: &str) -> ResourceAttributes {
     }
 }
 
-/// Everything that is known of the user is passed on, because authorizers may look at any of it.
+/// Passes on everything that is known of the user, because authorizers may read any of it.
 fn access_review(user: &UserInfo, right: ResourceAttributes) -> SubjectAccessReview {
     SubjectAccessReview {
         spec: SubjectAccessReviewSpec {

@@ -1,7 +1,7 @@
 //! From a verdict to an `AdmissionReview` with a response: the only place where one is built.
 //!
-//! Denials are Status objects as section 7.2 of docs/compatibility.md has them: code, reason, details, and the stock beginnings
-//! that the API machinery gives to messages of each code. Decides nothing.
+//! Denials are Status objects as in section 7.2 of docs/compatibility.md: code, reason, details, and the standard beginnings that
+//! the API machinery gives to messages of each code. Decides nothing.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::decode::Request;
 
-/// A review that holds an answer.
+/// A review with a response.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answered<'a> {
@@ -53,7 +53,7 @@ impl<'a> Answered<'a> {
     }
 }
 
-/// What a denial is about.
+/// The object of a denial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) group: Cow<'static, str>,
@@ -67,7 +67,7 @@ impl Subject {
         Self::known("", "namespaces", "Namespace", name)
     }
 
-    /// There is one in each namespace, and all have the same name.
+    /// There is one in each namespace, always with the same name.
     pub(crate) fn hierarchy() -> Self {
         let name = hns_api::names::HIERARCHY_CONFIGURATION;
         Self::known(GROUP, "hierarchyconfigurations", "HierarchyConfiguration", name)
@@ -77,12 +77,12 @@ impl Subject {
         Self::known(GROUP, "subnamespaceanchors", "SubnamespaceAnchor", name)
     }
 
-    /// There is one.
+    /// There is only one.
     pub(crate) fn configuration() -> Self {
         Self::known(GROUP, "hncconfigurations", "HNCConfiguration", hns_api::names::HNC_CONFIGURATION)
     }
 
-    /// An object of whatever kind; HNC names the namespace too.
+    /// An object of any kind; like HNC, includes the namespace.
     pub(crate) fn object(request: &Request<'_>, namespace: &str, name: &str) -> Self {
         Self {
             group: request.resource.group.to_string().into(),
@@ -124,14 +124,14 @@ impl Subject {
     }
 }
 
-/// The answer that lets the request pass.
+/// The response that allows the request.
 pub(crate) fn allow<'a>(request: &'a Request<'_>, warnings: Vec<String>) -> Answered<'a> {
     let mut answered = Answered::new(request, Status::default().with_code(200));
     answered.response.warnings = warnings;
     answered
 }
 
-/// The answer that lets the request pass with a change.
+/// The response that allows the request with a patch.
 pub(crate) fn patch<'a>(request: &'a Request<'_>, patch: &Patch) -> Answered<'a> {
     let mut answered = allow(request, Vec::new());
     // A patch that cannot be written is left out: the controller makes the same change later.
@@ -142,7 +142,7 @@ pub(crate) fn patch<'a>(request: &'a Request<'_>, patch: &Patch) -> Answered<'a>
     answered
 }
 
-/// The answer that refuses the request.
+/// The response that denies the request.
 pub(crate) fn deny<'a>(request: &'a Request<'_>, subject: &Subject, denial: &Denial) -> Answered<'a> {
     let (code, reason) = denial.kind.code_and_reason();
     let status = Status {
@@ -189,7 +189,7 @@ mod tests {
         "resource":{"group":"","version":"v1","resource":"namespaces"},
         "operation":"DELETE","userInfo":{"username":"alice"}}"#;
 
-    /// What the client library makes of the same answer.
+    /// The client library's form of the same response.
     fn as_library(change: impl FnOnce(AdmissionResponse) -> AdmissionResponse) -> String {
         let review =
             format!(r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{REQUEST}}}"#);

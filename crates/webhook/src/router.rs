@@ -1,6 +1,6 @@
-//! The HTTP side: which path is which webhook, and how a request becomes an answer.
+//! The HTTP side: the path of each webhook, and from a request to a response.
 //!
-//! Every request gets an answer with a reason: a review an `AdmissionReview`, anything else a 4xx. Each refusal is logged.
+//! Every request gets a response with a reason: a review an `AdmissionReview`, anything else a 4xx. Each denial is logged.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -29,28 +29,28 @@ use crate::questions::{Asker, Calls};
 use crate::respond::{self, Subject};
 use crate::webhooks::{Context, Reading, WEBHOOKS, Webhook};
 
-/// The longest that a judgement waits to learn what the API server serves.
+/// The longest that a review waits for discovery.
 const DISCOVERY: Duration = Duration::from_secs(3);
 
 /// What every request is judged with.
 pub struct App {
-    /// What is known of the hierarchy.
+    /// The hierarchy.
     pub forest: ForestHandle,
-    /// Asks the API server.
+    /// Sends questions to the API server.
     pub client: Client,
     /// The user name of the controller's service account, whose requests are not judged.
     pub controller: String,
     /// The user name of the webhook's own service account.
     pub webhook: String,
-    /// Which kinds are configured, and what the API server serves.
+    /// The configured kinds, and what the API server serves.
     pub configuration: Receiver<Configuration>,
-    /// The changes of parent that this replica has allowed and not seen yet.
+    /// The changes of parent that this replica has allowed and not yet observed.
     pub in_flight: Arc<InFlight>,
-    /// The bodies of all requests under way.
+    /// The bodies of all requests in flight.
     pub bodies: Arc<Bodies>,
-    /// The calls to the API server under way.
+    /// The calls to the API server in flight.
     pub(crate) calls: Calls,
-    /// What is counted.
+    /// The metrics.
     pub metrics: AdmissionMetrics,
 }
 
@@ -80,20 +80,20 @@ async fn not_by_post(State(app): State<Arc<App>>) -> Response {
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::METHOD_NOT_ALLOWED, message))
 }
 
-/// In the log, in place of a webhook's name.
+/// Replaces the webhook's name in the log.
 const NO_WEBHOOK: &str = "none";
 
-/// An HTTP request that has arrived as a whole.
+/// A complete HTTP request.
 struct Arrived {
     headers: HeaderMap,
     body: Whole,
-    /// Where it comes from.
+    /// The address of its sender.
     source: IpAddr,
-    /// Until when it must be answered.
+    /// The time by which it must be answered.
     deadline: tokio::time::Instant,
 }
 
-/// A review to be answered.
+/// A review without a response.
 struct Review<'a> {
     webhook: &'static dyn Webhook,
     request: Request<'a>,
@@ -113,7 +113,7 @@ impl Review<'_> {
 }
 
 impl App {
-    /// Answers a review, or refuses what is none.
+    /// Responds to a review, or with an error to anything else.
     async fn answer(&self, webhook: &'static dyn Webhook, http: HttpRequest) -> Response {
         let started = Instant::now();
         let answered = async {
@@ -127,7 +127,7 @@ impl App {
         answered.await.unwrap_or_else(|unreadable| self.refuse(webhook.name(), unreadable))
     }
 
-    /// The verdict in a word, and the response. The controller's own requests are not judged.
+    /// The verdict as one word, and the response. The controller's own requests are not judged.
     async fn review(&self, review: &Review<'_>) -> (&'static str, Response) {
         let Review { webhook, request, .. } = review;
         if self.is_controller(request) && !request.is_probe() {
@@ -178,8 +178,8 @@ impl App {
         (status, message + "\n").into_response()
     }
 
-    /// What the API server serves, read live: a CRD that was just created is not known here yet. What it cannot say is as it was
-    /// before.
+    /// What the API server serves, read live: a CRD that was just created is not known here yet. Groups that cannot be read are
+    /// as they were before.
     async fn served(&self, deadline: tokio::time::Instant) -> Result<Served, String> {
         let deadline = deadline.min(tokio::time::Instant::now() + DISCOVERY);
         let asked = tokio::time::timeout_at(deadline, discover(&self.client)).await;
@@ -225,7 +225,7 @@ fn log_denial(review: &Review<'_>, subject: &Subject, verdict: &str, denial: &De
 /// The longest that a body may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(10);
 
-/// Reads a body within the time that the API server gives, a tenth of it kept for the way back.
+/// Reads a body within the timeout of the API server, minus a tenth for the response.
 async fn arrived(http: HttpRequest, bodies: &Arc<Bodies>) -> Result<Arrived, Unreadable> {
     let (head, body) = http.into_parts();
     let source = head.extensions.get().map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |Peer(address)| *address);

@@ -17,10 +17,10 @@ use crate::args::Args;
 use crate::current::{Current, Reader, router_in_use};
 use crate::metrics::AdmissionMetrics;
 
-/// Runs until the process is told to end.
+/// Runs until the process is shut down.
 ///
 /// # Errors
-/// When something that cannot be waited for is wrong: a flag's value, an address, a kubeconfig.
+/// Something is wrong that does not mend itself: a flag's value, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;
@@ -62,7 +62,7 @@ fn certificate(args: &Args, process: &Process, client: &Client) -> anyhow::Resul
     Ok(certificate)
 }
 
-/// Whose reviews are accepted, if that is restricted.
+/// Which clients may send reviews, if that is restricted.
 fn clients(args: &Args, process: &Process) -> Option<Arc<ClientAuthority>> {
     let file = args.server.client_ca_file.clone()?;
     let clients = ClientAuthority::new(args.server.client_allowed_names.iter().cloned());
@@ -72,8 +72,8 @@ fn clients(args: &Args, process: &Process) -> Option<Arc<ClientAuthority>> {
     Some(clients)
 }
 
-/// Opens the socket once there are settings, and a certificate to answer with. Requests are judged from then on; until the
-/// streams of the structure are complete, the answer to what needs them is 503.
+/// Opens the socket once settings and a certificate are loaded. Requests are judged from then on; until the streams of the
+/// structure are complete, requests that need them are answered with 503.
 async fn serve(
     args: &Args,
     process: &Process,
@@ -85,7 +85,7 @@ async fn serve(
         if let Some(clients) = clients {
             clients.loaded().await;
         }
-        // Cannot fail: there is a sender as long as the process lives.
+        // Cannot fail: the sender lives as long as the process.
         let _ = current.wait_for(Option::is_some).await;
     };
     tokio::select! {

@@ -46,8 +46,8 @@ where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// What `call` returns, or another task's call with the same key that has not begun either. It runs as long as a task waits
-    /// for it.
+    /// The result of `call`, or of another task's call with the same key that has not begun either. The call runs for as long as
+    /// a task waits for it.
     pub(crate) async fn run<F>(&self, key: K, call: impl FnOnce() -> F + Send + 'static) -> V
     where
         F: Future<Output = V> + Send + 'static,
@@ -77,7 +77,7 @@ where
     }
 }
 
-/// A call under way: a task that asks from now on waits for the next one.
+/// A call in flight: a task that asks from now on waits for the next one.
 struct UnderWay<K: Eq + Hash, V> {
     flights: Flights<K, V>,
     key: K,
@@ -116,7 +116,7 @@ mod tests {
     const CALL: Duration = Duration::from_millis(10);
     const MOMENT: Duration = Duration::from_millis(1);
 
-    /// Returns its own number, which says in which order the calls began.
+    /// Returns its own number, which gives the order in which the calls began.
     #[derive(Clone, Default)]
     struct Calls {
         flights: Arc<SingleFlight<&'static str, usize>>,

@@ -25,7 +25,7 @@ use serde::de::DeserializeOwned;
 use crate::decode::Request;
 use crate::respond::Subject;
 
-/// All webhooks. Another one is a module and a line here.
+/// All webhooks. To add one, add a module and a line here.
 pub(crate) static WEBHOOKS: [&dyn Webhook; 7] = [
     &hierarchy::HierarchyConfigurations,
     &anchor::SubnamespaceAnchors,
@@ -41,38 +41,38 @@ pub(crate) trait Webhook: Send + Sync {
     /// Its name in the registration, in metrics and in log lines.
     fn name(&self) -> &'static str;
 
-    /// Where it is served.
+    /// Its path.
     fn path(&self) -> &'static str;
 
-    /// What a denial is about.
+    /// The object of a denial.
     fn subject(&self, request: &Request<'_>) -> Subject;
 
-    /// Whether it must know what the API server serves.
+    /// Whether it needs to know what the API server serves.
     fn needs_discovery(&self) -> bool {
         false
     }
 
-    /// Reads the objects of a request. What it cannot read it denies.
+    /// Reads the objects of a request, and denies what it cannot parse.
     fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial>;
 }
 
-/// What is known beside the request.
+/// The context of a request.
 pub(crate) struct Context {
-    /// What the operator has decided.
+    /// The settings of the operator.
     pub(crate) settings: Arc<Settings>,
     /// What the API server serves; `None` where the webhook does not need it.
     pub(crate) served: Option<Result<Served, String>>,
 }
 
-/// What is made of a request.
+/// The result of reading a request.
 pub(crate) enum Reading<'a> {
-    /// A rule judges it.
+    /// A rule must judge it.
     Rule(Rule<'a>),
     /// It is allowed, with this patch if it needs one.
     Patch(Option<Patch>),
 }
 
-/// A rule with the request that it judges: it answers for a forest and the answers so far.
+/// A rule with the request that it judges, as a function of a forest and the answers so far.
 pub(crate) type Rule<'a> = Box<dyn Fn(&Forest, &Answers) -> Verdict + Send + Sync + 'a>;
 
 impl<'a> Reading<'a> {
@@ -85,41 +85,36 @@ fn unreadable(what: impl std::fmt::Display) -> Denial {
     Denial::new(DenialKind::BadRequest, format!("the request cannot be judged: {what}"))
 }
 
-fn operation(request: &Request<'_>) -> Result<Operation, Denial> {
-    match request.operation {
-        admission::Operation::Create => Ok(Operation::Create),
-        admission::Operation::Update => Ok(Operation::Update),
-        admission::Operation::Delete => Ok(Operation::Delete),
-        admission::Operation::Connect => Err(unreadable("CONNECT is not an operation on this resource")),
-    }
-}
-
-/// The state before; a new object has none.
-fn old<'r, 'a>(
-    request: &'r Request<'a>,
+/// A request as rules read it: the operation, and the object's states before and after.
+struct Change<'r, 'a> {
     operation: Operation,
-) -> Result<Option<&'r RequestObject<'a>>, Denial> {
-    match (operation, &request.old_object) {
-        (Operation::Create, _) => Ok(None),
-        (_, Some(object)) => Ok(Some(object)),
-        (_, None) => Err(unreadable("it holds no oldObject")),
+    /// `None` for a new object.
+    old: Option<&'r RequestObject<'a>>,
+    /// `None` for a deleted object.
+    new: Option<&'r RequestObject<'a>>,
+    /// The new state, or the old state of a deleted object. It has the name even if the request has none: for a deleted
+    /// collection, and for a generated name.
+    object: &'r RequestObject<'a>,
+}
+
+impl<'r, 'a> Change<'r, 'a> {
+    fn of(request: &'r Request<'a>) -> Result<Self, Denial> {
+        let old = || request.old_object.as_ref().ok_or_else(|| unreadable("it holds no oldObject"));
+        let new = || request.object.as_ref().ok_or_else(|| unreadable("it holds no object"));
+        let (operation, old, new) = match request.operation {
+            admission::Operation::Create => (Operation::Create, None, Some(new()?)),
+            admission::Operation::Update => (Operation::Update, Some(old()?), Some(new()?)),
+            admission::Operation::Delete => (Operation::Delete, Some(old()?), None),
+            admission::Operation::Connect => {
+                return Err(unreadable("CONNECT is not an operation on this resource"));
+            }
+        };
+        let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+        Ok(Self { operation, old, new, object })
     }
 }
 
-/// The state afterwards; a deleted object has none.
-fn new<'r, 'a>(
-    request: &'r Request<'a>,
-    operation: Operation,
-) -> Result<Option<&'r RequestObject<'a>>, Denial> {
-    match (operation, &request.object) {
-        (Operation::Delete, _) => Ok(None),
-        (_, Some(object)) => Ok(Some(object)),
-        (_, None) => Err(unreadable("it holds no object")),
-    }
-}
-
-/// The name of the object of a request. A review of a deleted collection has names only in the objects, and so may one of a
-/// generated name.
+/// The name of the object of a request. For a deleted collection, and for a generated name, it may be only in the objects.
 fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
     let object = match request.operation {
         admission::Operation::Create | admission::Operation::Update => request.object.as_ref(),
@@ -136,7 +131,7 @@ fn spec<T: DeserializeOwned + Default>(object: Option<&RequestObject<'_>>) -> Re
     if let Ok(spec) = serde_json::from_str::<Option<T>>(text) {
         return Ok(spec.unwrap_or_default());
     }
-    // Read again for an error that does not count lines: what is wrong is what users want to know.
+    // Parsed again for an error without line numbers, which mean nothing to users.
     let spec = object.fields.get("spec").map(Option::<T>::deserialize).transpose();
     Ok(spec.map_err(|error| unreadable(format!("spec: {error}")))?.flatten().unwrap_or_default())
 }

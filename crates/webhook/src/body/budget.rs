@@ -1,8 +1,8 @@
 //! How many bytes of bodies are held at once, over all connections.
 //!
-//! An address may hold as many bytes as are free besides, so there is always room for another address. Who needs more waits;
-//! small bodies have their turn before large ones. While another body waits, one that has been arriving for too long is given
-//! up, first of the address that holds most. Reads nothing.
+//! An address may hold as many bytes as remain free, so there is always room for another address. A body that needs more waits;
+//! small bodies come before large ones. While another body waits, one that takes too long to arrive is given up, first of the
+//! address that holds most. Reads nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -18,17 +18,17 @@ use tokio::time::{Instant, sleep_until};
 /// All bytes that are held. The container's limit is 300 MiB, of which the hierarchy of a large cluster needs a third.
 const MOST: usize = 64 * 1024 * 1024;
 
-/// A body that has not arrived after this time is given up when others wait. The API server sends one in milliseconds.
+/// After this time a body that has not arrived is given up if others wait. The API server sends one in milliseconds.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// How long a body waits for others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The bodies of all requests under way.
+/// The bodies of all requests in flight.
 #[derive(Debug, Default)]
 pub struct Bodies {
     state: Mutex<State>,
-    /// Told when bytes are free again.
+    /// Notified when bytes are free again.
     released: Notify,
 }
 
@@ -38,7 +38,7 @@ struct State {
     of_address: HashMap<IpAddr, usize>,
     bodies: HashMap<u64, Body>,
     next: u64,
-    /// The bodies that wait, by the size that they would have.
+    /// The waiting bodies, by the size that they need.
     waiting: BTreeSet<(usize, u64)>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Held {
 pub(super) struct Full;
 
 impl Bodies {
-    /// A body that begins to arrive from this address.
+    /// Begins a body from this address.
     pub(super) fn begin(self: &Arc<Self>, address: IpAddr) -> Held {
         let mut state = self.state.lock();
         let id = state.next;
@@ -85,7 +85,7 @@ impl Bodies {
 }
 
 impl State {
-    /// Lets the body have as many bytes, or says when to ask again.
+    /// Lets the body have this many bytes, or returns when to ask again.
     fn resize(&mut self, id: u64, bytes: usize, now: Instant) -> Result<(), Instant> {
         let Some(body) = self.bodies.get(&id) else { return Ok(()) };
         let more = bytes.saturating_sub(body.bytes);
@@ -135,7 +135,7 @@ impl State {
 }
 
 impl Held {
-    /// Waits until the body may have as many bytes.
+    /// Waits until the body may have this many bytes.
     pub(super) async fn grow(&self, bytes: usize) -> Result<(), Full> {
         let deadline = Instant::now() + PATIENCE;
         let _waiting = Waiting { held: self, bytes };
@@ -156,13 +156,13 @@ impl Held {
         }
     }
 
-    /// Keeps nothing of the body any more.
+    /// The body holds no bytes any more.
     pub(super) fn shrink_to_nothing(&self) {
         self.bodies.state.lock().set(self.id, 0);
         self.bodies.released.notify_waiters();
     }
 
-    /// All of it is there.
+    /// The body has arrived.
     pub(super) fn has_arrived(&self) {
         if let Some(body) = self.bodies.state.lock().bodies.get_mut(&self.id) {
             body.has_arrived = true;
@@ -185,7 +185,7 @@ impl Drop for Held {
     }
 }
 
-/// A body that waits, until dropped. Without it another one may be the next.
+/// A waiting body, until dropped. Then the next one may have its turn.
 struct Waiting<'a> {
     held: &'a Held,
     bytes: usize,

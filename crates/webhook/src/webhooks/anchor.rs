@@ -6,11 +6,9 @@ use hns_api::names::{paths, webhooks as names};
 use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{
-    Context, Reading, Request, Subject, Webhook, name, new, old, operation, pairs, spec, unreadable, user,
-};
+use super::{Change, Context, Reading, Request, Subject, Webhook, name, pairs, spec, unreadable, user};
 
-/// Judges changes of anchors.
+/// Reviews anchors.
 pub(super) struct SubnamespaceAnchors;
 
 impl Webhook for SubnamespaceAnchors {
@@ -33,9 +31,7 @@ impl Webhook for SubnamespaceAnchors {
 }
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
-    let operation = operation(request)?;
-    let (old, new) = (old(request, operation)?, new(request, operation)?);
-    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    let Change { operation, old, new, object } = Change::of(request)?;
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let asked: SubnamespaceAnchorSpec = spec(new)?;
     let before: SubnamespaceAnchorSpec = spec(old.filter(|_| new.is_some())).unwrap_or_default();
@@ -61,7 +57,7 @@ fn adds_owner(old: Option<&RequestObject<'_>>, new: Option<&RequestObject<'_>>) 
     owners(new).iter().any(|owner| !known.contains(owner))
 }
 
-/// The stored or requested `status.status`. The schema allows nothing but an object with a text.
+/// The stored or requested `status.status`. The schema allows only an object with a text.
 fn state(object: Option<&RequestObject<'_>>) -> Result<Option<String>, Denial> {
     let Some(status) = object.and_then(|object| object.status.as_deref()) else { return Ok(None) };
     let status: Option<SubnamespaceAnchorStatus> =

@@ -7,9 +7,9 @@ use hns_api::names::{paths, webhooks as names};
 use hns_cluster::configured_kinds::entries_of;
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, unreadable};
+use super::{Change, Context, Reading, Request, Subject, Webhook};
 
-/// Judges changes of the `HNCConfiguration`.
+/// Reviews the `HNCConfiguration`.
 pub(super) struct HncConfigurations;
 
 impl Webhook for HncConfigurations {
@@ -25,7 +25,7 @@ impl Webhook for HncConfigurations {
         Subject::configuration()
     }
 
-    /// A CRD that was just created is known only to the API server.
+    /// Only the API server knows a CRD that was just created.
     fn needs_discovery(&self) -> bool {
         true
     }
@@ -38,9 +38,7 @@ impl Webhook for HncConfigurations {
 }
 
 fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
-    let operation = operation(request)?;
-    let (old, new) = (old(request, operation)?, new(request, operation)?);
-    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    let Change { operation, old, new, object } = Change::of(request)?;
     Ok(RuleRequest {
         operation,
         name: object.metadata.name(),

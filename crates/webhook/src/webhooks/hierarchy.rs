@@ -7,9 +7,9 @@ use hns_api::HierarchyConfigurationSpec;
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Context, Reading, Request, Subject, Webhook, new, old, operation, pairs, unreadable, user};
+use super::{Change, Context, Reading, Request, Subject, Webhook, pairs, unreadable, user};
 
-/// Judges changes of `HierarchyConfigurations`.
+/// Reviews `HierarchyConfigurations`.
 pub(super) struct HierarchyConfigurations;
 
 impl Webhook for HierarchyConfigurations {
@@ -32,10 +32,8 @@ impl Webhook for HierarchyConfigurations {
 }
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
-    let operation = operation(request)?;
-    let old = old(request, operation)?;
-    let new = new(request, operation)?;
-    // A review of a deleted collection carries no name, but always the namespace.
+    let Change { operation, old, new, .. } = Change::of(request)?;
+    // The review of a deleted collection has no name, but always a namespace.
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     Ok(RuleRequest {
         operation,

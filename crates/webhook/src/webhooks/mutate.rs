@@ -1,7 +1,7 @@
-//! `namespacelabel.hnc.x-k8s.io` puts the included label on managed namespaces (section 7.8 of docs/compatibility.md), and
+//! `namespacelabel.hnc.x-k8s.io` sets the included label on managed namespaces (section 7.8 of docs/compatibility.md), and
 //! `initialadmin.hnc.x-k8s.io` records who creates a subnamespace.
 //!
-//! Each patches its one key and nothing else, and denies nothing: the validating webhooks judge.
+//! Each patches only its one key, and denies nothing: the validating webhooks judge.
 
 use forest::Settings;
 use forest::rules::Denial;
@@ -58,7 +58,7 @@ impl Webhook for InitialAdmin {
     }
 }
 
-/// The patch that the namespace needs, if it needs one.
+/// The patch that the namespace needs, if any.
 fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> Option<Patch> {
     let name = namespace.name();
     let present = namespace.labels.as_ref();
@@ -76,8 +76,8 @@ fn included_label(settings: &Settings, namespace: &Metadata<'_>) -> Option<Patch
     serde_json::from_value(json!([operation])).ok()
 }
 
-/// The patch that records the creator of an anchor, or of a namespace that is created as a subnamespace, if that is wanted.
-/// A value that is there already is for the validating webhook to judge.
+/// The patch that records the creator of an anchor, or of a new subnamespace, if that is configured. The validating webhook
+/// judges a value that is already there.
 fn initial_admin(settings: &Settings, object: &Metadata<'_>, user: &str) -> Option<Patch> {
     settings.initial_admin.as_ref()?;
     let present = object.annotations.as_ref();

@@ -7,9 +7,9 @@ use forest::rules::namespace::{Marks, Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
+use super::{Change, Context, Reading, Request, Subject, Webhook, name, user};
 
-/// Judges changes of namespaces.
+/// Reviews namespaces.
 pub(super) struct Namespaces;
 
 impl Webhook for Namespaces {
@@ -32,10 +32,7 @@ impl Webhook for Namespaces {
 }
 
 fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
-    let operation = operation(request)?;
-    let (old, new) = (old(request, operation)?, new(request, operation)?);
-    // A review of a deleted collection carries no name, and one of a generated name may not either.
-    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    let Change { operation, old, new, object } = Change::of(request)?;
     Ok(RuleRequest {
         operation,
         name: object.metadata.name(),

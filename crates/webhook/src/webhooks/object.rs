@@ -1,6 +1,6 @@
 //! `objects.hnc.x-k8s.io`: reads the request for [`forest::rules::object`].
 //!
-//! The same for a resource and its subresources, of whatever kind.
+//! The same for a resource and its subresources, of any kind.
 
 #[cfg(test)]
 mod tests;
@@ -11,9 +11,9 @@ use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::{Metadata, RequestObject};
 use serde_json::Value;
 
-use super::{Context, Reading, Request, Subject, Webhook, name, new, old, operation, unreadable, user};
+use super::{Change, Context, Reading, Request, Subject, Webhook, name, unreadable, user};
 
-/// Judges changes of objects of propagated kinds. All entries of the registration about objects call it.
+/// Reviews objects of propagated kinds. All entries of the registration for objects call it.
 pub(super) struct Objects;
 
 impl Webhook for Objects {
@@ -37,10 +37,7 @@ impl Webhook for Objects {
 }
 
 fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
-    let operation = operation(request)?;
-    let (old, new) = (old(request, operation)?, new(request, operation)?);
-    // A generated name stands in the object, not always in the request; a deleted collection has names only in the objects.
-    let object = new.or(old).ok_or_else(|| unreadable("it holds no object"))?;
+    let Change { operation, old, new, object } = Change::of(request)?;
     Ok(RuleRequest {
         operation,
         user: user(request),
