@@ -24,7 +24,7 @@ use crate::{
 };
 use hns_cluster::readiness::Readiness;
 
-/// Registers what every binary has: `hns_build_info` and the figures of the process.
+/// Registers the metrics of every binary: `hns_build_info` and the process metrics.
 ///
 /// # Errors
 /// One of the names is taken.

@@ -1,7 +1,7 @@
-//! Which flags a binary understands, and what they say.
+//! The flags of a binary and their help.
 //!
-//! Names and defaults are HNC's where both have a flag; every spelling that Go's `flag` package
-//! accepts is accepted here. Nothing in this module starts anything or talks to anyone.
+//! Names and defaults are HNC's where both have a flag; every syntax that Go's `flag` package accepts is accepted here. This
+//! module only parses.
 
 mod certificates;
 mod go;
@@ -68,13 +68,13 @@ pub struct CommonArgs {
 }
 
 impl CommonArgs {
-    /// The kubeconfig file that was asked for. An empty value counts as none, as in HNC.
+    /// The kubeconfig file of the flag. An empty value counts as none, as in HNC.
     pub fn kubeconfig(&self) -> Option<&Path> {
         self.kubeconfig.as_deref().filter(|path| !path.as_os_str().is_empty())
     }
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// One JSON object per line, with HNC's field names.
@@ -120,13 +120,13 @@ pub struct WebhookServerArgs {
 }
 
 impl WebhookServerArgs {
-    /// Where the webhook server listens.
+    /// The address of the webhook server.
     pub fn listen_address(&self) -> ListenAddress {
         ListenAddress::new(&self.webhook_server_bind_address, self.webhook_server_port)
     }
 }
 
-/// Flags of a binary of which one replica at a time acts.
+/// Flags of a binary with leader election.
 #[derive(Clone, Debug, Args)]
 pub struct LeaderElectionArgs {
     /// Name of the Lease, in the program's own namespace, whose holder acts
@@ -157,35 +157,35 @@ impl LeaderElectionArgs {
     }
 }
 
-/// What a command line said.
+/// A parsed command line.
 #[derive(Clone, Debug)]
 pub struct Parsed<T> {
-    /// The values, checked.
+    /// The checked values.
     pub args: T,
-    /// Every flag in effect, defaults included, as a command line: for the log.
+    /// Every flag in effect, defaults included, as a command line for the log.
     pub settings: String,
-    /// Flags of HNC that were given and change nothing.
+    /// Flags of HNC that were given and have no effect.
     pub ignored: IgnoredFlags,
 }
 
-/// Why there is nothing to run.
+/// Why the program does not run.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum Stop {
-    /// The command line is wrong; one line, which names the flag.
+    /// The command line is wrong; one line that names the flag.
     #[error("{0}")]
     Usage(String),
-    /// `--help` or `--version` was given; the text that was asked for.
+    /// `--help` or `--version` was given; its text.
     #[error("{0}")]
     Text(String),
 }
 
-/// Reads a command line, whose first word is the program's name, in clap's or in Go's spelling.
+/// Parses a command line, whose first word is the program's name, in clap's or in Go's syntax.
 ///
-/// Where a flag that takes one value is given several times, the last one counts, as in Go.
+/// If a flag that takes one value is given several times, the last one counts, as in Go.
 ///
 /// # Errors
-/// [`Stop::Usage`] for an unknown flag, a missing or wrong value, or an argument that belongs to no
-/// flag; [`Stop::Text`] when only help was wanted.
+/// [`Stop::Usage`] for an unknown flag, a missing or wrong value, or an argument that belongs to no flag; [`Stop::Text`] for
+/// `--help` and `--version`.
 pub fn parse_from<T: Parser>(
     words: impl IntoIterator<Item = impl Into<OsString>>,
 ) -> Result<Parsed<T>, Stop> {
@@ -198,7 +198,7 @@ pub fn parse_from<T: Parser>(
     Ok(Parsed { args, settings, ignored })
 }
 
-/// clap explains itself over several paragraphs; a supervisor's log has room for one line.
+/// clap's messages have several paragraphs; a log line needs one.
 fn stop(error: &clap::Error) -> Stop {
     let text = error.render().to_string();
     if !error.use_stderr() {

@@ -1,7 +1,7 @@
 //! The connection to the API server.
 //!
-//! Finds the cluster and builds a client that neither cuts a watch nor waits for a peer that is
-//! gone. It repeats nothing: whoever asked knows whether the question is still the same.
+//! Finds the cluster and builds a client that never cuts a watch and detects a dead peer. It retries nothing: the caller knows
+//! whether the request is still needed.
 
 use std::time::Duration;
 
@@ -23,22 +23,20 @@ use crate::{args::CommonArgs, process::Program};
 
 /// TCP and TLS handshake together.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A request that the API server does not take in.
+/// The API server does not read a request.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A peer that acknowledges nothing is gone: probed from the first figure on, given up after about
-/// the second.
+/// The first probe of a peer that acknowledges nothing, and the time until the connection is given up.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(15);
 const GONE_AFTER: Duration = Duration::from_secs(30);
-/// Below the 90 s after which the API server closes idle connections: the race for who closes
-/// first would cost a request now and then.
+/// Below the 90 s after which the API server closes idle connections: if both closed at the same time, a request could be lost.
 const POOL_IDLE: Duration = Duration::from_secs(60);
 /// Idle connections kept; the others are closed once their request is answered.
 const POOL_SIZE: usize = 64;
 
-/// A client for everything but leases, held to `--apiserver-qps-throttle` if that is not 0.
+/// A client for everything but leases, limited by `--apiserver-qps-throttle` if that is not 0.
 ///
-/// Only reads configuration; the first request connects. A request without a time limit of its own
-/// waits as long as the API server keeps the connection alive.
+/// Only reads configuration; the first request connects. A request without a time limit of its own waits as long as the API
+/// server keeps the connection alive.
 ///
 /// # Errors
 /// No configuration was found, or it cannot be used.
@@ -46,7 +44,7 @@ pub async fn connect(args: &CommonArgs, program: Program) -> anyhow::Result<Clie
     build(config(args, program).await?, args.apiserver_qps_throttle)
 }
 
-/// A client that no throttle holds up: for the lease, which must not queue behind writes.
+/// A client without a rate limit: for the lease, which must not queue behind writes.
 ///
 /// # Errors
 /// As [`connect`].
@@ -80,17 +78,15 @@ fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// The client's layers, from the request inwards: throttle, base address, credentials, user agent,
-/// connection pool.
+/// The client's layers, from the request inwards: rate limit, base address, credentials, user agent, connection pool.
 ///
-/// kube's own default stack is not used for three reasons. It repeats 429, 503 and 504 by itself,
-/// up to fifteen times with up to 1,000 s between, behind the back of callers that promise to look
-/// again within seconds; it cannot set TCP keep-alive; and it logs every refusal as an error.
+/// kube's default stack is not used for three reasons. It retries 429, 503 and 504 by itself, up to fifteen times with up to
+/// 1,000 s between, while callers expect an answer within seconds; it cannot set TCP keep-alive; and it logs every refusal as an
+/// error.
 ///
-/// HTTP/1.1 over a pool, not HTTP/2: kube offers no ALPN protocol, so this is what its own client
-/// speaks as well. Many small writes at a time then go over as many connections, each with its own
-/// flow control, and are spread over the API servers behind a load balancer; one lost packet holds
-/// up one request, not all.
+/// HTTP/1.1 over a pool, not HTTP/2: kube offers no ALPN protocol, so its own client uses HTTP/1.1, too. Concurrent small writes
+/// then use separate connections, each with its own flow control, and are spread over the API servers behind a load balancer; one
+/// lost packet delays one request, not all.
 fn build(config: Config, requests_per_second: u32) -> anyhow::Result<Client> {
     anyhow::ensure!(
         config.proxy_url.is_none(),
@@ -99,7 +95,7 @@ fn build(config: Config, requests_per_second: u32) -> anyhow::Result<Client> {
     let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp_connector())?);
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
     connector.set_write_timeout(Some(WRITE_TIMEOUT));
-    // No read timeout: a quiet watch is no dead one. Keep-alive finds the dead ones.
+    // No read timeout: a watch without events is not dead. Keep-alive finds dead connections.
     let pool: HttpClient<_, Body> = HttpClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(POOL_IDLE)

@@ -1,13 +1,12 @@
-//! Which of several replicas acts: the holder of a Lease.
+//! Which of several replicas is the leader: the holder of a Lease.
 //!
-//! A lease held by a clock cannot prove that nobody else writes; writes carry their own
-//! preconditions. This module only says who should try. It compares no wall clocks: each side
-//! measures, by its own monotonic clock, how long the Lease has not changed.
+//! A lease held by a clock cannot prove that no other replica writes, so writes carry their own preconditions. This module only
+//! elects the replica that should write. It compares no wall clocks: each side measures, by its own monotonic clock, how long the
+//! Lease has not changed.
 //!
-//! [`Timing`]: a lease lasts for its duration, its holder renews it every retry period and gives up
-//! the renewal deadline after it last began a renewal that succeeded. The difference of the first and
-//! the last is the margin between the moment at which a holder stops and the earliest moment at
-//! which another one may begin.
+//! [`Timing`]: a lease lasts for its duration. Its holder renews it every retry period, and gives up when the renewal deadline
+//! has passed since the start of its last successful renewal. The difference between lease duration and renewal deadline is the
+//! margin between the moment at which a holder stops and the earliest moment at which another replica takes over.
 
 mod decide;
 mod elector;
@@ -83,7 +82,7 @@ impl Timing {
 )]
 pub struct InvalidTiming;
 
-/// This replica's part in an election. Clones share it.
+/// This replica's participation in an election. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     shared: Arc<Shared>,
@@ -92,7 +91,7 @@ pub struct Leadership {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// Until when this replica leads, if it was not told otherwise.
+    /// Until when this replica leads, unless it is told otherwise.
     valid_until: RwLock<Option<Instant>>,
     /// Wakes the elector in order to give the lease back.
     release: Notify,
@@ -102,16 +101,15 @@ struct Shared {
 enum Phase {
     Following,
     Leading,
-    /// For good: lost or given back.
+    /// Final: the lease is lost or given back.
     Ended,
 }
 
 impl Leadership {
-    /// Takes part in the election for the Lease `name` in `namespace`, from now on and in the
-    /// background, until the lease is lost or given back.
+    /// Joins the election for the Lease `name` in `namespace`, in the background, until the lease is lost or given back.
     ///
-    /// `identity` must be this replica's alone, and the same after a restart: then a restarted
-    /// replica goes on at once. A pod's name is both; see [`identity`].
+    /// `identity` must be unique to this replica, and stay the same after a restart: a restarted replica then continues at once.
+    /// The name of a pod meets both; see [`identity`].
     pub fn seek(client: Client, namespace: &str, name: &str, identity: String, timing: Timing) -> Self {
         let api = Api::<Lease>::namespaced(client, namespace);
         let shared = Arc::new(Shared::default());
@@ -129,15 +127,15 @@ impl Leadership {
         }
     }
 
-    /// Whether this replica leads now. A process that was stopped for longer than
-    /// the renewal deadline gets `false` from its first instruction on, and never `true` again.
+    /// Whether this replica leads now. After a process was stopped for longer than the renewal deadline, this returns `false`
+    /// from its first instruction on, and never `true` again.
     pub fn is_leader(&self) -> bool {
         let valid = |until: Instant| Instant::now() < until;
         *self.phase.borrow() == Phase::Leading && self.shared.valid_until.read().is_some_and(valid)
     }
 
-    /// Waits until this replica has led and does not any more, whether it lost the lease or gave it
-    /// back. End the process then: what it planned may be another one's business by now.
+    /// Waits until this replica has led and no longer does, because it lost the lease or gave it back. End the process then:
+    /// another replica may be writing by now.
     pub async fn lost(&self) {
         self.acquired_or_ended().await;
         let mut phase = self.phase.clone();
@@ -145,7 +143,7 @@ impl Leadership {
             let until = self.shared.valid_until.read().unwrap_or_else(Instant::now);
             tokio::select! {
                 ended = phase.wait_for(|phase| *phase == Phase::Ended) => {
-                    // An error means that the elector is gone, and nobody renews.
+                    // An error means that the elector has ended, and renews no more.
                     drop(ended);
                     return;
                 }
@@ -156,28 +154,26 @@ impl Leadership {
 
     async fn acquired_or_ended(&self) {
         let mut phase = self.phase.clone();
-        // An error means that the elector is gone: ended.
+        // An error means that the elector has ended.
         let _ = phase.wait_for(|phase| *phase != Phase::Following).await;
     }
 
-    /// Leaves the election. If this replica leads, it gives the lease back, so that another one
-    /// takes over within a retry period: call it only once nothing writes any more. Returns when
-    /// that is done, or could not be done in time.
+    /// Leaves the election. If this replica leads, it gives the lease back, so that another one takes over within a retry period:
+    /// call it only when nothing writes any more. Returns when that is done, or failed.
     pub async fn release(&self) {
         self.shared.release.notify_one();
         let mut phase = self.phase.clone();
-        // Until the elector is gone. Its phase ends before it writes: nobody here may act meanwhile.
+        // Until the elector has ended. Its phase ends before it writes: this replica must not act meanwhile.
         while phase.changed().await.is_ok() {}
     }
 }
 
-/// This replica's identity in elections: `$POD_NAME`, else the host name, which in a pod is the
-/// pod's name.
+/// This replica's identity in elections: `$POD_NAME`, else the host name, which in a pod is the pod's name.
 ///
-/// Two replicas on one host need different `$POD_NAME`s, or each takes the other for itself.
+/// Two replicas on one host need different `$POD_NAME`s; otherwise each takes the other for itself.
 ///
 /// # Errors
-/// There is neither.
+/// Neither is set.
 pub fn identity() -> anyhow::Result<String> {
     let pod = std::env::var("POD_NAME").unwrap_or_default();
     if !pod.is_empty() {

@@ -1,7 +1,7 @@
-//! How an hns binary starts and lives.
+//! How an hns binary starts, serves and ends.
 //!
-//! Flags, logging, the connection to the API server, TLS, servers, readiness, shutdown, leadership.
-//! Nothing in this crate knows a rule of the hierarchy or judges a request.
+//! Flags, logging, the connection to the API server, TLS, servers, readiness, shutdown, leader election. This crate knows no rule
+//! of the hierarchy and judges no request.
 
 pub mod admin;
 pub mod args;

@@ -1,6 +1,6 @@
-//! Where a server listens, as Go spells it.
+//! The address of a server, in Go's syntax.
 //!
-//! Reads addresses and opens sockets; serves nothing.
+//! Parses addresses and opens sockets; serves nothing.
 
 use std::{
     fmt, io,
@@ -30,11 +30,10 @@ impl ListenAddress {
         if host.is_empty() { Self::AllInterfaces(port) } else { Self::Host(host.to_owned(), port) }
     }
 
-    /// Reads `host:port`, `[address]:port`, `:port` (all interfaces), or `0` or nothing (off).
-    /// Port 0 takes any free one.
+    /// Parses `host:port`, `[address]:port`, `:port` (all interfaces), or `0` or an empty text (off). Port 0 takes any free port.
     ///
     /// # Errors
-    /// A reason fit for the end of a sentence that already names the value.
+    /// The reason, as the end of a sentence that already names the value.
     pub fn parse(value: &str) -> Result<Self, String> {
         if value.is_empty() || value == "0" {
             return Ok(Self::Off);
@@ -52,11 +51,10 @@ impl ListenAddress {
         Ok(Self::new(host, port))
     }
 
-    /// Opens the socket; `None` if nothing is to be served.
+    /// Opens the socket; `None` if the server is off.
     ///
     /// # Errors
-    /// What the operating system says: the port is taken, needs privileges, or the host has no
-    /// such address.
+    /// The operating system's: the port is taken or needs privileges, or the host has no such address.
     pub async fn listen(&self) -> io::Result<Option<TcpListener>> {
         let listener = match self {
             Self::Off => return Ok(None),

@@ -22,23 +22,23 @@ pub struct Program {
 /// What every part of a running program shares.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Which program this is.
+    /// The program.
     pub program: Program,
-    /// When it shuts down.
+    /// The shutdown of the process.
     pub shutdown: Shutdown,
-    /// Whether it may be sent work. Declare conditions before [`Process::serve_admin`].
+    /// Whether it is ready. Declare conditions before [`Process::serve_admin`].
     pub readiness: Readiness,
-    /// Where its metrics are registered.
+    /// The registry of its metrics.
     pub registry: Registry,
-    /// What runs with the settings in force.
+    /// The part that uses the settings in force.
     pub current: Arc<ArcSwap<Part>>,
 }
 
-/// What a process does with the settings of the moment: it is replaced as a whole when settings change.
+/// The part of a process that uses the current settings: it is replaced as a whole when settings change.
 #[derive(Clone, Debug, Default)]
 pub struct Part {
-    /// Whether it may be sent work.
+    /// Whether it is ready.
     pub readiness: Readiness,
-    /// Where its metrics are registered.
+    /// The registry of its metrics.
     pub registry: Registry,
 }

@@ -1,7 +1,6 @@
-//! When the process is to end.
+//! The shutdown of the process.
 //!
-//! Turns signals into one question that every part can wait for. It ends no part itself, except
-//! that the second signal ends the process.
+//! Turns signals into one event that every part can wait for. It ends no part itself; only the second signal ends the process.
 
 use std::{io, sync::Arc};
 
@@ -10,7 +9,7 @@ use tokio::{
     sync::watch,
 };
 
-/// Tells the parts of a process that it is to end. Clones tell the same.
+/// Tells the parts of a process to end. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     draining: Arc<watch::Sender<bool>>,
@@ -28,8 +27,7 @@ impl Shutdown {
         Self { draining: Arc::new(watch::Sender::new(false)) }
     }
 
-    /// A shutdown that the first SIGTERM or SIGINT begins. The second one ends the process at once,
-    /// with exit code 1: whoever sends it wants no more patience.
+    /// A shutdown that the first SIGTERM or SIGINT begins. The second one ends the process at once, with exit code 1.
     ///
     /// # Errors
     /// The signal handlers cannot be installed.
@@ -49,7 +47,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// A shutdown that begins with this one, or earlier by itself.
+    /// A shutdown that begins with this one, or earlier on its own.
     #[must_use]
     pub fn child(&self) -> Self {
         let child = Self::new();

@@ -1,6 +1,6 @@
-//! The way from `main` to a running program and back to an exit code.
+//! From `main` to a running program and back to an exit code.
 //!
-//! What all binaries have in common. The function that a binary passes does its work.
+//! All binaries share this code. Each binary passes a function that does its work.
 
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
@@ -35,10 +35,9 @@ impl Process {
 
 /// Runs a binary from its command line to its exit code.
 ///
-/// Reads the flags (a mistake is one line on standard error and exit code 2; `--help` and
-/// `--version` are 0), starts logging, installs the TLS provider, starts the async runtime, and runs
-/// `run` with the flags. Its success is exit code 0, its error a line in the log and exit code 1.
-/// SIGTERM and SIGINT begin [`Process::shutdown`]; `run` is expected to return then.
+/// Parses the flags (a mistake is one line on standard error and exit code 2; `--help` and `--version` are 0), starts logging,
+/// installs the TLS provider, starts the async runtime, and runs `run` with the flags. Success is exit code 0, an error one line
+/// in the log and exit code 1. SIGTERM and SIGINT begin [`Process::shutdown`]; `run` must return then.
 pub fn main<T, F>(program: Program, run: impl FnOnce(T, Process) -> F) -> ExitCode
 where
     T: Parser + AsRef<CommonArgs>,

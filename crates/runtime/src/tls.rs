@@ -81,11 +81,11 @@ impl ServingCertificate {
         Ok(Arc::new(Self { current: ArcSwapOption::empty(), loaded: watch::Sender::new(false), not_after }))
     }
 
-    /// TLS settings of a server for HTTP/1.1, which presents the current certificate in each handshake. With an authority of
-    /// `clients`, a client needs a certificate of it.
+    /// TLS settings of a server for HTTP/1.1, which presents the current certificate in each handshake. With `clients`, a client
+    /// needs a certificate of that authority.
     ///
     /// # Errors
-    /// The TLS library offers none of its own protocol versions.
+    /// The TLS library does not support its own protocol versions.
     pub fn server_config(
         self: &Arc<Self>,
         clients: Option<&Arc<ClientAuthority>>,
@@ -116,8 +116,8 @@ impl ServingCertificate {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
-    /// Call it once for each change of what is found in `origin`: what has been logged is not repeated.
-    /// `condition` holds from the first certificate loaded.
+    /// Call it once for each change at `origin`: what has been logged is not repeated. `condition` holds from the first
+    /// certificate loaded.
     fn take(&self, found: Result<&Files, &str>, origin: &str, condition: &Condition) {
         let loaded = found
             .map_err(str::to_owned)
@@ -139,7 +139,7 @@ impl ServingCertificate {
         }
     }
 
-    /// Uses it for new connections from now on; returns when it expires.
+    /// Uses it for new connections from now on; returns its expiry.
     fn load(&self, files: &Files) -> Result<Option<i64>, LoadError> {
         let key = parse(files)?;
         let not_after = key.cert.first().and_then(|leaf| expiry::not_after(leaf));

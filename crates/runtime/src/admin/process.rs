@@ -1,6 +1,6 @@
-//! The figures of this process, by the names that every Prometheus client uses.
+//! The metrics of this process, with the names that every Prometheus client uses.
 //!
-//! Read when Prometheus asks. Where the operating system does not tell one, it is left out.
+//! They are read at each scrape. A value that the operating system does not provide is left out.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! Flags about the webhook's certificate, where it is made and kept here. Makes none.
+//! Flags for the webhook's certificate.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! How HNC's command lines, written for Go's `flag` package, become ours.
+//! From HNC's command lines, written for Go's `flag` package, to ours.
 //!
-//! Translates spellings and sets aside the flags that HNC's manager has and this program has not.
-//! It judges no value of a flag that the program does have: that is clap's part.
+//! Translates the syntax and takes out the flags of HNC's manager that this program does not have. clap checks the values of the
+//! others.
 
 use std::{collections::BTreeSet, ffi::OsString};
 
@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Args as _, Command};
 
 use super::{LeaderElectionArgs, SharedArgs, Stop, WebhookServerArgs, values};
 
-/// Flags of HNC's manager that ask for something hns does in another way, or not at all.
+/// Flags of HNC's manager that hns does not need.
 const MEANINGLESS: &[(&str, Shape)] = &[
     ("cert-restart-on-secret-refresh", Shape::Boolean),
     ("enable-leader-election", Shape::Boolean),
@@ -22,13 +22,13 @@ const MEANINGLESS: &[(&str, Shape)] = &[
     ("webhooks-only", Shape::Boolean),
 ];
 
-/// Flags of HNC's manager that change what users see, and do not do so here yet.
+/// Flags of HNC's manager that change what users see, and are not supported yet.
 const WITHOUT_EFFECT: &[(&str, Shape)] = &[("enable-hrq", Shape::Boolean)];
 
 /// What may follow a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
-    /// Nothing, ever: `--help`, `--version`.
+    /// Nothing: `--help`, `--version`.
     Switch,
     /// Nothing, or a value after `=`; never the next word.
     Boolean,
@@ -39,16 +39,16 @@ enum Shape {
 /// Flags of HNC that were given and have no effect, by name without dashes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredFlags {
-    /// Nothing is lost: what they ask for is done otherwise here, or is the other binary's.
+    /// Without loss: hns does the same in another way, or the other binary has the flag.
     pub meaningless: BTreeSet<String>,
-    /// Something is lost: users would see a difference if they were honoured.
+    /// With loss: users would see a difference if the flag were supported.
     pub without_effect: BTreeSet<String>,
-    /// They stand for keys of the settings document, and count on `hns-controller` alone.
+    /// Flags for keys of the settings document, which only `hns-controller` uses.
     pub shared: BTreeSet<String>,
 }
 
 impl IgnoredFlags {
-    /// Logs at most a line for each kind, with the flags. Call it once logging works.
+    /// Logs at most one line per kind, with the flags. Call it once logging works.
     pub fn log(&self) {
         if !self.meaningless.is_empty() {
             tracing::info!(flags = %list(&self.meaningless), "flags of HNC that mean nothing here were ignored");
@@ -65,7 +65,7 @@ impl IgnoredFlags {
     }
 
     fn add(&mut self, name: &str, switched_off: bool) {
-        // What is switched off is as it would be with HNC.
+        // A feature that is switched off needs no warning.
         let set = if is_shared(name) {
             &mut self.shared
         } else if !switched_off && WITHOUT_EFFECT.iter().any(|(flag, _)| *flag == name) {
@@ -82,8 +82,8 @@ fn list(names: &BTreeSet<String>) -> String {
     names.join(" ")
 }
 
-/// Rewrites a command line so that every flag of `command` stands as `--name=value`, and takes out
-/// the flags that only HNC, or only the other binary, has.
+/// Rewrites a command line so that every flag of `command` has the form `--name=value`, and takes out the flags that only HNC, or
+/// only the other binary, has.
 pub(super) fn translate(
     command: &Command,
     words: impl IntoIterator<Item = impl Into<OsString>>,
@@ -95,7 +95,7 @@ pub(super) fn translate(
     let mut ignored = IgnoredFlags::default();
     while let Some(word) = words.next().transpose()? {
         if word == "--" {
-            // Go stops here, and nothing of ours can follow.
+            // Go stops here, so no flag can follow.
             translated.push(word);
             translated.extend(words.by_ref().collect::<Result<Vec<_>, _>>()?);
             break;
@@ -123,7 +123,7 @@ pub(super) fn translate(
     Ok((translated, ignored))
 }
 
-/// Splits a flag into its name and what follows `=`; `None` for a word that is no flag.
+/// Splits a flag into its name and the text after `=`; `None` for a word that is no flag.
 fn split(word: &str) -> Result<Option<(&str, Option<&str>)>, Stop> {
     let Some(rest) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
         return Ok(None);
@@ -140,7 +140,7 @@ fn split(word: &str) -> Result<Option<(&str, Option<&str>)>, Stop> {
     Ok(Some((name, value)))
 }
 
-/// What may follow the flag of this name, and whether `command` has it. `None` if nobody does.
+/// What may follow the flag of this name, and whether `command` has it. `None` for an unknown flag.
 fn shape(command: &Command, name: &str) -> Option<(Shape, bool)> {
     if let Some(shape) = shape_in(command, name) {
         return Some((shape, true));
@@ -169,12 +169,12 @@ fn shape_in(command: &Command, name: &str) -> Option<Shape> {
     })
 }
 
-/// Whether a flag that takes values may stand without one.
+/// Whether a flag that takes values may have none.
 pub(super) fn is_boolean(arg: &Arg) -> bool {
     arg.get_num_args().is_some_and(|count| count.min_values() == 0)
 }
 
-/// Whether an ignored flag was given in order to switch something off.
+/// Whether an ignored flag was given to switch a feature off.
 fn switched_off(name: &str, shape: Shape, value: Option<&str>) -> Result<bool, Stop> {
     match (shape, value) {
         (Shape::Boolean, Some(value)) => values::boolean(value)

@@ -1,12 +1,12 @@
-//! The flags that stand for keys of the settings document, by HNC's names where HNC has them. They count on `hns-controller`
-//! alone, over what the document says. Decides nothing.
+//! The flags for keys of the settings document, with HNC's names where HNC has them. Only `hns-controller` uses them, and they
+//! override the document.
 
 use clap::Args;
 
 use super::values;
 use hns_cluster::settings::SharedSettings;
 
-/// Flags that stand for keys of the settings document.
+/// Flags for keys of the settings document.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SharedArgs {
     /// Namespace that never takes part in a hierarchy, beside those of the settings document; may be given several times
@@ -83,8 +83,8 @@ pub struct SharedArgs {
 }
 
 impl SharedArgs {
-    /// The settings of a document with these flags: the values of a flag that may be given several times are added, any other
-    /// flag takes the place of the document's key.
+    /// The settings of a document with these flags: values of a flag that may be given several times are added, any other flag
+    /// replaces the document's value.
     pub fn over(&self, mut settings: SharedSettings) -> SharedSettings {
         fn set<T: Clone>(to: &mut T, given: Option<&T>) {
             if let Some(given) = given {

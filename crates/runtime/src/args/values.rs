@@ -1,5 +1,4 @@
-//! How the value of one flag is read: a function per kind of value. What the settings document has too is checked in
-//! [`hns_cluster::settings`].
+//! The parsers of flag values. Values that the settings document has too are checked in [`hns_cluster::settings`].
 //!
 //! Errors are the end of a sentence that clap begins with the value and the flag's name.
 
@@ -9,7 +8,7 @@ pub(super) use hns_cluster::settings::values::{
     anchored_regex, external_manager, glob, identity, label, managed_key, namespace, object_name, on_conflict,
 };
 
-/// The words for a boolean that Go's `strconv.ParseBool` knows.
+/// The literals of a boolean in Go's `strconv.ParseBool`.
 pub(super) fn boolean(value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -18,13 +17,13 @@ pub(super) fn boolean(value: &str) -> Result<bool, String> {
     }
 }
 
-/// A path; empty means none, which clap's own parser refuses.
+/// A path; an empty text means none, which clap's own parser refuses.
 #[expect(clippy::unnecessary_wraps, reason = "the form that clap wants")]
 pub(super) fn path(value: &str) -> Result<PathBuf, Infallible> {
     Ok(value.into())
 }
 
-/// A rate; HNC, like Go's client, takes a negative one for "no limit".
+/// A rate; HNC, like Go's client, treats a negative one as "no limit".
 pub(super) fn requests_per_second(value: &str) -> Result<u32, String> {
     let number: i32 = value.parse().map_err(|_| "expected a whole number".to_owned())?;
     Ok(u32::try_from(number).unwrap_or(0))
@@ -41,7 +40,7 @@ pub(super) fn host(value: &str) -> Result<String, String> {
     }
 }
 
-/// A duration as Go writes it (`1m30s`, `500ms`), or a plain number of seconds; at most an hour.
+/// A duration in Go's syntax (`1m30s`, `500ms`), or a plain number of seconds; at most an hour.
 pub(super) fn duration(value: &str) -> Result<Duration, String> {
     match seconds(value)? {
         seconds if (0.0..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),

@@ -1,4 +1,4 @@
-//! What to do about a lease, given what was seen of it.
+//! The decision about a lease, from its observed state.
 //!
 //! A pure function of its arguments.
 
@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A Lease as it was last seen.
+/// A Lease as last observed.
 #[derive(Clone, Debug)]
 pub(super) struct Seen<'a> {
-    /// Empty if nobody holds it.
+    /// Empty if it has no holder.
     pub(super) holder: &'a str,
-    /// How long its holder asked to be respected.
+    /// The duration that its holder set.
     pub(super) duration: Duration,
     /// When this process first saw this version of it.
     pub(super) unchanged_since: Instant,
@@ -19,11 +19,11 @@ pub(super) struct Seen<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// Write ourselves in, as the new holder.
+    /// Write the Lease with this replica as the new holder.
     Acquire,
-    /// Write ourselves in again.
+    /// Write the Lease again.
     Renew,
-    /// Nothing to do until then, unless it changes before.
+    /// Wait until then, unless the Lease changes before.
     Wait(Instant),
 }
 

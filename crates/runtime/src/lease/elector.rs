@@ -1,7 +1,6 @@
-//! The election itself: reads and writes the Lease, and tells the outcome.
+//! The election: reads and writes the Lease, and reports the result.
 //!
-//! Every write carries the resourceVersion that was read, so of two replicas that write at once one
-//! is refused.
+//! Every write carries the resourceVersion that was read, so of two concurrent writes the API server refuses one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +25,7 @@ use super::{
     decide::{Decision, Seen, decide},
 };
 
-/// How often one attempt looks again because another replica was faster.
+/// How often one attempt reads the Lease again because another replica wrote first.
 const RACES: usize = 3;
 
 pub(super) struct Elector {
@@ -42,12 +41,12 @@ pub(super) struct Elector {
     complained: Option<String>,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attempt {
-    /// The lease is ours, renewed.
+    /// This replica holds the lease.
     Held,
-    /// The lease is another one's, at least until then.
+    /// Another replica holds the lease, at least until then.
     Refused(Instant),
 }
 
@@ -65,7 +64,7 @@ impl Elector {
         let shared = self.shared.clone();
         tokio::select! {
             () = self.hold() => {}
-            // Cuts an attempt off if need be: its outcome is read again.
+            // Cancels a running attempt; its result is read again.
             () = shared.release.notified() => self.give_back().await,
         }
         self.phase.send_replace(Phase::Ended);
@@ -106,17 +105,17 @@ impl Elector {
         }
     }
 
-    /// `None` until the lease was won.
+    /// `None` until the lease is acquired.
     fn valid_until(&self) -> Option<Instant> {
         *self.shared.valid_until.read()
     }
 
-    /// From the beginning of the attempt, since nobody knows when in between the API server wrote.
+    /// Counts from the start of the attempt, because the time of the write at the API server is not known.
     fn held(&mut self, began: Instant) {
         self.complained = None;
         let mut valid_until = self.shared.valid_until.write();
         if valid_until.is_some_and(|until| Instant::now() >= until) {
-            // Too late: others were told that this replica does not lead.
+            // Too late: other parts were told that this replica does not lead.
             return;
         }
         *valid_until = Some(began + self.timing.renew_deadline);
@@ -135,7 +134,7 @@ impl Elector {
     }
 
     async fn attempt(&mut self) -> Result<Attempt, Error> {
-        // A holder knows what it wrote; everybody else has to look.
+        // A holder knows what it wrote; other replicas read the Lease.
         let mut look = self.valid_until().is_none() || self.seen.is_none();
         for race in 1.. {
             if look {
@@ -181,7 +180,7 @@ impl Elector {
         Ok(())
     }
 
-    /// The Lease with ourselves as its holder.
+    /// The Lease with this replica as its holder.
     fn claim(&self, new_holder: bool) -> Lease {
         let now = MicroTime(Timestamp::now());
         let mut lease = self.seen.as_ref().map_or_else(|| self.unwritten(), |(lease, _)| lease.clone());
@@ -205,12 +204,12 @@ impl Elector {
         self.seen.as_ref().map_or("", |(lease, _)| holder(lease))
     }
 
-    /// Empties the Lease's holder, if that is us.
+    /// Clears the Lease's holder, if that is this replica.
     async fn give_back(&mut self) {
         if self.valid_until().is_none() {
             return;
         }
-        // Nobody here acts any more, whatever becomes of the Lease.
+        // From here on this replica does not act, even if the write of the Lease fails.
         self.phase.send_replace(Phase::Ended);
         let deadline = Instant::now() + self.timing.retry_period;
         match timeout_at(deadline, self.try_give_back()).await {
@@ -222,7 +221,7 @@ impl Elector {
 
     async fn try_give_back(&mut self) -> Result<(), Error> {
         loop {
-            // The attempt that this call cut off may have written.
+            // The attempt that was cancelled may have written.
             self.look().await?;
             let Some((lease, _)) = &self.seen else {
                 return Ok(());

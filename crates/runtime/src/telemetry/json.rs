@@ -17,7 +17,7 @@ use tracing_subscriber::{
     registry::{LookupSpan, Scope},
 };
 
-/// The most bytes of a text. Names of RBAC objects, and messages of the API server, have no limit of their own.
+/// The most bytes of a text. Names of RBAC objects and messages of the API server have no limit of their own.
 const LONGEST: usize = 4 * QUOTE;
 
 /// Writes events as JSON lines. Format spans with [`JsonFields`](tracing_subscriber::fmt::format::JsonFields).

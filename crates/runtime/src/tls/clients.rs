@@ -1,6 +1,6 @@
 //! Which clients may connect: those with a certificate of a given authority and one of the given names.
 //!
-//! The authority's file is followed as the serving certificate is. Connections that exist are not disturbed.
+//! The authority's file is followed like the serving certificate. Existing connections are not affected.
 
 #[cfg(test)]
 mod tests;
@@ -24,10 +24,9 @@ use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 use super::directory::{LOOK_EVERY, follow};
 use hns_cluster::readiness::Condition;
 
-/// Who signs the certificates of clients, and what these are called.
+/// The authority that signs the certificates of clients, and their allowed names.
 ///
-/// Without a loadable authority no handshake succeeds; once one was loaded, it decides until a newer loadable one takes its
-/// place.
+/// Until an authority is loaded no handshake succeeds. A loaded authority is used until a newer one is loaded.
 pub struct ClientAuthority {
     names: BTreeSet<String>,
     current: ArcSwapOption<Roots>,
@@ -35,7 +34,7 @@ pub struct ClientAuthority {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-/// What verifies a chain of certificates.
+/// Verifies a chain of certificates.
 struct Roots(Arc<dyn ClientCertVerifier>);
 
 impl fmt::Debug for ClientAuthority {
@@ -57,7 +56,7 @@ impl ClientAuthority {
     }
 
     /// Loads the authority from a file (PEM, one certificate or several), and loads it again whenever the file changes.
-    /// `condition` holds from the first one loaded. Never returns; dropping it stops the following.
+    /// `condition` holds from the first one loaded. Never returns; drop the future to stop.
     pub async fn follow_file(&self, file: &Path, condition: Condition) -> Infallible {
         self.follow_every(LOOK_EVERY, file, condition).await
     }
@@ -98,7 +97,7 @@ impl ClientAuthority {
         let _ = loaded.wait_for(|loaded| *loaded).await;
     }
 
-    /// It decides from now on; returns how many certificates it has.
+    /// Uses it from now on; returns how many certificates it has.
     fn load(&self, pem: &[u8]) -> Result<usize, String> {
         let mut roots = RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -129,7 +128,7 @@ impl ClientAuthority {
 }
 
 impl ClientCertVerifier for ClientAuthority {
-    /// None: a client then sends the certificate that it has, whatever the authority is by now.
+    /// Empty: a client then sends its certificate without checking its authority against a list, which may be out of date.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! Following files: a certificate in a directory that is a mounted Secret, or files that somebody keeps.
+//! Following files: a certificate in a mounted Secret, or files that an administrator maintains.
 
 use std::{convert::Infallible, path::Path, time::Duration};
 
@@ -7,13 +7,13 @@ use tokio::time::MissedTickBehavior;
 use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
 use hns_cluster::readiness::Condition;
 
-/// How often the directory is looked at. The files are compared by content: the kubelet replaces
-/// them by switching a symbolic link, which file notifications follow only once.
+/// How often the files are read. They are compared by content: the kubelet replaces them by switching a symbolic link, which file
+/// notifications follow only once.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 impl ServingCertificate {
-    /// Loads the certificate from a directory, and loads it again whenever the files change.
-    /// `condition` holds from the first one loaded. Never returns; dropping it stops the following.
+    /// Loads the certificate from a directory, and loads it again whenever the files change. `condition` holds from the first one
+    /// loaded. Never returns; drop the future to stop.
     pub async fn follow_directory(&self, directory: &Path, condition: Condition) -> Infallible {
         self.follow_every(LOOK_EVERY, directory, condition).await
     }
@@ -31,7 +31,7 @@ impl ServingCertificate {
     }
 }
 
-/// Reads again and again, and passes on what was read whenever that has changed.
+/// Reads periodically, and passes on what was read whenever it has changed.
 pub(super) async fn follow<T: PartialEq + Send + 'static>(
     period: Duration,
     read: impl Fn() -> Result<T, String> + Clone + Send + 'static,
@@ -42,7 +42,7 @@ pub(super) async fn follow<T: PartialEq + Send + 'static>(
     let mut seen: Option<Result<T, String>> = None;
     loop {
         ticks.tick().await;
-        // A network file system may keep this waiting.
+        // A network file system may block.
         let read = tokio::task::spawn_blocking(read.clone()).await;
         let found = read.unwrap_or_else(|error| Err(error.to_string()));
         if seen.as_ref() != Some(&found) {
@@ -55,8 +55,8 @@ pub(super) async fn follow<T: PartialEq + Send + 'static>(
 fn read(directory: &Path) -> Result<Files, LoadError> {
     let file = |name| std::fs::read(directory.join(name)).map_err(|error| LoadError::Read(name, error));
     let mut certificate = file(CERTIFICATE)?;
-    // The directory may be switched between two reads; a pair from both sides of the switch would
-    // be refused, and reported, for no reason.
+    // The directory may be switched between two reads; a pair from both sides of the switch would be refused and reported as an
+    // error.
     for _ in 0..3 {
         let key = file(KEY)?;
         let again = file(CERTIFICATE)?;

@@ -1,4 +1,4 @@
-//! When a certificate expires. It verifies nothing.
+//! The expiry of a certificate. Verifies nothing.
 
 /// The end of a certificate's validity, in seconds since 1970; `None` if it cannot be read.
 pub(super) fn not_after(certificate: &[u8]) -> Option<i64> {

@@ -1,5 +1,5 @@
-//! Following a certificate in a Secret, by a watch on that one object: a change is there at once, not when a kubelet gets round
-//! to its volumes.
+//! Following a certificate in a Secret, by a watch on that one object: a change arrives at once, without waiting for the kubelet
+//! to update a volume.
 
 use std::convert::Infallible;
 
@@ -11,10 +11,10 @@ use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
 use hns_cluster::{objects, readiness::Condition};
 
 impl ServingCertificate {
-    /// Loads the certificate from the Secret of this name, and loads it again whenever the Secret changes. `condition` holds
-    /// from the first one loaded. Never returns; dropping it stops the following.
+    /// Loads the certificate from the Secret of this name, and loads it again whenever the Secret changes. `condition` holds from
+    /// the first one loaded. Never returns; drop the future to stop.
     ///
-    /// Once a certificate was loaded, a Secret that is deleted, damaged or out of reach changes nothing.
+    /// Once a certificate is loaded, it stays in use if the Secret is deleted, damaged or unreachable.
     pub async fn follow_secret(&self, secrets: Api<Secret>, name: &str, condition: Condition) -> Infallible {
         let origin = format!("Secret {name}");
         let mut seen: Option<Result<Files, String>> = None;
@@ -29,7 +29,7 @@ impl ServingCertificate {
                 seen = Some(found);
             }
         }
-        // A watch has no end.
+        // A watch never ends.
         std::future::pending().await
     }
 }
