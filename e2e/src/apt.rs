@@ -1,4 +1,4 @@
-//! Calls of `apt-get` that ask nobody anything and outlast a mirror that fails for a moment. Decides nothing.
+//! Calls of `apt-get` that ask no questions and are repeated when a mirror fails.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// How often everything is tried.
+/// How often a call is repeated.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Each transfer is tried again too, given up when nothing comes, and another user of the package manager is waited for.
+/// apt-get also repeats each transfer, limits its time, and waits for another user of the package manager.
 const OPTIONS: [&str; 4] = [
     "--option=Acquire::Retries=2",
     "--option=Acquire::http::Timeout=30",
@@ -20,17 +20,17 @@ const OPTIONS: [&str; 4] = [
     "--option=DPkg::Lock::Timeout=120",
 ];
 
-/// Runs `apt-get` with these arguments in `directory`, with fresh lists of packages wherever these can be had.
+/// Runs `apt-get` with these arguments in `directory`, with fresh package lists where possible.
 ///
 /// # Errors
-/// With all that was said, after the last attempt.
+/// All output, after the last attempt.
 pub(crate) fn apt_get(arguments: &[&str], directory: &Path) -> anyhow::Result<()> {
     let mut said = String::new();
     for attempt in 0..ATTEMPTS {
         if attempt > 0 {
             thread::sleep(PAUSE);
         }
-        // Lists that cannot be renewed may be good enough.
+        // Old lists may be good enough.
         for (arguments, decides) in [(&["update"][..], false), (arguments, true)] {
             match call(arguments, directory)? {
                 None if decides => return Ok(()),
@@ -42,7 +42,7 @@ pub(crate) fn apt_get(arguments: &[&str], directory: &Path) -> anyhow::Result<()
     bail!("{}", said.trim())
 }
 
-/// What it complained of when it failed.
+/// The error output of a failed call.
 fn call(arguments: &[&str], directory: &Path) -> anyhow::Result<Option<String>> {
     let output = Command::new("apt-get")
         .args(OPTIONS)

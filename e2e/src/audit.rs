@@ -1,4 +1,4 @@
-//! The API server's audit log: which user wrote what. It knows writes only, by metadata only; reads are not recorded.
+//! The API server's audit log: which user wrote what. Contains only writes, and only their metadata.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::Deserialize;
 
-/// The verbs that change something, which are also the only ones recorded.
+/// The recorded verbs, which are those that change something.
 const MUTATING: [&str; 5] = ["create", "update", "patch", "delete", "deletecollection"];
 
-/// Where the API server says which token it was.
+/// The annotation in which the API server names the token.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// A cluster's audit log.
@@ -20,16 +20,16 @@ pub struct Audit {
     path: PathBuf,
 }
 
-/// A place in the log: everything before it is of no interest to the one who took it.
+/// A position in the log; readers skip everything before it.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark(u64);
 
 /// One answered write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditEvent {
-    /// The user it was done as; the impersonated one where there is one.
+    /// The user; with impersonation, the impersonated one.
     pub user: String,
-    /// Which of the user's credentials it was done with, where the API server can tell; see [`crate::Replica::credential`].
+    /// The user's credential, if the API server names it; see [`crate::Replica::credential`].
     pub credential: String,
     /// `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
@@ -43,7 +43,7 @@ pub struct AuditEvent {
     pub namespace: String,
     /// The object's name; empty for collections and for creations whose name the server generates.
     pub name: String,
-    /// The HTTP code of the answer.
+    /// The HTTP code of the response.
     pub code: u16,
     /// When the request arrived (RFC 3339, microseconds, UTC).
     pub timestamp: String,
@@ -56,18 +56,18 @@ impl Audit {
         Self { path }
     }
 
-    /// The log itself, for those who follow it.
+    /// The log file, for programs that follow it.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The present end of the log. Writes whose answer has been read before this call lie before it.
+    /// The present end of the log. Writes whose response was read before this call lie before it.
     pub fn mark(&self) -> anyhow::Result<Mark> {
         let length = self.path.metadata().context("reading the audit log")?.len();
         Ok(Mark(length))
     }
 
-    /// Every write answered since `mark`, in the order of the answers.
+    /// Every write that was answered since `mark`, in the order of the responses.
     pub fn since(&self, mark: Mark) -> anyhow::Result<Vec<AuditEvent>> {
         let mut log = File::open(&self.path).context("opening the audit log")?;
         log.seek(SeekFrom::Start(mark.0))?;
@@ -80,7 +80,7 @@ impl Audit {
             .context("parsing the audit log")
     }
 
-    /// The writes by one user since `mark`, refused ones included.
+    /// The writes of one user since `mark`, including refused ones.
     pub fn mutating_by(&self, user: &str, mark: Mark) -> anyhow::Result<Vec<AuditEvent>> {
         Ok(mutating_by(&self.since(mark)?, user))
     }
@@ -109,14 +109,14 @@ pub fn counts(events: &[AuditEvent]) -> BTreeMap<(String, String), usize> {
 }
 
 impl AuditEvent {
-    /// Whether it could have changed an object. Access reviews, token requests and dry runs are writes by verb alone.
+    /// Whether it could have changed an object. Access reviews, token requests and dry runs are writes only by verb.
     pub fn is_mutating(&self) -> bool {
         let asks = self.group == "authorization.k8s.io" || self.group == "authentication.k8s.io";
         let token = self.subresource == "token";
         MUTATING.contains(&self.verb.as_str()) && !asks && !token && !self.uri.contains("dryRun=")
     }
 
-    /// Whether the API server did what was asked.
+    /// Whether the API server did what was requested.
     pub fn succeeded(&self) -> bool {
         (200..300).contains(&self.code)
     }

@@ -1,4 +1,4 @@
-//! Control groups (cgroups) of this machine, and limits to what processes may use of its processors. Ends no process.
+//! Control groups (cgroups) of this machine, and CPU limits for processes. Ends no process.
 
 use std::fs;
 use std::io;
@@ -15,8 +15,8 @@ const ROOT: &str = "/sys/fs/cgroup";
 
 const REMOVE_DEADLINE: Duration = Duration::from_secs(20);
 
-/// Where the hierarchies are mounted: one place for each controller (version 1), or one for all (version 2). Links to
-/// such a place do not count. Empty where there are none.
+/// The mount points of the hierarchies: one for each controller (version 1), or one for all (version 2). Symbolic links are left
+/// out. Empty where there are none.
 pub(crate) fn hierarchies() -> Vec<PathBuf> {
     let root = Path::new(ROOT);
     if root.join("cgroup.controllers").exists() {
@@ -27,7 +27,7 @@ pub(crate) fn hierarchies() -> Vec<PathBuf> {
     own.map(|entry| entry.path()).filter(|path| path.join(PROCESSES).exists()).collect()
 }
 
-/// A cgroup of one name in every hierarchy. It is removed, with all below it, when this value is dropped or this process ends.
+/// A cgroup of one name in every hierarchy. It is removed, with those below it, when this value is dropped or this process ends.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     paths: Vec<PathBuf>,
@@ -62,18 +62,18 @@ impl Drop for Cgroup {
     }
 }
 
-/// The period over which a share of the processors is counted, in microseconds: the one that Kubernetes uses.
+/// The period of a CPU limit, in microseconds: the one that Kubernetes uses.
 const PERIOD: u32 = 100_000;
 
-/// A limit to what processes may use of the processors together, as a container's `limits.cpu` is one. When it is dropped, the
-/// processes in it go on without a limit.
+/// A CPU limit for all its processes together, like a container's `limits.cpu`. When it is dropped, the processes continue
+/// without a limit.
 #[derive(Debug)]
 pub struct CpuLimit {
     cgroup: Cgroup,
 }
 
 impl CpuLimit {
-    /// A limit of so many thousandths of a processor, without processes. Needs root.
+    /// A limit in thousandths of a CPU, without processes. Needs root.
     pub fn new(thousandths: u32) -> anyhow::Result<Self> {
         let limit = Self { cgroup: Cgroup::create(&format!("hns-limit-{}", process::id()))? };
         limit.set(thousandths * (PERIOD / 1000))?;
@@ -100,7 +100,7 @@ impl CpuLimit {
         Ok(())
     }
 
-    /// Where the limit is: in the one hierarchy, or in the one of the processors.
+    /// The path of the limit: in the one hierarchy, or in that of the CPU controller.
     fn path(&self) -> anyhow::Result<&Path> {
         let paths = &self.cgroup.paths;
         let found = paths.iter().find(|path| paths.len() == 1 || path.join(VERSION_1).exists());
@@ -115,7 +115,7 @@ impl Drop for CpuLimit {
             let inside = fs::read_to_string(path.join(PROCESSES)).unwrap_or_default();
             let outside = path.parent().unwrap_or(path).join(PROCESSES);
             for pid in inside.lines() {
-                // One that has just ended is gone already.
+                // A process that has just ended is no error.
                 let _ = fs::write(&outside, pid);
             }
         }

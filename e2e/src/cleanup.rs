@@ -1,5 +1,4 @@
-//! What must not outlive this process: programs that it started, and their directories. A shell sees to it that they go, also
-//! when this process is killed.
+//! Programs and directories that must not outlive this process. A shell removes them, also when this process is killed.
 
 use std::env;
 use std::io::{self, Write};
@@ -11,11 +10,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use anyhow::Context;
 use tempfile::TempDir;
 
-/// Set to anything, it keeps the directories of ended clusters, for their logs.
+/// If set, the directories of ended clusters are kept, for their logs.
 const KEEP_VARIABLE: &str = "HNS_E2E_KEEP";
 
 /// Waits for the end of its input, which comes when this process ends in any way. Then it kills the process group `$1` and
-/// removes the directories that it has read, trying for 20 s while processes end. Files in control groups cannot be removed.
+/// removes the directories that it has read, for up to 20 s while processes end. Files in control groups cannot be removed.
 const SCRIPT: &str = r#"
 directories=$(cat)
 kill -s KILL -- "-$1"
@@ -33,13 +32,13 @@ done
 
 /// The shell, and the process group that it kills.
 struct Cleanup {
-    /// Nothing but a member that is always there.
+    /// Keeps the process group alive; it does nothing else.
     leader: Child,
     directories: Mutex<ChildStdin>,
 }
 
 impl Cleanup {
-    /// The one of this process, started when it is first needed.
+    /// The one of this process, started on first use.
     fn get() -> anyhow::Result<&'static Self> {
         static CLEANUP: OnceLock<Result<Cleanup, String>> = OnceLock::new();
         let started = CLEANUP.get_or_init(|| Self::start().map_err(|error| error.to_string()));
@@ -70,7 +69,7 @@ pub(crate) fn process_group() -> anyhow::Result<i32> {
     Ok(Cleanup::get()?.leader.id().try_into()?)
 }
 
-/// Has a directory removed when this process ends, if it still exists then.
+/// Removes a directory when this process ends, if it still exists then.
 pub(crate) fn remove_at_end(directory: &Path) -> anyhow::Result<()> {
     let mut directories = Cleanup::get()?.directories.lock().unwrap_or_else(PoisonError::into_inner);
     writeln!(directories, "{}", directory.display()).context("writing to the shell that cleans up")

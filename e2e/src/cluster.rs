@@ -1,5 +1,5 @@
-//! A Kubernetes control plane on loopback: etcd, kube-apiserver and kube-controller-manager, with real RBAC and an audit
-//! log. It never uses a fixed port or directory, so any number of clusters run side by side.
+//! A Kubernetes control plane on loopback: etcd, kube-apiserver and kube-controller-manager, with real RBAC and an audit log.
+//! Uses no fixed port or directory, so any number of clusters run side by side.
 
 mod arguments;
 pub(crate) mod kubeconfig;
@@ -27,16 +27,16 @@ use crate::ports;
 use crate::process::{Process, ProcessSpec, tail};
 use crate::programs::Programs;
 
-/// A shared machine may be slow; a start that works takes a small part of this.
+/// A shared machine may be slow; a successful start takes a small part of this.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(25);
 const ATTEMPTS: u32 = 5;
 const LOG_LINES: usize = 20;
 
-/// What Go programs say when somebody else has taken their port in the meantime.
+/// The message of Go programs when another process has taken their port in the meantime.
 const PORT_CLASH: &str = "address already in use";
 
-/// A running cluster. It ends, and its directory goes, when this value is dropped or this process ends in any way.
+/// A running cluster. It ends, and its directory is removed, when this value is dropped or this process ends in any way.
 pub struct Cluster {
     layout: Layout,
     config: Config,
@@ -48,7 +48,7 @@ pub struct Cluster {
     directory: TempDir,
 }
 
-/// One program of the control plane; a restart puts another process in.
+/// One program of the control plane; a restart replaces the process.
 struct Slot(Mutex<Arc<Process>>);
 
 impl Slot {
@@ -60,7 +60,7 @@ impl Slot {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Stops the process, if it still runs, and starts another from the same specification.
+    /// Stops the process, if it still runs, and starts another one from the same specification.
     fn replace(&self) -> anyhow::Result<Arc<Process>> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stop();
@@ -70,10 +70,10 @@ impl Slot {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until it is ready: `/readyz` answers and the service account `default` of the
-    /// namespace `default` exists.
+    /// Starts a cluster and waits until it is ready: `/readyz` answers and the service account `default` of the namespace
+    /// `default` exists.
     ///
-    /// Builds the programs first if they are missing. An error holds the last lines of the log of whatever failed.
+    /// Builds missing programs first. An error contains the last log lines of the program that failed.
     pub async fn start() -> anyhow::Result<Self> {
         Self::start_at(Ipv4Addr::LOCALHOST).await
     }
@@ -84,7 +84,7 @@ impl Cluster {
         Self::start_with(address, AUDIT_POLICY).await
     }
 
-    /// Starts a cluster whose audit log records what this policy (`audit.k8s.io/v1`) says, instead of every write.
+    /// Starts a cluster with this audit policy (`audit.k8s.io/v1`) instead of one that records every write.
     pub async fn start_audited(policy: &str) -> anyhow::Result<Self> {
         Self::start_with(Ipv4Addr::LOCALHOST, policy).await
     }
@@ -101,9 +101,9 @@ impl Cluster {
         }
     }
 
-    /// The one cluster of this test binary, started by whoever asks first.
+    /// The shared cluster of this test binary, started on first use.
     ///
-    /// Tests that share it keep apart by names of their own. It ends when the process does.
+    /// Tests that share it use different names. It ends with the process.
     ///
     /// # Panics
     ///
@@ -151,8 +151,8 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A client of its administrator (group `system:masters`). Call it within the runtime that uses the client: a
-    /// client must not outlive the runtime it was made in.
+    /// A client of its administrator (group `system:masters`). Call it within the runtime that uses the client: a client must not
+    /// outlive the runtime that created it.
     pub fn admin(&self) -> Client {
         client(self.config())
     }
@@ -166,7 +166,7 @@ impl Cluster {
         client(config)
     }
 
-    /// The administrator's client configuration. No client here throttles itself.
+    /// The administrator's client configuration, without a rate limit.
     pub fn config(&self) -> Config {
         self.config.clone()
     }
@@ -182,17 +182,17 @@ impl Cluster {
         Kubectl::new(&self.kubectl, &self.kubeconfig(), &cache)
     }
 
-    /// The files of the cluster, for what joins it.
+    /// The files of the cluster, for a node that joins it.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The API server's address, `https://127.0.0.1:PORT` unless another was asked for.
+    /// The API server's address, `https://127.0.0.1:PORT` by default.
     pub fn url(&self) -> String {
         self.layout.url()
     }
 
-    /// The certificate (PEM) that the API server's own is signed by.
+    /// The certificate (PEM) of the authority of the API server's certificate.
     pub fn ca_pem(&self) -> &str {
         &self.ca_pem
     }
@@ -207,7 +207,7 @@ impl Cluster {
         self.directory.path()
     }
 
-    /// Who wrote what, as the API server saw it.
+    /// The audit log.
     pub fn audit(&self) -> Audit {
         Audit::new(self.layout.audit_log())
     }
@@ -217,12 +217,12 @@ impl Cluster {
         self.api_server.get()
     }
 
-    /// The store's process.
+    /// The process of etcd.
     pub fn etcd(&self) -> Arc<Process> {
         self.etcd.get()
     }
 
-    /// The process of the control plane's controllers.
+    /// The process of kube-controller-manager.
     pub fn controller_manager(&self) -> Arc<Process> {
         self.controller_manager.get()
     }
@@ -270,7 +270,7 @@ impl Drop for Cluster {
     }
 }
 
-/// rustls has no provider of its own choice in this workspace; everything here uses ring.
+/// This workspace has no default provider for rustls; everything here uses ring.
 pub(crate) fn install_crypto_provider() {
     // An error means that one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -288,7 +288,7 @@ pub(crate) fn specification(directory: &Path, name: &str, program: &Path, args: 
         env: Vec::new(),
         directory: directory.to_owned(),
         log: directory.join(format!("{name}.log")),
-        // Nothing of a cluster is kept, so there is nothing to shut down in order.
+        // No data of a cluster is kept, so it needs no orderly shutdown.
         grace: Duration::ZERO,
     }
 }
@@ -302,8 +302,8 @@ async fn wait_ready(config: &Config, processes: &[&Process]) -> anyhow::Result<(
     .await
 }
 
-/// Asks until the answer is yes. An answer that is an error counts as no, and is told if the time runs out; a process
-/// that has ended meanwhile ends the wait.
+/// Repeats a check until it succeeds. An error counts as a failure, and is reported at the timeout; the wait ends when a process
+/// has ended.
 async fn poll(
     what: &str,
     processes: &[&Process],

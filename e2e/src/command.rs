@@ -1,4 +1,4 @@
-//! One call of a client program as a user would type it, run to its end. Leaves nothing running.
+//! One call of a client program, run to its end. Leaves nothing running.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -11,7 +11,7 @@ use tokio::process;
 
 use crate::process::PROXY_VARIABLES;
 
-/// One call, built up and then run.
+/// One call, configured and then run.
 #[derive(Debug, Clone)]
 #[must_use = "nothing runs before `run` or `ok`"]
 pub struct Command {
@@ -24,14 +24,14 @@ pub struct Command {
     stdin: String,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// Its exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained about; a refusal by the API server is here.
+    /// Its standard error, which contains refusals of the API server.
     pub stderr: String,
 }
 
@@ -54,19 +54,19 @@ impl Command {
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.into(), value.as_ref().to_owned()));
         self
     }
 
-    /// Gives it this to read.
+    /// Sets its standard input.
     pub fn stdin(mut self, text: impl Into<String>) -> Self {
         self.stdin = text.into();
         self
     }
 
-    /// Runs it to its end. A failure of the program is not an error here; see [`Command::ok`].
+    /// Runs it to its end. A failure of the program is no error; see [`Command::ok`].
     pub async fn run(self) -> anyhow::Result<Output> {
         let mut command = process::Command::new(&self.program);
         command
@@ -84,7 +84,7 @@ impl Command {
         let mut child = command.spawn().with_context(|| format!("starting {}", self.name))?;
         let mut input = child.stdin.take().with_context(|| format!("{} has no input", self.name))?;
         let write = async move {
-            // It may end without having read everything; its own message then says why.
+            // It may end before it has read everything; its own message then gives the reason.
             let _ = input.write_all(self.stdin.as_bytes()).await;
             drop(input);
         };
@@ -97,7 +97,7 @@ impl Command {
         })
     }
 
-    /// Runs it and returns what it printed; an error with everything it said when it fails.
+    /// Runs it and returns its standard output; a failure is an error with all its output.
     pub async fn ok(self) -> anyhow::Result<String> {
         let shown: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
         let shown = format!("{} {}", self.name, shown.join(" "));

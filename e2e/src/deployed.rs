@@ -1,5 +1,5 @@
-//! What stands in for scheduler, kubelet and kube-proxy where there is no node: one process for each of the product's
-//! Deployments, with the Deployment's own arguments and a token of its own service account, and a Service that leads there.
+//! Replaces scheduler, kubelet and kube-proxy where there is no node: one process for each of the product's Deployments, with the
+//! Deployment's own arguments and a token of its own service account, and a Service that leads to it.
 //!
 //! It follows the Deployments only when asked, restarts nothing by itself, and never acts as the administrator.
 
@@ -18,12 +18,12 @@ use crate::cluster::{Cluster, kubeconfig};
 use crate::ports;
 use crate::product::{self, Component, Replica};
 
-/// The product as its Deployments in one namespace say.
+/// The product's Deployments in one namespace, as processes.
 #[derive(Debug)]
 pub struct Deployed<'c> {
     cluster: &'c Cluster,
     namespace: String,
-    /// The port of the Service, which the webhook serves on itself.
+    /// The port of the Service and of the webhook itself.
     port: u16,
     directory: PathBuf,
     running: BTreeMap<&'static str, Running>,
@@ -37,7 +37,7 @@ struct Running {
 }
 
 impl<'c> Deployed<'c> {
-    /// Nothing runs yet. `port` is that of the Service as the registrations name it; it must be free on loopback.
+    /// Starts nothing. `port` is that of the Service in the registrations; it must be free on loopback.
     pub fn new(cluster: &'c Cluster, namespace: &str, port: u16) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("deployed-").tempdir_in(cluster.dir())?.keep();
         let namespace = namespace.to_owned();
@@ -49,8 +49,8 @@ impl<'c> Deployed<'c> {
         ports::free().map(|[port]| port)
     }
 
-    /// Brings the processes in line with the Deployments of the moment: a changed one is stopped and started again, one that is
-    /// gone, or is not this product's, is stopped. Waits for the end of what it stops, and for nothing else.
+    /// Reconciles the processes with the present Deployments: stops and restarts a changed one, and stops one whose Deployment is
+    /// deleted or runs another image. Waits for the end of what it stops, and for nothing else.
     pub async fn follow(&mut self) -> anyhow::Result<()> {
         self.route().await?;
         for component in [Component::Controller, Component::Webhook] {
@@ -69,7 +69,7 @@ impl<'c> Deployed<'c> {
         Ok(())
     }
 
-    /// Stops the process of a Deployment, as when its node is lost; [`Deployed::follow`] starts it again.
+    /// Stops the process of a Deployment, as if its node were lost; [`Deployed::follow`] starts it again.
     pub async fn stop(&mut self, component: Component) -> anyhow::Result<()> {
         match self.running.remove(component.name()) {
             Some(running) => running.replica.terminate().await.map(drop),
@@ -77,7 +77,7 @@ impl<'c> Deployed<'c> {
         }
     }
 
-    /// Waits until everything that runs is ready.
+    /// Waits until all processes are ready.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         for running in self.running.values() {
             running.replica.wait_ready().await?;
@@ -90,7 +90,7 @@ impl<'c> Deployed<'c> {
         self.running.get(component.name()).map(|running| &running.replica)
     }
 
-    /// Leads the Service to loopback, where no proxy rewrites addresses. What a manifest says of a Service stays.
+    /// Leads the Service to loopback, where no proxy rewrites addresses. The Service of a manifest stays as it is.
     async fn route(&self) -> anyhow::Result<()> {
         let services: Api<Service> = Api::namespaced(self.cluster.admin(), &self.namespace);
         let Some(service) = services.get_opt(names::WEBHOOK_SERVICE).await? else { return Ok(()) };
@@ -102,8 +102,8 @@ impl<'c> Deployed<'c> {
         Ok(())
     }
 
-    /// The arguments of the Deployment's container; none if there is no such Deployment, it wants no replica, or it is another
-    /// program's.
+    /// The arguments of the Deployment's container; `None` if there is no such Deployment, it has no replicas, or it runs another
+    /// program.
     async fn args(&self, component: Component) -> anyhow::Result<Option<Vec<String>>> {
         let name = match component {
             Component::Controller => names::CONTROLLER_DEPLOYMENT,
@@ -126,7 +126,7 @@ impl<'c> Deployed<'c> {
         kubeconfig::write(&kubeconfig, &self.cluster.url(), Some(&ca), &json!({ "token": token }))?;
         let [metrics_port, health_port] = ports::free()?;
         let mut args = args.to_vec();
-        // Of a flag given twice, the last one counts.
+        // If a flag is given twice, the last one counts.
         args.extend([
             format!("--kubeconfig={}", kubeconfig.display()),
             format!("--metrics-addr=127.0.0.1:{metrics_port}"),

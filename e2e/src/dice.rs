@@ -1,11 +1,11 @@
-//! Numbers that look random and are the same in every run. Not for secrets.
+//! Pseudorandom numbers, the same in every run. Not for secrets.
 
 /// A sequence that its seed decides (xorshift).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// A seed of zero counts as one, since it would give nothing but zeros.
+    /// A seed of zero counts as one, because it would give only zeros.
     pub fn new(seed: u64) -> Self {
         Self(seed.max(1))
     }
@@ -15,7 +15,7 @@ impl Dice {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        // The upper half, since the lowest bits of such a sequence repeat soon.
+        // The upper half, because the lowest bits of such a sequence repeat soon.
         usize::try_from(self.0 >> 33).unwrap_or_default() % bound.max(1)
     }
 
@@ -27,14 +27,14 @@ impl Dice {
         items[self.below(items.len())].clone()
     }
 
-    /// Puts them into some order.
+    /// Shuffles them.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
         }
     }
 
-    /// Whether something happens that happens so many times in a hundred.
+    /// True with this chance in a hundred.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }

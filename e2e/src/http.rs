@@ -1,4 +1,4 @@
-//! One plain HTTP request on loopback, as a probe or a scraper makes it. Never follows redirects, never speaks TLS.
+//! One plain HTTP request on loopback, like a probe's. Never follows redirects, never uses TLS.
 
 use std::net::Ipv4Addr;
 
@@ -24,7 +24,7 @@ pub async fn get(port: u16, path: &str) -> anyhow::Result<(StatusCode, String)> 
         drop(sender);
         anyhow::Ok((status, String::from_utf8_lossy(&body).into_owned()))
     };
-    // The connection is driven here rather than in a task, so nothing is left behind.
+    // The connection is driven here rather than in a task, so no task outlives the call.
     let (outcome, _) = tokio::join!(exchange, connection);
     outcome.with_context(|| format!("GET {path} on port {port}"))
 }

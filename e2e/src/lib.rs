@@ -1,7 +1,7 @@
-//! A real Kubernetes control plane on loopback for tests and demonstrations, and what runs hns on it. Nothing here is
-//! part of the product, and nothing here fakes an API server.
+//! A real Kubernetes control plane on loopback for tests and demonstrations, and programs to run hns on it. Nothing here is part
+//! of the product, and nothing here fakes an API server.
 //!
-//! Start with [`Cluster`]. Every process ends with the test that started it, also when that panics or is killed.
+//! Start with [`Cluster`]. Every process ends with the test that started it, also when the test panics or is killed.
 
 mod apt;
 pub mod audit;

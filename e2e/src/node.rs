@@ -1,8 +1,8 @@
-//! A real node for a cluster: containerd, kubelet, scheduler and kube-proxy, so that Deployments run and Services lead
-//! to pods. Linux and root only.
+//! A real node for a cluster: containerd, kubelet, scheduler and kube-proxy, so that Deployments run and Services lead to pods.
+//! Linux and root only.
 //!
-//! It lives in a [`sandbox`]: network, mounts and processes of its own. So nothing of it is seen by the machine, many
-//! of them run side by side, and everything ends with the sandbox's first process, however that ends.
+//! It lives in a [`sandbox`] with its own network, mounts and processes. So the machine does not see it, several run side by
+//! side, and everything ends with the sandbox's first process.
 
 mod containerd;
 pub mod images;
@@ -56,7 +56,7 @@ impl<'c> Node<'c> {
         Ok(node)
     }
 
-    /// Makes the images of an archive known to the node.
+    /// Loads the images of an archive into the node.
     pub async fn load(&self, archive: &Path) -> anyhow::Result<()> {
         let arguments = ["--namespace=k8s.io", "images", "import"];
         self.ctr().args(arguments).args([archive]).ok().await.map(drop)

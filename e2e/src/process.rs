@@ -1,5 +1,5 @@
-//! Started programs: their pids, signals, exit status and logs. Nothing here belongs to a runtime, so tests that each have
-//! a runtime of their own may share a process.
+//! Started programs: their pids, signals, exit status and logs. Nothing here belongs to an async runtime, so tests that each have
+//! their own may share a process.
 
 use std::env;
 use std::ffi::OsString;
@@ -21,7 +21,7 @@ use crate::cleanup;
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// The programs speak to loopback only; a proxy of the surrounding environment must not come between.
+/// The programs connect to loopback only, without a proxy of the environment.
 pub const PROXY_VARIABLES: [&str; 8] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -33,8 +33,8 @@ pub const PROXY_VARIABLES: [&str; 8] = [
     "no_proxy",
 ];
 
-/// The variables by which cargo tells this process of its own package. A cargo that is started here must not inherit them:
-/// build scripts of dependencies look at some, and it would build most of the dependencies anew.
+/// The variables in which cargo describes this process's own package. A cargo that is started here must not inherit them: build
+/// scripts of dependencies read some of them, and it would build most of the dependencies again.
 pub fn package_variables() -> impl Iterator<Item = OsString> {
     env::vars_os().map(|(name, _)| name).filter(|name| {
         let name = name.to_string_lossy();
@@ -52,7 +52,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Whether it ended by itself and not well.
+    /// Whether it ended by itself with a failure.
     pub fn is_failure(&self) -> bool {
         matches!(self, Self::Code(code) if *code != 0)
     }
@@ -76,16 +76,16 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What to start, and where its output goes.
+/// A program to start, and its output file.
 #[derive(Debug, Clone)]
 pub struct ProcessSpec {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// The executable.
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Variables added to this process's environment, from which proxies have been removed.
+    /// Variables added to this process's environment, without proxies.
     pub env: Vec<(OsString, OsString)>,
     /// Its working directory.
     pub directory: PathBuf,
@@ -105,18 +105,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program. An error says why the program could not be started at all.
+    /// Starts the program. An error says why it could not be started at all.
     pub fn spawn(spec: ProcessSpec) -> anyhow::Result<Self> {
         let child = start(&spec).with_context(|| format!("starting {}", spec.name))?;
         Ok(Self { spec, pid: Pid::from_child(&child), child: Mutex::new(child) })
     }
 
-    /// What it was started from; [`Process::spawn`] with a clone starts it again.
+    /// Its specification; [`Process::spawn`] with a clone starts it again.
     pub fn spec(&self) -> &ProcessSpec {
         &self.spec
     }
 
-    /// The program's pid. It may come to mean another process after [`Process::exit`] has told of its end.
+    /// The program's pid. The system may reuse it after [`Process::exit`] has returned the end.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
@@ -125,17 +125,17 @@ impl Process {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends a signal. Nothing happens when the program has ended.
+    /// Sends a signal. Does nothing when the program has ended.
     pub fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         let mut child = self.child();
-        // While it is not waited for, the pid is its own.
+        // The pid is not reused before the process is waited for.
         if child.try_wait()?.is_some() {
             return Ok(());
         }
         kill_process(self.pid, signal).with_context(|| format!("sending {signal:?} to {}", self.spec.name))
     }
 
-    /// How it ended, or nothing while it runs.
+    /// How it ended, or `None` while it runs.
     pub fn exit(&self) -> Option<Exit> {
         self.child().try_wait().ok().flatten().map(Exit::from)
     }
@@ -154,7 +154,7 @@ impl Process {
         }
     }
 
-    /// Everything it has written, from all runs that used the same log file.
+    /// Its whole output, from all runs with the same log file.
     pub fn log(&self) -> String {
         let bytes = fs::read(&self.spec.log).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -165,11 +165,11 @@ impl Process {
         tail(&self.log(), lines)
     }
 
-    /// Stops the program and waits for its end. Blocks for the grace period at most; a second call does nothing.
+    /// Stops the program and waits for its end. Blocks for at most the grace period; a second call does nothing.
     pub fn stop(&self) {
         if !self.spec.grace.is_zero() {
             let deadline = Instant::now() + self.spec.grace;
-            // A stopped process would not see SIGTERM before the deadline.
+            // A stopped process receives SIGTERM only after SIGCONT.
             let asked = self.signal(Signal::CONT).and_then(|()| self.signal(Signal::TERM));
             while asked.is_ok() && self.exit().is_none() && Instant::now() < deadline {
                 thread::sleep(POLL);

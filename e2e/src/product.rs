@@ -1,7 +1,6 @@
-//! hns on a test cluster: its manifests from the checkout's `config/`, its registrations and policies as the controller keeps
-//! them, and its binaries as processes with tokens of
-//! their own service accounts. It never builds the binaries (`cargo build -p hns-webhook -p hns-controller` does) and
-//! never gives them the administrator's rights.
+//! hns on a test cluster: its manifests from the checkout's `config/`, its registrations and policies as the controller writes
+//! them, and its binaries as processes with tokens of their own service accounts. Never builds the binaries (`cargo build -p
+//! hns-webhook -p hns-controller` does) and never gives them the administrator's rights.
 
 mod manifests;
 mod replica;
@@ -29,11 +28,11 @@ use crate::cluster::{Cluster, kubeconfig};
 use crate::ports;
 use crate::process::ProcessSpec;
 
-/// The namespace that hns lives in unless [`Options::namespace`] names another.
+/// The default namespace of hns; see [`Options::namespace`].
 pub const NAMESPACE: &str = "hnc-system";
-/// The webhook as RBAC and the audit log know it.
+/// The user name of the webhook.
 pub const WEBHOOK_USER: &str = "system:serviceaccount:hnc-system:hns-webhook";
-/// The controller as RBAC and the audit log know it.
+/// The user name of the controller.
 pub const CONTROLLER_USER: &str = "system:serviceaccount:hnc-system:hns-controller";
 
 /// The variable that names another directory with `hns-webhook` and `hns-controller`.
@@ -64,16 +63,16 @@ impl Component {
 /// How the product is installed and started.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The file with the definitions, the namespace, the service accounts and their rights; the checkout's
-    /// `config/default.yaml` by default.
+    /// The file with the definitions, the namespace, the service accounts and their rights; by default the checkout's
+    /// `config/default.yaml`.
     pub manifests: PathBuf,
-    /// The namespace to install it in, in place of [`NAMESPACE`], which the manifests name.
+    /// The namespace to install it in; replaces [`NAMESPACE`] in the manifests.
     pub namespace: String,
     /// Further arguments for every webhook.
     pub webhook_args: Vec<String>,
     /// Further arguments for every controller.
     pub controller_args: Vec<String>,
-    /// Whether there are admission policies; without, every refusal is the webhook's own.
+    /// Whether to install admission policies; without them, every denial comes from the webhook.
     pub policies: bool,
     /// Whether hns makes the webhook's certificate itself. Registrations then name no authority.
     pub internal_certificates: bool,
@@ -92,14 +91,14 @@ impl Default for Options {
     }
 }
 
-/// What differs in the start of one replica.
+/// The options of one replica.
 #[derive(Debug, Clone, Default)]
 pub struct Launch {
-    /// The pod's name, which a lease is held under; made up when absent.
+    /// The pod's name, which is its identity in a lease; generated when absent.
     pub pod_name: Option<String>,
-    /// Where it reaches the API server, for example [`crate::Proxy::url`]; directly when absent. `http` means plain.
+    /// The address of its API server, for example [`crate::Proxy::url`]; the cluster's when absent. `http` means plain.
     pub server: Option<String>,
-    /// The port it serves admission on; the one in the registrations when absent.
+    /// The port for admission; the one in the registrations when absent.
     pub webhook_port: Option<u16>,
     /// Arguments after those of [`Options`].
     pub args: Vec<String>,
@@ -121,15 +120,15 @@ pub struct Product<'c> {
 
 impl<'c> Product<'c> {
     /// Applies the CRDs and waits until they are served, then the namespace and RBAC, then the policies, then the registrations,
-    /// which name a Service that leads to a free port on loopback. Starts nothing: with fail-closed registrations, what they cover is refused until
-    /// [`Product::start_webhook`].
+    /// which name a Service that leads to a free port on loopback. Starts nothing: with fail-closed registrations, requests that
+    /// they match are refused until [`Product::start_webhook`].
     pub async fn install(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let product = Self::prepare(cluster, options)?;
         let namespace = &product.options.namespace;
         let manifests = manifests::moved(manifests::read(&product.options.manifests)?, namespace)?;
         manifests::apply_crds(cluster, &manifests).await?;
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
-        // Policies first: the registrations leave to them what they refuse.
+        // Policies first: the registrations exclude what they refuse.
         if product.options.policies {
             manifests::apply_owned(cluster, manifests::moved(manifests::policies()?, namespace)?).await?;
         }
@@ -173,12 +172,12 @@ impl<'c> Product<'c> {
         &self.ca_pem
     }
 
-    /// The directory with `tls.crt`, `tls.key` and `ca.crt` that every replica serves from, unless hns makes them itself.
+    /// The directory with `tls.crt`, `tls.key` and `ca.crt` of every replica, unless hns makes them itself.
     pub fn certificates(&self) -> &Path {
         &self.certificates
     }
 
-    /// Applies the registrations as the controller keeps them by default, with a Service that leads to loopback.
+    /// Applies the registrations of the default settings, with a Service that leads to loopback.
     pub async fn install_registrations(&self) -> anyhow::Result<()> {
         self.route_to(self.webhook_port).await
     }
@@ -194,7 +193,7 @@ impl<'c> Product<'c> {
         manifests::apply_owned(self.cluster, documents).await
     }
 
-    /// Deletes the webhook configurations; everything else of hns stays, the policies included.
+    /// Deletes the webhook configurations; everything else of hns stays, including the policies.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
         manifests::delete(self.cluster, &manifests::registrations()?).await
     }
@@ -216,7 +215,7 @@ impl<'c> Product<'c> {
         Ok(replica)
     }
 
-    /// Starts one replica without waiting for anything.
+    /// Starts one replica without waiting.
     pub async fn launch(&self, component: Component, launch: Launch) -> anyhow::Result<Replica> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let pod_name = launch.pod_name.clone();
@@ -269,8 +268,8 @@ impl<'c> Product<'c> {
         )
     }
 
-    /// Writes the settings that these flags stand for, as a controller with the same flags does: a webhook is ready only when
-    /// there are settings, and many tests have no controller.
+    /// Writes the settings of these flags, as a controller with the same flags does: a webhook is ready only when there are
+    /// settings, and many tests have no controller.
     async fn put_in_force(&self, args: &[String]) -> anyhow::Result<()> {
         let words = std::iter::once("settings").chain(args.iter().map(String::as_str));
         let flags = parse_from::<hns_controller::args::Args>(words)?.args.shared;
@@ -292,7 +291,7 @@ impl<'c> Product<'c> {
     }
 }
 
-/// Starts a pod's program with this token; the ports are those of admission, metrics and health that `args` name.
+/// Starts a pod's program with this token; the ports are those of admission, metrics and health in `args`.
 pub(crate) fn start(
     cluster: &Cluster,
     component: Component,
@@ -334,10 +333,10 @@ pub(crate) async fn token(
     Ok(answer.status.context("a token request without a token")?.token)
 }
 
-/// How the audit log names a token: by the identity that the token itself carries.
+/// The name of a token in the audit log: the identity in the token itself.
 fn credential(token: &str) -> anyhow::Result<String> {
     let payload = token.split('.').nth(1).context("a token without a payload")?;
-    // From the alphabet of tokens to that of every other base64.
+    // From the alphabet of tokens to the standard base64 alphabet.
     let mut payload = payload.replace('-', "+").replace('_', "/");
     payload.extend(std::iter::repeat_n('=', (4 - payload.len() % 4) % 4));
     let ByteString(payload) = serde_json::from_value(payload.into())?;
@@ -346,8 +345,7 @@ fn credential(token: &str) -> anyhow::Result<String> {
     Ok(format!("JTI={id}"))
 }
 
-/// The binary in the directory that [`BINARIES`] names, or else beside the running executable, as cargo puts them in one
-/// target directory.
+/// The binary in the directory that [`BINARIES`] names, or else beside the running executable, where cargo puts it.
 fn binary(component: Component) -> anyhow::Result<PathBuf> {
     let name = component.name();
     if let Some(directory) = std::env::var_os(BINARIES) {

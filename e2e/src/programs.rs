@@ -1,5 +1,5 @@
-//! Where the programs of control plane and node come from: built from the pinned Go modules of this package, once, into a
-//! per-user cache keyed by version. Never downloads a binary and never rebuilds one that is there.
+//! The programs of control plane and node: built from the pinned Go modules of this package, once, into a per-user cache keyed by
+//! version. Never downloads a binary and never rebuilds an existing one.
 
 use std::env;
 use std::ffi::OsString;
@@ -26,27 +26,27 @@ const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// The executables a cluster needs.
 #[derive(Debug, Clone)]
 pub struct Programs {
-    /// The store.
+    /// etcd.
     pub etcd: PathBuf,
     /// The API server.
     pub kube_apiserver: PathBuf,
-    /// The control plane's controllers.
+    /// kube-controller-manager.
     pub kube_controller_manager: PathBuf,
-    /// The client that users type at.
+    /// kubectl.
     pub kubectl: PathBuf,
 }
 
 impl Programs {
-    /// Finds the programs in the cache and builds those that are missing, which takes minutes and is told on
-    /// standard error. Blocks. Processes that ask at the same time build once.
+    /// Finds the programs in the cache and builds missing ones, which takes minutes and is reported on standard error. Blocks.
+    /// Concurrent processes build once.
     ///
-    /// The cache is `$HNS_CACHE_DIR`, else `$XDG_CACHE_HOME/hns`, else `~/.cache/hns`. Which Kubernetes it is,
-    /// [`Kubernetes::wanted`] says.
+    /// The cache is `$HNS_CACHE_DIR`, else `$XDG_CACHE_HOME/hns`, else `~/.cache/hns`. [`Kubernetes::wanted`] chooses the
+    /// version.
     pub fn find_or_build() -> anyhow::Result<Self> {
         Self::of(Kubernetes::wanted()?)
     }
 
-    /// As [`Programs::find_or_build`], of this Kubernetes.
+    /// As [`Programs::find_or_build`], for this version.
     pub fn of(kubernetes: Kubernetes) -> anyhow::Result<Self> {
         let cache = cache_directory()?;
         let kubernetes = Module::kubernetes(&cache, kubernetes)?;
@@ -61,29 +61,29 @@ impl Programs {
 }
 
 impl Programs {
-    /// The path of Helm, which renders and installs the chart: found in the cache, or built as the others are.
+    /// The path of Helm: found in the cache, or built like the others.
     pub fn helm() -> anyhow::Result<PathBuf> {
         Module::helm(&cache_directory()?)?.program("helm", "helm.sh/helm/v4/cmd/helm")
     }
 }
 
-/// The executables a node needs besides those that its system has.
+/// The executables that a node needs besides those of its system.
 #[derive(Debug, Clone)]
 pub struct NodePrograms {
-    /// What runs pods.
+    /// kubelet.
     pub kubelet: PathBuf,
-    /// What makes Services reach pods.
+    /// kube-proxy.
     pub kube_proxy: PathBuf,
-    /// What gives pods a node.
+    /// kube-scheduler.
     pub kube_scheduler: PathBuf,
-    /// What runs containers. Its shim is beside it.
+    /// containerd. Its shim is beside it.
     pub containerd: PathBuf,
-    /// containerd's client, which brings images in.
+    /// containerd's client, which loads images.
     pub ctr: PathBuf,
 }
 
 impl NodePrograms {
-    /// As [`Programs::find_or_build`], of the newest Kubernetes: a node of the oldest is not tested.
+    /// As [`Programs::find_or_build`], for the newest Kubernetes: no test runs a node of the oldest.
     pub fn find_or_build() -> anyhow::Result<Self> {
         let cache = cache_directory()?;
         let kubernetes = Module::kubernetes(&cache, Kubernetes::Newest)?;
@@ -109,7 +109,7 @@ fn cache_directory() -> anyhow::Result<PathBuf> {
         .context("none of HNS_CACHE_DIR, XDG_CACHE_HOME and HOME is set: no place to keep the built programs")
 }
 
-/// One Go module of this package and the directory that its programs are built into.
+/// One Go module of this package and the output directory of its programs.
 struct Module {
     source: PathBuf,
     output: PathBuf,
@@ -122,7 +122,7 @@ impl Module {
     fn kubernetes(cache: &Path, kubernetes: Kubernetes) -> anyhow::Result<Self> {
         let version = kubernetes.version()?;
         let (major, minor) = kubernetes.minor().split_once('.').unwrap_or_default();
-        // Without these the API server reports v0.0.0-master, which clients judge features by.
+        // Without these the API server reports v0.0.0-master, and clients choose features by the version.
         let base = "k8s.io/component-base/version";
         let linker_flags = format!(
             "-s -w -X {base}.gitVersion={version} -X {base}.gitMajor={major} -X {base}.gitMinor={minor} \
@@ -140,7 +140,7 @@ impl Module {
     fn containerd(cache: &Path) -> anyhow::Result<Self> {
         let version = required_version(CONTAINERD_GO_MOD, "github.com/containerd/containerd/v2")?;
         let linker_flags = format!("-s -w -X github.com/containerd/containerd/v2/version.Version={version}");
-        // Snapshotters that need libraries or programs of the system.
+        // Excludes snapshotters that need libraries or programs of the system.
         let tags = "no_btrfs,no_zfs,no_devmapper";
         Ok(Self { tags, ..Self::new(cache, "containerd", version, linker_flags) })
     }
@@ -164,7 +164,7 @@ impl Module {
         self.program(name, &format!("k8s.io/kubernetes/cmd/{name}"))
     }
 
-    /// The path of a program, which is built if it is not there.
+    /// The path of a program, which is built if it does not exist.
     fn program(&self, name: &str, package: &str) -> anyhow::Result<PathBuf> {
         let path = self.output.join(name);
         if path.is_file() {
@@ -172,7 +172,7 @@ impl Module {
         }
         fs::create_dir_all(&self.output).with_context(|| format!("creating {}", self.output.display()))?;
         let lock = self.lock(name)?;
-        // Somebody else may have built it while this process waited for the lock.
+        // Another process may have built it while this one waited for the lock.
         if !path.is_file() {
             self.build(name, package, &path)?;
         }
@@ -195,7 +195,7 @@ impl Module {
     fn build(&self, name: &str, package: &str, path: &Path) -> anyhow::Result<()> {
         say(&format!("building {name} into {} (once; this takes minutes)", self.output.display()));
         let began = Instant::now();
-        // A killed build leaves only this name behind, and the next one overwrites it.
+        // A killed build leaves only this name behind, and the next build overwrites it.
         let unfinished = self.output.join(format!(".{name}.unfinished"));
         let arguments: [OsString; 9] = [
             "build".into(),
@@ -244,7 +244,7 @@ fn say(line: &str) {
     eprintln!("hns: {line}");
 }
 
-/// The version of a directly required module, as its go.mod names it.
+/// The version of a directly required module in its go.mod.
 fn required_version<'a>(go_mod: &'a str, module: &str) -> anyhow::Result<&'a str> {
     go_mod
         .lines()

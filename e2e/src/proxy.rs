@@ -1,5 +1,5 @@
-//! A reverse proxy between a client with a bearer token and the API server, which counts writes, stops the world after a
-//! chosen one, and makes faults. It never changes what passes through it, and never adds credentials.
+//! A reverse proxy between a client with a bearer token and the API server, which counts writes, stops after a chosen one, and
+//! injects faults. It never changes what passes through it, and never adds credentials.
 
 mod connection;
 mod plan;
@@ -18,27 +18,27 @@ use self::connection::Upstream;
 use self::plan::Plan;
 use crate::cluster::Cluster;
 
-/// What happens to one request instead of passing it on.
+/// A fault: what happens to one request instead of being forwarded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// It is answered with this HTTP code and never reaches the API server.
+    /// It is answered with this HTTP code and not forwarded.
     Answer(u16),
-    /// It is answered 429 with `Retry-After` in seconds and never reaches the API server.
+    /// It is answered with 429 and `Retry-After` in seconds and not forwarded.
     RetryAfter(u32),
-    /// It is passed on after this time.
+    /// It is forwarded after this time.
     Delay(Duration),
-    /// It is passed on after the next [`Proxy::release`].
+    /// It is forwarded after the next [`Proxy::release`].
     Hold,
-    /// Its connection is closed and it never reaches the API server.
+    /// Its connection is closed, and it is not forwarded.
     Cut,
-    /// It is passed on, and its connection is closed in place of the answer.
+    /// It is forwarded, and its connection is closed instead of a response.
     LoseAnswer,
 }
 
 type Rule = dyn Fn(&Parts) -> Option<Fault> + Send + Sync;
 
-/// A running proxy. It speaks plain HTTP/1.1 on loopback to its clients and TLS to the API server, on a thread and
-/// runtime of its own. Watches stream; upgrades (exec, port-forward) do not work. It ends when dropped.
+/// A running proxy. It serves plain HTTP/1.1 on loopback and connects to the API server with TLS, on a thread and runtime of its
+/// own. Watches stream; upgrades (exec, port-forward) do not work. It ends when dropped.
 pub struct Proxy {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -46,15 +46,15 @@ pub struct Proxy {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the proxy's owner and its connections both see.
+/// The state that the proxy's owner and its connections share.
 struct Shared {
     plan: Mutex<Plan>,
     rule: Mutex<Option<Arc<Rule>>>,
-    /// Every change closes the connections that were open before it.
+    /// Every change closes the open connections.
     cuts: watch::Sender<u64>,
-    /// Every change lets go what was held before it.
+    /// Every change releases the held requests.
     releases: watch::Sender<u64>,
-    /// A write has ended without an answer, so another may pass.
+    /// Notified when a write has ended without a response, so that another may pass.
     abandoned: Notify,
     upstream: Upstream,
 }
@@ -87,7 +87,7 @@ impl Proxy {
         Ok(Self { address, shared, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Its address, `http://127.0.0.1:PORT`, to stand in a kubeconfig in place of the API server's.
+    /// Its address, `http://127.0.0.1:PORT`, for a kubeconfig.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -99,35 +99,35 @@ impl Proxy {
         self.shared.plan().answered()
     }
 
-    /// Lets exactly `count` more writes reach the API server. When the last of them has been answered, `hook` is called
-    /// before that answer is passed on; the answer is then lost, every connection closed, and everything refused until
-    /// [`Proxy::reset`]. With `count` 0 the first write to arrive is refused in this way.
+    /// Lets exactly `count` more writes reach the API server. After the response to the last of them, calls `hook`, drops that
+    /// response, closes every connection, and refuses everything until [`Proxy::reset`]. With `count` 0 the first write that
+    /// arrives is refused in this way.
     ///
-    /// Counting starts anew with this call, so no write may be on its way at that moment. Writes beyond `count` that arrive meanwhile wait and are then refused. A write
-    /// whose client leaves before the answer does not count, though it may have taken effect. The
-    /// hook runs on the proxy's thread; nothing passes while it runs.
+    /// Counting starts again with this call, so no write may be in flight at that moment. Writes beyond `count` that arrive
+    /// meanwhile wait and are then refused. A write whose client disconnects before the response does not count, though it may
+    /// have taken effect. The hook runs on the proxy's thread; nothing passes while it runs.
     pub fn stop_after(&self, count: usize, hook: impl FnOnce() + Send + 'static) {
         *self.shared.plan() = Plan::stopping_after(count, Box::new(hook));
     }
 
-    /// Whether a plan of [`Proxy::stop_after`] has come to its end.
+    /// Whether a plan of [`Proxy::stop_after`] is complete.
     pub fn stopped(&self) -> bool {
         self.shared.plan().is_refusing()
     }
 
-    /// Forgets the plan, the rule and the count; everything passes again.
+    /// Resets the plan, the rule and the count; everything passes again.
     pub fn reset(&self) {
         *self.shared.plan() = Plan::default();
         *lock(&self.shared.rule) = None;
     }
 
-    /// Asks `rule` about every request from now on; none means that it passes. A rule that wants to fail only some of
-    /// the matching requests keeps its own count. It must not block.
+    /// Calls `rule` for every request from now on; `None` means that it passes. A rule that fails only some of the matching
+    /// requests keeps its own count. It must not block.
     pub fn set_rule(&self, rule: impl Fn(&Parts) -> Option<Fault> + Send + Sync + 'static) {
         *lock(&self.shared.rule) = Some(Arc::new(rule));
     }
 
-    /// Passes on every request that is held.
+    /// Forwards every held request.
     pub fn release(&self) {
         self.shared.releases.send_modify(|count| *count += 1);
     }
@@ -175,7 +175,7 @@ async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
         }
     };
     loop {
-        // A failure to accept concerns one client, which will try again.
+        // A failed accept concerns one client, which will retry.
         let Ok((stream, _)) = listener.accept().await else { continue };
         if !shared.plan().is_refusing() {
             tokio::spawn(connection::serve(stream, Arc::clone(&shared)));

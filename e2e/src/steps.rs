@@ -1,6 +1,6 @@
-//! What tests do over and over: make namespaces, set parents, hand out rights, and wait for what the controller does.
+//! Common steps of tests: create namespaces, set parents, grant rights, and wait for the controller.
 //!
-//! Everything goes through an ordinary client, so that it is judged like anybody's request. Nothing here judges.
+//! All requests use an ordinary client, so admission judges them. Nothing here checks results.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use serde_json::json;
 
 use crate::eventually;
 
-/// How long the controller may take before a test gives up on it. HNC's users count on two seconds; a busy machine gets
-/// more, and what is measured is measured elsewhere.
+/// How long a test waits for the controller. HNC's users expect two seconds; a busy machine needs more, and other tests measure
+/// the time.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The name of every `HierarchyConfiguration`.
@@ -29,14 +29,14 @@ pub const HIERARCHY: &str = "hierarchy";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Steps taken with one client.
+/// The steps of one client.
 #[derive(Clone)]
 pub struct Steps {
     /// The client.
     pub client: Client,
 }
 
-/// What the API server said when it refused; fails when it did not.
+/// The API server's message of a refusal; fails if there was none.
 ///
 /// # Panics
 /// When the request was not refused by the API server.
@@ -49,27 +49,27 @@ pub fn refusal<T: std::fmt::Debug>(result: Result<T, kube::Error>) -> Status {
 }
 
 impl Steps {
-    /// Steps of this client.
+    /// The steps of this client.
     pub fn of(client: Client) -> Self {
         Self { client }
     }
 
-    /// The namespaces are reached through this.
+    /// The API of namespaces.
     pub fn namespaces(&self) -> Api<Namespace> {
         Api::all(self.client.clone())
     }
 
-    /// The one `HierarchyConfiguration` of `namespace` is reached through this.
+    /// The API of the `HierarchyConfiguration` of `namespace`.
     pub fn hierarchies(&self, namespace: &str) -> Api<HierarchyConfiguration> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The anchors of the subnamespaces of `namespace` are reached through this.
+    /// The API of the anchors of the subnamespaces of `namespace`.
     pub fn anchors(&self, namespace: &str) -> Api<SubnamespaceAnchor> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Asks for a subnamespace of `parent`.
+    /// Requests a subnamespace of `parent`.
     pub async fn create_anchor(&self, parent: &str, child: &str) -> Result<SubnamespaceAnchor, kube::Error> {
         let anchor = SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
         self.anchors(parent).create(&PostParams::default(), &anchor).await
@@ -83,13 +83,13 @@ impl Steps {
             .await
     }
 
-    /// Deletes a namespace and waits until it is gone.
+    /// Deletes a namespace and waits until it is deleted.
     pub async fn delete_namespace(&self, name: &str) -> anyhow::Result<()> {
         self.namespaces().delete(name, &DeleteParams::default()).await?;
         self.gone(name).await
     }
 
-    /// Waits until a namespace is gone. Hundreds may be waiting for the control plane.
+    /// Waits until a namespace is deleted. The control plane may have to delete hundreds.
     pub async fn gone(&self, name: &str) -> anyhow::Result<()> {
         eventually(&format!("namespace {name} goes"), Duration::from_secs(300), async || {
             match self.namespaces().get_opt(name).await {
@@ -100,7 +100,7 @@ impl Steps {
         .await
     }
 
-    /// Sets the parent, creating the `HierarchyConfiguration` where there is none; an empty parent makes a root.
+    /// Sets the parent, and creates the `HierarchyConfiguration` if needed; an empty parent makes a root.
     pub async fn set_parent(&self, child: &str, parent: &str) -> Result<HierarchyConfiguration, kube::Error> {
         let api = self.hierarchies(child);
         let patch = Patch::Merge(json!({ "spec": { "parent": parent } }));
@@ -121,10 +121,10 @@ impl Steps {
         }
     }
 
-    /// Creates the namespaces and hangs each below its parent: `(name, parent)`, an empty parent for a root.
+    /// Creates the namespaces and sets each one's parent: `(name, parent)`, an empty parent for a root.
     ///
-    /// Whoever cannot answer yet says so with a 5xx: a webhook that is behind, an API server that does not reach it. They are
-    /// asked again, also where the client itself would not.
+    /// Retries after a 5xx, from a webhook that is behind, or from an API server that cannot reach it, also where the client
+    /// itself would not.
     pub async fn plant(&self, tree: &[(&str, &str)]) -> anyhow::Result<()> {
         for (name, _) in tree {
             self.create_namespace(name).await.with_context(|| format!("creating {name}"))?;
@@ -140,7 +140,7 @@ impl Steps {
         Ok(())
     }
 
-    /// The depths that the tree labels of a namespace give, by ancestor.
+    /// The depths in the tree labels of a namespace, by ancestor.
     pub async fn depths(&self, name: &str) -> Result<BTreeMap<String, String>, kube::Error> {
         let all = self.namespaces().get(name).await?.metadata.labels.unwrap_or_default();
         let depth = |(key, value): (String, String)| {
@@ -149,7 +149,7 @@ impl Steps {
         Ok(all.into_iter().filter_map(depth).collect())
     }
 
-    /// Waits until a namespace bears exactly the tree labels of this path: itself first, then its parent, and so on.
+    /// Waits until a namespace has exactly the tree labels of this path: itself first, then its parent, and so on.
     pub async fn labelled(&self, path: &[&str]) -> anyhow::Result<()> {
         let name = path[0];
         let wanted: BTreeMap<String, String> =
@@ -161,14 +161,14 @@ impl Steps {
         .await
     }
 
-    /// The conditions that a namespace shows: type, reason and message.
+    /// The conditions of a namespace: type, reason and message.
     pub async fn conditions(&self, name: &str) -> Result<Vec<(String, String, String)>, kube::Error> {
         let hierarchy = self.hierarchies(name).get_opt(HIERARCHY).await?;
         let shown = hierarchy.and_then(|it| it.status).unwrap_or_default().conditions;
         Ok(shown.into_iter().map(|it| (it.type_, it.reason, it.message)).collect())
     }
 
-    /// Waits until a namespace shows exactly these reasons, in this order; gives their messages.
+    /// Waits until a namespace has exactly these reasons, in this order; returns their messages.
     pub async fn reasons(&self, name: &str, wanted: &[&str]) -> anyhow::Result<Vec<String>> {
         eventually(&format!("{name} shows the conditions {wanted:?}"), PATIENCE, async || {
             let seen = self.conditions(name).await.map_err(|error| error.to_string())?;
@@ -181,12 +181,12 @@ impl Steps {
         .await
     }
 
-    /// The roles of a namespace are reached through this.
+    /// The API of the roles of a namespace.
     pub fn roles(&self, namespace: &str) -> Api<Role> {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The role bindings of a namespace are reached through this.
+    /// The API of the role bindings of a namespace.
     pub fn bindings(&self, namespace: &str) -> Api<RoleBinding> {
         Api::namespaced(self.client.clone(), namespace)
     }
@@ -220,8 +220,7 @@ impl Steps {
         self.bindings(namespace).create(&PostParams::default(), &binding).await
     }
 
-    /// Makes `user` admin of `namespace` as the hierarchy understands it: may do anything to the objects of its group
-    /// there, and nothing else.
+    /// Makes `user` admin of `namespace`: grants all verbs on the objects of HNC's group there, and nothing else.
     pub async fn make_admin(&self, namespace: &str, user: &str) -> Result<(), kube::Error> {
         let name = format!("hierarchy-admin-{user}-{namespace}");
         self.create_role(namespace, &name, (&["*"], hns_api::GROUP, "*")).await?;
@@ -229,7 +228,8 @@ impl Steps {
         Ok(())
     }
 
-    /// Where, among `namespaces`, the binding is a copy of the one in `source` with this subject.
+    /// Waits until the binding in each of `namespaces` is a copy of the one in `source` with this subject; returns how long that
+    /// took.
     pub async fn binding_arrives(
         &self,
         namespaces: &[&str],

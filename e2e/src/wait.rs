@@ -1,5 +1,4 @@
-//! Waiting for conditions: that something becomes true in time, or stays true for a while. Never a bare sleep in the hope
-//! that something has happened.
+//! Waiting for conditions: that something becomes true in time, or stays true for a while. Never a bare sleep.
 
 use std::time::Duration;
 
@@ -8,9 +7,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 const POLL: Duration = Duration::from_millis(50);
 
-/// Asks every 50 ms until `check` gives a value, and returns it.
+/// Repeats `check` every 50 ms until it returns a value, and returns that value.
 ///
-/// Fails after `timeout` with `what` and the last reason why not. A check that hangs is given up at the same time.
+/// Fails after `timeout` with `what` and the last failure. A check that hangs is cancelled at the timeout.
 pub async fn eventually<T>(
     what: &str,
     timeout: Duration,
@@ -31,7 +30,7 @@ pub async fn eventually<T>(
     }
 }
 
-/// Asks every 50 ms for the whole of `window` and fails at the first time that `check` does.
+/// Repeats `check` every 50 ms for the whole of `window`, and fails when it first fails.
 pub async fn stays(
     what: &str,
     window: Duration,
@@ -49,7 +48,7 @@ pub async fn stays(
     }
 }
 
-/// Asks every 50 ms for the whole of `window` and fails at the first time that `check` finds what must not be.
+/// Repeats `check` every 50 ms for the whole of `window`, and fails when it first returns a value.
 pub async fn never<T>(
     what: &str,
     window: Duration,

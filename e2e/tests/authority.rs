@@ -7,6 +7,7 @@
 mod authority {
     mod awaited;
     mod deletion;
+    mod fixture;
     mod identity;
     mod labels;
     mod outage;
@@ -16,5 +17,4 @@ mod authority {
     mod theft;
     mod verdict;
     mod walk;
-    mod world;
 }

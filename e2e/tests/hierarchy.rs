@@ -9,26 +9,26 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::OnceCell;
 
-struct World {
+struct Fixture {
     product: Product<'static>,
     webhook: Replica,
     controller: Replica,
 }
 
 /// One installation for all tests of this file; they keep apart by names of their own.
-async fn world() -> &'static World {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+async fn fixture() -> &'static Fixture {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     WORLD.get_or_try_init(start).await.expect("the product starts")
 }
 
-async fn start() -> anyhow::Result<World> {
+async fn start() -> anyhow::Result<Fixture> {
     let product = Product::install(Cluster::shared().await, Options::default()).await?;
     let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
-    Ok(World { webhook: webhook?, controller: controller?, product })
+    Ok(Fixture { webhook: webhook?, controller: controller?, product })
 }
 
 async fn steps() -> Steps {
-    Steps::of(world().await.product.cluster().admin())
+    Steps::of(fixture().await.product.cluster().admin())
 }
 
 #[tokio::test]
@@ -129,7 +129,7 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
     // Its own rights do not hold what only somebody else would do.
     let controller =
-        Steps::of(world().await.product.cluster().client_as(CONTROLLER_USER, &["system:masters"]));
+        Steps::of(fixture().await.product.cluster().client_as(CONTROLLER_USER, &["system:masters"]));
     controller.roles("d-leaf").patch("reader", &patch, &widened).await.unwrap();
     let restored = async |what: &str| {
         eventually(what, PATIENCE, async || {
@@ -190,9 +190,9 @@ async fn a_deleted_parent_leaves_parent_missing_and_frozen_copies() {
 
 #[tokio::test]
 async fn both_binaries_show_their_numbers() {
-    let world = world().await;
+    let fixture = fixture().await;
     for (replica, wanted) in
-        [(&world.webhook, "hns_admission_review"), (&world.controller, "hns_writes_total")]
+        [(&fixture.webhook, "hns_admission_review"), (&fixture.controller, "hns_writes_total")]
     {
         let metrics = replica.metrics().await.unwrap();
         for name in [wanted, "hns_forest_namespaces", "hns_watch_lists_total", "hns_build_info"] {

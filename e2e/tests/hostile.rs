@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod hostile {
     mod client;
+    mod fixture;
     mod flags;
     mod forged;
     mod pending;
@@ -16,5 +17,4 @@ mod hostile {
     mod review;
     mod shutdown;
     mod silence;
-    mod world;
 }

@@ -5,8 +5,8 @@
 
 #[cfg(test)]
 mod metrics {
+    mod fixture;
     mod logs;
     mod prometheus;
     mod scrape;
-    mod world;
 }

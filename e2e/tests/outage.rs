@@ -8,6 +8,7 @@
 mod outage {
     mod configured;
     mod definition;
+    mod fixture;
     mod gap;
     mod interference;
     mod kind;
@@ -15,5 +16,4 @@ mod outage {
     mod objects;
     mod restart;
     mod unreadable;
-    mod world;
 }

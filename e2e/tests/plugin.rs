@@ -9,6 +9,7 @@ mod plugin {
     mod doctor;
     mod elsewhere;
     mod explain;
+    mod fixture;
     mod large;
     mod live;
     mod moving;
@@ -16,5 +17,4 @@ mod plugin {
     mod planning;
     mod rights;
     mod still;
-    mod world;
 }

@@ -19,7 +19,7 @@ use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey};
 use crate::core::name::Name;
 use crate::core::namespace::NamespaceFact;
 use crate::core::object::ObjectFact;
-use crate::core::store::{Failure, Lag, Listing, Place, Store, Unmatched};
+use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unmatched};
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 use crate::hnc;
@@ -226,14 +226,14 @@ impl Forest {
     }
 
     /// The known state of an object of a structure stream.
-    pub(crate) fn state(&self, stream: Stream, place: &Place) -> Option<Version> {
+    pub(crate) fn state(&self, stream: Stream, place: &NamespacedName) -> Option<Version> {
         match stream {
             Stream::NAMESPACES => self.store.namespace_version(&place.1),
             _ => self.hnc.version(&self.store, stream, place),
         }
     }
 
-    fn states(&self, stream: Stream) -> Vec<(Place, Version)> {
+    fn states(&self, stream: Stream) -> Vec<(NamespacedName, Version)> {
         match stream {
             Stream::NAMESPACES => {
                 let all =

@@ -31,7 +31,7 @@ use crate::op::{NAMES, Op, config, object_op};
 
 /// Something that somebody asks for.
 #[derive(Debug, Clone)]
-enum Asked {
+enum UserRequest {
     /// A Role: where, and what it asks for.
     Create(usize, usize),
     /// What a Role asks for.
@@ -44,13 +44,13 @@ enum Asked {
 /// What an entry says: a pattern of excluded names, and what becomes of conflicts.
 type Said = (Option<&'static str>, Option<OnConflict>);
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn request() -> impl Strategy<Value = UserRequest> {
     let at = || 0..NAMES.len() - 1;
     prop_oneof![
-        2 => (at(), 0..ASKS.len()).prop_map(|(at, asks)| Asked::Create(at, asks)),
-        2 => (at(), 0..ASKS.len()).prop_map(|(at, asks)| Asked::Change(at, asks)),
-        2 => (at(), at()).prop_map(|(at, parent)| Asked::Move(at, parent)),
-        4 => said().prop_map(Asked::Configure),
+        2 => (at(), 0..ASKS.len()).prop_map(|(at, asks)| UserRequest::Create(at, asks)),
+        2 => (at(), 0..ASKS.len()).prop_map(|(at, asks)| UserRequest::Change(at, asks)),
+        2 => (at(), at()).prop_map(|(at, parent)| UserRequest::Move(at, parent)),
+        4 => said().prop_map(UserRequest::Configure),
     ]
 }
 
@@ -66,7 +66,7 @@ fn said() -> impl Strategy<Value = Option<Said>> {
 }
 
 /// A tree, what is in it, what is configured, and a request.
-type Story = (Vec<Option<usize>>, Vec<Op>, Option<Said>, Asked);
+type Story = (Vec<Option<usize>>, Vec<Op>, Option<Said>, UserRequest);
 
 fn story() -> impl Strategy<Value = Story> {
     let parents: Vec<_> = (0..NAMES.len() - 1)
@@ -75,7 +75,7 @@ fn story() -> impl Strategy<Value = Story> {
     let source = (0..NAMES.len() - 1, 0..2u8).prop_map(|(at, role)| Op::Source(at, role, 0));
     let ask = (any::<u8>(), any::<u8>()).prop_map(|(which, asks)| Op::AskFor(which, asks));
     let ops = prop_oneof![5 => source, 3 => ask, 1 => object_op()];
-    (parents, prop::collection::vec(ops, 4..14), said(), asked())
+    (parents, prop::collection::vec(ops, 4..14), said(), request())
 }
 
 /// A cluster in which everything but the objects is at rest.
@@ -153,7 +153,7 @@ fn holders(cluster: &Cluster, said: Option<Said>, name: &Name, asks: usize) -> B
     own.map(|(holder, _)| holder).filter(|holder| is_hit(holder)).cloned().collect()
 }
 
-/// Asks until it is decided; everything that is asked is so. `None` if it is not decided by what is in the way.
+/// Judges until a decision; the answer to every question is yes. `None` if something other than a conflict decides.
 fn refused(review: impl Fn(&Answers) -> Verdict) -> Option<bool> {
     let mut answers = Answers::new();
     loop {
@@ -178,20 +178,20 @@ fn state(asks: usize) -> object::State<'static> {
 }
 
 /// Whether the rules refuse it, and whether they should; `None` if it makes no sense here.
-fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bool, bool)> {
+fn judged(mut cluster: Cluster, said: Option<Said>, request: &UserRequest) -> Option<(bool, bool)> {
     let mut forest = cluster.forest();
     let resolution = forest::configuration::resolve(&entries(said), &served());
     forest.apply(forest::Fact::Kinds(resolution.settings().cloned().collect()));
     let before = conflicts(&cluster, said);
     let key = role_key("r0");
     let refuses = on_conflict(said) != OnConflict::Report;
-    match *asked {
-        Asked::Create(at, asks) | Asked::Change(at, asks) => {
+    match *request {
+        UserRequest::Create(at, asks) | UserRequest::Change(at, asks) => {
             let name = Name::from(NAMES[at]);
             let old = cluster.objects.get(&(name.clone(), key.clone()));
-            let old = match (asked, old) {
-                (Asked::Create(..), None) => None,
-                (Asked::Change(..), Some(old)) if old.inherited_from.is_none() && !old.excluded => {
+            let old = match (request, old) {
+                (UserRequest::Create(..), None) => None,
+                (UserRequest::Change(..), Some(old)) if old.inherited_from.is_none() && !old.excluded => {
                     Some(old.asks)
                 }
                 _ => return None,
@@ -211,7 +211,7 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
             let newly = holders(&cluster, said, &name, asks).difference(&went).next().is_some();
             Some((denied, refuses && newly))
         }
-        Asked::Move(at, parent) => {
+        UserRequest::Move(at, parent) => {
             let (name, parent) = (Name::from(NAMES[at]), Name::from(NAMES[parent]));
             if cluster.ancestry(&parent).contains(&name) || cluster.parent(&name).as_ref() == Some(&parent) {
                 return None;
@@ -232,7 +232,7 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
             let mut newly = after.difference(&before).filter(|(place, _)| moved(place));
             Some((denied, newly.any(|(_, key)| refuses || key.kind == bindings())))
         }
-        Asked::Configure(new) => {
+        UserRequest::Configure(new) => {
             let request = configuration::Request {
                 operation: Operation::Update,
                 name: "config".into(),
@@ -253,14 +253,14 @@ fn judged(mut cluster: Cluster, said: Option<Said>, asked: &Asked) -> Option<(bo
 #[test]
 fn what_comes_to_be_in_the_way_is_refused_and_nothing_else() {
     let counts: [Cell<usize>; 8] = Default::default();
-    let run = TestRunner::new(config(1_500)).run(&story(), |(parents, ops, said, asked)| {
-        let Some((refused, wanted)) = judged(begin(&parents, &ops), said, &asked) else { return Ok(()) };
-        prop_assert_eq!(refused, wanted, "{:?}", asked);
-        let sort = match asked {
-            Asked::Create(..) => 0,
-            Asked::Change(..) => 2,
-            Asked::Move(..) => 4,
-            Asked::Configure(_) => 6,
+    let run = TestRunner::new(config(1_500)).run(&story(), |(parents, ops, said, request)| {
+        let Some((refused, wanted)) = judged(begin(&parents, &ops), said, &request) else { return Ok(()) };
+        prop_assert_eq!(refused, wanted, "{:?}", request);
+        let sort = match request {
+            UserRequest::Create(..) => 0,
+            UserRequest::Change(..) => 2,
+            UserRequest::Move(..) => 4,
+            UserRequest::Configure(_) => 6,
         };
         let count = &counts[sort + usize::from(refused)];
         count.set(count.get() + 1);

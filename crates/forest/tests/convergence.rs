@@ -230,7 +230,7 @@ impl Run {
     }
 
     /// Makes the writes that are planned while the definitions go.
-    fn farewell(&mut self) {
+    fn finish(&mut self) {
         for (name, plan) in self.plans() {
             for action in plan.actions() {
                 let lets_go = matches!(
@@ -593,9 +593,9 @@ proptest! {
                 Some(child) => run.cluster.delete_anchor(&name, &child),
             };
             run.hear(gone);
-            run.farewell();
+            run.finish();
         }
-        run.farewell();
+        run.finish();
         prop_assert!(run.plans().iter().all(|(_, plan)| plan.is_empty()), "{:#?}", run.plans());
         prop_assert_eq!(&before.namespaces, &run.cluster.namespaces);
         prop_assert_eq!(&before.objects, &run.cluster.objects);

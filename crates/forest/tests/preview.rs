@@ -29,7 +29,7 @@ use crate::op::{NAMES, Op, config, object_op, subnamespace_op};
 
 /// What somebody does to a cluster at rest.
 #[derive(Debug, Clone)]
-enum Deed {
+enum UserChange {
     SetHierarchy(usize, Option<usize>, bool),
     DeleteNamespace(usize),
     Annotate(usize, Option<usize>),
@@ -39,7 +39,7 @@ enum Deed {
     SetModes(Mode, Mode, bool),
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn change() -> impl Strategy<Value = UserChange> {
     let at = || 0..NAMES.len() - 1;
     let to = || prop::option::weighted(0.8, 0..NAMES.len() - 1);
     let mode = || {
@@ -47,22 +47,22 @@ fn deed() -> impl Strategy<Value = Deed> {
         prop::sample::select(all.to_vec())
     };
     prop_oneof![
-        6 => (at(), to(), any::<bool>()).prop_map(|(at, to, allow)| Deed::SetHierarchy(at, to, allow)),
-        4 => at().prop_map(Deed::DeleteNamespace),
-        3 => (at(), to()).prop_map(|(at, to)| Deed::Annotate(at, to)),
-        2 => (at(), at()).prop_map(|(at, child)| Deed::CreateAnchor(at, child)),
-        3 => any::<u8>().prop_map(Deed::DeleteAnchor),
+        6 => (at(), to(), any::<bool>()).prop_map(|(at, to, allow)| UserChange::SetHierarchy(at, to, allow)),
+        4 => at().prop_map(UserChange::DeleteNamespace),
+        3 => (at(), to()).prop_map(|(at, to)| UserChange::Annotate(at, to)),
+        2 => (at(), at()).prop_map(|(at, child)| UserChange::CreateAnchor(at, child)),
+        3 => any::<u8>().prop_map(UserChange::DeleteAnchor),
         4 => (mode(), mode(), any::<bool>())
-            .prop_map(|(roles, bindings, overwrites)| Deed::SetModes(roles, bindings, overwrites)),
+            .prop_map(|(roles, bindings, overwrites)| UserChange::SetModes(roles, bindings, overwrites)),
     ]
 }
 
-fn story() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Op>, Deed)> {
+fn story() -> impl Strategy<Value = (Vec<Option<usize>>, Vec<Op>, UserChange)> {
     let parents: Vec<_> = (0..NAMES.len() - 1)
         .map(|at| prop::option::weighted(0.7, 0..at.max(1)).prop_map(move |it| it.filter(|it| *it < at)))
         .collect();
     let ops = prop::collection::vec(prop_oneof![4 => object_op(), 2 => subnamespace_op()], 16..48);
-    (parents, ops, deed())
+    (parents, ops, change())
 }
 
 fn begin(parents: &[Option<usize>], ops: &[Op]) -> Cluster {
@@ -105,7 +105,7 @@ fn settle(cluster: &mut Cluster, stuck: &BTreeSet<Name>) {
     unreachable!("no rest: {cluster:#?}");
 }
 
-impl Deed {
+impl UserChange {
     fn intent(&self, cluster: &Cluster) -> Option<Intent> {
         let name = |at: usize| Name::from(NAMES[at]);
         let there = |at: usize| cluster.namespaces.get(&name(at)).is_some_and(|seen| !seen.terminating);
@@ -278,8 +278,8 @@ fn settle_preview(preview: &mut Preview, cluster: &Cluster) {
 
 /// How often something was foretold.
 #[derive(Debug, Default)]
-struct Seen {
-    deeds: Cell<usize>,
+struct Counts {
+    changes: Cell<usize>,
     without_effect: Cell<usize>,
     namespaces: Cell<usize>,
     anchors: Cell<usize>,
@@ -288,10 +288,10 @@ struct Seen {
     kept: Cell<usize>,
 }
 
-impl Seen {
+impl Counts {
     fn count(&self, outcome: &Outcome) {
         let add = |cell: &Cell<usize>, more: usize| cell.set(cell.get() + more);
-        add(&self.deeds, 1);
+        add(&self.changes, 1);
         add(&self.without_effect, usize::from(outcome.is_empty()));
         add(&self.namespaces, outcome.namespaces.len());
         add(&self.anchors, outcome.anchors.len());
@@ -309,7 +309,7 @@ fn compare(outcome: &Outcome, (before, uids): (&Picture, &BTreeSet<String>), clu
     assert_eq!(difference(&old, &new), happened, "{what}");
 }
 
-fn check(parents: &[Option<usize>], ops: &[Op], deed: &Deed, seen: &Seen) {
+fn check(parents: &[Option<usize>], ops: &[Op], change: &UserChange, seen: &Counts) {
     let mut cluster = begin(parents, ops);
     let going = cluster.namespaces.values().filter(|it| it.terminating);
     let stuck: BTreeSet<Name> = going.map(|it| it.name.clone()).collect();
@@ -325,23 +325,23 @@ fn check(parents: &[Option<usize>], ops: &[Op], deed: &Deed, seen: &Seen) {
     settle_preview(&mut preview, &cluster);
     preview.mark();
     assert!(preview.outcome().is_empty(), "nothing is under way: {:#?}", preview.outcome());
-    let intent = deed.intent(&cluster);
-    match (&intent, deed) {
+    let intent = change.intent(&cluster);
+    match (&intent, change) {
         (Some(intent), _) => preview.change(intent, &User::default()),
-        (None, Deed::SetModes(..)) => {
+        (None, UserChange::SetModes(..)) => {
             let mut other = cluster.clone();
-            deed.happen(None, &mut other);
+            change.happen(None, &mut other);
             preview.tell(other.configuration());
         }
         (None, _) => return,
     }
     settle_preview(&mut preview, &cluster);
-    deed.happen(intent.as_ref(), &mut cluster);
+    change.happen(intent.as_ref(), &mut cluster);
     settle(&mut cluster, &stuck);
-    compare(&preview.outcome(), (&before.0, &before.1), &cluster, &format!("{deed:?}"));
+    compare(&preview.outcome(), (&before.0, &before.1), &cluster, &format!("{change:?}"));
     let new: BTreeSet<_> = kept(&cluster).difference(&kept_before).cloned().collect();
     let foretold = preview.outcome().kept.into_iter().map(|it| (it.namespace, it.key));
-    assert_eq!(foretold.collect::<BTreeSet<_>>(), new, "{deed:?}");
+    assert_eq!(foretold.collect::<BTreeSet<_>>(), new, "{change:?}");
     seen.count(&preview.outcome());
 }
 
@@ -352,15 +352,15 @@ fn kept(cluster: &Cluster) -> BTreeSet<(Name, ObjectKey)> {
 
 #[test]
 fn what_is_foretold_is_what_happens() {
-    let seen = Seen::default();
-    let run = TestRunner::new(config(256)).run(&story(), |(parents, ops, deed)| {
-        check(&parents, &ops, &deed, &seen);
+    let seen = Counts::default();
+    let run = TestRunner::new(config(256)).run(&story(), |(parents, ops, change)| {
+        check(&parents, &ops, &change, &seen);
         Ok(())
     });
     println!("{seen:?}");
     run.unwrap();
     for (what, number) in [
-        ("deeds", &seen.deeds),
+        ("changes", &seen.changes),
         ("namespaces", &seen.namespaces),
         ("anchors", &seen.anchors),
         ("objects", &seen.objects),

@@ -1,4 +1,4 @@
-//! A cluster to try things on by hand: starts one, prints where it is, and keeps it until Ctrl-C. Installs nothing on it.
+//! A cluster for manual tests: starts one, prints its paths, and keeps it until Ctrl-C. Installs nothing on it.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -11,8 +11,8 @@ use tokio::signal::unix::{SignalKind, signal};
 async fn main() -> anyhow::Result<()> {
     let began = Instant::now();
     let cluster = Cluster::start().await?;
-    // Before anybody can know that it is up: a signal that comes earlier than its handler is lost where it was ignored before,
-    // as it is for what a script starts in the background.
+    // Installed before the cluster is reported as ready. A background process of a script ignores the signal until then, and an
+    // earlier signal would be lost.
     let mut interrupted = signal(SignalKind::interrupt()).context("waiting for Ctrl-C")?;
     let mut output = io::stdout();
     writeln!(output, "ready in {:.1} s", began.elapsed().as_secs_f32())?;

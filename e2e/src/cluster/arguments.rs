@@ -1,4 +1,4 @@
-//! How the control plane's programs are started: their arguments and files. Starts nothing itself.
+//! The arguments and files of the control plane's programs. Starts nothing.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::{kubeconfig, pki};
 
-/// Who did which write, without bodies. The omitted stage would count every request twice.
+/// The user and the object of every write, without bodies. The omitted stage would count every request twice.
 pub(super) const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -24,12 +24,12 @@ rules:
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     pub(crate) directory: PathBuf,
-    /// Where the API server listens, and what it tells pods.
+    /// The address of the API server, for clients and for pods.
     pub(crate) address: Ipv4Addr,
     pub(crate) etcd_port: u16,
     pub(crate) etcd_peer_port: u16,
     pub(crate) api_server_port: u16,
-    /// What the audit log records.
+    /// The audit policy.
     pub(crate) audit_policy: String,
 }
 
@@ -75,7 +75,7 @@ impl Layout {
         Ok(ca_pem)
     }
 
-    /// Has the API server present a client certificate to every webhook, as `docs/webhook-access.md` says. Most do not ask for it.
+    /// Lets the API server present a client certificate to every webhook, as in `docs/webhook-access.md`. Most do not ask for it.
     fn write_admission_configuration(&self) -> anyhow::Result<()> {
         let user = json!({ "name": "*", "user": kubeconfig::certificate_user(&self.pki(), "webhooks") });
         let users = json!({ "apiVersion": "v1", "kind": "Config", "users": [user] });
@@ -108,7 +108,7 @@ impl Layout {
             format!("--listen-peer-urls={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
             format!("--initial-cluster=default={peer}"),
-            // The data is thrown away, and a killed process loses nothing that the kernel already has.
+            // The data is thrown away, and the kernel keeps the writes of a killed process.
             "--unsafe-no-fsync".into(),
         ]
     }
@@ -146,7 +146,7 @@ impl Layout {
             "--kubelet-preferred-address-types=InternalIP".into(),
             format!("--audit-policy-file={}", shown(&self.directory.join("audit-policy.yaml"))),
             format!("--audit-log-path={}", shown(&self.audit_log())),
-            // A write is in the log before its answer is complete, so a test can count what it has just seen.
+            // A write is in the log before its response is complete, so a test can count what it has just seen.
             "--audit-log-mode=blocking".into(),
             // Never rotated: offsets into the file stay valid.
             "--audit-log-maxsize=100000".into(),
@@ -159,16 +159,16 @@ impl Layout {
         vec![
             format!("--kubeconfig={}", shown(&self.controller_manager_kubeconfig())),
             "--leader-elect=false".into(),
-            // Each controller has its own identity, as in clusters that kubeadm makes.
+            // Each controller has its own identity, as in clusters of kubeadm.
             "--use-service-account-credentials=true".into(),
             format!("--service-account-private-key-file={}", file("service-accounts.key")),
             format!("--root-ca-file={}", file("ca.crt")),
-            // Nothing asks it anything; without a port there is none to clash.
+            // No test uses this port, and a port could clash.
             "--secure-port=0".into(),
-            // The default of 20 requests a second would make every test of many namespaces wait for it.
+            // With the default of 20 requests a second, tests with many namespaces would wait for this limit.
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
-            // A quota that is older than the discovery of the kind it counts is otherwise looked at after five minutes.
+            // Otherwise a quota that is older than the discovery of its kind is reconciled after five minutes.
             "--resource-quota-sync-period=5s".into(),
             "--profiling=false".into(),
         ]

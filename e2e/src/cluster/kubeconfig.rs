@@ -1,4 +1,4 @@
-//! Kubeconfig files, and client configurations from them. Never read the user's own kubeconfig or environment.
+//! Kubeconfig files, and client configurations from them. Never reads the user's own kubeconfig or environment.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn write(path: &Path, server: &str, ca: Option<&Path>, user: &Value) 
     fs::write(path, format!("{content:#}\n")).with_context(|| format!("writing {}", path.display()))
 }
 
-/// A user known by the certificate `NAME.crt` and key `NAME.key` in `directory`.
+/// A user with the certificate `NAME.crt` and key `NAME.key` in `directory`.
 pub(crate) fn certificate_user(directory: &Path, name: &str) -> Value {
     json!({
         "client-certificate": directory.join(format!("{name}.crt")),
@@ -39,9 +39,9 @@ pub(crate) fn certificate_user(directory: &Path, name: &str) -> Value {
 pub(crate) async fn read(path: &Path) -> anyhow::Result<Config> {
     let kubeconfig = Kubeconfig::read_from(path).with_context(|| format!("reading {}", path.display()))?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    // Everything is on loopback, whatever proxy the environment names.
+    // Everything is on loopback, so a proxy of the environment is not used.
     config.proxy_url = None;
-    // A test wants to see a 503, not wait until it is over.
+    // A test needs to see a 503, not a retry.
     config.default_retry = false;
     Ok(config)
 }

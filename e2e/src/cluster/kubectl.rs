@@ -1,5 +1,4 @@
-//! kubectl as a user would type it, with the cluster's administrator as the user unless another is named. Never touches
-//! the home directory of whoever runs the tests.
+//! Calls of kubectl, as the cluster's administrator by default. Never uses the home directory of the user who runs the tests.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use crate::command::{Command, Output};
 use crate::wait::eventually;
 
-/// How `kubectl wait` ends at conditions that are null.
+/// The error of `kubectl wait` for conditions that are null.
 const CONDITIONS_ARE_NULL: &str = ".status.conditions accessor error: <nil>";
 
 /// One call of kubectl, built up and then run.
@@ -22,7 +21,7 @@ impl Kubectl {
         Self(Command::new("kubectl", program, leading).env("KUBECACHEDIR", cache))
     }
 
-    /// Acts as this user with exactly these groups (`system:authenticated` comes by itself).
+    /// Acts as this user with exactly these groups (`system:authenticated` is added).
     pub fn as_user(self, user: &str, groups: &[&str]) -> Self {
         let groups = groups.iter().flat_map(|group| ["--as-group", *group]);
         self.args(["--as", user]).args(groups)
@@ -33,24 +32,24 @@ impl Kubectl {
         Self(self.0.args(args))
     }
 
-    /// Gives it this to read, for `-f -`.
+    /// Sets its standard input, for `-f -`.
     pub fn stdin(self, text: impl Into<String>) -> Self {
         Self(self.0.stdin(text))
     }
 
-    /// Runs it to its end. A failure of kubectl is not an error here; see [`Kubectl::ok`].
+    /// Runs it to its end. A failure of kubectl is no error; see [`Kubectl::ok`].
     pub async fn run(self) -> anyhow::Result<Output> {
         self.0.run().await
     }
 
-    /// Runs it and returns what it printed; an error with everything it said when it fails.
+    /// Runs it and returns its standard output; a failure is an error with all its output.
     pub async fn ok(self) -> anyhow::Result<String> {
         self.0.ok().await
     }
 
-    /// Waits for a minute until these definitions are established, and returns what it printed.
+    /// Waits up to a minute until these definitions are established, and returns the output.
     ///
-    /// `kubectl wait` fails where a definition was created just now and its conditions are null still; then it is asked again.
+    /// `kubectl wait` fails if a definition has just been created and its conditions are still null; then it is repeated.
     pub async fn established(
         self,
         definitions: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -60,7 +59,7 @@ impl Kubectl {
             Ok(output) if output.stderr.contains(CONDITIONS_ARE_NULL) => Err(output.stderr),
             other => Ok(other),
         };
-        // A little longer than kubectl itself, which says for what it waits.
+        // A little longer than the timeout of kubectl, whose message names what is missing.
         let output = eventually("definitions are established", Duration::from_secs(70), asked).await??;
         anyhow::ensure!(output.status.success(), "kubectl wait: {output}");
         Ok(output.stdout)

@@ -1,4 +1,4 @@
-//! The keys and certificates of one cluster, made in memory and written beside it. Never reused for another cluster.
+//! The keys and certificates of one cluster, created in memory and written to its directory. Never reused for another cluster.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-/// A certificate authority that lives only as long as what it signs for.
+/// A certificate authority with the lifetime of its cluster.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key, both PEM.
@@ -76,10 +76,10 @@ pub(crate) fn write(directory: &Path, name: &str, content: &str) -> anyhow::Resu
 /// The Service of the API server, the first address of its range.
 const KUBERNETES_SERVICE: &str = "10.0.0.1";
 
-/// Writes everything the control plane and a node need into `directory` and returns the CA's certificate:
-/// `ca.crt`, `server` (for `address`, too), `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`,
-/// `service-accounts`; `kubelet-client` and `webhooks` (the API server before the kubelet and before webhooks), `kubelet`,
-/// `kube-proxy`, `kube-scheduler`.
+/// Writes everything that the control plane and a node need into `directory` and returns the CA's certificate: `ca.crt`, `server`
+/// (also for `address`), `admin`, `controller-manager`, `front-proxy-ca.crt`, `front-proxy-client`, `service-accounts`;
+/// `kubelet-client` and `webhooks` (the API server as a client of the kubelet and of webhooks), `kubelet`, `kube-proxy`,
+/// `kube-scheduler`.
 pub(crate) fn write_all(directory: &Path, address: Ipv4Addr) -> anyhow::Result<String> {
     let ca = Authority::new("hns-e2e")?;
     write(directory, "ca.crt", &ca.pem())?;
@@ -99,7 +99,7 @@ pub(crate) fn write_all(directory: &Path, address: Ipv4Addr) -> anyhow::Result<S
         ca.client(user, group)?.write(directory, file)?;
     }
 
-    // An authority of its own: whoever it signs for may claim to be anybody.
+    // An authority of its own: a client with its certificate may claim to be any user.
     let front_proxy = Authority::new("hns-e2e-front-proxy")?;
     write(directory, "front-proxy-ca.crt", &front_proxy.pem())?;
     front_proxy.client("front-proxy-client", None)?.write(directory, "front-proxy-client")?;

@@ -1,4 +1,4 @@
-//! How containerd is to run here: its configuration and that of the pods' network. Starts nothing.
+//! The configuration of containerd and of the pods' network. Starts nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::images::PAUSE;
 use super::{PODS, requirements, write};
 
-/// Where containerd listens; /run is the sandbox's own.
+/// The socket of containerd; /run is the sandbox's own.
 pub(super) const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Writes the configuration files and returns containerd's.

@@ -1,5 +1,5 @@
-//! The images a node of these tests needs: the product's two from its Dockerfiles, and the one that holds pods
-//! together. Built from sources by cargo and buildah, without a registry.
+//! The images of a node: the product's two from its Dockerfiles, and the pause image. Built from sources by cargo and buildah,
+//! without a registry.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,13 +11,13 @@ use anyhow::Context;
 
 use crate::process::package_variables;
 
-/// The image that containerd makes a pod's sandbox of.
+/// The pause image.
 pub(super) const PAUSE: &str = "hns.invalid/pause:1";
 
-/// As the Dockerfiles say: static, and with packed relocations.
+/// As in the Dockerfiles: static, and with packed relocations.
 const RUSTFLAGS: &str = "-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs";
 const PROGRAMS: [&str; 2] = ["hns-webhook", "hns-controller"];
-/// What an image may have at most, in bytes.
+/// The most bytes of an image.
 const LIMIT: u64 = 15 << 20;
 const PAUSE_PROGRAM: &str = "pause";
 const PAUSE_SOURCE: &str = include_str!("pause.rs");
@@ -26,13 +26,13 @@ const PAUSE_DOCKERFILE: &str = "FROM scratch\nCOPY pause /pause\nUSER 65535:6553
 /// Archives of images.
 #[derive(Debug)]
 pub struct Images {
-    /// One archive for each image, the one that holds pods together among them.
+    /// One archive for each image, including the pause image.
     pub archives: Vec<PathBuf>,
 }
 
 impl Images {
-    /// Builds the images into `directory`. The product's are called `NAME:TAG` for each of its two binaries, with the
-    /// repository that `reference` gives for a binary's name. Blocks for minutes when the binaries have to be compiled.
+    /// Builds the images into `directory`. The product's are called `NAME:TAG` for each of its two binaries, with the repository
+    /// that `reference` returns for a binary's name. Blocks for minutes while the binaries are compiled.
     pub fn build(directory: &Path, reference: impl Fn(&str) -> String) -> anyhow::Result<Self> {
         let (checkout, target, triple) = (checkout(), compile()?, triple());
         let context = directory.join("context");
@@ -52,7 +52,7 @@ impl Images {
         Ok(images)
     }
 
-    /// An error when an image has more than 15 MiB, which names it.
+    /// Fails if an image has more than 15 MiB, and names it.
     pub fn check_sizes(&self) -> anyhow::Result<()> {
         for archive in &self.archives {
             let size = fs::metadata(archive)?.len();
@@ -62,7 +62,7 @@ impl Images {
         Ok(())
     }
 
-    /// The archives that [`Images::build`] has left in `directory`.
+    /// The archives that [`Images::build`] has written to `directory`.
     pub(super) fn read(directory: &Path) -> anyhow::Result<Self> {
         let entries = fs::read_dir(directory)?.map(|entry| Ok(entry?.path()));
         let mut archives = entries.collect::<std::io::Result<Vec<_>>>()?;
@@ -95,7 +95,7 @@ impl Images {
             let mut buildah = Command::new("buildah");
             buildah.args(["--storage-driver=vfs", "--root"]).arg(directory.join("storage"));
             buildah.arg("--runroot").arg(directory.join("storage-run"));
-            // What is left when it is killed goes with the rest.
+            // Files that remain when it is killed are removed with the directory.
             buildah.env("TMPDIR", directory);
             buildah
         };
@@ -110,7 +110,7 @@ impl Images {
     }
 }
 
-/// The name by which containerd knows an image: with a registry and a tag.
+/// The name of an image in containerd: with a registry and a tag.
 pub fn canonical(reference: &str) -> String {
     let first = reference.split('/').next().unwrap_or_default();
     let registry = reference.contains('/') && (first.contains(['.', ':']) || first == "localhost");
@@ -123,8 +123,7 @@ pub fn canonical(reference: &str) -> String {
     format!("{prefix}{reference}{}", if tagged { "" } else { ":latest" })
 }
 
-/// Compiles the product's binaries as its Dockerfiles say, and gives the target directory that they are in. Blocks for
-/// minutes when they are not there yet.
+/// Compiles the product's binaries as in its Dockerfiles, and returns their target directory. Blocks for minutes the first time.
 pub fn compile() -> anyhow::Result<PathBuf> {
     let target = target_directory()?;
     let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

@@ -1,4 +1,4 @@
-//! How the node's Kubernetes programs are to run: their configuration files and arguments. Starts nothing.
+//! The configuration files and arguments of the node's Kubernetes programs. Starts nothing.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) fn kubelet(
 ) -> anyhow::Result<Vec<String>> {
     let root = directory.join("kubelet");
     fs::create_dir(&root)?;
-    // Nothing here has names to ask for.
+    // No program here resolves names.
     let resolv_conf = write(directory, "resolv.conf", "")?;
     let configuration = json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -31,7 +31,7 @@ pub(super) fn kubelet(
         "cgroupRoot": format!("/{cgroup}"),
         "containerRuntimeEndpoint": format!("unix://{}", containerd::SOCKET),
         "enforceNodeAllocatable": [],
-        // A machine that is short of room for something else must not evict what is tested.
+        // A full disk of the machine must not evict pods under test.
         "evictionHard": { "imagefs.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%" },
         "failCgroupV1": false,
         "failSwapOn": false,
@@ -58,7 +58,7 @@ pub(super) fn proxy(directory: &Path, kubeconfig: &Path) -> anyhow::Result<Vec<S
         "kind": "KubeProxyConfiguration",
         "clientConnection": { "kubeconfig": kubeconfig },
         "clusterCIDR": PODS,
-        // The machine's limits of connections are not this node's to set.
+        // This node must not set the machine's connection limits.
         "conntrack": { "maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s" },
         "hostnameOverride": NAME,
         "iptables": { "localhostNodePorts": false },
@@ -72,7 +72,7 @@ pub(super) fn scheduler(kubeconfig: &Path) -> Vec<String> {
     vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         "--leader-elect=false".into(),
-        // Nothing asks it anything.
+        // No test uses this port.
         "--secure-port=0".into(),
     ]
 }

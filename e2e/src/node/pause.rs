@@ -1,5 +1,4 @@
-//! The program that holds a pod's namespaces while its containers come and go. It does nothing else; containerd ends it
-//! with SIGKILL.
+//! The program that holds a pod's namespaces. It does nothing else; containerd ends it with SIGKILL.
 
 fn main() {
     loop {

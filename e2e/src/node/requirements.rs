@@ -1,5 +1,5 @@
-//! What a node needs of the machine it runs on: whether it is there, and the installation of what Debian has. Installs
-//! nothing unless it is asked to.
+//! The requirements of a node on its machine: whether they are met, and the installation of Debian packages. Installs nothing
+//! unless asked to.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::sandbox;
 use crate::apt::apt_get;
 use crate::cgroups;
 
-/// Programs of the system, with the Debian packages that have them.
+/// Programs of the system, with their Debian packages.
 const PROGRAMS: [(&str, &str); 6] = [
     ("buildah", "buildah"),
     ("ip", "iproute2"),
@@ -24,15 +24,15 @@ const CNI_PLUGINS: [&str; 3] = ["host-local", "loopback", "ptp"];
 const CNI_DIRECTORIES: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
 const KERNEL_LOG: &str = "/dev/kmsg";
-/// What a node takes of the directory for temporary files, in bytes: its images thrice, logs, and the store of its cluster.
+/// The bytes that a node needs in the directory for temporary files: three copies of its images, logs, and etcd's data.
 const ROOM: u64 = 2 << 30;
 
-/// Whether a machine that cannot run a node is to be a failure: `HNS_NODE` is `require`.
+/// Whether a machine that cannot run a node is a failure: `HNS_NODE` is `require`.
 pub fn required() -> bool {
     env::var_os("HNS_NODE").is_some_and(|value| value == "require")
 }
 
-/// Says in one sentence what this machine lacks; `install` has what Debian packages bring installed first.
+/// Fails with one sentence about what this machine lacks; `install` first installs what Debian packages provide.
 pub fn check(install: bool) -> anyhow::Result<()> {
     anyhow::ensure!(cfg!(target_os = "linux"), "a node runs on Linux only");
     anyhow::ensure!(rustix::process::geteuid().is_root(), "a node needs root");
@@ -60,14 +60,14 @@ pub fn check(install: bool) -> anyhow::Result<()> {
     sandbox::probe().context("a node's network, mounts and control groups cannot be made")
 }
 
-/// Bytes that may still be written there.
+/// The free bytes there.
 fn free_room(directory: &Path) -> anyhow::Result<u64> {
     let found =
         rustix::fs::statvfs(directory).with_context(|| format!("looking at {}", directory.display()))?;
     Ok(found.f_bavail * found.f_frsize)
 }
 
-/// The directory of the plugins that make the pods' network.
+/// The directory of the CNI plugins.
 pub(super) fn cni_plugins() -> anyhow::Result<PathBuf> {
     let mut directories = CNI_DIRECTORIES.iter().map(Path::new);
     let complete = |directory: &&Path| CNI_PLUGINS.iter().all(|plugin| directory.join(plugin).is_file());

@@ -1,7 +1,7 @@
-//! A place for a node on this machine: network, mounts and processes of its own, which all go when its first process
-//! ends. The running test runs itself again in there.
+//! A sandbox for a node on this machine: its own network, mounts and processes, which end with its first process. The running
+//! test runs itself again in it.
 //!
-//! The network has no way out: loopback, and a bridge `eth0` with the node's address that nothing else is plugged into.
+//! The network has no way out: loopback, and a bridge `eth0` with the node's address and no other devices.
 
 use std::env;
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ use crate::cgroups::Cgroup;
 use crate::cleanup;
 use crate::process::{Exit, Process, ProcessSpec};
 
-/// What a sandbox is made of.
+/// The parts of a sandbox.
 const UNSHARE: [&str; 8] = [
     "--mount",
     "--propagation=private",
     "--net",
     "--pid",
     "--fork",
-    // What is in it ends with it.
+    // All its processes end with it.
     "--kill-child",
     "--mount-proc",
     "--ipc",
 ];
 
-/// What kube-proxy and the pods' network do with the kernel, tried on one rule and one pair of devices.
+/// What kube-proxy and the pods' network need from the kernel, tried with one rule and one pair of devices.
 const PROBE: &str = "
 iptables -w 5 -t nat -A POSTROUTING -m comment --comment probe -m conntrack --ctstate NEW -j MASQUERADE
 ip link add probe0 type veth peer name probe1
@@ -43,8 +43,7 @@ const VARIABLE: &str = "HNS_NODE_SANDBOX";
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// Settings of the kernel, not of a network, that a kubelet sets; it finds them as it wants them and leaves the
-/// machine's alone.
+/// Settings of the kernel, not of a network, that a kubelet sets; inside, they look as it wants them, and the machine's stay.
 const KERNEL: [(&str, u32); 6] = [
     ("vm/overcommit_memory", 1),
     ("vm/panic_on_oom", 0),
@@ -54,7 +53,7 @@ const KERNEL: [(&str, u32); 6] = [
     ("kernel/keys/root_maxbytes", 25_000_000),
 ];
 
-/// Makes everything that a sandbox is made of, and lets it go. An error says in its words what cannot be made.
+/// Creates all parts of a sandbox, and removes them. An error names the part that cannot be created.
 pub(super) fn probe() -> anyhow::Result<()> {
     let _cgroup = Cgroup::create(&format!("hns-node-probe-{}", process::id()))?;
     let arguments = ["sh", "-c", &script(), "sh", "sh", "-ec", PROBE];
@@ -65,7 +64,7 @@ pub(super) fn probe() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Seen from within a sandbox.
+/// A sandbox as seen from inside.
 #[derive(Debug)]
 pub struct Inside {
     directory: PathBuf,
@@ -88,8 +87,8 @@ impl Inside {
     }
 }
 
-/// A directory for a sandbox. It is removed when this value is dropped or this process ends in any way, and so are the
-/// cgroups of the sandbox.
+/// The directory of a sandbox. It is removed when this value is dropped or this process ends in any way, and so are the cgroups
+/// of the sandbox.
 #[derive(Debug)]
 pub struct Sandbox {
     directory: TempDir,
@@ -97,20 +96,20 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes the directory; nothing runs yet.
+    /// Creates the directory; starts nothing.
     pub fn new() -> anyhow::Result<Self> {
         let directory = cleanup::temporary_directory("hns-node-")?;
         let cgroup = Cgroup::create(cgroup(directory.path()))?;
         Ok(Self { directory, _cgroup: cgroup })
     }
 
-    /// Where images and anything else that is needed inside is put.
+    /// The directory for images and other files that are needed inside.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Runs one test of the running test executable again, in the sandbox, and shows what it prints. An error when it
-    /// does not pass within `timeout`.
+    /// Runs one test of the running test executable again, in the sandbox, and shows its output. Fails if it does not pass within
+    /// `timeout`.
     pub async fn run(&self, test: &str, timeout: Duration) -> anyhow::Result<()> {
         let process = Process::spawn(self.specification(test)?)?;
         let mut shown = 0;
@@ -144,7 +143,7 @@ impl Sandbox {
             args,
             env: vec![
                 (VARIABLE.into(), directory.clone().into()),
-                // What is left by an inner process that was killed is removed with the rest.
+                // Files that remain when an inner process is killed are removed with the rest.
                 ("TMPDIR".into(), directory.clone().into()),
             ],
             log: directory.join("sandbox.log"),
@@ -154,12 +153,12 @@ impl Sandbox {
     }
 }
 
-/// The directory's own name, which no other sandbox of this machine has.
+/// The directory's own name, which is unique on this machine.
 fn cgroup(directory: &Path) -> &str {
     directory.file_name().and_then(|name| name.to_str()).unwrap_or("hns-node")
 }
 
-/// What the first process in a sandbox does: makes its place, runs its arguments, and takes in orphans until they end.
+/// The script of the first process in a sandbox: sets up, runs its arguments, and adopts orphans until they end.
 fn script() -> String {
     let setting = |(index, (name, value)): (usize, &(&str, u32))| {
         format!("echo {value} >/run/kernel-{index}; mount --bind /run/kernel-{index} /proc/sys/{name}\n")

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubectl};
 
-/// Who the two programs are, and what they may do.
+/// The kinds of the two service accounts and their rights.
 pub(super) const RIGHTS: [&str; 6] =
     ["Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"];
 
@@ -28,19 +28,19 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
-/// The objects for an installation in another namespace than the usual one.
+/// The objects for an installation in another namespace.
 pub(super) fn moved(documents: Vec<Value>, namespace: &str) -> anyhow::Result<Vec<Value>> {
     if namespace == super::NAMESPACE {
         return Ok(documents);
     }
-    // Rules and expressions name it as well, as in a service account's user name.
+    // Rules and expressions name it as well, for example in a service account's user name.
     let text = serde_json::to_string(&documents)?.replace(super::NAMESPACE, namespace);
     Ok(serde_json::from_str(&text)?)
 }
 
 /// The objects of these kinds, namespaces first.
 ///
-/// An error when there are none: an installation without, say, its CRDs would fail much later.
+/// Fails if there are none: an installation without, say, its CRDs would fail much later.
 pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Vec<Value>> {
     let is_one = |document: &&Value| kinds.iter().any(|kind| document["kind"] == *kind);
     let mut chosen: Vec<Value> = documents.iter().filter(is_one).cloned().collect();
@@ -65,7 +65,7 @@ pub(super) fn policies() -> anyhow::Result<Vec<Value>> {
     policies.chain(all.bindings.iter().map(serde_json::to_value)).map(|object| Ok(object?)).collect()
 }
 
-/// Applies objects, taking fields over from whoever else applied them.
+/// Applies objects, and takes their fields over from other managers.
 pub(super) async fn apply(cluster: &Cluster, documents: &[Value]) -> anyhow::Result<()> {
     let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
     with_list(cluster, &apply, documents).ok().await.map(drop)
@@ -101,8 +101,8 @@ fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {
     cluster.kubectl().args(args).stdin(list.to_string())
 }
 
-/// Names another port of the Service in every webhook of a webhook configuration, and the authority of its certificate if there
-/// is one; leaves other objects alone.
+/// Sets another port of the Service in every webhook of a webhook configuration, and the authority of its certificate if there is
+/// one; leaves other objects as they are.
 pub(super) fn through_service(
     document: &mut Value,
     port: u16,
@@ -125,7 +125,7 @@ pub(super) fn base64(text: &str) -> anyhow::Result<String> {
 
 /// The Service in front of the webhook, as a name for loopback, since nothing forwards to endpoints.
 ///
-/// The name is an address: the API server takes it as it is and asks no DNS.
+/// The name is an address: the API server uses it as it is and asks no DNS.
 pub(super) fn service(namespace: &str) -> Value {
     json!({
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-//! One running `hns-webhook` or `hns-controller`, and what a kubelet would know of it. Never restarted by itself.
+//! One running `hns-webhook` or `hns-controller`, with the state that a kubelet sees. Never restarted by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +34,12 @@ impl Replica {
         Ok(Self { process, webhook_port, metrics_port, health_port, credential })
     }
 
-    /// Its token, as [`crate::AuditEvent::credential`] names it: no other replica has the same.
+    /// Its token, as in [`crate::AuditEvent::credential`]: no other replica has the same.
     pub fn credential(&self) -> &str {
         &self.credential
     }
 
-    /// The present process, for signals (from a hook, say), its exit status and its log.
+    /// The present process, for signals, its exit status and its log.
     pub fn process(&self) -> Arc<Process> {
         Arc::clone(&self.process)
     }
@@ -49,7 +49,7 @@ impl Replica {
         &self.process.spec().name
     }
 
-    /// The port that admission is served on.
+    /// The port for admission.
     pub fn webhook_port(&self) -> u16 {
         self.webhook_port
     }
@@ -64,23 +64,23 @@ impl Replica {
         self.health_port
     }
 
-    /// Everything it has logged, earlier runs of the same replica included.
+    /// Its whole log, including earlier runs of the same replica.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Asks `/readyz` once. An error when nothing answers.
+    /// Asks `/readyz` once. Fails if it does not respond.
     pub async fn is_ready(&self) -> anyhow::Result<bool> {
         Ok(self.readiness().await?.0)
     }
 
-    /// What `/readyz` answers: whether it is ready, and its conditions line by line. An error when nothing answers.
+    /// The response of `/readyz`: whether it is ready, and its conditions line by line. Fails if it does not respond.
     pub async fn readiness(&self) -> anyhow::Result<(bool, String)> {
         let (status, text) = get(self.health_port, "/readyz").await?;
         Ok((status == StatusCode::OK, text))
     }
 
-    /// Waits until `/readyz` answers 200; an error with the last lines of the log when it ends or takes over a minute.
+    /// Waits until `/readyz` returns 200; fails with the last lines of the log when the process ends or a minute has passed.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         let ready = async || match get(self.health_port, "/readyz").await {
             _ if self.process.exit().is_some() => Ok(()),
@@ -98,7 +98,7 @@ impl Replica {
         Ok(())
     }
 
-    /// The text of `/metrics`.
+    /// The response of `/metrics`.
     pub async fn metrics(&self) -> anyhow::Result<String> {
         let (status, body) = get(self.metrics_port, "/metrics").await?;
         anyhow::ensure!(status == StatusCode::OK, "/metrics answered {status}: {body}");
@@ -117,8 +117,8 @@ impl Replica {
         self.process.wait_exit(STOP_TIMEOUT).await
     }
 
-    /// Starts it again with the same name, arguments and ports, as a kubelet restarts a container, and waits until it
-    /// is ready. A run that has not ended yet is stopped first.
+    /// Starts it again with the same name, arguments and ports, as a kubelet restarts a container, and waits until it is ready.
+    /// Stops a running process first.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.relaunch()?;
         self.wait_ready().await
@@ -132,7 +132,7 @@ impl Replica {
     }
 }
 
-/// A replica that gave up is why the test around it fails, and the test cannot know.
+/// If a replica has ended, the test around it fails without knowing why, so this prints the reason.
 impl Drop for Replica {
     fn drop(&mut self) {
         if let Some(exit) = self.process.exit().filter(Exit::is_failure) {

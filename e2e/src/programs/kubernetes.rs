@@ -1,4 +1,4 @@
-//! Which Kubernetes the tests run on: the newest or the oldest that is supported, each pinned by a Go module of its own.
+//! The Kubernetes version of a test run: the newest or the oldest supported one, each pinned by a Go module of its own.
 
 use std::env;
 
@@ -9,22 +9,22 @@ use super::required_version;
 /// A supported Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kubernetes {
-    /// The newest one, on which every test runs.
+    /// The newest version, on which every test runs.
     Newest,
-    /// The oldest one that the chart's `kubeVersion` admits.
+    /// The oldest version that the chart's `kubeVersion` admits.
     Oldest,
 }
 
 impl Kubernetes {
-    /// The variable that names the one of a test run, by its [`Kubernetes::minor`]; without it, it is the newest.
+    /// The variable with the version of a test run, as [`Kubernetes::minor`]; by default the newest.
     pub const VARIABLE: &str = "HNS_KUBERNETES";
 
     const ALL: [Self; 2] = [Self::Newest, Self::Oldest];
 
-    /// The one that [`Kubernetes::VARIABLE`] asks for.
+    /// The version in [`Kubernetes::VARIABLE`].
     ///
     /// # Errors
-    /// There is no such one; the message names those that there are.
+    /// The version is not supported; the message names those that are.
     pub fn wanted() -> anyhow::Result<Self> {
         match env::var(Self::VARIABLE) {
             Ok(minor) if !minor.is_empty() => Self::of_minor(&minor),

@@ -1,5 +1,5 @@
-//! Where Prometheus and promtool come from: the search path or, where there is apt, Debian's package unpacked into the cache.
-//! Never installs anything into the system.
+//! Prometheus and promtool: from the search path or, with apt, from Debian's package unpacked into the cache. Never installs
+//! anything into the system.
 
 use std::env;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ const PACKAGE: &str = "prometheus";
 pub struct Prometheus {
     /// The server.
     pub server: PathBuf,
-    /// What checks metrics and rules.
+    /// The checker of metrics and rules.
     pub promtool: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl Prometheus {
     /// Finds them on the search path or in the cache, or fetches them with apt. Blocks.
     ///
     /// # Errors
-    /// They are not there and cannot be fetched; the message says what to install.
+    /// They cannot be found or fetched; the message says what to install.
     pub fn find_or_fetch() -> anyhow::Result<Self> {
         let path = env::var_os("PATH").unwrap_or_default();
         if let Some(found) = env::split_paths(&path).find_map(|directory| Self::within(&directory)) {
@@ -50,7 +50,7 @@ impl Prometheus {
     }
 }
 
-/// Unpacks the package as `directory`. Processes that ask at the same time fetch once.
+/// Unpacks the package as `directory`. Concurrent processes fetch once.
 fn fetch(directory: &Path) -> anyhow::Result<()> {
     let cache = directory.parent().context("a cache without a place")?;
     fs::create_dir_all(cache)?;

@@ -23,7 +23,7 @@ use super::{Fault, Shared};
 
 type Body = BoxBody<Bytes, hyper::Error>;
 
-/// Where the API server is and how it is trusted.
+/// The API server's address and its trusted certificate.
 pub(super) struct Upstream {
     address: String,
     name: ServerName<'static>,
@@ -67,7 +67,7 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let connection =
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
-        // An error here is the closed connection that a fault asked for, or the client's own doing.
+        // An error is a connection closed by a fault or by the client.
         _ = connection => {}
         _ = cuts.changed() => {}
     }
@@ -75,12 +75,12 @@ pub(super) async fn serve(stream: TcpStream, shared: Arc<Shared>) {
 
 struct Exchange {
     shared: Arc<Shared>,
-    /// Requests of one HTTP/1.1 connection come one after the other, so nobody waits for this lock.
+    /// Requests of one HTTP/1.1 connection are sequential, so this lock is never contended.
     upstream: Mutex<Option<SendRequest<Incoming>>>,
 }
 
 impl Exchange {
-    /// An error closes the client's connection without an answer.
+    /// An error closes the client's connection without a response.
     async fn answer(&self, request: Request<Incoming>) -> anyhow::Result<Response<Body>> {
         let (parts, body) = request.into_parts();
         let fault = self.shared.fault(&parts);
@@ -89,7 +89,7 @@ impl Exchange {
             Some(Fault::RetryAfter(seconds)) => return refusal(429, Some(seconds)),
             Some(Fault::Delay(time)) => tokio::time::sleep(time).await,
             Some(Fault::Hold) => {
-                // An error means that the proxy is gone.
+                // An error means that the proxy has ended.
                 let _ = self.shared.releases.subscribe().changed().await;
             }
             Some(Fault::Cut) => bail!("cut by a rule"),
@@ -109,7 +109,7 @@ impl Exchange {
     /// Returns when the write may pass.
     async fn admit(&self) -> anyhow::Result<Admitted<'_>> {
         loop {
-            // Asked for first, so that a change between the decision and the wait is not missed.
+            // Created first, so that no change between the decision and the wait is missed.
             let abandoned = self.shared.abandoned.notified();
             let admission = self.shared.plan().admit();
             match admission {
@@ -145,14 +145,14 @@ impl Exchange {
     }
 }
 
-/// A write on its way. Dropped before its answer (its client has left, the API server is gone), it counts no more.
+/// A write in flight. If it is dropped before its response (its client or the API server disconnects), it no longer counts.
 struct Admitted<'a> {
     shared: &'a Shared,
     answered: bool,
 }
 
 impl Admitted<'_> {
-    /// Counts the answer; whether it was the last of the plan.
+    /// Counts the response; returns whether it was the last of the plan.
     fn answered(mut self) -> bool {
         self.answered = true;
         self.shared.plan().answer()

@@ -1,4 +1,4 @@
-//! The count of writes and the decision which of them is the last. Pure: it passes nothing on and closes nothing.
+//! The count of writes, and the decision which of them is the last. Pure: forwards nothing and closes nothing.
 
 use http::Method;
 use http::request::Parts;
@@ -19,14 +19,14 @@ struct Stop {
     hook: Hook,
 }
 
-/// What to do with a write that has arrived.
+/// The decision about a write that has arrived.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Admission {
-    /// Pass it on.
+    /// Forward it.
     Pass,
-    /// The writes before it are not all answered; what comes next is the end.
+    /// Wait: not all writes before it are answered, and the plan may end.
     Wait,
-    /// The end has come.
+    /// Refuse it: the plan is complete.
     Stop,
 }
 
@@ -44,7 +44,7 @@ impl Plan {
         self.refusing
     }
 
-    /// Counts a write that wants to pass.
+    /// Counts a write that arrives.
     pub(super) fn admit(&mut self) -> Admission {
         match &self.stop {
             _ if self.refusing => Admission::Stop,
@@ -57,25 +57,25 @@ impl Plan {
         }
     }
 
-    /// Counts an answered write; whether it was the last.
+    /// Counts a response; returns whether it was the last.
     pub(super) fn answer(&mut self) -> bool {
         self.answered += 1;
         matches!(&self.stop, Some(stop) if stop.after == self.answered)
     }
 
-    /// Takes back a write that ended without an answer; another may pass in its place.
+    /// Uncounts a write that ended without a response; another may pass in its place.
     pub(super) fn abandon(&mut self) {
         self.admitted = self.admitted.saturating_sub(1);
     }
 
-    /// Begins to refuse; the hook is returned the first time.
+    /// Begins to refuse; returns the hook the first time.
     pub(super) fn refuse(&mut self) -> Option<Hook> {
         self.refusing = true;
         self.stop.take().map(|stop| stop.hook)
     }
 }
 
-/// Whether a request counts as a write: it changes something, and something other than a lease (renewed all the time).
+/// Whether a request counts as a write: it changes something other than a lease, which is renewed all the time.
 pub(super) fn is_write(parts: &Parts) -> bool {
     const UNCOUNTED: [&str; 3] =
         ["/apis/coordination.k8s.io/", "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];

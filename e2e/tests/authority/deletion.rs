@@ -11,15 +11,15 @@ use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
+use super::fixture::{self, Scene};
 use super::request::{MERGE, Request, configuration, hierarchies, hierarchy, place};
 use super::verdict::{denied_by_rbac, unauthorized};
-use super::world::{self, Scene};
 
 const ROOT: &str = "the root of the tree that it would leave";
 
 #[tokio::test]
 async fn deleting_it_is_leaving_the_tree() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("d-root", ""), ("d-mid", "d-root"), ("d-child", "d-mid"), ("d-lone", "")]).await?;
     scene.steps.labelled(&["d-child", "d-mid", "d-root"]).await?;
     scene.known(&["d-root", "d-mid", "d-child"]).await?;
@@ -43,7 +43,7 @@ async fn deleting_it_is_leaving_the_tree() -> Result<()> {
 
 #[tokio::test]
 async fn deleting_them_all_is_judged_one_by_one() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("a-root", ""), ("a-child", "a-root"), ("a-lone", "")]).await?;
     scene.steps.labelled(&["a-child", "a-root"]).await?;
     scene.known(&["a-root", "a-child"]).await?;
@@ -96,7 +96,7 @@ impl Drop for Paused {
 
 #[tokio::test]
 async fn in_a_terminating_namespace_it_is_anyones_to_delete() -> Result<()> {
-    let scene = world::alone().await?;
+    let scene = fixture::alone().await?;
     let children = ["g-one", "g-all"];
     scene.steps.plant(&[("g-root", ""), ("g-one", "g-root"), ("g-all", "g-root")]).await?;
     let own = scene.local_admin("g-own", &children).await?;
@@ -153,7 +153,7 @@ impl<H> Scene<H> {
 
 #[tokio::test]
 async fn a_full_leaf_goes_by_who_may_only_delete_namespaces() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let leaf = ("l-root", "l-leaf", "l-remover");
     scene.full_leaf(leaf).await?;
     scene.delete_leaf(leaf).await
@@ -161,7 +161,7 @@ async fn a_full_leaf_goes_by_who_may_only_delete_namespaces() -> Result<()> {
 
 #[tokio::test]
 async fn a_full_leaf_goes_while_the_webhook_is_dead() -> Result<()> {
-    let mut scene = world::alone().await?;
+    let mut scene = fixture::alone().await?;
     let leaf = ("q-root", "q-leaf", "q-remover");
     scene.full_leaf(leaf).await?;
     scene.steps.labelled(&["q-leaf", "q-root"]).await?;
@@ -173,7 +173,7 @@ async fn a_full_leaf_goes_while_the_webhook_is_dead() -> Result<()> {
 /// Whoever may write an owner reference has the garbage collector delete for them.
 #[tokio::test]
 async fn the_garbage_collector_takes_nothing_out_of_a_tree() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("z-root", ""), ("z-child", "z-root"), ("z-lone", "")]).await?;
     scene.known(&["z-root", "z-child"]).await?;
     let thief = scene.local_admin("z-thief", &["z-child", "z-lone"]).await?;

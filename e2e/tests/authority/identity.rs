@@ -4,9 +4,9 @@ use anyhow::Result;
 use hns_e2e::product::CONTROLLER_USER;
 use serde_json::{Value, json};
 
+use super::fixture;
 use super::request::{MERGE, Request, hierarchies, hierarchy, namespace, place};
 use super::verdict::{Of, denied, unauthorized};
-use super::world;
 
 const ROOT: &str = "the root of the tree that it would leave";
 const FORGED: &str = "evil.tree.hnc.x-k8s.io/depth";
@@ -35,7 +35,7 @@ const IMPOSTORS: [(&str, &[&str]); 9] = [
 
 #[tokio::test]
 async fn an_account_beside_the_controllers_is_judged_like_anybody() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("i-root", ""), ("i-child", "i-root"), ("i-lone", "")]).await?;
     scene.steps.labelled(&["i-child", "i-root"]).await?;
     scene.known(&["i-root", "i-child"]).await?;
@@ -73,7 +73,7 @@ async fn an_account_beside_the_controllers_is_judged_like_anybody() -> Result<()
 async fn the_controller_manager_deletes_unasked_and_changes_nothing() -> Result<()> {
     let manager = "system:kube-controller-manager";
     let namespaces = "system:serviceaccount:kube-system:namespace-controller";
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene
         .steps
         .plant(&[("v-root", ""), ("v-one", "v-root"), ("v-two", "v-root"), ("v-three", "v-root")])

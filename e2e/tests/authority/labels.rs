@@ -7,9 +7,9 @@ use hns_e2e::product::CONTROLLER_USER;
 use kube::Client;
 use serde_json::{Map, Value, json};
 
+use super::fixture::{self, EXCLUDED, Scene};
 use super::request::{APPLY, MERGE, Request, STEPS, STRATEGIC, namespace};
 use super::verdict::{Of, denied};
-use super::world::{self, EXCLUDED, Scene};
 
 const FORGED: &str = "evil.tree.hnc.x-k8s.io/depth";
 const ORDINARY: &str = "example.com/team";
@@ -89,7 +89,7 @@ fn apply(client: &Client, stored: &Value, (key, value): Change<'_>, part: &str) 
 
 #[tokio::test]
 async fn no_door_lets_a_tree_label_in_or_out() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("f-root", ""), ("f-leaf", "f-root")]).await?;
     scene.steps.labelled(&["f-leaf", "f-root"]).await?;
     let intruder = "system:serviceaccount:hnc-system:intruder";
@@ -158,7 +158,7 @@ impl Scene {
 
 #[tokio::test]
 async fn they_cannot_be_dropped_with_all_the_others_nor_come_with_a_new_namespace() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("n-root", ""), ("n-leaf", "n-root")]).await?;
     scene.steps.labelled(&["n-leaf", "n-root"]).await?;
     let admin = scene.admin();
@@ -201,7 +201,7 @@ async fn they_cannot_be_dropped_with_all_the_others_nor_come_with_a_new_namespac
 /// Beyond so many labels the API server does not look through them, but asks.
 #[tokio::test]
 async fn they_cannot_hide_among_a_thousand_others() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let admin = scene.admin();
     let many: Map<String, Value> = (0..1001).map(|number| (format!("many-{number}"), "x".into())).collect();
     let mut more = many.clone();
@@ -225,7 +225,7 @@ async fn they_cannot_hide_among_a_thousand_others() -> Result<()> {
 
 #[tokio::test]
 async fn kubectl_says_so_at_the_subresources() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("b-root", ""), ("b-leaf", "b-root")]).await?;
     scene.steps.labelled(&["b-leaf", "b-root"]).await?;
     let label = |key: &str| {
@@ -257,7 +257,7 @@ async fn kubectl_says_so_at_the_subresources() -> Result<()> {
 
 #[tokio::test]
 async fn the_controller_alone_writes_them_and_puts_right_what_is_wrong() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("w-root", ""), ("w-leaf", "w-root")]).await?;
     scene.steps.labelled(&["w-leaf", "w-root"]).await?;
     let controller = scene.user(CONTROLLER_USER);

@@ -10,15 +10,15 @@ use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
 
+use super::fixture;
 use super::request::{MERGE, Request, configuration, hierarchies, hierarchy, namespace, place};
 use super::verdict::{Of, denied, unauthorized, unreachable};
-use super::world;
 
 const FORGED: &str = "evil.tree.hnc.x-k8s.io/depth";
 
 #[tokio::test]
 async fn with_the_webhook_dead_only_what_needs_it_is_refused() -> Result<()> {
-    let mut scene = world::alone().await?;
+    let mut scene = fixture::alone().await?;
     let trees = [("p-root", ""), ("p-child", "p-root"), ("p-other", ""), ("p-going", "p-root")];
     scene.steps.plant(&trees).await?;
     scene.steps.labelled(&["p-child", "p-root"]).await?;
@@ -74,7 +74,7 @@ async fn with_the_webhook_dead_only_what_needs_it_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn without_a_parent_it_is_deleted_while_the_webhook_is_dead() -> Result<()> {
-    let mut scene = world::alone().await?;
+    let mut scene = fixture::alone().await?;
     scene.steps.create_namespace("r-lone").await?;
     let user = scene.local_admin("r-user", &["r-lone"]).await?;
     let create = || Request::post(&user, &hierarchies("r-lone"), configuration(&json!({})));
@@ -89,7 +89,7 @@ async fn without_a_parent_it_is_deleted_while_the_webhook_is_dead() -> Result<()
 
 #[tokio::test]
 async fn a_kind_that_cannot_be_listed_closes_the_way_into_trees_and_nothing_else() -> Result<()> {
-    let mut scene = world::alone().await?;
+    let mut scene = fixture::alone().await?;
     scene
         .steps
         .plant(&[

@@ -8,9 +8,9 @@ use kube::Client;
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use super::fixture::{self, EXCLUDED, Scene};
 use super::request::{MERGE, Request, configuration, hierarchies, hierarchy, place};
 use super::verdict::{Of, denied, unauthorized};
-use super::world::{self, EXCLUDED, Scene};
 
 /// A change that leaves the parent as it is.
 fn edit(client: &Client, namespace: &str) -> Request {
@@ -20,7 +20,7 @@ fn edit(client: &Client, namespace: &str) -> Request {
 
 #[tokio::test]
 async fn unmanaged_namespaces_are_neither_children_nor_parents() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("u-root", ""), ("u-child", "")]).await?;
     let admin = scene.admin();
     for unmanaged in [EXCLUDED, "hnc-system"] {
@@ -38,7 +38,7 @@ async fn unmanaged_namespaces_are_neither_children_nor_parents() -> Result<()> {
 
 #[tokio::test]
 async fn keys_that_are_not_managed_are_refused_each_with_its_field() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.create_namespace("k-lone").await?;
     let user = scene.local_admin("k-user", &["k-lone"]).await?;
     let pair = |key: &str| json!({ "key": key, "value": "x" });
@@ -65,7 +65,7 @@ async fn keys_that_are_not_managed_are_refused_each_with_its_field() -> Result<(
 
 #[tokio::test]
 async fn below_a_halted_ancestor_nothing_changes_until_it_is_repaired() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("h-gone", ""), ("h-top", "h-gone"), ("h-low", "h-top"), ("h-free", "")]).await?;
     let user = scene.local_admin("h-user", &["h-top", "h-low", "h-free"]).await?;
     edit(&user, "h-low").dry().send().await?;
@@ -91,7 +91,7 @@ async fn below_a_halted_ancestor_nothing_changes_until_it_is_repaired() -> Resul
 
 #[tokio::test]
 async fn a_parent_must_exist() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.create_namespace("e-child").await?;
     let admin = scene.admin();
     scene.steps.create_namespace("e-there").await?;
@@ -114,7 +114,7 @@ async fn a_parent_must_exist() -> Result<()> {
 
 #[tokio::test]
 async fn cycles_are_refused_to_whoever_has_all_authority() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("c-a", ""), ("c-b", "c-a"), ("c-c", "c-b")]).await?;
     scene.known(&["c-a", "c-b", "c-c"]).await?;
     let admin = scene.admin();
@@ -133,7 +133,7 @@ const ROLE: (&[&str], &str, &str) = (&["get"], "", "configmaps");
 
 #[tokio::test]
 async fn conflicts_are_named_to_who_may_join_and_to_nobody_else() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let steps = &scene.steps;
     steps.plant(&[("x-root", ""), ("x-mid", "x-root"), ("x-child", ""), ("x-leaf", "x-child")]).await?;
     for (namespace, name) in [
@@ -186,7 +186,7 @@ async fn conflicts_are_named_to_who_may_join_and_to_nobody_else() -> Result<()> 
 
 #[tokio::test]
 async fn what_stays_where_it_is_conflicts_with_nothing() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("y-root", ""), ("y-child", "")]).await?;
     // One that stays, of the same name on both sides, and one that is in the child alone.
     let user = scene.local_admin("y-user", &["y-root", "y-child"]).await?;

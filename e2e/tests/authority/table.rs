@@ -5,9 +5,9 @@
 
 use anyhow::Result;
 
+use super::fixture::{self, EXCLUDED, Scene};
 use super::request::place;
 use super::verdict::unauthorized;
-use super::world::{self, EXCLUDED, Scene};
 
 const NEW: &str = "the new parent";
 const ROOT: &str = "the root of the tree that it would leave";
@@ -61,7 +61,7 @@ const CASES: &[Case] = &[
 
 #[tokio::test]
 async fn every_row_of_the_table_is_allowed_and_refused() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let trees = [
         ("t-one", ""),
         ("t-middle", "t-one"),
@@ -91,7 +91,7 @@ async fn every_row_of_the_table_is_allowed_and_refused() -> Result<()> {
 
 #[tokio::test]
 async fn who_is_admin_of_a_root_by_an_ordinary_binding_may_move_everything_below() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene
         .steps
         .plant(&[("o-root", ""), ("o-mid", "o-root"), ("o-leaf", "o-mid"), ("o-side", "o-root")])

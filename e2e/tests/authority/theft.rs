@@ -8,11 +8,11 @@ use hns_e2e::{Steps, refusal};
 use kube::Client;
 use serde_json::{Value, json};
 
+use super::fixture::{self, Scene};
 use super::request::{
     APPLY, MERGE, Request, STEPS, STRATEGIC, configuration, hierarchies, hierarchy, namespace,
 };
 use super::verdict::{Of, denied, denied_by_rbac, unauthorized};
-use super::world::{self, Scene};
 
 const NEW: &str = "the new parent";
 const ROOT: &str = "the root of the tree that it would leave";
@@ -86,7 +86,7 @@ fn ways_in(client: &Client, child: &str, parent: &str, stored: Option<&Value>) -
 
 #[tokio::test]
 async fn no_way_of_writing_takes_a_namespace_out_of_its_tree() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("s-root", ""), ("s-mid", "s-root"), ("s-child", "s-mid")]).await?;
     // Settled, so that a form that replaces the whole has the latest state of it.
     scene.steps.labelled(&["s-child", "s-mid", "s-root"]).await?;
@@ -114,7 +114,7 @@ async fn no_way_of_writing_takes_a_namespace_out_of_its_tree() -> Result<()> {
 
 #[tokio::test]
 async fn no_way_of_writing_pushes_a_namespace_into_a_foreign_tree() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("j-root", ""), ("j-child", "")]).await?;
     let thief = scene.local_admin("j-thief", &["j-child"]).await?;
     let owner = scene.local_admin("j-owner", &["j-root", "j-child"]).await?;
@@ -160,7 +160,7 @@ const ITSELF: &str = "the namespace that would become a subnamespace";
 /// The annotation gives the parent all power over the namespace, and RBAC on namespaces says nothing of that.
 #[tokio::test]
 async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     scene.steps.plant(&[("sa-evil", ""), ("sa-lone", ""), ("sa-root", ""), ("sa-child", "sa-root")]).await?;
     scene.steps.labelled(&["sa-child", "sa-root"]).await?;
     scene.known(&["sa-root", "sa-child"]).await?;
@@ -211,7 +211,7 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
 /// The garbage collector deletes what has lost its owner, and the controller the namespace of a deleted anchor.
 #[tokio::test]
 async fn an_owner_reference_on_an_anchor_is_an_admins_to_add() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let steps = &scene.steps;
     steps.plant(&[("ow-root", "")]).await?;
     steps.create_anchor("ow-root", "ow-child").await?;
@@ -256,7 +256,7 @@ async fn an_owner_reference_on_an_anchor_is_an_admins_to_add() -> Result<()> {
 /// As HNC's user guide says: the annotation names the new parent, an anchor is created there, and the old one is deleted.
 #[tokio::test]
 async fn the_administrator_moves_a_subnamespace_by_hand() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let steps = &scene.steps;
     steps.plant(&[("mm-old", ""), ("mm-new", "")]).await?;
     steps.create_anchor("mm-old", "mm-child").await?;

@@ -15,7 +15,7 @@ use kube::Client;
 
 use self::ask::{Ask, Author};
 use self::state::{Access, Fence, State};
-use super::world::{self, Scene};
+use super::fixture::{self, Scene};
 
 /// Decides everything that is random here.
 const SEED: u64 = 20_261_123;
@@ -47,7 +47,7 @@ struct Walk {
 
 #[tokio::test]
 async fn a_random_walk_breaks_no_invariant() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     println!("seed {SEED}, {REQUESTS} requests");
     let began = Instant::now();
     let mut walk = Walk::begin(&scene).await?;

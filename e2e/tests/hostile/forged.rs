@@ -18,7 +18,7 @@ use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use super::client::{Client, Sent, Session};
-use super::world::unharmed;
+use super::fixture::unharmed;
 
 const REVIEWS: usize = 10_000;
 const AT_A_TIME: usize = 64;

@@ -18,27 +18,27 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// For the request that finds it forgotten.
 const SLACK: Duration = Duration::from_secs(10);
 
-struct World {
+struct Fixture {
     product: Product<'static>,
     _webhook: Replica,
 }
 
-async fn world() -> Result<&'static World> {
+async fn fixture() -> Result<&'static Fixture> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
     WORLD
         .get_or_try_init(async || {
             let product = Product::install(cluster, Options::default()).await?;
             let webhook = product.start_webhook().await?;
-            Ok(World { product, _webhook: webhook })
+            Ok(Fixture { product, _webhook: webhook })
         })
         .await
 }
 
 /// Namespaces that are roots, each with a `HierarchyConfiguration`, and the administrator's steps.
 async fn roots(names: &[&str]) -> Result<Steps> {
-    let steps = Steps::of(world().await?.product.cluster().admin());
+    let steps = Steps::of(fixture().await?.product.cluster().admin());
     for name in names {
         steps.create_namespace(name).await?;
         steps.set_parent(name, "").await?;
@@ -87,7 +87,7 @@ async fn a_dry_run_holds_up_nobody() -> Result<()> {
 /// A webhook of somebody else's that cannot be reached and fails closed: it refuses every change of the hierarchies of these
 /// namespaces, while ours is asked at the same time and allows it.
 async fn other_webhook(name: &str, namespaces: &[&str]) -> Result<()> {
-    let api = Api::<ValidatingWebhookConfiguration>::all(world().await?.product.cluster().admin());
+    let api = Api::<ValidatingWebhookConfiguration>::all(fixture().await?.product.cluster().admin());
     let configuration: ValidatingWebhookConfiguration = serde_json::from_value(json!({
         "metadata": { "name": name },
         "webhooks": [{

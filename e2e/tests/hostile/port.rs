@@ -21,9 +21,9 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::time::timeout;
 
 use super::client::{Client, Sent, Session};
+use super::fixture::unharmed;
 use super::forged::{creation_below, somebody};
 use super::review::honest;
-use super::world::unharmed;
 
 /// Another pod.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -31,29 +31,29 @@ const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// How long a user's request may take meanwhile.
 const PROMPT: Duration = Duration::from_secs(2);
 
-struct World {
+struct Fixture {
     product: Product<'static>,
     webhook: Replica,
 }
 
 /// One installation for all tests here, which use it one after the other.
-async fn world() -> Result<(&'static World, MutexGuard<'static, ()>)> {
+async fn fixture() -> Result<(&'static Fixture, MutexGuard<'static, ()>)> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
     let guard = ONE_AT_A_TIME.lock().await;
     let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
-    let world = WORLD
+    let fixture = WORLD
         .get_or_try_init(async || {
             let product = Product::install(cluster, Options::default()).await?;
             let webhook = product.start_webhook().await?;
-            Ok::<_, anyhow::Error>(World { product, webhook })
+            Ok::<_, anyhow::Error>(Fixture { product, webhook })
         })
         .await?;
-    Ok((world, guard))
+    Ok((fixture, guard))
 }
 
-impl World {
+impl Fixture {
     /// A tree of an administrator's and the steps of that user: `NAME` and `NAME-child`, two roots.
     async fn roots(&self, name: &str) -> Result<Steps> {
         let admin = Steps::of(self.product.cluster().admin());
@@ -83,9 +83,9 @@ async fn moves(user: &Steps, name: &str) -> Result<Duration> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forged_changes_of_parents_leave_room_for_those_of_users() -> Result<()> {
     const FORGED: usize = 1_500;
-    let (world, _guard) = world().await?;
-    let user = world.roots("forged").await?;
-    let session = Session::new(Client::new(&world.product)?.from(ELSEWHERE));
+    let (fixture, _guard) = fixture().await?;
+    let user = fixture.roots("forged").await?;
+    let session = Session::new(Client::new(&fixture.product)?.from(ELSEWHERE));
     let began = Instant::now();
     let allowed: usize = futures::stream::iter(0..FORGED)
         .map(|number| forged(session.clone(), number))
@@ -97,7 +97,7 @@ async fn forged_changes_of_parents_leave_room_for_those_of_users() -> Result<()>
     ensure!(began.elapsed() < Duration::from_secs(50), "the first are forgotten by now");
     let took = moves(&user, "forged").await?;
     println!("a user's change of parent took {took:.1?}");
-    unharmed(&world.webhook)
+    unharmed(&fixture.webhook)
 }
 
 /// A forged review: an administrator creates a namespace below another one.
@@ -147,12 +147,12 @@ fn peak(replica: &Replica) -> Result<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Result<()> {
     const BODIES: usize = 120;
-    let (world, _guard) = world().await?;
-    let user = world.roots("bodies").await?;
+    let (fixture, _guard) = fixture().await?;
+    let user = fixture.roots("bodies").await?;
     moves(&user, "bodies").await?;
-    let before = peak(&world.webhook)?;
+    let before = peak(&fixture.webhook)?;
     for from in [ELSEWHERE, Ipv4Addr::LOCALHOST] {
-        let client = Client::new(&world.product)?.from(from);
+        let client = Client::new(&fixture.product)?.from(from);
         let sending = tokio::spawn(join_all((0..BODIES).map(move |number| {
             // Connections are kept until all are there, and until this task is aborted.
             half_sent(client.clone(), if number % 2 == 0 { Length::Known } else { Length::Unknown })
@@ -163,23 +163,23 @@ async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Resul
             slowest = slowest.max(moves(&user, "bodies").await?);
         }
         sending.abort();
-        let more = peak(&world.webhook)?.saturating_sub(before);
+        let more = peak(&fixture.webhook)?.saturating_sub(before);
         println!(
             "{BODIES} half-sent bodies from {from}: {more} MiB more; a change of parent took {slowest:.1?}"
         );
         ensure!(more < 150, "{more} MiB more");
         ensure!(slowest < PROMPT, "a change of parent took {slowest:?}");
     }
-    unharmed(&world.webhook)
+    unharmed(&fixture.webhook)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idle_connections_take_nobodys_place() -> Result<()> {
     /// More than there are slots.
     const CONNECTIONS: usize = 1_200;
-    let (world, _guard) = world().await?;
-    let user = world.roots("idle").await?;
-    let client = Client::new(&world.product)?;
+    let (fixture, _guard) = fixture().await?;
+    let user = fixture.roots("idle").await?;
+    let client = Client::new(&fixture.product)?;
     let open = async || {
         let mut stream = client.tls().await?;
         stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
@@ -207,16 +207,16 @@ async fn idle_connections_take_nobodys_place() -> Result<()> {
     let took = moves(&user, "idle").await?;
     println!("a change of parent took {took:.1?}");
     ensure!(took < PROMPT, "a change of parent took {took:?}");
-    unharmed(&world.webhook)
+    unharmed(&fixture.webhook)
 }
 
 #[tokio::test]
 async fn a_selector_of_the_largest_annotations_is_refused_at_once() -> Result<()> {
-    let (world, _guard) = world().await?;
-    let admin = Steps::of(world.product.cluster().admin());
+    let (fixture, _guard) = fixture().await?;
+    let admin = Steps::of(fixture.product.cluster().admin());
     admin.create_namespace("selects").await?;
     admin.create_binding("selects", "tessa", ("ClusterRole", "admin"), "tessa").await?;
-    let tessa = Steps::of(world.product.cluster().client_as("tessa", &[]));
+    let tessa = Steps::of(fixture.product.cluster().client_as("tessa", &[]));
     tessa.create_role("selects", "role", (&["get"], "", "pods")).await?;
     let cases = [
         (
@@ -265,9 +265,9 @@ async fn is_answered(client: &Client) -> Result<()> {
 
 #[tokio::test]
 async fn with_an_authority_of_clients_only_the_api_server_is_answered() -> Result<()> {
-    let (world, _guard) = world().await?;
-    let user = world.roots("certified").await?;
-    let (product, cluster) = (&world.product, world.product.cluster());
+    let (fixture, _guard) = fixture().await?;
+    let user = fixture.roots("certified").await?;
+    let (product, cluster) = (&fixture.product, fixture.product.cluster());
     let directory = tempfile::tempdir_in(cluster.dir())?;
     let file = directory.path().join("clients.crt");
     fs::copy(cluster.ca_file(), &file)?;

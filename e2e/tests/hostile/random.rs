@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Duration, timeout};
 
 use super::client::{Client, Sent};
+use super::fixture::{unharmed, webhook};
 use super::review::{creation, honest, placement};
-use super::world::{unharmed, webhook};
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 

@@ -12,8 +12,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::client::{Client, Sent};
+use super::fixture::{unharmed, webhook};
 use super::review::{creation, honest};
-use super::world::{unharmed, webhook};
 
 const HUGE: usize = 32 * 1024 * 1024;
 

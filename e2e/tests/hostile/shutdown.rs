@@ -10,8 +10,8 @@ use hns_e2e::{Exit, Fault, Signal, eventually};
 use serde_json::Value;
 
 use super::client::{Client, Sent};
+use super::fixture::{install, unharmed, webhook, webhook_behind_proxy};
 use super::review::{UNHEARD, honest, placement};
-use super::world::{install, unharmed, webhook, webhook_behind_proxy};
 
 /// How long a pod may take to shut down.
 const GRACE: Duration = Duration::from_secs(10);

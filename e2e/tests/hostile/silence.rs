@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::time::timeout;
 
 use super::client::Client;
+use super::fixture::{unharmed, webhook};
 use super::review::honest;
-use super::world::{unharmed, webhook};
 
 /// How long a client may send nothing.
 const IN_TIME: Duration = Duration::from_secs(15);

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 
+use super::fixture::fixture;
 use super::prometheus::{Running, file};
-use super::world::world;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -52,14 +52,14 @@ async fn prometheus_scrapes_both_and_answers_alerts_and_dashboard() -> Result<()
         }
     };
     promtool(&programs.promtool, &["check", "rules", &file("alerts.yaml").to_string_lossy()], "").await?;
-    let world = world().await?;
-    let controller = &world.controller;
+    let fixture = fixture().await?;
+    let controller = &fixture.controller;
     println!("installed after {:.1?}", began.elapsed());
     let targets =
-        [("hns-webhook", world.webhook.metrics_port()), ("hns-controller", controller.metrics_port())];
+        [("hns-webhook", fixture.webhook.metrics_port()), ("hns-controller", controller.metrics_port())];
     let (prometheus, ()) =
-        tokio::try_join!(Running::start(&programs.server, &targets), world.work("sc-one"))?;
-    for replica in [&world.webhook, controller] {
+        tokio::try_join!(Running::start(&programs.server, &targets), fixture.work("sc-one"))?;
+    for replica in [&fixture.webhook, controller] {
         lint(&programs.promtool, replica.pod_name(), &replica.metrics().await?).await?;
     }
     eventually("both have been scraped", PATIENCE, async || {
@@ -70,7 +70,7 @@ async fn prometheus_scrapes_both_and_answers_alerts_and_dashboard() -> Result<()
     .await?;
     println!("scraped after {:.1?}", began.elapsed());
     // The series are there now; this is what rates are made of.
-    world.work("sc-two").await?;
+    fixture.work("sc-two").await?;
     dashboard(&prometheus).await?;
     alerts(&prometheus, &[]).await?;
     named(&prometheus).await?;

@@ -8,10 +8,10 @@ use hns_e2e::product::{CONTROLLER_USER, WEBHOOK_USER};
 use hns_e2e::{AuditEvent, Mark, Proxy, Replica, Steps, stays};
 use serde_json::{Value, json};
 
+use super::fixture::{Both, SECONDS, Turn, turn};
 use super::objects::{
     CONFIG_MAP, Kind, SECRET, api, becomes, change, configure, create, delete, is, says, says_no_more,
 };
-use super::world::{Both, SECONDS, Turn, turn};
 
 const WIDGET: Kind = ("outage.example.com", "widgets", "Widget");
 const DEFINITION: &str = "widgets.outage.example.com";

@@ -9,7 +9,7 @@ use hns_e2e::{Options, eventually, stays};
 use kube::Api;
 use kube::api::ListParams;
 
-use super::world::turn;
+use super::fixture::turn;
 
 const DEFINITION: &str = "hierarchyconfigurations.hnc.x-k8s.io";
 

@@ -9,7 +9,7 @@ use hns_e2e::steps::{HIERARCHY, PATIENCE};
 use hns_e2e::{Fault, Proxy, Replica, Steps, eventually, refusal, stays};
 use kube::api::DeleteParams;
 
-use super::world::{Both, SECONDS, Turn, turn};
+use super::fixture::{Both, SECONDS, Turn, turn};
 
 #[tokio::test]
 async fn deletions_during_a_gap_are_found_after_it() -> Result<()> {

@@ -14,8 +14,8 @@ use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::fixture::{Turn, turn};
 use super::objects::{CONFIG_MAP, SECRET, api, becomes, change, configure, create, delete};
-use super::world::{Turn, turn};
 
 /// Long enough to see a fight: one that is not paced makes hundreds of writes in it.
 const WINDOW: Duration = Duration::from_secs(4);

@@ -12,7 +12,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::world::{SECONDS, Turn, turn};
+use super::fixture::{SECONDS, Turn, turn};
 
 const ROLES: &str = "roles.rbac.authorization.k8s.io";
 

@@ -9,7 +9,7 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Fault, eventually};
 use http::request::Parts;
 
-use super::world::turn;
+use super::fixture::turn;
 
 /// So long the watch of the hierarchy is behind.
 const BEHIND: Duration = Duration::from_secs(4);

@@ -7,7 +7,7 @@ use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Signal, eventually, refusal, stays};
 
-use super::world::turn;
+use super::fixture::turn;
 
 #[tokio::test]
 async fn when_the_api_server_restarts_both_go_on_and_nothing_is_deleted() -> Result<()> {

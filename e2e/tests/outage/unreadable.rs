@@ -10,7 +10,7 @@ use kube::api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams};
 use kube::{Api, Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::world::{Turn, turn};
+use super::fixture::{Turn, turn};
 
 const DEFINITION: &str = "hierarchyconfigurations.hnc.x-k8s.io";
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";

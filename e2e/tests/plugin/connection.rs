@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::world::{World, namespace, plugin, still};
+use super::fixture::{Fixture, namespace, plugin, still};
 
 /// A kubeconfig of two contexts, one with a namespace of its own and one without.
-fn kubeconfig(still: &World) -> (tempfile::NamedTempFile, Value) {
+fn kubeconfig(still: &Fixture) -> (tempfile::NamedTempFile, Value) {
     let original = std::fs::read_to_string(still.cluster.kubeconfig()).unwrap();
     let mut content: Value = serde_json::from_str(&original).unwrap();
     let user = &content["contexts"][0]["context"]["user"];

@@ -3,7 +3,7 @@
 use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;
 
-use super::world::{Output, live};
+use super::fixture::{Output, live};
 
 /// The subnamespaces `sub`, `one` and `two` below each other, and the full namespace `full` below `one`.
 struct Scene {

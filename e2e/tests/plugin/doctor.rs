@@ -4,7 +4,7 @@ use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;
 use serde_json::{Value, json};
 
-use super::world::{Output, hierarchy, live, namespace, still};
+use super::fixture::{Output, hierarchy, live, namespace, still};
 
 /// The levels of all findings about a subject.
 fn levels(output: &Output, subject: &str) -> Vec<String> {

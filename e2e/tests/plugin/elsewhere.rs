@@ -4,7 +4,7 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
 use tokio::sync::OnceCell;
 
-use super::world::{Output, at_terminal, plugin};
+use super::fixture::{Output, at_terminal, plugin};
 
 const HOME: &str = "platform-hns";
 const UNKNOWN: &str = "the settings of the installation are not known";

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hns_e2e::eventually;
 use serde_json::{Value, json};
 
-use super::world::{Output, World, live};
+use super::fixture::{Fixture, Output, live};
 
 /// How long an answer may take to come true. Each time that the plugin is asked, a process starts, which takes its time on a
 /// busy machine.
@@ -21,7 +21,7 @@ fn role(namespace: &str, name: &str, annotations: &Value) -> Value {
 }
 
 /// Asks until the answer is this one; gives it.
-async fn asked(live: &World, words: &str, is_it: impl Fn(&Output) -> bool) -> Output {
+async fn asked(live: &Fixture, words: &str, is_it: impl Fn(&Output) -> bool) -> Output {
     eventually(words, PATIENCE, async || {
         let output = live.hns(words).await;
         if is_it(&output) { Ok(output) } else { Err(format!("{output:?}")) }
@@ -31,7 +31,7 @@ async fn asked(live: &World, words: &str, is_it: impl Fn(&Output) -> bool) -> Ou
 }
 
 /// `ex-org` with `ex-dev` (and `ex-web` below) and `ex-ops`; the role `viewer` goes to all but `ex-ops`.
-async fn plant(live: &World, prefix: &str) {
+async fn plant(live: &Fixture, prefix: &str) {
     let name = |it: &str| format!("{prefix}-{it}");
     let [org, dev, web, ops] = ["org", "dev", "web", "ops"].map(name);
     live.steps().plant(&[(&org, ""), (&dev, &org), (&web, &dev), (&ops, &org)]).await.unwrap();

@@ -12,7 +12,7 @@ use hns_e2e::steps::HIERARCHY;
 use kube::api::PostParams;
 use serde_json::json;
 
-use super::world::{plugin, still};
+use super::fixture::{plugin, still};
 
 const NAMESPACES: usize = 2000;
 const AT_ONCE: usize = 16;

@@ -4,7 +4,7 @@ use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;
 use serde_json::json;
 
-use super::world::live;
+use super::fixture::live;
 
 #[tokio::test]
 async fn a_subnamespace_is_made_shown_and_deleted() {

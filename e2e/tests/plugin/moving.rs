@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::json;
 
-use super::world::{Output, live, plugin};
+use super::fixture::{Output, live, plugin};
 
 /// The tree `from` with the subnamespace `sub`, which has one below itself, and the tree `to`.
 struct Scene {

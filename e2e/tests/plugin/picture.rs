@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::world::{hierarchy, namespace, still};
+use super::fixture::{hierarchy, namespace, still};
 
 /// Each namespace with its parent; a star marks subnamespaces.
 const ORGANISATION: &str = "

@@ -1,9 +1,9 @@
 //! `plan` against what then happens: random changes of a random organisation, one after the other, each foretold, made by a user,
 //! and looked at. And each of its forms.
 
-mod deed;
+mod change;
 mod forms;
-mod truth;
+mod snapshot;
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
-use self::deed::{Choice, Deed};
-use self::truth::{Effects, Truth};
-use super::world::plugin;
+use self::change::{Change, Choice};
+use self::snapshot::{Effects, Snapshot};
+use super::fixture::plugin;
 
 /// Decides everything that is random here.
 const SEED: u64 = 20_261_121;
@@ -35,11 +35,11 @@ const PREFIX: &str = "org-";
 const USER: &str = "nora";
 const CLUSTER_ADMIN: &str = "root";
 
-struct World {
+struct Fixture {
     cluster: &'static Cluster,
     admin: Steps,
     user: Steps,
-    truth: Truth,
+    snapshot: Snapshot,
     known: BTreeSet<String>,
     fresh: usize,
     deletions: usize,
@@ -64,19 +64,19 @@ async fn what_is_planned_is_what_happens() {
     let product = Product::install(cluster, Options::default()).await.unwrap();
     let _replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
     let mut dice = Dice::new(SEED);
-    let mut world = World::found(cluster, &mut dice).await.unwrap();
+    let mut fixture = Fixture::found(cluster, &mut dice).await.unwrap();
     println!("seed {SEED}: the organisation is there after {:?}", began.elapsed());
     for case in 0..CASES {
-        let done = world.case(case, &mut dice).await;
+        let done = fixture.case(case, &mut dice).await;
         done.unwrap_or_else(|error| panic!("seed {SEED}, case {case}: {error:#}"));
     }
-    println!("seed {SEED}: {CASES} plans came true: {:?}; {:?} in all", world.tally, began.elapsed());
-    let Tally { allowed, refused, through_the_binary, effects, .. } = world.tally;
-    assert!(allowed > 30 && refused > 15 && through_the_binary > 5, "{:?}", world.tally);
-    assert!(effects.iter().all(|it| *it > 0), "{:?}", world.tally);
+    println!("seed {SEED}: {CASES} plans came true: {:?}; {:?} in all", fixture.tally, began.elapsed());
+    let Tally { allowed, refused, through_the_binary, effects, .. } = fixture.tally;
+    assert!(allowed > 30 && refused > 15 && through_the_binary > 5, "{:?}", fixture.tally);
+    assert!(effects.iter().all(|it| *it > 0), "{:?}", fixture.tally);
 }
 
-impl World {
+impl Fixture {
     /// Two trees and some roots, with objects; the user is admin of one of the trees.
     async fn found(cluster: &'static Cluster, dice: &mut Dice) -> Result<Self> {
         let admin = Steps::of(cluster.admin());
@@ -106,20 +106,20 @@ impl World {
         kubectl("create clusterrolebinding org-reader --clusterrole=org-reader --user=nora").await?;
         let user = Steps::of(cluster.client_as(USER, &[]));
         let known = ["roles", "rolebindings"].map(|it| format!("{it}.rbac.authorization.k8s.io"));
-        let world = Self {
+        let fixture = Self {
             cluster,
             admin,
             user,
-            truth: Truth::default(),
+            snapshot: Snapshot::default(),
             known: known.into(),
             fresh: 0,
             deletions: 0,
             tally: Tally::default(),
         };
         for _ in 0..24 {
-            world.stir(dice).await?;
+            fixture.stir(dice).await?;
         }
-        Ok(world)
+        Ok(fixture)
     }
 
     /// Puts an object somewhere, or takes one away. Not all of that is let through, which is as well.
@@ -194,19 +194,19 @@ impl World {
     async fn case(&mut self, case: usize, dice: &mut Dice) -> Result<()> {
         if case > 0 {
             // What was right at the end of the last case has stayed so.
-            let now = Truth::look(&self.admin.client, PREFIX).await?;
-            let since = self.truth.became(&now, &self.known);
+            let now = Snapshot::look(&self.admin.client, PREFIX).await?;
+            let since = self.snapshot.became(&now, &self.known);
             ensure!(since == Effects::default(), "after all was as planned, there came {since:#?}");
         }
         for _ in 0..dice.below(3) {
             self.stir(dice).await?;
         }
-        let configured: Vec<String> = deed::entries(&self.admin)
+        let configured: Vec<String> = change::entries(&self.admin)
             .await?
             .iter()
             .filter_map(|it| Some(it["resource"].as_str()?.to_owned()))
             .collect();
-        let now = Truth::look(&self.admin.client, PREFIX).await?;
+        let now = Snapshot::look(&self.admin.client, PREFIX).await?;
         let (names, parents): (Vec<String>, _) = (now.namespaces.keys().cloned().collect(), now.parents());
         self.fresh += 1;
         let choice = Choice {
@@ -216,23 +216,23 @@ impl World {
             deletions: self.deletions < DELETIONS,
             configured: &configured,
         };
-        let deed = Deed::roll(dice, &choice);
-        let as_user = !deed.is_configuration() && dice.percent(40);
+        let change = Change::roll(dice, &choice);
+        let as_user = !change.is_configuration() && dice.percent(40);
         let through_the_binary = case % 10 == 5;
-        let plan = self.foretell(&deed, as_user, through_the_binary).await?;
-        self.make(&deed, as_user, &plan)
+        let plan = self.foretell(&change, as_user, through_the_binary).await?;
+        self.make(&change, as_user, &plan)
             .await
-            .with_context(|| format!("{deed:?}, as {}: {plan:#}", who(as_user)))
+            .with_context(|| format!("{change:?}, as {}: {plan:#}", who(as_user)))
     }
 
     /// The plan, made when nothing is under way and admission has heard of everything: when it says what was foretold of a request
     /// that changes nothing.
-    async fn foretell(&mut self, deed: &Deed, as_user: bool, through_the_binary: bool) -> Result<Value> {
+    async fn foretell(&mut self, change: &Change, as_user: bool, through_the_binary: bool) -> Result<Value> {
         self.tally.through_the_binary += usize::from(through_the_binary);
         let config = self.cluster.kubeconfig();
         let whose = if as_user { format!("--as {USER}") } else { String::new() };
-        let words = format!("--kubeconfig {} {whose} {} -o json", config.display(), deed.words());
-        let what = format!("the plan of {deed:?}, as {}, and admission agree", who(as_user));
+        let words = format!("--kubeconfig {} {whose} {} -o json", config.display(), change.words());
+        let what = format!("the plan of {change:?}, as {}, and admission agree", who(as_user));
         eventually(&what, PATIENCE, async || {
             let plan = if through_the_binary {
                 let output = plugin(&words, &[]).await.map_err(|error| error.to_string())?;
@@ -246,9 +246,10 @@ impl World {
             if plan["pending"] != 0 {
                 return Err(format!("{} changes are under way", plan["pending"]));
             }
-            let truth = Truth::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
+            let snapshot =
+                Snapshot::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
             let steps = if as_user { &self.user } else { &self.admin };
-            let said = deed.make(steps, &truth, true).await.map_err(|error| error.to_string())?;
+            let said = change.make(steps, &snapshot, true).await.map_err(|error| error.to_string())?;
             if said.as_ref().map(|it| u64::from(it.code)) == plan["verdict"]["code"].as_u64() {
                 Ok(plan)
             } else {
@@ -259,10 +260,10 @@ impl World {
     }
 
     /// Makes the change and waits until it has had the effects that were foretold.
-    async fn make(&mut self, deed: &Deed, as_user: bool, plan: &Value) -> Result<()> {
+    async fn make(&mut self, change: &Change, as_user: bool, plan: &Value) -> Result<()> {
         let steps = if as_user { &self.user } else { &self.admin };
-        let before = Truth::look(&self.admin.client, PREFIX).await?;
-        let refusal = deed.make(steps, &before, false).await?;
+        let before = Snapshot::look(&self.admin.client, PREFIX).await?;
+        let refusal = change.make(steps, &before, false).await?;
         let code = plan["verdict"]["code"].as_u64();
         ensure!(refusal.as_ref().map(|it| u64::from(it.code)) == code, "the API server says {refusal:?}");
         ensure!(plan["verdict"]["outcome"] == if refusal.is_some() { "refused" } else { "allowed" });
@@ -276,14 +277,14 @@ impl World {
         } else {
             self.tally.allowed += 1;
         }
-        if let (Deed::SetResource { resource, mode }, None) = (deed, &refusal) {
+        if let (Change::SetResource { resource, mode }, None) = (change, &refusal) {
             if *mode == "Ignore" {
                 self.known.remove(*resource)
             } else {
                 self.known.insert((*resource).to_owned())
             };
         }
-        if let (Deed::DeleteType { resource }, None) = (deed, &refusal) {
+        if let (Change::DeleteType { resource }, None) = (change, &refusal) {
             self.known.remove(*resource);
         }
         let deletes = foretold.namespaces.iter().any(|it| it[0] == "delete");
@@ -291,7 +292,7 @@ impl World {
         let patience = if deletes { GOING } else { PATIENCE };
         let known = &self.known;
         let after = eventually("what was planned happens, and nothing else", patience, async || {
-            let now = Truth::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
+            let now = Snapshot::look(&self.admin.client, PREFIX).await.map_err(|error| error.to_string())?;
             let seen = before.became(&now, known);
             if seen == foretold {
                 Ok(now)
@@ -301,7 +302,7 @@ impl World {
         })
         .await?;
         after.holds(&foretold);
-        self.truth = after;
+        self.snapshot = after;
         let sizes = foretold.sizes();
         self.tally.without_effect += usize::from(refusal.is_none() && sizes == [0; 5]);
         (0..sizes.len()).for_each(|at| self.tally.effects[at] += sizes[at]);

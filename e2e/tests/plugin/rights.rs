@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{anchor, hierarchy, namespace, still};
+use super::fixture::{anchor, hierarchy, namespace, still};
 
 async fn plant() {
     let still = still().await;

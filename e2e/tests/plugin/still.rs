@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::world::{anchor, hierarchy, namespace, plugin, still};
+use super::fixture::{anchor, hierarchy, namespace, plugin, still};
 
 const MISSING: (&str, &str, &str) = ("ActivitiesHalted", "ParentMissing", "parent gone does not exist");
 const LOST: (&str, &str, &str) = ("BadConfiguration", "SubnamespaceAnchorMissing", "no anchor");

@@ -21,7 +21,7 @@ const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 /// What HNC's users rely on.
 const SOON: Duration = Duration::from_secs(2);
 
-struct World {
+struct Fixture {
     users: Users,
     steps: Steps,
     webhook: Replica,
@@ -29,7 +29,7 @@ struct World {
     _turn: MutexGuard<'static, ()>,
 }
 
-async fn world() -> Result<World> {
+async fn fixture() -> Result<Fixture> {
     static TURN: Mutex<()> = Mutex::const_new(());
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     static PRODUCT: OnceCell<Product<'static>> = OnceCell::const_new();
@@ -40,18 +40,18 @@ async fn world() -> Result<World> {
         product.start(Component::Webhook, Launch::default()),
         product.start(Component::Controller, Launch::default())
     )?;
-    let world = World {
+    let fixture = Fixture {
         users: Users::of(cluster),
         steps: Steps::of(cluster.admin()),
         webhook,
         controller,
         _turn: turn,
     };
-    world.configured(&[]).await?;
-    Ok(world)
+    fixture.configured(&[]).await?;
+    Ok(fixture)
 }
 
-impl World {
+impl Fixture {
     async fn end(self) -> Result<()> {
         for replica in [&self.webhook, &self.controller] {
             ensure!(!replica.log().contains("panic"), "{} panicked:\n{}", replica.pod_name(), replica.log());
@@ -188,98 +188,98 @@ fn widgets() -> Value {
 #[tokio::test]
 async fn a_kind_comes_and_goes_while_everything_runs() -> Result<()> {
     let _beside = beside_others().await;
-    let world = world().await?;
-    let steps = &world.steps;
-    world.conditions(&[]).await?;
+    let fixture = fixture().await?;
+    let steps = &fixture.steps;
+    fixture.conditions(&[]).await?;
     steps.plant(&[("r", ""), ("a", "r"), ("b", "a")]).await?;
     steps.labelled(&["b", "a", "r"]).await?;
-    world.put("/api/v1/namespaces/r/secrets", &new_secret("s", "b25l")).await?;
-    world.put("/api/v1/namespaces/b/secrets", &new_secret("in-the-way", "b25l")).await?;
+    fixture.put("/api/v1/namespaces/r/secrets", &new_secret("s", "b25l")).await?;
+    fixture.put("/api/v1/namespaces/b/secrets", &new_secret("in-the-way", "b25l")).await?;
     for (namespace, value) in [("r", "dHdv"), ("b", "b25l")] {
-        world.put(&format!("/api/v1/namespaces/{namespace}/secrets"), &new_secret("twice", value)).await?;
+        fixture.put(&format!("/api/v1/namespaces/{namespace}/secrets"), &new_secret("twice", value)).await?;
     }
-    world.watched("secrets", [false, false]).await?;
+    fixture.watched("secrets", [false, false]).await?;
 
-    world.configured(&[json!({ "resource": "secrets" })]).await?;
+    fixture.configured(&[json!({ "resource": "secrets" })]).await?;
     let path = secret("b", "s");
-    let took = world.arrives(&path, "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("r")).await?;
+    let took = fixture.arrives(&path, "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("r")).await?;
     ensure!(took < SOON, "it took {took:?}");
-    world.shows("secrets", Some(("Propagate", json!(4), json!(3)))).await?;
-    world.watched("secrets", [true, true]).await?;
+    fixture.shows("secrets", Some(("Propagate", json!(4), json!(3)))).await?;
+    fixture.watched("secrets", [true, true]).await?;
     // The webhook had never seen what is below: it is kept, and reported.
     for (namespace, reasons) in [("r", ["CannotPropagateObject"]), ("b", ["CannotPropagateObject"])] {
         steps.reasons(namespace, &reasons).await?;
     }
-    let kept = world.get(&secret("b", "twice")).await.map_err(anyhow::Error::msg)?.context("it is lost")?;
+    let kept = fixture.get(&secret("b", "twice")).await.map_err(anyhow::Error::msg)?.context("it is lost")?;
     let label = kept.pointer("/metadata/labels/hnc.x-k8s.io~1inherited-from");
     ensure!(kept["data"]["v"] == "b25l" && label.is_none(), "{kept}");
 
     // What is not wanted any more stays as it is, and is not looked at any more.
-    world.configured(&[]).await?;
-    world.watched("secrets", [false, false]).await?;
-    world.shows("secrets", None).await?;
+    fixture.configured(&[]).await?;
+    fixture.watched("secrets", [false, false]).await?;
+    fixture.shows("secrets", None).await?;
     let changed = json!({ "data": { "v": "dHdv" } });
-    world.users.send("admin", Method::PATCH, &secret("r", "s"), &changed).await?.allowed("changing")?;
-    stays("the copy stays", SOON, async || match world.get(&path).await? {
+    fixture.users.send("admin", Method::PATCH, &secret("r", "s"), &changed).await?.allowed("changing")?;
+    stays("the copy stays", SOON, async || match fixture.get(&path).await? {
         Some(copy) if copy["data"]["v"] == "b25l" => Ok(()),
         other => Err(format!("{other:?}")),
     })
     .await?;
 
     // The webhook looks at what is ignored, and so knows what would be overwritten.
-    world.configured(&[json!({ "resource": "secret", "mode": "Ignore" })]).await?;
-    world.watched("secrets", [true, false]).await?;
-    world.shows("secret", Some(("Ignore", Value::Null, Value::Null))).await?;
-    world.put("/api/v1/namespaces/r/secrets", &new_secret("in-the-way", "dHdv")).await?;
+    fixture.configured(&[json!({ "resource": "secret", "mode": "Ignore" })]).await?;
+    fixture.watched("secrets", [true, false]).await?;
+    fixture.shows("secret", Some(("Ignore", Value::Null, Value::Null))).await?;
+    fixture.put("/api/v1/namespaces/r/secrets", &new_secret("in-the-way", "dHdv")).await?;
     let conflict = "Object \"in-the-way\" in namespace \"r\" would overwrite the one in \"b\"";
     eventually("the conflict is known", PATIENCE, async || {
         let dry = format!("{CONFIG}?dryRun=All");
         let wish = json!({ "spec": { "resources": [{ "resource": "secrets" }] } });
-        let answer = world.users.send("admin", Method::PATCH, &dry, &wish).await;
+        let answer = fixture.users.send("admin", Method::PATCH, &dry, &wish).await;
         let answer = answer.map_err(|error| format!("{error:#}"))?;
         let is_refused = answer.refusal() == "409 Conflict" && answer.message().contains(conflict);
         if is_refused { Ok(()) } else { Err(answer.to_string()) }
     })
     .await?;
-    world.configured(&[json!({ "resource": "secrets", "onConflict": "Report" })]).await?;
-    world.arrives(&path, "/data/v", &json!("dHdv")).await?;
-    world.arrives(&secret("b", "in-the-way"), "/data/v", &json!("b25l")).await?;
+    fixture.configured(&[json!({ "resource": "secrets", "onConflict": "Report" })]).await?;
+    fixture.arrives(&path, "/data/v", &json!("dHdv")).await?;
+    fixture.arrives(&secret("b", "in-the-way"), "/data/v", &json!("b25l")).await?;
 
-    world.configured(&[json!({ "resource": "secrets", "mode": "Remove" })]).await?;
-    eventually("the copy goes", SOON, async || match world.get(&path).await? {
+    fixture.configured(&[json!({ "resource": "secrets", "mode": "Remove" })]).await?;
+    eventually("the copy goes", SOON, async || match fixture.get(&path).await? {
         None => Ok(()),
         Some(copy) => Err(copy.to_string()),
     })
     .await?;
-    world.shows("secrets", Some(("Remove", Value::Null, json!(0)))).await?;
-    world.configured(&[]).await?;
+    fixture.shows("secrets", Some(("Remove", Value::Null, json!(0)))).await?;
+    fixture.configured(&[]).await?;
     for (namespace, name) in [("r", "in-the-way"), ("b", "in-the-way"), ("r", "twice"), ("b", "twice")] {
-        world.delete(&secret(namespace, name)).await?;
+        fixture.delete(&secret(namespace, name)).await?;
     }
-    world.end().await
+    fixture.end().await
 }
 
 #[tokio::test]
 async fn a_definition_comes_after_the_configuration_and_goes_and_comes_again() -> Result<()> {
     let _beside = beside_others().await;
-    let world = world().await?;
-    let steps = &world.steps;
+    let fixture = fixture().await?;
+    let steps = &fixture.steps;
     steps.plant(&[("cr", ""), ("ca", "cr")]).await?;
     steps.labelled(&["ca", "cr"]).await?;
     let entry = json!({ "resource": "wg", "group": "configuration.test" });
-    let refused = world.configure("admin", std::slice::from_ref(&entry)).await?;
+    let refused = fixture.configure("admin", std::slice::from_ref(&entry)).await?;
     ensure!(refused.refusal() == "422 Invalid", "{refused}");
     ensure!(refused.causes() == ["FieldValueInvalid spec.resources[0]"], "{refused}");
     // As in a cluster whose definition has gone since.
-    world.configure("slipped", std::slice::from_ref(&entry)).await?.allowed("slipped")?;
-    world.conditions(&["BadConfiguration ResourceNotFound"]).await?;
+    fixture.configure("slipped", std::slice::from_ref(&entry)).await?.allowed("slipped")?;
+    fixture.conditions(&["BadConfiguration ResourceNotFound"]).await?;
 
     let widgets_of = |namespace: &str| format!("/apis/configuration.test/v1/namespaces/{namespace}/widgets");
     let new = json!({ "apiVersion": "configuration.test/v1", "kind": "Widget", "metadata": { "name": "w" } });
     for turn in 0..2 {
-        world.put(DEFINITIONS, &widgets()).await?;
+        fixture.put(DEFINITIONS, &widgets()).await?;
         eventually("widgets can be created", PATIENCE, async || {
-            let created = world.users.send("admin", Method::POST, &widgets_of("cr"), &new).await;
+            let created = fixture.users.send("admin", Method::POST, &widgets_of("cr"), &new).await;
             match created {
                 Ok(answer) if answer.is_allowed() => Ok(()),
                 Ok(answer) => Err(answer.to_string()),
@@ -289,26 +289,26 @@ async fn a_definition_comes_after_the_configuration_and_goes_and_comes_again() -
         .await?;
         let copy = format!("{}/w", widgets_of("ca"));
         let took =
-            world.arrives(&copy, "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("cr")).await?;
+            fixture.arrives(&copy, "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("cr")).await?;
         println!("turn {turn}: the copy was there after {took:.1?}");
-        world.conditions(&[]).await?;
-        world.shows("wg", Some(("Propagate", json!(1), json!(1)))).await?;
-        world.watched("widgets.configuration.test", [true, true]).await?;
+        fixture.conditions(&[]).await?;
+        fixture.shows("wg", Some(("Propagate", json!(1), json!(1)))).await?;
+        fixture.watched("widgets.configuration.test", [true, true]).await?;
 
-        world.delete(&format!("{DEFINITIONS}/widgets.configuration.test")).await?;
-        let messages = world.conditions(&["BadConfiguration ResourceNotFound"]).await?;
+        fixture.delete(&format!("{DEFINITIONS}/widgets.configuration.test")).await?;
+        let messages = fixture.conditions(&["BadConfiguration ResourceNotFound"]).await?;
         ensure!(messages[0].contains("wg.configuration.test"), "{messages:?}");
-        world.watched("widgets.configuration.test", [false, false]).await?;
+        fixture.watched("widgets.configuration.test", [false, false]).await?;
     }
-    world.configured(&[]).await?;
-    world.conditions(&[]).await?;
-    world.end().await
+    fixture.configured(&[]).await?;
+    fixture.conditions(&[]).await?;
+    fixture.end().await
 }
 
 #[tokio::test]
 async fn what_is_wrong_is_refused_and_said_where_it_slipped_through() -> Result<()> {
     let _beside = beside_others().await;
-    let world = world().await?;
+    let fixture = fixture().await?;
     let wrong = [
         json!({ "resource": "configmaps", "mode": "Ignore" }),
         json!({ "resource": "nodes" }),
@@ -317,7 +317,7 @@ async fn what_is_wrong_is_refused_and_said_where_it_slipped_through() -> Result<
         json!({ "resource": "nothings" }),
         json!({ "resource": "bindings" }),
     ];
-    let refused = world.configure("admin", &wrong).await?;
+    let refused = fixture.configure("admin", &wrong).await?;
     ensure!(refused.refusal() == "422 Invalid", "{refused}");
     let expected = [
         "FieldValueInvalid spec.resources[1]",
@@ -327,11 +327,11 @@ async fn what_is_wrong_is_refused_and_said_where_it_slipped_through() -> Result<
         "FieldValueInvalid spec.resources[5]",
     ];
     ensure!(refused.causes() == expected, "{refused}");
-    let deleted = world.users.send("admin", Method::DELETE, CONFIG, &Value::Null).await?;
+    let deleted = fixture.users.send("admin", Method::DELETE, CONFIG, &Value::Null).await?;
     ensure!(deleted.refusal() == "403 Forbidden", "{deleted}");
 
-    world.configure("slipped", &wrong).await?.allowed("slipped")?;
-    let messages = world
+    fixture.configure("slipped", &wrong).await?.allowed("slipped")?;
+    let messages = fixture
         .conditions(&[
             "BadConfiguration ResourceNotNamespaced",
             "BadConfiguration MultipleConfigurationsForType",
@@ -341,73 +341,76 @@ async fn what_is_wrong_is_refused_and_said_where_it_slipped_through() -> Result<
         ])
         .await?;
     ensure!(messages[2].contains("always in mode Propagate"), "{messages:?}");
-    world.shows("configmaps", Some(("Ignore", Value::Null, Value::Null))).await?;
+    fixture.shows("configmaps", Some(("Ignore", Value::Null, Value::Null))).await?;
 
     let consent =
         json!({ "group": "rbac.authorization.k8s.io", "resource": "roles", "mode": "AllowPropagate" });
-    world.configured(&[consent]).await?;
-    world.conditions(&[]).await?;
-    world
+    fixture.configured(&[consent]).await?;
+    fixture.conditions(&[]).await?;
+    fixture
         .status("roles wait for consent", |status| {
             let all = status["resources"].as_array()?;
             all.iter().any(|it| it["resource"] == "roles" && it["mode"] == "AllowPropagate").then_some(())
         })
         .await?;
-    world.configured(&[]).await?;
+    fixture.configured(&[]).await?;
 
     // Namespaces that name a parent that does not exist.
     for name in ["lost-a", "lost-b", "lost-c", "lost-d"] {
-        world.steps.create_namespace(name).await?;
-        world.steps.set_parent(name, "nowhere").await?;
+        fixture.steps.create_namespace(name).await?;
+        fixture.steps.set_parent(name, "nowhere").await?;
     }
-    let messages = world.conditions(&["NamespaceCondition ActivitiesHalted"]).await?;
+    let messages = fixture.conditions(&["NamespaceCondition ActivitiesHalted"]).await?;
     let expected = r#"4 namespaces "lost-a", "lost-b", "lost-c" ... are affected by "ParentMissing""#;
-    world
+    fixture
         .status("all four are counted", |status| {
             (status["conditions"][0]["message"] == expected).then_some(())
         })
         .await
         .with_context(|| format!("it was {messages:?}"))?;
     for name in ["lost-a", "lost-b", "lost-c", "lost-d"] {
-        world.steps.set_parent(name, "").await?;
+        fixture.steps.set_parent(name, "").await?;
     }
-    world.conditions(&[]).await?;
-    world.end().await
+    fixture.conditions(&[]).await?;
+    fixture.end().await
 }
 
 #[tokio::test]
 async fn a_missing_right_is_warned_of_and_shown_and_noticed_when_it_is_granted() -> Result<()> {
     let _beside = beside_others().await;
-    let world = world().await?;
-    world.steps.plant(&[("mr", ""), ("ma", "mr")]).await?;
-    world.steps.labelled(&["ma", "mr"]).await?;
+    let fixture = fixture().await?;
+    fixture.steps.plant(&[("mr", ""), ("ma", "mr")]).await?;
+    fixture.steps.labelled(&["ma", "mr"]).await?;
     let granted = format!("{BINDINGS}/hns-controller-propagation");
-    let binding = world.get(&granted).await.map_err(anyhow::Error::msg)?.context("it is in the manifests")?;
-    world.delete(&granted).await?;
-    world.put("/api/v1/namespaces/mr/secrets", &new_secret("s", "b25l")).await?;
+    let binding =
+        fixture.get(&granted).await.map_err(anyhow::Error::msg)?.context("it is in the manifests")?;
+    fixture.delete(&granted).await?;
+    fixture.put("/api/v1/namespaces/mr/secrets", &new_secret("s", "b25l")).await?;
 
     let lack = "the service account hns-controller may not get, list, watch, create, update, delete secrets";
     let answer = eventually("the right is gone", PATIENCE, async || {
-        let answer = world.configure("admin", &[json!({ "resource": "secrets", "mode": "Ignore" })]).await;
+        let answer = fixture.configure("admin", &[json!({ "resource": "secrets", "mode": "Ignore" })]).await;
         answer.and_then(|answer| answer.allowed("ignoring")).map_err(|error| format!("{error:#}"))?;
-        let answer = world.configure("admin", &[json!({ "resource": "secrets" })]).await;
+        let answer = fixture.configure("admin", &[json!({ "resource": "secrets" })]).await;
         let answer = answer.map_err(|error| format!("{error:#}"))?;
         if answer.warnings.iter().any(|it| it.contains(lack)) { Ok(answer) } else { Err(answer.to_string()) }
     })
     .await?;
     println!("{answer}");
-    let messages = world.conditions(&["OutOfSync MissingRights"]).await?;
+    let messages = fixture.conditions(&["OutOfSync MissingRights"]).await?;
     ensure!(messages[0].contains("ClusterRole hns-controller"), "{messages:?}");
     // Everything else goes on.
-    world.steps.create_binding("mr", "viewers", ("ClusterRole", "view"), "alice").await?;
-    world.steps.binding_arrives(&["ma"], "viewers", "mr", "alice").await?;
+    fixture.steps.create_binding("mr", "viewers", ("ClusterRole", "view"), "alice").await?;
+    fixture.steps.binding_arrives(&["ma"], "viewers", "mr", "alice").await?;
 
     let fields = ["apiVersion", "kind", "roleRef", "subjects"].map(|key| (key, binding[key].clone()));
     let mut again: Value = fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     again["metadata"] = json!({ "name": binding["metadata"]["name"] });
-    world.put(BINDINGS, &again).await?;
-    world.arrives(&secret("ma", "s"), "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("mr")).await?;
-    world.conditions(&[]).await?;
-    world.configured(&[]).await?;
-    world.end().await
+    fixture.put(BINDINGS, &again).await?;
+    fixture
+        .arrives(&secret("ma", "s"), "/metadata/labels/hnc.x-k8s.io~1inherited-from", &json!("mr"))
+        .await?;
+    fixture.conditions(&[]).await?;
+    fixture.configured(&[]).await?;
+    fixture.end().await
 }

@@ -85,7 +85,7 @@ async fn every_situation_ends_as_the_table_says() -> Result<()> {
         .await;
     println!("{} rows", rows.len());
     assert!(wrong.is_empty(), "{} of {} rows are wrong:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 /// A row in its namespaces.

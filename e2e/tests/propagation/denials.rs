@@ -58,7 +58,7 @@ async fn every_request_is_answered_as_the_table_says() -> Result<()> {
     check(&scene().await?).await
 }
 
-/// Draws the world of the table, and tries every row in it.
+/// Draws the fixture of the table, and tries every row in it.
 pub(crate) async fn check<H>(scene: &Scene<'_, H>) -> Result<()> {
     let table: Table = serde_saphyr::from_str(include_str!("denials.yaml"))?;
     scene.plant(&table.tree).await?;
@@ -82,7 +82,7 @@ pub(crate) async fn check<H>(scene: &Scene<'_, H>) -> Result<()> {
         table.rows.len(),
         wrong.join("\n")
     );
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 /// `RESOURCE NAMESPACE/NAME`: its path.

@@ -13,7 +13,7 @@ use tokio::sync::OnceCell;
 
 use super::denials;
 use super::request::object_path;
-use super::scene::{Scene, World, beside_others, flags, options, planted};
+use super::scene::{Fixture, Scene, beside_others, flags, options, planted};
 
 const HNCS: &str = "--propagate-tracking-metadata";
 const TRACKING: &str = "argocd.argoproj.io/tracking-id";
@@ -24,18 +24,18 @@ async fn without_policies_with_marks_and_with_roles_that_have_to_ask() -> Result
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     let _beside = beside_others().await;
     let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
-    let mut world = World::found(cluster, Options { policies: false, ..options(&flags()) }).await?;
-    denials::check(&Scene::of(&world, ())).await.context("without policies")?;
-    roles_have_to_ask(&Scene::of(&world, ())).await?;
+    let mut fixture = Fixture::found(cluster, Options { policies: false, ..options(&flags()) }).await?;
+    denials::check(&Scene::of(&fixture, ())).await.context("without policies")?;
+    roles_have_to_ask(&Scene::of(&fixture, ())).await?;
 
-    left_by_hnc(&Scene::of(&world, ())).await?;
-    tokio::try_join!(world.webhook.terminate(), world.controller.terminate())?;
+    left_by_hnc(&Scene::of(&fixture, ())).await?;
+    tokio::try_join!(fixture.webhook.terminate(), fixture.controller.terminate())?;
     let launch = || Launch { args: vec![HNCS.into()], ..Launch::default() };
-    (world.webhook, world.controller) = tokio::try_join!(
-        world.product.start(Component::Webhook, launch()),
-        world.product.start(Component::Controller, launch())
+    (fixture.webhook, fixture.controller) = tokio::try_join!(
+        fixture.product.start(Component::Webhook, launch()),
+        fixture.product.start(Component::Controller, launch())
     )?;
-    marks_are_propagated(&Scene::of(&world, ())).await
+    marks_are_propagated(&Scene::of(&fixture, ())).await
 }
 
 /// Waits until a copy is there or not; the last thing seen is told.
@@ -141,5 +141,5 @@ async fn marks_are_propagated(scene: &Scene<'_, ()>) -> Result<()> {
     let writes = scene.cluster().audit().mutating_by(CONTROLLER_USER, mark)?;
     let deleted = writes.iter().any(|it| it.resource == "configmaps" && it.verb == "delete");
     ensure!(!deleted, "copies were deleted for that: {writes:?}");
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }

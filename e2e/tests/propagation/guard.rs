@@ -73,7 +73,7 @@ async fn nobody_can_change_a_copy_of_a_kind_that_has_just_been_configured() -> R
     );
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(attempts > ROUNDS * KINDS, "there was no attack");
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 async fn there(users: &Users, plural: &str, wanted: bool) -> Result<()> {

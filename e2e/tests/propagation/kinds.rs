@@ -99,7 +99,7 @@ async fn objects_of_every_kind_arrive_equal_follow_and_go() -> Result<()> {
     let shorten = |text: &String| text.chars().take(4000).collect::<String>();
     let shown: Vec<_> = wrong.iter().map(shorten).collect();
     assert!(wrong.is_empty(), "{} of {} are wrong:\n{}", wrong.len(), rows.len(), shown.join("\n"));
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 /// Creation, change and deletion of one object.
@@ -182,7 +182,7 @@ async fn a_kind_that_is_defined_afterwards_is_propagated() -> Result<()> {
     scene.cluster().kubectl().args(["delete", "crd", &name, "--wait=true"]).ok().await?;
     apply_definitions(scene.cluster(), &[late]).await?;
     create(&scene, place, source(2)).await.context("anew")?;
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 #[tokio::test]
@@ -209,7 +209,7 @@ async fn the_status_of_a_copy_is_its_own() -> Result<()> {
     ensure!(now["status"] == copy["status"], "{now}");
     let owners = now["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
     ensure!(owners >= 2, "whose status it is has been forgotten: {now}");
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn who_owns_the_fields_of_a_copy_that_is_ours_alone_is_not_kept() -> Resul
         let copy = scene.get("configmaps", namespace, "it").await?.context("the copy is gone")?;
         ensure!(copy["metadata"]["managedFields"].is_null(), "{copy}");
     }
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 #[tokio::test]
@@ -276,5 +276,5 @@ async fn what_a_stricter_definition_refuses_stays_as_it_is_and_that_is_said() ->
     scene.steps.reasons("strict-child", &[]).await?;
     let now = scene.get("stricts", "strict-child", "it").await?.context("there is no copy")?;
     ensure!(now["metadata"]["uid"] == before["metadata"]["uid"], "it is another object");
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }

@@ -191,7 +191,7 @@ async fn very_long_names_are_not_copied_and_long_ones_are_short_in_messages() ->
         }
     })
     .await?;
-    for replica in [&scene.world.controller, &scene.world.webhook] {
+    for replica in [&scene.fixture.controller, &scene.fixture.webhook] {
         let longest = replica.log().lines().map(str::len).max().unwrap_or_default();
         ensure!(longest < 16_000, "a line of {longest} bytes was logged");
     }

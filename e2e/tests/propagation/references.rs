@@ -110,5 +110,5 @@ async fn a_binding_gives_no_rights_of_another_role_of_that_name() -> Result<()> 
     in_mid(&scene, ("rolebindings", "attack"), false).await?;
     scene.create("limo", ("roles", TOP, READER), reads("pods")).await?.allowed("creating again")?;
     in_mid(&scene, ("rolebindings", "attack"), true).await?;
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }

@@ -72,7 +72,7 @@ struct Definition {
 }
 
 /// Both binaries at work on a cluster.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) product: Product<'static>,
     pub(crate) webhook: Replica,
     pub(crate) controller: Replica,
@@ -88,12 +88,12 @@ pub(crate) fn flags() -> Vec<&'static str> {
     [FLAGS.as_slice(), &MORE_FLAGS].concat()
 }
 
-async fn shared() -> Result<&'static World> {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
-    WORLD.get_or_try_init(async || World::found(Cluster::shared().await, options(&flags())).await).await
+async fn shared() -> Result<&'static Fixture> {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
+    WORLD.get_or_try_init(async || Fixture::found(Cluster::shared().await, options(&flags())).await).await
 }
 
-impl World {
+impl Fixture {
     /// Defines the kinds, gives the rights, installs the product and configures all kinds; all of it is in force when this
     /// returns.
     pub(crate) async fn found(cluster: &'static Cluster, options: Options) -> Result<Self> {
@@ -103,8 +103,8 @@ impl World {
         cluster.kubectl().args(["apply", "-f", "-"]).stdin(rights.to_string()).ok().await?;
         let product = Product::install(cluster, options).await?;
         let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
-        let world = Self { product, webhook, controller };
-        let scene = Scene::of(&world, ());
+        let fixture = Self { product, webhook, controller };
+        let scene = Scene::of(&fixture, ());
         let entries = drawing.definitions.into_iter().filter_map(|it| {
             let mut entry = it.entry?;
             entry["group"] = json!(GROUP);
@@ -114,7 +114,7 @@ impl World {
         scene.configure(&drawing.configured.into_iter().chain(entries).collect::<Vec<_>>()).await?;
         scene.judged().await?;
         drop(scene);
-        Ok(world)
+        Ok(fixture)
     }
 
     /// What has ended or panicked.
@@ -169,7 +169,7 @@ pub(crate) fn definition(plural: &str, status: bool, schema: &Value) -> Value {
 
 /// A test's place in an installation. `H` says whether other tests run beside it.
 pub(crate) struct Scene<'w, H = RwLockReadGuard<'static, ()>> {
-    pub(crate) world: &'w World,
+    pub(crate) fixture: &'w Fixture,
     _held: H,
     /// Steps of the administrator (`system:masters`).
     pub(crate) steps: Steps,
@@ -185,9 +185,9 @@ pub(crate) async fn scene() -> Result<Scene<'static>> {
 
 /// The shared installation, with nothing else going on in this suite.
 pub(crate) async fn scene_alone() -> Result<Scene<'static, RwLockWriteGuard<'static, ()>>> {
-    let world = shared().await?;
+    let fixture = shared().await?;
     let held = QUIET.write().await;
-    Ok(Scene::of(world, held))
+    Ok(Scene::of(fixture, held))
 }
 
 /// Leave to run beside the tests of the shared installation, for those that have one of their own.
@@ -196,13 +196,13 @@ pub(crate) async fn beside_others() -> RwLockReadGuard<'static, ()> {
 }
 
 impl<'w, H> Scene<'w, H> {
-    pub(crate) fn of(world: &'w World, held: H) -> Self {
-        let cluster = world.product.cluster();
-        Self { world, _held: held, steps: Steps::of(cluster.admin()), users: Users::of(cluster) }
+    pub(crate) fn of(fixture: &'w Fixture, held: H) -> Self {
+        let cluster = fixture.product.cluster();
+        Self { fixture, _held: held, steps: Steps::of(cluster.admin()), users: Users::of(cluster) }
     }
 
     pub(crate) fn cluster(&self) -> &'static Cluster {
-        self.world.product.cluster()
+        self.fixture.product.cluster()
     }
 
     /// Creates an object; `fields` may be anything it has beside its kind and name.

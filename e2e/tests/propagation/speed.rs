@@ -54,7 +54,7 @@ async fn changes_show_within_two_seconds() -> Result<()> {
     modes(&scene, &everywhere).await?;
     annotations(&scene, &everywhere).await?;
     content_and_place(&scene, &everywhere).await?;
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 async fn modes(scene: &Alone, everywhere: &[&str]) -> Result<()> {

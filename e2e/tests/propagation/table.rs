@@ -119,7 +119,7 @@ async fn objects_go_where_their_annotations_say() -> Result<()> {
         wrong.extend(settle(&scene, &tree, &before, &objects, mark).await?);
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-    scene.world.unharmed()
+    scene.fixture.unharmed()
 }
 
 /// One object for each row, and what was answered wrongly.

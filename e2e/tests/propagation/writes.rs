@@ -15,23 +15,23 @@ use tokio::sync::OnceCell;
 const COMPONENT: &str = "hnc.x-k8s.io";
 
 /// An installation that nobody else uses; the controller comes and goes.
-struct World {
+struct Fixture {
     cluster: Cluster,
     steps: Steps,
 }
 
-async fn world() -> Result<&'static World> {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+async fn fixture() -> Result<&'static Fixture> {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     WORLD
         .get_or_try_init(async || {
             let cluster = Cluster::start().await?;
             let steps = Steps::of(cluster.admin());
-            Ok(World { cluster, steps })
+            Ok(Fixture { cluster, steps })
         })
         .await
 }
 
-impl World {
+impl Fixture {
     async fn apply(&self, object: &Value) -> Result<()> {
         let kubectl = self.cluster.kubectl().args(["apply", "--server-side", "--force-conflicts", "-f", "-"]);
         kubectl.stdin(object.to_string()).ok().await.map(drop)
@@ -194,40 +194,40 @@ fn replaced() -> [(&'static str, Value, Value, &'static str, Value, Value); 4] {
 
 #[tokio::test]
 async fn copies_are_created_anew_where_they_must_be_and_stay_where_they_cannot() -> Result<()> {
-    let world = world().await?;
-    let product = Product::install(&world.cluster, Options::default()).await?;
-    world.apply(&gadgets(100)).await?;
+    let fixture = fixture().await?;
+    let product = Product::install(&fixture.cluster, Options::default()).await?;
+    fixture.apply(&gadgets(100)).await?;
     let _webhook = product.start_webhook().await?;
-    world.apply(&configuration()).await?;
+    fixture.apply(&configuration()).await?;
     let mut controller = product.start_controller().await?;
-    world.steps.plant(&[("root", ""), ("leaf", "root")]).await?;
+    fixture.steps.plant(&[("root", ""), ("leaf", "root")]).await?;
 
     let copies = replaced();
     let mut uids = Vec::new();
     for (resource, old, _, at, seen, _) in &copies {
-        world.apply(old).await?;
-        uids.push(world.shows((resource, "leaf", name(old)), at, seen).await?);
+        fixture.apply(old).await?;
+        uids.push(fixture.shows((resource, "leaf", name(old)), at, seen).await?);
     }
-    world.apply(&gadget(1)).await?;
-    let kept = world.shows(("gadgets", "leaf", "gadget"), "/spec/size", &json!(1)).await?;
+    fixture.apply(&gadget(1)).await?;
+    let kept = fixture.shows(("gadgets", "leaf", "gadget"), "/spec/size", &json!(1)).await?;
 
     controller.terminate().await?;
     for (resource, old, new, ..) in &copies {
-        world.delete(resource, "root", name(old)).await?;
-        world.apply(new).await?;
+        fixture.delete(resource, "root", name(old)).await?;
+        fixture.apply(new).await?;
     }
-    world.apply(&gadget(5)).await?;
-    world.apply(&gadgets(3)).await?;
-    tightened(world).await?;
-    taken(world).await?;
+    fixture.apply(&gadget(5)).await?;
+    fixture.apply(&gadgets(3)).await?;
+    tightened(fixture).await?;
+    taken(fixture).await?;
     controller.restart().await?;
 
     for ((resource, _, new, at, _, seen), old) in copies.iter().zip(&uids) {
-        let uid = world.shows((resource, "leaf", name(new)), at, seen).await?;
+        let uid = fixture.shows((resource, "leaf", name(new)), at, seen).await?;
         ensure!(uid != *old, "{resource} {}: it cannot have been changed in place", name(new));
     }
-    stays_and_says_why(world, &kept).await?;
-    is_left_alone(world).await?;
+    stays_and_says_why(fixture, &kept).await?;
+    is_left_alone(fixture).await?;
     counted(&controller).await
 }
 
@@ -236,10 +236,10 @@ fn name(object: &Value) -> &str {
 }
 
 /// Waits until the API server judges by the new schema.
-async fn tightened(world: &World) -> Result<()> {
+async fn tightened(fixture: &Fixture) -> Result<()> {
     let large = object("example.com/v1", "Gadget", "default", "large", json!({ "spec": { "size": 5 } }));
     eventually("large gadgets are refused", PATIENCE, async || {
-        let kubectl = world.cluster.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
+        let kubectl = fixture.cluster.kubectl().args(["create", "--dry-run=server", "-f", "-"]);
         let output = kubectl.stdin(large.to_string()).run().await.map_err(|error| format!("{error:#}"))?;
         if output.success() { Err("one was accepted".into()) } else { Ok(()) }
     })
@@ -247,21 +247,21 @@ async fn tightened(world: &World) -> Result<()> {
 }
 
 /// A Secret that is watched, above one of the same name that is not.
-async fn taken(world: &World) -> Result<()> {
-    world.apply(&object("v1", "ServiceAccount", "leaf", "robot", json!({}))).await?;
+async fn taken(fixture: &Fixture) -> Result<()> {
+    fixture.apply(&object("v1", "ServiceAccount", "leaf", "robot", json!({}))).await?;
     let mut token =
         object("v1", "Secret", "leaf", "taken", json!({ "type": "kubernetes.io/service-account-token" }));
     token["metadata"]["annotations"] = json!({ "kubernetes.io/service-account.name": "robot" });
-    world.apply(&token).await?;
-    world.apply(&object("v1", "Secret", "root", "taken", json!({ "stringData": { "value": "v" } }))).await
+    fixture.apply(&token).await?;
+    fixture.apply(&object("v1", "Secret", "root", "taken", json!({ "stringData": { "value": "v" } }))).await
 }
 
 /// The source can neither be put in the copy's place nor be created beside it: nothing is deleted, and the condition and the
 /// events give both reasons, once.
-async fn stays_and_says_why(world: &World, kept: &str) -> Result<()> {
-    let condition = world.steps.conditions("leaf").await;
+async fn stays_and_says_why(fixture: &Fixture, kept: &str) -> Result<()> {
+    let condition = fixture.steps.conditions("leaf").await;
     let said = eventually("leaf says why the gadget is not as it should be", PATIENCE, async || {
-        let seen = world.steps.conditions("leaf").await.map_err(|error| error.to_string())?;
+        let seen = fixture.steps.conditions("leaf").await.map_err(|error| error.to_string())?;
         let about = seen.iter().find(|(_, reason, message)| {
             reason == "CannotPropagateObject" && message.contains("gadgets.example.com \"gadget\"")
         });
@@ -275,16 +275,17 @@ async fn stays_and_says_why(world: &World, kept: &str) -> Result<()> {
     }
     ensure!(!said.contains("rehearsal"), "a name that changes with every attempt: {said}");
 
-    let on_source = world.told("root", "gadget", "CannotPropagateObject").await?;
+    let on_source = fixture.told("root", "gadget", "CannotPropagateObject").await?;
     let start = "Could not write to destination namespace \"leaf\": ";
     ensure!(on_source.starts_with(start) && on_source.contains("stays unchanged"), "{on_source}");
-    let on_copy = world.told("leaf", "gadget", "CannotUpdateObject").await?;
+    let on_copy = fixture.told("leaf", "gadget", "CannotUpdateObject").await?;
     ensure!(on_copy.starts_with("Could not write from source namespace \"root\": "), "{on_copy}");
 
     // Long enough for several attempts.
     stays("the copy stays, and nothing is said twice", Duration::from_secs(8), async || {
-        let copy = world.get("gadgets", "leaf", "gadget").await?;
-        let events = [world.events("root", "gadget").await?, world.events("leaf", "gadget").await?].concat();
+        let copy = fixture.get("gadgets", "leaf", "gadget").await?;
+        let events =
+            [fixture.events("root", "gadget").await?, fixture.events("leaf", "gadget").await?].concat();
         let is_same = uid(&copy) == kept && copy["spec"]["size"] == 1;
         if is_same && events.len() == 2 { Ok(()) } else { Err(format!("{copy} {events:?}")) }
     })
@@ -292,13 +293,13 @@ async fn stays_and_says_why(world: &World, kept: &str) -> Result<()> {
 }
 
 /// A Secret of a type that is never propagated is not overwritten, though nobody watches it.
-async fn is_left_alone(world: &World) -> Result<()> {
-    let said = world.told("leaf", "taken", "CannotUpdateObject").await?;
+async fn is_left_alone(fixture: &Fixture) -> Result<()> {
+    let said = fixture.told("leaf", "taken", "CannotUpdateObject").await?;
     ensure!(
         said.contains("of type \"kubernetes.io/service-account-token\", which is never replaced"),
         "{said}"
     );
-    let token = world.get("secrets", "leaf", "taken").await.map_err(anyhow::Error::msg)?;
+    let token = fixture.get("secrets", "leaf", "taken").await.map_err(anyhow::Error::msg)?;
     ensure!(token["type"] == "kubernetes.io/service-account-token", "{token}");
     Ok(())
 }

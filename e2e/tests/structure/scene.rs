@@ -43,21 +43,21 @@ pub(crate) fn options(flags: &[&str]) -> Options {
     Options { webhook_args: flags.clone(), controller_args: flags, ..Options::default() }
 }
 
-struct World {
+struct Fixture {
     product: Product<'static>,
     _webhook: Replica,
     _controller: Replica,
 }
 
-async fn world() -> Result<&'static World> {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+async fn fixture() -> Result<&'static Fixture> {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     WORLD
         .get_or_try_init(async || {
             let product = Product::install(Cluster::shared().await, options(&FLAGS)).await?;
             let (webhook, controller) =
                 tokio::try_join!(product.start_webhook(), product.start_controller())?;
             registered(product.cluster()).await?;
-            Ok(World { product, _webhook: webhook, _controller: controller })
+            Ok(Fixture { product, _webhook: webhook, _controller: controller })
         })
         .await
 }
@@ -91,7 +91,7 @@ async fn registered(cluster: &Cluster) -> Result<()> {
 
 /// A test's place in the installation. `H` says whether other tests run beside it.
 pub(crate) struct Scene<H = RwLockReadGuard<'static, ()>> {
-    world: &'static World,
+    fixture: &'static Fixture,
     _held: H,
     /// Steps of the administrator (`system:masters`).
     pub(crate) steps: Steps,
@@ -102,27 +102,27 @@ pub(crate) struct Scene<H = RwLockReadGuard<'static, ()>> {
 /// The installation, beside other tests.
 pub(crate) async fn scene() -> Result<Scene> {
     let held = among_others().await;
-    Scene::new(world().await?, held)
+    Scene::new(fixture().await?, held)
 }
 
 /// The installation, for a test of many rounds: it has to hold [`among_others`] in each, and lets go of it in between.
 pub(crate) async fn scene_in_rounds() -> Result<Scene<()>> {
-    Scene::new(world().await?, ())
+    Scene::new(fixture().await?, ())
 }
 
 /// The installation, with nothing else going on in this suite.
 pub(crate) async fn scene_alone() -> Result<Scene<RwLockWriteGuard<'static, ()>>> {
-    let world = world().await?;
+    let fixture = fixture().await?;
     let held = QUIET.write().await;
-    Scene::new(world, held)
+    Scene::new(fixture, held)
 }
 
 impl<H> Scene<H> {
     #[expect(clippy::unnecessary_wraps, reason = "so that its callers read as one expression")]
-    fn new(world: &'static World, held: H) -> Result<Self> {
-        let cluster = world.product.cluster();
+    fn new(fixture: &'static Fixture, held: H) -> Result<Self> {
+        let cluster = fixture.product.cluster();
         Ok(Self {
-            world,
+            fixture,
             _held: held,
             steps: Steps::of(cluster.admin()),
             slipped: Steps::of(past_the_rules(cluster)),
@@ -130,7 +130,7 @@ impl<H> Scene<H> {
     }
 
     pub(crate) fn cluster(&self) -> &'static Cluster {
-        self.world.product.cluster()
+        self.fixture.product.cluster()
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
-pub(crate) use self::matching::Place;
+pub(crate) use self::matching::NamespacedName;
 pub use self::matching::{Lag, Listing, Unmatched};
 use super::change::{Change, ObjectScope};
 use super::kind::{KindId, ObjectKey};

@@ -9,7 +9,7 @@
 mod by_id;
 mod namespace;
 mod packed;
-mod places;
+mod texts;
 mod walk;
 
 use std::collections::{BTreeSet, HashMap};
@@ -24,15 +24,15 @@ pub(crate) use by_id::ById;
 pub(crate) use namespace::Namespace;
 pub(crate) use packed::NamespaceLabels;
 use packed::Packed;
-pub(crate) use places::Id;
-use places::Places;
+pub(crate) use texts::Id;
+use texts::Texts;
 pub(crate) use walk::Ancestry;
 pub use walk::Illegal;
 
 #[derive(Debug)]
 pub(crate) struct Tree {
     managed: Arc<ManagedNames>,
-    places: Places,
+    texts: Texts,
     /// Those that have downstream namespaces and do not exist, or are being deleted.
     awaited: BTreeSet<Id>,
     /// How often that set has changed.
@@ -78,7 +78,7 @@ impl Tree {
     pub(crate) fn new(managed: Arc<ManagedNames>, key_suffix: &'static str) -> Self {
         Self {
             managed,
-            places: Places::new(key_suffix),
+            texts: Texts::new(key_suffix),
             awaited: BTreeSet::new(),
             awaited_changes: 0,
             unreadable: HashMap::new(),
@@ -87,19 +87,19 @@ impl Tree {
     }
 
     pub(crate) fn id(&self, name: &str) -> Option<Id> {
-        self.places.find(name).filter(|id| self.places.node(*id).is_some())
+        self.texts.find(name).filter(|id| self.texts.node(*id).is_some())
     }
 
     fn node(&self, id: Id) -> &Node {
-        self.places.node(id).expect("an id is used only while its node is mentioned")
+        self.texts.node(id).expect("an id is used only while its node is mentioned")
     }
 
     fn node_mut(&mut self, id: Id) -> &mut Node {
-        self.places.node_mut(id).as_mut().expect("an id is used only while its node is mentioned")
+        self.texts.node_mut(id).as_mut().expect("an id is used only while its node is mentioned")
     }
 
     pub(crate) fn name(&self, id: Id) -> &Name {
-        self.places.text(id)
+        self.texts.text(id)
     }
 
     pub(crate) fn is_managed(&self, id: Id) -> bool {
@@ -122,26 +122,26 @@ impl Tree {
     }
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        self.places.nodes().map(|(id, _)| id)
+        self.texts.nodes().map(|(id, _)| id)
     }
 
     /// The labels of an existing namespace.
     pub(crate) fn labels(&self, id: Id) -> Option<NamespaceLabels<'_>> {
-        Some(self.namespace(id)?.labels.read(id, &self.places))
+        Some(self.namespace(id)?.labels.read(id, &self.texts))
     }
 
     /// The same text, sharing the memory of the one that the tree holds, if it does.
     pub(crate) fn shared(&self, name: Name) -> Name {
-        self.places.find(&name).map_or(name, |id| self.places.text(id).clone())
+        self.texts.find(&name).map_or(name, |id| self.texts.text(id).clone())
     }
 
     /// Keeps a text, by its id, until [`Tree::forget`].
     pub(crate) fn mention(&mut self, text: Name) -> Id {
-        self.places.mention(text)
+        self.texts.mention(text)
     }
 
     pub(crate) fn forget(&mut self, id: Id) {
-        self.places.forget(id);
+        self.texts.forget(id);
     }
 
     /// Keeps the node of `name` until [`Tree::unpin`].
@@ -159,7 +159,7 @@ impl Tree {
     /// Replaces what is known of the namespace. The node is kept until [`Tree::release`].
     pub(crate) fn put_namespace(&mut self, fact: NamespaceFact) -> Id {
         let id = self.ensure(&fact.name);
-        let labels = Packed::new(&fact.labels, id, &mut self.places);
+        let labels = Packed::new(&fact.labels, id, &mut self.texts);
         let foreign = Some(fact.foreign).filter(|foreign| *foreign != Foreign::default()).map(Box::new);
         let (version, annotations) = (fact.version.into(), fact.annotations);
         let new = Namespace { version, labels, annotations, foreign, terminating: fact.terminating };
@@ -176,7 +176,7 @@ impl Tree {
 
     fn forget_labels(&mut self, old: Option<Namespace>) {
         if let Some(old) = old {
-            old.labels.forget(&mut self.places);
+            old.labels.forget(&mut self.texts);
         }
     }
 
@@ -289,17 +289,17 @@ impl Tree {
         if let Some(id) = self.id(name) {
             return id;
         }
-        let id = self.places.mention(name.clone());
+        let id = self.texts.mention(name.clone());
         let node = Node { managed: self.managed.contains(name), ..Node::default() };
-        *self.places.node_mut(id) = Some(Box::new(node));
+        *self.texts.node_mut(id) = Some(Box::new(node));
         id
     }
 
     /// Removes a node of which nothing is known any more.
     pub(crate) fn release(&mut self, id: Id) {
-        if self.places.node(id).is_some_and(|node| !node.is_mentioned()) {
-            *self.places.node_mut(id) = None;
-            self.places.forget(id);
+        if self.texts.node(id).is_some_and(|node| !node.is_mentioned()) {
+            *self.texts.node_mut(id) = None;
+            self.texts.forget(id);
         }
     }
 
@@ -325,6 +325,6 @@ impl Tree {
     /// How many texts are mentioned, and how many there is room for.
     #[cfg(test)]
     pub(crate) fn texts(&self) -> (usize, usize) {
-        self.places.len()
+        self.texts.len()
     }
 }

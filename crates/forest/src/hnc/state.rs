@@ -11,7 +11,7 @@ use crate::core::change::Change;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::namespace::NamespaceFact;
-use crate::core::store::{Layout, Place, Store};
+use crate::core::store::{Layout, NamespacedName, Store};
 use crate::core::stream::Stream;
 use crate::core::tree::Namespace;
 use crate::core::tree::{ById, Id, NamespaceLabels};
@@ -138,7 +138,7 @@ impl State {
         &self,
         store: &Store,
         stream: Stream,
-        (namespace, name): &Place,
+        (namespace, name): &NamespacedName,
     ) -> Option<Version> {
         match stream {
             Stream::HIERARCHIES => Some(self.hierarchy(store.id(namespace)?)?.version.get()),
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// The known versions of all objects of a structure stream.
-    pub(crate) fn versions(&self, store: &Store, stream: Stream) -> Vec<(Place, Version)> {
+    pub(crate) fn versions(&self, store: &Store, stream: Stream) -> Vec<(NamespacedName, Version)> {
         match stream {
             Stream::HIERARCHIES => {
                 let all = self.hierarchies.iter();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// A Lease as last observed.
 #[derive(Clone, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct Observed<'a> {
     /// Empty if it has no holder.
     pub(super) holder: &'a str,
     /// The duration that its holder set.
@@ -28,7 +28,7 @@ pub(super) enum Decision {
 }
 
 /// Decides for the replica `me` at the time `now`; `seen` is `None` if there is no Lease.
-pub(super) fn decide(seen: Option<&Seen<'_>>, now: Instant, me: &str) -> Decision {
+pub(super) fn decide(seen: Option<&Observed<'_>>, now: Instant, me: &str) -> Decision {
     let Some(seen) = seen else {
         return Decision::Acquire;
     };
@@ -60,7 +60,7 @@ mod tests {
             ("of one whose name only begins like ours", "me-too", LONG, 0, Decision::Wait(at(15))),
         ];
         for (case, holder, duration, seconds, expected) in table {
-            let seen = Seen { holder, duration, unchanged_since: start };
+            let seen = Observed { holder, duration, unchanged_since: start };
             assert_eq!(decide(Some(&seen), at(seconds), "me"), expected, "{case}");
         }
         assert_eq!(decide(None, start, "me"), Decision::Acquire, "no lease");

@@ -22,7 +22,7 @@ use hns_cluster::api::Api;
 
 use super::{
     LEASE_DURATION, Phase, Shared, Timing,
-    decide::{Decision, Seen, decide},
+    decide::{Decision, Observed, decide},
 };
 
 /// How often one attempt reads the Lease again because another replica wrote first.
@@ -249,10 +249,10 @@ fn holder(lease: &Lease) -> &str {
     spec(lease).and_then(|spec| spec.holder_identity.as_deref()).unwrap_or_default()
 }
 
-fn seen(lease: &Lease, unchanged_since: Instant) -> Seen<'_> {
+fn seen(lease: &Lease, unchanged_since: Instant) -> Observed<'_> {
     let seconds = spec(lease).and_then(|spec| spec.lease_duration_seconds);
     let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
-    Seen {
+    Observed {
         holder: holder(lease),
         duration: seconds.map_or(LEASE_DURATION, Duration::from_secs),
         unchanged_since,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::super::world::{Output, live};
+use super::super::fixture::{Output, live};
 
 /// Without what others' tests have under way.
 fn text(output: &Output) -> String {

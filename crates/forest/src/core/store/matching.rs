@@ -29,7 +29,7 @@ impl Unmatched {
 }
 
 /// A namespace and a name.
-pub(crate) type Place = (Name, Name);
+pub(crate) type NamespacedName = (Name, Name);
 
 /// A separate list of one stream of the structure: the objects and their states.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ pub struct Listing {
     pub resource_version: Box<str>,
     /// The states of the objects by namespace and name. The namespace of namespaces is empty, and so is the name where one object
     /// of a namespace is known at a time.
-    pub objects: HashMap<Place, Vec<Version>>,
+    pub objects: HashMap<NamespacedName, Vec<Version>>,
 }
 
 /// What a stream has not reported yet of a listing.
@@ -47,9 +47,9 @@ pub struct Lag {
     stream: Stream,
     resource_version: Box<str>,
     /// These states, or later ones, must be reported.
-    missing: Vec<(Place, Vec<Version>)>,
+    missing: Vec<(NamespacedName, Vec<Version>)>,
     /// The deletion of these must be reported.
-    surplus: Vec<Place>,
+    surplus: Vec<NamespacedName>,
 }
 
 impl Store {
@@ -117,8 +117,8 @@ impl Lag {
         store: &Store,
         stream: Stream,
         listing: Listing,
-        states: impl Iterator<Item = (Place, Version)>,
-        state: impl Fn(&Place) -> Option<Version>,
+        states: impl Iterator<Item = (NamespacedName, Version)>,
+        state: impl Fn(&NamespacedName) -> Option<Version>,
     ) -> Self {
         let Listing { resource_version, objects } = listing;
         let surplus = states
@@ -137,9 +137,14 @@ impl Lag {
     }
 
     /// Whether the stream has reported all of it. `state` looks up what is known.
-    pub(crate) fn is_made_up(&self, store: &Store, state: impl Fn(&Place) -> Option<Version>) -> bool {
+    pub(crate) fn is_made_up(
+        &self,
+        store: &Store,
+        state: impl Fn(&NamespacedName) -> Option<Version>,
+    ) -> bool {
         let Self { resource_version, missing, surplus, .. } = self;
-        let is_gone = |place: &Place| state(place).is_none_or(|state| is_after(&state, resource_version));
+        let is_gone =
+            |place: &NamespacedName| state(place).is_none_or(|state| is_after(&state, resource_version));
         surplus.iter().all(is_gone)
             && missing.iter().all(|(place, listed)| has_told(store, state(place), resource_version, listed))
     }

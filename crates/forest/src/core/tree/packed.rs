@@ -6,10 +6,10 @@
 
 use std::borrow::Cow;
 
-use super::places::{Id, Places};
+use super::texts::{Id, Texts};
 use crate::core::labels::Labels;
 
-/// Packed labels. Reading them needs the [`Places`] that hold their keys.
+/// Packed labels. Reading them needs the [`Texts`] that hold their keys.
 #[derive(Debug, Default)]
 pub(crate) struct Packed(Box<[u8]>);
 
@@ -20,14 +20,14 @@ const OWN_NAME: u8 = 2;
 
 impl Packed {
     /// Packs the labels of the namespace `own`, in order, and adds a reference to each key.
-    pub(super) fn new(labels: &Labels, own: Id, places: &mut Places) -> Self {
+    pub(super) fn new(labels: &Labels, own: Id, texts: &mut Texts) -> Self {
         let mut bytes = Vec::new();
-        let suffix = places.key_suffix();
+        let suffix = texts.key_suffix();
         for (key, value) in labels.iter() {
             let (suffixed, text) = key.strip_suffix(suffix).map_or((0, key), |name| (SUFFIXED, name));
-            let own_name = if *value == **places.text(own) { OWN_NAME } else { 0 };
+            let own_name = if *value == **texts.text(own) { OWN_NAME } else { 0 };
             bytes.push(suffixed | own_name);
-            bytes.extend(places.mention(text).to_bytes());
+            bytes.extend(texts.mention(text).to_bytes());
             if own_name == 0 {
                 append_length(&mut bytes, value.len());
                 bytes.extend(value.as_bytes());
@@ -37,12 +37,12 @@ impl Packed {
     }
 
     /// Drops the references to the keys.
-    pub(super) fn forget(&self, places: &mut Places) {
-        Pairs(&self.0).for_each(|pair| places.forget(pair.key));
+    pub(super) fn forget(&self, texts: &mut Texts) {
+        Pairs(&self.0).for_each(|pair| texts.forget(pair.key));
     }
 
-    pub(super) fn read<'a>(&'a self, own: Id, places: &'a Places) -> NamespaceLabels<'a> {
-        NamespaceLabels { packed: self, own, places }
+    pub(super) fn read<'a>(&'a self, own: Id, texts: &'a Texts) -> NamespaceLabels<'a> {
+        NamespaceLabels { packed: self, own, texts }
     }
 }
 
@@ -51,14 +51,14 @@ impl Packed {
 pub(crate) struct NamespaceLabels<'a> {
     packed: &'a Packed,
     own: Id,
-    places: &'a Places,
+    texts: &'a Texts,
 }
 
 impl<'a> NamespaceLabels<'a> {
     pub(crate) fn get(self, key: &str) -> Option<&'a str> {
-        let suffix = self.places.key_suffix();
+        let suffix = self.texts.key_suffix();
         let (is_suffixed, text) = key.strip_suffix(suffix).map_or((false, key), |name| (true, name));
-        let key = self.places.find(text)?;
+        let key = self.texts.find(text)?;
         let found = Pairs(&self.packed.0).find(|pair| pair.key == key && pair.is_suffixed == is_suffixed)?;
         Some(self.value(&found))
     }
@@ -66,9 +66,9 @@ impl<'a> NamespaceLabels<'a> {
     /// All pairs, ordered by key.
     pub(crate) fn iter(self) -> impl Iterator<Item = (Cow<'a, str>, &'a str)> {
         Pairs(&self.packed.0).map(move |pair| {
-            let text = self.places.text(pair.key);
+            let text = self.texts.text(pair.key);
             let key = if pair.is_suffixed {
-                format!("{text}{}", self.places.key_suffix()).into()
+                format!("{text}{}", self.texts.key_suffix()).into()
             } else {
                 (&**text).into()
             };
@@ -79,7 +79,7 @@ impl<'a> NamespaceLabels<'a> {
     /// The labels with the shared suffix: the part before it, and the value.
     pub(crate) fn suffixed(self) -> impl Iterator<Item = (&'a str, &'a str)> {
         let suffixed = Pairs(&self.packed.0).filter(|pair| pair.is_suffixed);
-        suffixed.map(move |pair| (&**self.places.text(pair.key), self.value(&pair)))
+        suffixed.map(move |pair| (&**self.texts.text(pair.key), self.value(&pair)))
     }
 
     /// A copy of all labels.
@@ -90,7 +90,7 @@ impl<'a> NamespaceLabels<'a> {
     fn value(self, pair: &Pair<'a>) -> &'a str {
         let text =
             pair.value.map(|value| std::str::from_utf8(value).expect("it was a text when it was packed"));
-        text.unwrap_or_else(|| self.places.text(self.own))
+        text.unwrap_or_else(|| self.texts.text(self.own))
     }
 }
 

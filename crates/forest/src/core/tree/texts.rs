@@ -38,7 +38,7 @@ impl Id {
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct Entry {
     /// `None` when it is free.
     text: Option<Name>,
     node: Option<Box<Node>>,
@@ -46,17 +46,17 @@ struct Place {
 }
 
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct Texts {
     /// The suffix that the keys of many labels share.
     key_suffix: &'static str,
     /// Users choose the texts, so each process hashes them with a key of its own.
     hasher: DefaultHashBuilder,
     by_text: HashTable<Id>,
-    all: Vec<Place>,
+    all: Vec<Entry>,
     free: Vec<Id>,
 }
 
-impl Places {
+impl Texts {
     pub(super) fn new(key_suffix: &'static str) -> Self {
         let (hasher, by_text) = Default::default();
         Self { key_suffix, hasher, by_text, all: Vec::new(), free: Vec::new() }
@@ -80,13 +80,13 @@ impl Places {
         }
         let text: Name = text.into();
         let id = self.free.pop().unwrap_or_else(|| {
-            self.all.push(Place::default());
+            self.all.push(Entry::default());
             Id::at(self.all.len() - 1)
         });
         let Self { hasher, all, .. } = self;
         let hash = |id: &Id| hasher.hash_one(all[id.index()].text.as_deref().unwrap_or_default());
         self.by_text.insert_unique(hasher.hash_one(&*text), id, hash);
-        self.all[id.index()] = Place { text: Some(text), node: None, mentions: 1 };
+        self.all[id.index()] = Entry { text: Some(text), node: None, mentions: 1 };
         id
     }
 

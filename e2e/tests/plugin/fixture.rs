@@ -73,14 +73,14 @@ async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Ou
 }
 
 /// A cluster and its administrator.
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) cluster: &'static Cluster,
     kubeconfig: PathBuf,
     /// They run until the end.
     pub(crate) replicas: Vec<Replica>,
 }
 
-impl World {
+impl Fixture {
     /// Runs the plugin as the administrator.
     pub(crate) async fn hns(&self, words: &str) -> Output {
         let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
@@ -106,24 +106,24 @@ impl World {
 }
 
 /// hns at work.
-pub(crate) async fn live() -> &'static World {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+pub(crate) async fn live() -> &'static Fixture {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     let start = async || start(Cluster::shared().await).await;
     WORLD.get_or_try_init(start).await.expect("the product starts")
 }
 
 /// hns at work on this cluster.
-pub(crate) async fn start(cluster: &'static Cluster) -> Result<World> {
+pub(crate) async fn start(cluster: &'static Cluster) -> Result<Fixture> {
     let product = Product::install(cluster, Options::default()).await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     // The replicas' certificates are in the product's directory, which goes with the cluster.
-    Ok(World { cluster, kubeconfig: cluster.kubeconfig(), replicas: vec![webhook, controller] })
+    Ok(Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: vec![webhook, controller] })
 }
 
 /// The definitions alone.
-pub(crate) async fn still() -> &'static World {
+pub(crate) async fn still() -> &'static Fixture {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     let start = async || {
         let cluster = CLUSTER.get_or_try_init(Cluster::start).await?;
         let definitions = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/crd");
@@ -132,7 +132,7 @@ pub(crate) async fn still() -> &'static World {
         kubectl().args(["apply", "--server-side", "-f", definitions]).ok().await?;
         let said = kubectl().established(["-f", definitions]).await?;
         ensure!(said.contains("condition met"), "{said}");
-        anyhow::Ok(World { cluster, kubeconfig: cluster.kubeconfig(), replicas: Vec::new() })
+        anyhow::Ok(Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: Vec::new() })
     };
     WORLD.get_or_try_init(start).await.expect("a cluster with the definitions starts")
 }

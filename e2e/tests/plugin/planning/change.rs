@@ -8,11 +8,11 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use super::truth::Truth;
+use super::snapshot::Snapshot;
 
 /// A change that somebody makes.
 #[derive(Debug, Clone)]
-pub(super) enum Deed {
+pub(super) enum Change {
     Set { name: String, parent: Option<String>, allow: bool },
     Create { parent: String, child: String },
     Delete { name: String },
@@ -36,7 +36,7 @@ pub(super) struct Choice<'a> {
 const RESOURCES: [&str; 2] = ["configmaps", "limitranges"];
 const MODES: [&str; 4] = ["Propagate", "AllowPropagate", "Remove", "Ignore"];
 
-impl Deed {
+impl Change {
     pub(super) fn roll(dice: &mut Dice, choice: &Choice<'_>) -> Self {
         let name = dice.pick(choice.names);
         match dice.below(20) {
@@ -87,7 +87,7 @@ impl Deed {
     }
 
     /// Makes the change, or has it judged and makes nothing; gives the refusal, if it is refused.
-    pub(super) async fn make(&self, steps: &Steps, truth: &Truth, dry: bool) -> Result<Option<Status>> {
+    pub(super) async fn make(&self, steps: &Steps, snapshot: &Snapshot, dry: bool) -> Result<Option<Status>> {
         let params = PatchParams { dry_run: dry, ..PatchParams::default() };
         let post = PostParams { dry_run: dry, ..PostParams::default() };
         let delete = DeleteParams { dry_run: dry, ..DeleteParams::default() };
@@ -99,7 +99,7 @@ impl Deed {
                 let anchor = hns_api::SubnamespaceAnchor::new(child, SubnamespaceAnchorSpec::default());
                 steps.anchors(parent).create(&post, &anchor).await.map(drop)
             }
-            Self::Delete { name } => match truth.anchors.iter().find(|(_, it)| it == name) {
+            Self::Delete { name } => match snapshot.anchors.iter().find(|(_, it)| it == name) {
                 Some((parent, _)) => steps.anchors(parent).delete(name, &delete).await.map(drop),
                 None => steps.namespaces().delete(name, &delete).await.map(drop),
             },

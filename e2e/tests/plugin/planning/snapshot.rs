@@ -29,7 +29,7 @@ type Place = (String, String, String);
 
 /// Everything that is looked at, of the namespaces of one organisation.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Truth {
+pub(super) struct Snapshot {
     /// Uid and labels.
     pub(super) namespaces: BTreeMap<String, (String, BTreeMap<String, String>)>,
     /// Namespace, type, reason, message.
@@ -66,17 +66,17 @@ fn resources() -> [(&'static str, ApiResource); 4] {
     ]
 }
 
-impl Truth {
+impl Snapshot {
     /// Looks at all namespaces that begin so.
     pub(super) async fn look(client: &Client, prefix: &str) -> Result<Self> {
         let params = ListParams::default();
         let is_ours = |name: &Option<String>| name.as_ref().is_some_and(|it| it.starts_with(prefix));
-        let mut truth = Self::default();
+        let mut snapshot = Self::default();
         for namespace in Api::<Namespace>::all(client.clone()).list(&params).await?.items {
             let metadata = namespace.metadata;
             if is_ours(&metadata.name) {
                 let state = (metadata.uid.unwrap_or_default(), metadata.labels.unwrap_or_default());
-                truth.namespaces.insert(metadata.name.unwrap_or_default(), state);
+                snapshot.namespaces.insert(metadata.name.unwrap_or_default(), state);
             }
         }
         for hierarchy in Api::<HierarchyConfiguration>::all(client.clone()).list(&params).await?.items {
@@ -85,12 +85,12 @@ impl Truth {
             let shown = shown
                 .into_iter()
                 .filter_map(|it| Some([namespace.clone()?, it.type_, it.reason, it.message]));
-            truth.conditions.extend(shown);
+            snapshot.conditions.extend(shown);
         }
         for anchor in Api::<SubnamespaceAnchor>::all(client.clone()).list(&params).await?.items {
             if is_ours(&anchor.metadata.namespace) {
                 let metadata = anchor.metadata;
-                truth
+                snapshot
                     .anchors
                     .insert((metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default()));
             }
@@ -109,11 +109,11 @@ impl Truth {
                         content: object.data,
                     };
                     let place = (name.to_owned(), metadata.namespace.unwrap_or_default(), own);
-                    truth.objects.insert(place, seen);
+                    snapshot.objects.insert(place, seen);
                 }
             }
         }
-        Ok(truth)
+        Ok(snapshot)
     }
 
     /// The namespaces that others name as their parent, by tree labels.
@@ -130,7 +130,7 @@ impl Truth {
     pub(super) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
         let mut effects = Effects::default();
         for name in self.namespaces.keys().chain(after.namespaces.keys()) {
-            let uid = |truth: &Self| truth.namespaces.get(name).map(|it| it.0.clone());
+            let uid = |snapshot: &Self| snapshot.namespaces.get(name).map(|it| it.0.clone());
             let action = match (uid(self), uid(after)) {
                 (None, _) => "create",
                 (_, None) => "delete",

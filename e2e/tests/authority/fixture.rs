@@ -23,18 +23,18 @@ const ADMIN_ROLE: &str = "authority-suite-hierarchy";
 /// Every right on namespaces and their subresources, cluster-wide.
 const NAMESPACES_ROLE: &str = "authority-suite-namespaces";
 
-struct World {
+struct Fixture {
     product: Product<'static>,
     _controller: Replica,
     webhook: RwLock<Replica>,
 }
 
-async fn world() -> Result<&'static World> {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+async fn fixture() -> Result<&'static Fixture> {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     WORLD.get_or_try_init(install).await
 }
 
-async fn install() -> Result<World> {
+async fn install() -> Result<Fixture> {
     let exclude = vec![format!("--excluded-namespace={EXCLUDED}")];
     // Every refusal is to be the webhook's own; the policies have a suite of theirs.
     let policies = false;
@@ -47,12 +47,12 @@ async fn install() -> Result<World> {
     cluster_role(&admin, ADMIN_ROLE, hns_api::GROUP, &["hierarchyconfigurations"]).await?;
     let namespaces = ["namespaces", "namespaces/status", "namespaces/finalize"];
     cluster_role(&admin, NAMESPACES_ROLE, "", &namespaces).await?;
-    Ok(World { product, _controller: controller, webhook: RwLock::new(webhook) })
+    Ok(Fixture { product, _controller: controller, webhook: RwLock::new(webhook) })
 }
 
 /// A test's place in the installation. `H` keeps the webhook: shared with other tests, which find it running, or alone.
 pub(crate) struct Scene<H = RwLockReadGuard<'static, Replica>> {
-    world: &'static World,
+    fixture: &'static Fixture,
     pub(crate) webhook: H,
     /// Steps of the administrator (`system:masters`).
     pub(crate) steps: Steps,
@@ -60,29 +60,29 @@ pub(crate) struct Scene<H = RwLockReadGuard<'static, Replica>> {
 
 /// The installation at work, beside other tests.
 pub(crate) async fn scene() -> Result<Scene> {
-    let world = world().await?;
+    let fixture = fixture().await?;
     loop {
-        let webhook = world.webhook.read().await;
+        let webhook = fixture.webhook.read().await;
         if webhook.process().exit().is_none() {
-            return Ok(Scene { world, webhook, steps: Steps::of(client(world.product.cluster(), None)) });
+            return Ok(Scene { fixture, webhook, steps: Steps::of(client(fixture.product.cluster(), None)) });
         }
         drop(webhook);
         // A test that had it alone has failed half-way.
-        world.webhook.write().await.restart().await?;
+        fixture.webhook.write().await.restart().await?;
     }
 }
 
 /// The installation with nobody else at it, whose webhook may be stopped. The test starts it again before it ends.
 pub(crate) async fn alone() -> Result<Scene<RwLockWriteGuard<'static, Replica>>> {
     drop(scene().await?);
-    let world = world().await?;
-    let webhook = world.webhook.write().await;
-    Ok(Scene { world, webhook, steps: Steps::of(client(world.product.cluster(), None)) })
+    let fixture = fixture().await?;
+    let webhook = fixture.webhook.write().await;
+    Ok(Scene { fixture, webhook, steps: Steps::of(client(fixture.product.cluster(), None)) })
 }
 
 impl<H> Scene<H> {
     pub(crate) fn cluster(&self) -> &'static Cluster {
-        self.world.product.cluster()
+        self.fixture.product.cluster()
     }
 
     pub(crate) fn admin(&self) -> Client {

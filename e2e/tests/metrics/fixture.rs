@@ -4,27 +4,27 @@ use anyhow::{Result, ensure};
 use hns_e2e::{Cluster, Options, Product, Replica, Steps, refusal};
 use tokio::sync::OnceCell;
 
-pub(crate) struct World {
+pub(crate) struct Fixture {
     pub(crate) cluster: &'static Cluster,
     pub(crate) webhook: Replica,
     /// One test ends it, to see what is said when it is gone; no other may need it at work.
     pub(crate) controller: Replica,
 }
 
-pub(crate) async fn world() -> Result<&'static World> {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+pub(crate) async fn fixture() -> Result<&'static Fixture> {
+    static WORLD: OnceCell<Fixture> = OnceCell::const_new();
     WORLD
         .get_or_try_init(async || {
             let cluster = Cluster::shared().await;
             let product = Product::install(cluster, Options::default()).await?;
             let (webhook, controller) =
                 tokio::try_join!(product.start_webhook(), product.start_controller())?;
-            Ok(World { cluster, webhook, controller })
+            Ok(Fixture { cluster, webhook, controller })
         })
         .await
 }
 
-impl World {
+impl Fixture {
     /// Work for both binaries, with names that begin with `prefix`.
     pub(crate) async fn work(&self, prefix: &str) -> Result<()> {
         let steps = Steps::of(self.cluster.admin());
