@@ -228,8 +228,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Waits until the binding in each of `namespaces` is a copy of the one in `source` with this subject; returns how long that
-    /// took.
+    /// Waits until the binding in each of `namespaces` is a copy of the one in `source` with this subject.
     pub async fn binding_arrives(
         &self,
         namespaces: &[&str],

@@ -1,7 +1,6 @@
-//! Who may do what: the rules of admission attacked by real users with real RBAC, on a real API server.
+//! Authorization: attacks on the admission rules by users with real RBAC, on a real API server.
 //!
-//! Every refusal stands beside the same request being allowed where it should be. Never about what the controller makes
-//! of a hierarchy.
+//! Every denial is tested beside the same request that is allowed elsewhere. What the controller writes is tested elsewhere.
 
 #[cfg(test)]
 mod authority {

@@ -1,5 +1,5 @@
-//! Certificates that hns makes itself: from a cluster without any to a change of certificate under load, and whatever damages
-//! them. Certificates that others bring are shown everywhere else.
+//! Certificates that hns makes itself: from a cluster without any to a rotation under load, and their repair after damage.
+//! Certificates from other sources are tested everywhere else.
 
 #[cfg(test)]
 mod certificates {
@@ -38,7 +38,7 @@ async fn from_nothing_through_changes_of_certificate_no_review_fails() -> Result
 
     let load = Load::start(&scene);
     controller.terminate().await?;
-    // Of the year that is asked for now, less than a third is left.
+    // Less than a third of the requested year is left.
     controller = scene.start_controller(&["--cert-overlap=2s"]).await?;
     let second = scene.settled(Some(&first)).await?;
     load.check()?;
@@ -53,10 +53,10 @@ async fn from_nothing_through_changes_of_certificate_no_review_fails() -> Result
 }
 
 #[tokio::test]
-async fn whatever_is_damaged_is_restored_and_by_the_leader_alone() -> Result<()> {
+async fn all_damage_is_repaired_by_the_leader_alone() -> Result<()> {
     let cluster = Cluster::start().await?;
     let scene = Scene::install(&cluster, 1).await?;
-    // As HNC's manifests do.
+    // As in HNC's manifests.
     damage::create(&scene, SERVING, vec![]).await?;
     let leader = scene.start_controller(&["--cert-overlap=2s"]).await?;
     let settled = scene.settled(None).await?;
@@ -90,7 +90,7 @@ async fn whatever_is_damaged_is_restored_and_by_the_leader_alone() -> Result<()>
     Ok(())
 }
 
-/// Whoever changes registrations by hand still has certificates that work.
+/// A user who changes registrations by hand still has working certificates.
 async fn only_authorities(scene: &Scene<'_>) -> Result<()> {
     let controller = scene.start_controller(&["--manage-registrations=false"]).await?;
     let [registration, _] = Registration::all(scene);
@@ -106,7 +106,7 @@ async fn only_authorities(scene: &Scene<'_>) -> Result<()> {
     Ok(())
 }
 
-/// An earlier version has left the key of its authority in a Secret of its own, HNC beside the certificate.
+/// An earlier version stored the key of its authority in a Secret of its own, HNC beside the certificate.
 #[tokio::test]
 async fn what_an_authority_has_signed_is_taken_over_without_a_refused_review() -> Result<()> {
     let cluster = Cluster::start().await?;
@@ -140,7 +140,7 @@ async fn what_an_authority_has_signed_is_taken_over_without_a_refused_review() -
     Ok(())
 }
 
-/// With the token of the webhook somebody can read the key that the webhook serves with, and no other.
+/// The token of the webhook can read the key that the webhook serves with, and no other.
 async fn no_key_of_an_authority(scene: &Scene<'_>) -> Result<()> {
     eventually("the key of the former authority is gone", PATIENCE, async || {
         let secrets = scene.readable_by_the_webhook().await.map_err(|error| error.to_string())?;

@@ -1,10 +1,10 @@
-//! Five hundred random operations while the controller is killed again and again: what comes of it is what the
-//! rules say, and nothing was lost on the way.
+//! Five hundred random operations while the controller is killed again and again: the result must follow the rules, and nothing
+//! may be lost on the way.
 //!
-//! The rules are those of the naive model that the property tests use ([`chaos::specification`]); how a loss is told from
-//! what has to be is in [`chaos::history`]. Now and then the plugin is asked what is there and why
-//! ([`chaos::plugin`]). Each seed has a cluster of its own, since modes are the whole cluster's. The seed decides
-//! the operations, their order and the pauses, and when the controller is killed; what it does in between is up to the machine.
+//! The rules are those of the naive model that the property tests use ([`chaos::specification`]); [`chaos::history`] tells a loss
+//! from an intended deletion. Now and then the plugin explains an object ([`chaos::plugin`]). Each seed has a cluster of its own,
+//! because modes are cluster-wide. The seed decides the operations, their order and the pauses, and when the controller is
+//! killed; the timing in between depends on the machine.
 
 #[cfg(test)]
 #[allow(dead_code, reason = "a part of it is used here")]

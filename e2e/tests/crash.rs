@@ -1,5 +1,5 @@
-//! The controller dies at any moment, is replaced, or comes back with nothing to do; and the webhook is not there to refuse
-//! what only it can. What is not about an ending process or a missing webhook is shown elsewhere.
+//! The controller is killed at any moment, replaced, or restarted with nothing to do; and works without a webhook that denies
+//! wrong changes.
 
 #[cfg(test)]
 mod crash {
@@ -24,7 +24,7 @@ use self::crash::fixture::{Turn, turn};
 use self::crash::large;
 use self::crash::moving::Moving;
 
-/// A replica that takes over, or goes on after a restart, is at work within this time: a third of what the lease lasts.
+/// A replica that takes over, or restarts, works within this time: a third of the lease duration.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[tokio::test]
@@ -123,7 +123,7 @@ async fn a_restart_with_nothing_to_do_writes_nothing() -> Result<()> {
 
     steps.create_binding("n-root", "late", ("ClusterRole", "view"), "alice").await?;
     steps.binding_arrives(&names, "late", "n-root", "alice").await?;
-    // A copy can be seen a moment before its creation is in the log.
+    // A copy can be visible a moment before its creation is in the log.
     eventually("one write is counted for each copy of a new source", PATIENCE, async || {
         let count = written().map_err(|error| error.to_string())?.len();
         if count == namespaces { Ok(()) } else { Err(format!("{count} writes")) }
@@ -162,14 +162,14 @@ async fn a_restart_over_two_thousand_copies_of_several_kinds_writes_nothing() ->
     .await?;
     held_by(&turn, controller.pod_name()).await?;
 
-    // It was not asleep.
+    // It was working all the time.
     steps.create_binding(large::ROOT, "late", ("ClusterRole", "view"), "alice").await?;
     steps.binding_arrives(&[&large::child(large::CHILDREN - 1)], "late", large::ROOT, "alice").await?;
     steps.bindings(large::ROOT).delete("late", &DeleteParams::default()).await?;
     large::clear(&steps).await
 }
 
-/// What the controller has written since, its lease aside.
+/// The writes of the controller since `mark`, except those to its lease.
 fn written(turn: &Turn, mark: Mark) -> Result<Vec<AuditEvent>> {
     let mut events = turn.cluster().audit().mutating_by(CONTROLLER_USER, mark)?;
     events.retain(|event| event.resource != "leases");
@@ -192,8 +192,8 @@ async fn idle_since(turn: &Turn, mark: Mark, long: Duration) -> Result<()> {
 /// Sources at the root of [`plant_thirty`].
 const SOURCES: usize = 4;
 
-/// A root with six children and five grandchildren below each, sources at the top, and what else a status can show: a
-/// namespace whose parent is missing, and one below it. Returns the namespaces that hold copies once they do.
+/// A root with six children and five grandchildren below each, sources at the root, and cases of the status: a namespace whose
+/// parent is missing, and one below it. Returns the namespaces that hold copies once they do.
 async fn plant_thirty(steps: &Steps) -> Result<Vec<String>> {
     steps.create_namespace("n-root").await?;
     let mut all = Vec::new();
@@ -282,8 +282,7 @@ async fn a_cycle_made_without_the_webhook_freezes_and_thaws() -> Result<()> {
     Ok(())
 }
 
-/// Every member says which cycle it is in, what hangs below says that it is halted, and changes of sources stay where
-/// they are.
+/// Every member reports its cycle, the namespaces below report that they are halted, and changes of sources do not propagate.
 async fn frozen(steps: &Steps, under: &[&str]) -> Result<()> {
     const MEMBERS: &str = "c-a <- c-c <- c-b <- c-a";
     for member in ["c-a", "c-b", "c-c"] {

@@ -1,5 +1,5 @@
-//! Two users cross two parents at the same moment. One replica never lets both through; what two replicas let through
-//! together, the controller reports and halts.
+//! Two users set each other's namespace as parent at the same moment. One replica never allows both; if two replicas do, the
+//! controller reports and halts the cycle.
 
 #![expect(
     clippy::unwrap_used,
@@ -134,7 +134,7 @@ async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() 
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
 }
 
-/// Breaks whatever stands, and waits until nothing is halted any more.
+/// Removes a cycle, and waits until no namespace is halted.
 async fn clear(cluster: &Cluster, names: [&str; 2]) {
     let admin = Steps::of(cluster.admin());
     for name in names {
@@ -149,7 +149,7 @@ async fn clear(cluster: &Cluster, names: [&str; 2]) {
     }
 }
 
-/// Alice's requests go to the replica on `first`, everybody else's to the one on `second`.
+/// Alice's requests go to the replica on `first`, other users' to the one on `second`.
 async fn split_by_user(cluster: &Cluster, first: u16, second: u16) {
     let api = Api::<ValidatingWebhookConfiguration>::all(cluster.admin());
     let mut registration = api.get("hnc-validating-webhook-configuration").await.unwrap();

@@ -1,6 +1,5 @@
-//! Two controllers, of which one leads: how soon the other takes over when the leader ends, is killed or is stopped, and that
-//! a leader which comes back too late undoes nothing. Shown from the API server's audit log, which tells the two apart by
-//! their tokens.
+//! Two controllers with leader election: how soon the other takes over when the leader ends, is killed or is stopped, and that a
+//! leader that resumes too late undoes nothing. The API server's audit log tells the two apart by their tokens.
 
 #[cfg(test)]
 mod failover {

@@ -119,7 +119,7 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
         steps.roles("d-leaf").get("reader").await.map_err(|error| error.to_string())
     });
     copy.await.unwrap();
-    // Nobody but the controller may touch a copy; in its name it is done all the same.
+    // Only the controller may change a copy, so this request impersonates it.
     let widened =
         Patch::Merge(json!({ "rules": [{ "verbs": ["*"], "apiGroups": ["*"], "resources": ["*"] }] }));
     let patch = PatchParams::default();
@@ -127,7 +127,7 @@ async fn drift_is_put_back_and_a_removed_copy_comes_again() {
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
     let status = refusal(steps.roles("d-leaf").delete("reader", &DeleteParams::default()).await);
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{}", status.message);
-    // Its own rights do not hold what only somebody else would do.
+    // Its own rights do not include requests that only other users make.
     let controller =
         Steps::of(fixture().await.product.cluster().client_as(CONTROLLER_USER, &["system:masters"]));
     controller.roles("d-leaf").patch("reader", &patch, &widened).await.unwrap();

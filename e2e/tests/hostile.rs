@@ -1,7 +1,7 @@
-//! The binaries and those who mean them no good: requests that are none, clients that say nothing, signals at any time,
-//! command lines with mistakes. Nothing here is about what is refused to whom.
+//! The binaries under attack: invalid requests, silent clients, signals at any time, invalid command lines. The verdicts of the
+//! rules are tested elsewhere.
 //!
-//! After everything that is refused, an honest review is answered: allowed where it should be, and denied where not.
+//! After every refusal, valid reviews are answered: one is allowed and one is denied.
 
 #[cfg(test)]
 mod hostile {

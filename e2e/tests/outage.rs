@@ -1,8 +1,8 @@
-//! What goes on while part of the cluster cannot be had, and that nothing is lost or deleted by it: a propagated kind, a
-//! configured one, the definition of our own kind, the API server, a piece of a watch, an object that says nothing sensible;
-//! or while somebody else changes or refuses what is written.
+//! The product while part of the cluster is unavailable; nothing is lost or deleted: a propagated kind, a configured one, the
+//! definition of our own kind, the API server, a part of a watch, an invalid object; or while another client changes or refuses
+//! what is written.
 //!
-//! In every case the webhook, too, writes nothing but questions.
+//! In every case the webhook, too, writes nothing but access reviews.
 
 #[cfg(test)]
 mod outage {

@@ -1,8 +1,8 @@
-//! What docs/compatibility.md says about structure, on a real API server: anchors and subnamespaces, conditions, orphans,
-//! restores, definitions that go, and a table of who may do what.
+//! The sections of docs/compatibility.md about structure, on a real API server: anchors and subnamespaces, conditions, orphans,
+//! restores, deleted definitions, and a table of allowed and denied requests.
 //!
-//! Who may set which parent (section 7.3 of docs/compatibility.md) has a suite of its own beside the table. `structure/table` is
-//! data: each line names a user, a request and the answer, and can be read without knowing Rust.
+//! Section 7.3 of docs/compatibility.md (who may set which parent) also has the suite `authority`. `structure/table` is data:
+//! each line has a user, a request and the answer, and can be read without knowing Rust.
 
 #[cfg(test)]
 mod structure {

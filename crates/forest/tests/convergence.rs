@@ -532,7 +532,7 @@ proptest! {
     #![proptest_config(config(160))]
 
     #[test]
-    fn whatever_happens_comes_to_rest_as_it_should_be(story in story(), order in 0usize..6) {
+    fn every_story_settles_in_the_desired_state(story in story(), order in 0usize..6) {
         let mut run = Run::begin(&story);
         run.happen(&story.then);
         let before = run.cluster.clone();

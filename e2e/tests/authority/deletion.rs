@@ -1,5 +1,5 @@
-//! Deleting a hierarchy configuration: with a parent, it is leaving the tree; in a namespace that is going, it is
-//! anyone's; and no way of having others delete it leads past that.
+//! Deleting a hierarchy configuration: with a parent, this leaves the tree; in a namespace that is being deleted, everyone may;
+//! and no deletion by another component circumvents the rule.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn deleting_it_is_leaving_the_tree() -> Result<()> {
     delete(&root, "d-child").send().await?;
     scene.steps.labelled(&["d-child"]).await?;
 
-    // Without a parent it concerns nobody else.
+    // Without a parent no other namespace is concerned.
     Request::post(&own, &hierarchies("d-lone"), configuration(&json!({ "allowCascadingDeletion": true })))
         .send()
         .await?;
@@ -77,7 +77,7 @@ async fn deleting_them_all_is_judged_one_by_one() -> Result<()> {
     scene.steps.labelled(&["a-child"]).await
 }
 
-/// The controllers of the control plane, standing still.
+/// A stopped process of the control plane, continued when dropped.
 struct Paused(Arc<Process>);
 
 impl Paused {
@@ -89,7 +89,7 @@ impl Paused {
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // A process that has ended needs no continuing, and other tests need this one.
+        // A process that has ended cannot be continued; a running one must be, for other tests.
         let _ = self.0.signal(Signal::CONT);
     }
 }
@@ -109,7 +109,7 @@ async fn in_a_terminating_namespace_it_is_anyones_to_delete() -> Result<()> {
     unauthorized("while it stays", all().send().await, "g-own", ("g-root", ROOT));
     denied_by_rbac("a stranger", place(&scene.user("g-stranger"), "g-one", "").send().await, "g-stranger");
 
-    // Were they running, the configuration would be gone before anyone else came to delete it.
+    // If they ran, they would delete the configuration before the user does.
     let paused = Paused::now(scene.cluster().controller_manager())?;
     let namespaces: Api<Namespace> = Api::all(scene.admin());
     for child in children {
@@ -129,7 +129,7 @@ async fn in_a_terminating_namespace_it_is_anyones_to_delete() -> Result<()> {
 }
 
 impl<H> Scene<H> {
-    /// Deletes a leaf with what is in it as somebody who may delete namespaces, and nothing else.
+    /// Deletes a leaf with its contents as a user who may delete namespaces, and nothing else.
     async fn delete_leaf(&self, (root, leaf, user): (&str, &str, &str)) -> Result<()> {
         self.steps.labelled(&[leaf, root]).await?;
         self.steps.binding_arrives(&[leaf], "viewers", root, "somebody").await?;
@@ -170,7 +170,7 @@ async fn a_full_leaf_goes_while_the_webhook_is_dead() -> Result<()> {
     scene.webhook.restart().await
 }
 
-/// Whoever may write an owner reference has the garbage collector delete for them.
+/// A user who may write an owner reference can make the garbage collector delete.
 #[tokio::test]
 async fn the_garbage_collector_takes_nothing_out_of_a_tree() -> Result<()> {
     let scene = fixture::scene().await?;
@@ -186,7 +186,7 @@ async fn the_garbage_collector_takes_nothing_out_of_a_tree() -> Result<()> {
     for namespace in ["z-child", "z-lone"] {
         Request::patch(&thief, &hierarchy(namespace), MERGE, disown.clone()).send().await?;
     }
-    // That it does so where it may shows that it looks after these objects by now.
+    // A deletion that is allowed shows that the garbage collector handles these objects by now.
     eventually("the garbage collector deletes what is in no tree", Duration::from_secs(90), async || {
         match scene.steps.hierarchies("z-lone").get_opt("hierarchy").await {
             Ok(None) => Ok(()),

@@ -1,6 +1,6 @@
-//! The one installation that the tests of this suite share, and the rights they hand out on it.
+//! The shared installation of this suite, and the rights that its tests grant.
 //!
-//! Tests keep apart by names of their own. A test that takes the webhook away holds the installation alone.
+//! Tests use different names. A test that stops the webhook holds the installation alone.
 
 use anyhow::Result;
 use hns_e2e::steps::{PATIENCE, binding};
@@ -17,7 +17,7 @@ use super::request;
 /// A namespace that the flags of both binaries exclude.
 pub(crate) const EXCLUDED: &str = "excluded";
 
-/// Every right on hierarchy configurations and nothing else, to be bound in single namespaces.
+/// Every right on hierarchy configurations and nothing else, for bindings in single namespaces.
 const ADMIN_ROLE: &str = "authority-suite-hierarchy";
 
 /// Every right on namespaces and their subresources, cluster-wide.
@@ -36,7 +36,7 @@ async fn fixture() -> Result<&'static Fixture> {
 
 async fn install() -> Result<Fixture> {
     let exclude = vec![format!("--excluded-namespace={EXCLUDED}")];
-    // Every refusal is to be the webhook's own; the policies have a suite of theirs.
+    // Every denial must come from the webhook; the policies have their own suite.
     let policies = false;
     let options =
         Options { webhook_args: exclude.clone(), controller_args: exclude, policies, ..Options::default() };
@@ -50,7 +50,7 @@ async fn install() -> Result<Fixture> {
     Ok(Fixture { product, _controller: controller, webhook: RwLock::new(webhook) })
 }
 
-/// A test's place in the installation. `H` keeps the webhook: shared with other tests, which find it running, or alone.
+/// A test's access to the installation. `H` holds the webhook: shared with other tests, or alone.
 pub(crate) struct Scene<H = RwLockReadGuard<'static, Replica>> {
     fixture: &'static Fixture,
     pub(crate) webhook: H,
@@ -58,7 +58,7 @@ pub(crate) struct Scene<H = RwLockReadGuard<'static, Replica>> {
     pub(crate) steps: Steps,
 }
 
-/// The installation at work, beside other tests.
+/// The running installation, shared with other tests.
 pub(crate) async fn scene() -> Result<Scene> {
     let fixture = fixture().await?;
     loop {
@@ -67,12 +67,12 @@ pub(crate) async fn scene() -> Result<Scene> {
             return Ok(Scene { fixture, webhook, steps: Steps::of(client(fixture.product.cluster(), None)) });
         }
         drop(webhook);
-        // A test that had it alone has failed half-way.
+        // A test that held it alone has failed.
         fixture.webhook.write().await.restart().await?;
     }
 }
 
-/// The installation with nobody else at it, whose webhook may be stopped. The test starts it again before it ends.
+/// The installation alone, to stop its webhook. The test starts it again before it ends.
 pub(crate) async fn alone() -> Result<Scene<RwLockWriteGuard<'static, Replica>>> {
     drop(scene().await?);
     let fixture = fixture().await?;
@@ -99,7 +99,7 @@ impl<H> Scene<H> {
         client(self.cluster(), Some((name, groups)))
     }
 
-    /// A user who is admin of each of these namespaces and of nothing below them: the bindings stay where they are.
+    /// A user who is admin of each of these namespaces, but not of those below: the bindings do not propagate.
     pub(crate) async fn local_admin(&self, name: &str, namespaces: &[&str]) -> Result<Client> {
         for namespace in namespaces {
             self.make_local_admin(name, namespace).await?;
@@ -115,7 +115,7 @@ impl<H> Scene<H> {
         self.may(user, (hns_api::GROUP, "hierarchyconfigurations"), namespace).await
     }
 
-    /// Lets a user do anything to namespaces as such, everywhere.
+    /// Grants a user all rights on namespaces, cluster-wide.
     pub(crate) async fn give_namespaces(&self, user: &str) -> Result<()> {
         let bindings: Api<ClusterRoleBinding> = Api::all(self.admin());
         let granted = binding(&grant_name(user), ("ClusterRole", NAMESPACES_ROLE), user);
@@ -125,7 +125,7 @@ impl<H> Scene<H> {
         self.may(user, ("", "namespaces"), "").await
     }
 
-    /// Waits until the API server's own view of RBAC has a right of `user` to update `resource` in it.
+    /// Waits until the API server's authorizer knows a right of `user` to update `resource` in it.
     pub(crate) async fn may(
         &self,
         user: &str,
@@ -150,8 +150,8 @@ impl<H> Scene<H> {
         .await
     }
 
-    /// Waits until the webhook knows every link of this path, which begins at the top: only then is making the top a
-    /// child of the bottom a cycle to it.
+    /// Waits until the webhook knows every link of this path, which begins at the root: only then it sees that making the root a
+    /// child of the last namespace is a cycle.
     pub(crate) async fn known(&self, path: &[&str]) -> Result<()> {
         let (top, bottom) = (path[0], path[path.len() - 1]);
         let chain = path.iter().rev().copied().collect::<Vec<_>>().join(" -> ");
@@ -173,7 +173,7 @@ impl<H> Scene<H> {
     }
 }
 
-/// A client of the administrator, or of whoever it acts as. It asks once: a 503 is an answer here.
+/// A client of the administrator, or of the impersonated user. It does not retry: a 503 is an answer here.
 fn client(cluster: &Cluster, acts_as: Option<(&str, &[&str])>) -> Client {
     let mut config = cluster.config();
     config.default_retry = false;
@@ -184,7 +184,7 @@ fn client(cluster: &Cluster, acts_as: Option<(&str, &[&str])>) -> Client {
     Client::try_from(config).expect("the cluster's own configuration makes a client")
 }
 
-/// A name for what is granted to a user, whatever is in theirs.
+/// The name of a binding for a user, valid for any user name.
 fn grant_name(user: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     format!("granted-{}", user.chars().map(plain).collect::<String>())

@@ -1,4 +1,4 @@
-//! Who is exempt, and that the exemptions open nothing: each names exactly one account, and no group.
+//! The exempt identities, and attacks on the exemptions: each names exactly one account, and no group.
 
 use anyhow::Result;
 use hns_e2e::product::CONTROLLER_USER;
@@ -34,7 +34,7 @@ const IMPOSTORS: [(&str, &[&str]); 9] = [
 ];
 
 #[tokio::test]
-async fn an_account_beside_the_controllers_is_judged_like_anybody() -> Result<()> {
+async fn accounts_like_the_controllers_are_judged() -> Result<()> {
     let scene = fixture::scene().await?;
     scene.steps.plant(&[("i-root", ""), ("i-child", "i-root"), ("i-lone", "")]).await?;
     scene.steps.labelled(&["i-child", "i-root"]).await?;
@@ -57,7 +57,7 @@ async fn an_account_beside_the_controllers_is_judged_like_anybody() -> Result<()
             )
         };
         denied(user, label(FORGED).send().await, Of::Namespace("i-child"), 403, &[FORGED]);
-        // What anybody with these rights may do, it may.
+        // It may do what any user with these rights may.
         label("example.com/team").send().await?;
         let cascade = json!({ "spec": { "allowCascadingDeletion": number % 2 == 0 } });
         Request::patch(&client, &hierarchy("i-child"), MERGE, cascade).send().await?;
@@ -68,7 +68,7 @@ async fn an_account_beside_the_controllers_is_judged_like_anybody() -> Result<()
     scene.steps.labelled(&["i-child"]).await
 }
 
-/// Where the control plane's controllers share one identity, namespaces are emptied under it.
+/// If the control plane's controllers share one identity, that identity empties namespaces.
 #[tokio::test]
 async fn the_controller_manager_deletes_unasked_and_changes_nothing() -> Result<()> {
     let manager = "system:kube-controller-manager";

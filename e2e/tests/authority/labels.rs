@@ -1,6 +1,6 @@
-//! Tree labels are the controller's: nobody else adds, changes or removes one, on any namespace, through any door.
+//! Tree labels: only the controller adds, changes or removes one, on any namespace, by any kind of request.
 //!
-//! Each door is shown to be open for other labels, by the same user on the same namespace.
+//! Each kind of request is tested with another label first, by the same user on the same namespace.
 
 use anyhow::Result;
 use hns_e2e::product::CONTROLLER_USER;
@@ -14,7 +14,7 @@ use super::verdict::{Of, denied};
 const FORGED: &str = "evil.tree.hnc.x-k8s.io/depth";
 const ORDINARY: &str = "example.com/team";
 
-/// How labels get onto a namespace that exists.
+/// The requests that can change the labels of an existing namespace.
 const DOORS: [Door; 10] = [
     Door("merge", merge),
     Door("strategic merge", |client, stored, labels| patch(client, stored, labels, STRATEGIC, "")),
@@ -30,7 +30,7 @@ const DOORS: [Door; 10] = [
     Door("apply the status", |client, stored, labels| apply(client, stored, labels, "/status")),
 ];
 
-/// A change of labels: a value, or none to take the label away.
+/// A change of a label: a value, or `None` to remove the label.
 type Change<'a> = (&'a str, Option<&'a str>);
 
 type Open = fn(&Client, &Value, Change<'_>) -> Request;
@@ -121,7 +121,7 @@ impl Scene {
         Ok(self.namespace(target).await?["metadata"]["labels"].clone())
     }
 
-    /// The namespace without what only matters to whoever writes at the same time.
+    /// The namespace without the fields that only matter to concurrent writers.
     async fn namespace(&self, target: &str) -> Result<Value> {
         let mut stored = Request::get(&self.admin(), &namespace(target)).send().await?;
         for field in ["resourceVersion", "managedFields"] {
@@ -140,7 +140,7 @@ impl Scene {
         let stored = self.namespace(target).await?;
         let what = format!("{door} of {target} by {who}");
         for change in changes {
-            // Applying takes away only what the same manager has applied before.
+            // Applying removes only what the same manager has applied before.
             if door.starts_with("apply") && change.1.is_none() {
                 continue;
             }
@@ -198,7 +198,7 @@ async fn they_cannot_be_dropped_with_all_the_others_nor_come_with_a_new_namespac
     scene.steps.labelled(&["n-new"]).await
 }
 
-/// Beyond so many labels the API server does not look through them, but asks.
+/// With more labels than this, the policy leaves the check to the webhook.
 #[tokio::test]
 async fn they_cannot_hide_among_a_thousand_others() -> Result<()> {
     let scene = fixture::scene().await?;

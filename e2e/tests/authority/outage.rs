@@ -1,5 +1,5 @@
-//! What goes on while nobody can judge, and what does not: first with the webhook dead and its registrations in place,
-//! then with one that may not see a propagated kind.
+//! What works and what does not while no webhook answers: first with the webhook stopped and its registrations in place, then
+//! with one that may not list a propagated kind.
 
 use std::time::{Duration, Instant};
 
@@ -53,10 +53,10 @@ async fn with_the_webhook_dead_only_what_needs_it_is_refused() -> Result<()> {
         let stored = Request::get(&admin, &namespace("p-child")).send().await?;
         Request::put(&admin, &(namespace("p-child") + part), stored).send().await?;
     }
-    // Where the control plane's controllers share one identity, no namespace could go if it had to wait for an answer.
+    // If the control plane's controllers share one identity, no namespace could be deleted if that needed an answer.
     unreachable("a way out of its own", place(&manager, "p-going", "").send().await, Of::Hierarchy);
     Request::delete(&manager, &hierarchies("p-going"), Value::Null).send().await?;
-    // The controller is not judged, so it goes on as well.
+    // The controller's requests are not judged, so it continues to work.
     scene.steps.create_namespace("p-free").await?;
     scene.steps.labelled(&["p-free"]).await?;
     let config = json!({ "metadata": { "name": "kept" } });

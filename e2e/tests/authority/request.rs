@@ -1,4 +1,4 @@
-//! Requests as they stand on the wire, so that every way of writing the same thing can be tried. Judges nothing.
+//! HTTP requests, so that every encoding of a change can be tested. Judges nothing.
 
 use std::fmt::Write;
 
@@ -54,10 +54,10 @@ impl Request {
         Self::new(client, Method::DELETE, path.into(), JSON, options)
     }
 
-    /// The same, only to be tried.
+    /// The same as a dry run.
     pub(crate) fn dry(mut self) -> Self {
         if let Some(options) = self.body.as_object_mut().filter(|_| self.method == Method::DELETE) {
-            // Where there are options in the body, those of the query do not count.
+            // With options in the body, the API server ignores those of the query.
             options.insert("dryRun".into(), json!(["All"]));
         }
         let mark = if self.path.contains('?') { '&' } else { '?' };
@@ -75,17 +75,17 @@ impl Request {
     }
 }
 
-/// Where the hierarchy configurations of a namespace are.
+/// The path of the hierarchy configurations of a namespace.
 pub(crate) fn hierarchies(namespace: &str) -> String {
     format!("/apis/{}/namespaces/{namespace}/hierarchyconfigurations", hns_api::API_VERSION)
 }
 
-/// Where the hierarchy configuration of a namespace is.
+/// The path of the hierarchy configuration of a namespace.
 pub(crate) fn hierarchy(namespace: &str) -> String {
     format!("{}/hierarchy", hierarchies(namespace))
 }
 
-/// Where a namespace is.
+/// The path of a namespace.
 pub(crate) fn namespace(name: &str) -> String {
     format!("/api/v1/namespaces/{name}")
 }
@@ -100,7 +100,7 @@ pub(crate) fn configuration(spec: &Value) -> Value {
     })
 }
 
-/// Gives a namespace a parent (empty for none), whether or not there is a hierarchy configuration yet.
+/// Sets a namespace's parent (empty for none), with or without an existing hierarchy configuration.
 pub(crate) fn place(client: &Client, child: &str, parent: &str) -> Request {
     Request::patch(client, &hierarchy(child), APPLY, configuration(&json!({ "parent": parent })))
 }

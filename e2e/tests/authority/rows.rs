@@ -1,5 +1,5 @@
-//! The checks beside authority: unmanaged namespaces, keys that are not managed, halted ancestors, missing parents,
-//! cycles, conflicts; and that authority is asked for before anything is said about conflicts.
+//! The checks beside authorization: unmanaged namespaces, keys that are not managed, halted ancestors, missing parents, cycles,
+//! conflicts; and that authorization comes before conflicts are reported.
 
 use anyhow::Result;
 use hns_e2e::eventually;
@@ -95,25 +95,25 @@ async fn a_parent_must_exist() -> Result<()> {
     scene.steps.create_namespace("e-child").await?;
     let admin = scene.admin();
     scene.steps.create_namespace("e-there").await?;
-    // The later ones must not be taken for paths: what is looked up by them would be something else.
+    // The later ones must not be used as paths: the webhook would read another URL.
     for parent in ["E-There", "e-there ", "e-there?x=y", "e-there/", "../namespaces/e-there", "e-there#"] {
         let below = place(&admin, "e-child", parent).send().await;
         denied("an impossible parent", below, Of::Hierarchy, 403, &[&format!("{parent:?} does not exist")]);
     }
-    // Whoever may create the parent may name it before it is there; others may not.
+    // A user who may create the parent may name it before it exists; others may not.
     scene.steps.make_admin("e-child", "e-user").await?;
     let below = place(&scene.user("e-user"), "e-child", "e-parent").send().await;
     denied("a missing parent", below, Of::Hierarchy, 403, &["\"e-parent\" does not exist"]);
     place(&admin, "e-child", "e-parent").dry().send().await?;
     place(&admin, "e-child", "e-there").dry().send().await?;
-    // Looked up live: whoever has just created it need not wait for any cache.
+    // Looked up live: a user who has just created it need not wait for a cache.
     scene.steps.create_namespace("e-parent").await?;
     place(&admin, "e-child", "e-parent").send().await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn cycles_are_refused_to_whoever_has_all_authority() -> Result<()> {
+async fn cycles_are_refused_even_with_all_authority() -> Result<()> {
     let scene = fixture::scene().await?;
     scene.steps.plant(&[("c-a", ""), ("c-b", "c-a"), ("c-c", "c-b")]).await?;
     scene.known(&["c-a", "c-b", "c-c"]).await?;
@@ -132,7 +132,7 @@ async fn cycles_are_refused_to_whoever_has_all_authority() -> Result<()> {
 const ROLE: (&[&str], &str, &str) = (&["get"], "", "configmaps");
 
 #[tokio::test]
-async fn conflicts_are_named_to_who_may_join_and_to_nobody_else() -> Result<()> {
+async fn conflicts_are_named_only_to_users_who_may_join() -> Result<()> {
     let scene = fixture::scene().await?;
     let steps = &scene.steps;
     steps.plant(&[("x-root", ""), ("x-mid", "x-root"), ("x-child", ""), ("x-leaf", "x-child")]).await?;
@@ -196,7 +196,7 @@ async fn what_stays_where_it_is_conflicts_with_nothing() -> Result<()> {
 }
 
 impl Scene {
-    /// Waits until a request would be refused like this, which is when the webhook knows what it depends on.
+    /// Waits until a request would be denied like this, which means that the webhook has learned what it needs.
     async fn comes_to(&self, code: u16, said: &[&str], request: impl Fn() -> Request) -> Result<()> {
         eventually(&format!("{code} naming {said:?}"), PATIENCE, async || {
             match request().dry().send().await {

@@ -1,7 +1,7 @@
-//! Whose consent a change of parent needs: every row of the table of authorization, allowed and refused.
+//! The consents for a change of parent: every row of the table of authorization, allowed and denied.
 //!
-//! In each case the user has every right on the child's own hierarchy configuration, so that RBAC refuses nothing, and
-//! is admin of exactly the namespaces that the case names: these rights are not propagated.
+//! In each case the user has every right on the child's own hierarchy configuration, so that RBAC denies nothing, and is admin of
+//! exactly the namespaces that the case names: these rights are not propagated.
 
 use anyhow::Result;
 
@@ -13,44 +13,44 @@ const NEW: &str = "the new parent";
 const ROOT: &str = "the root of the tree that it would leave";
 const COMMON: &str = "the nearest common ancestor of its present and its new parent";
 
-/// `(the present parent, the new one, whose admin the user is, the missing consent)`
+/// `(the present parent, the new one, the namespaces that the user is admin of, the missing consent)`
 type Case = (&'static str, &'static str, &'static [&'static str], Option<(&'static str, &'static str)>);
 
 /// Two trees: `one > middle > left, right` and `other > low`; `gone` has been deleted, [`EXCLUDED`] is not managed.
 const CASES: &[Case] = &[
-    // A root joins a tree: the new parent's admin lets it in, and nobody else's word counts.
+    // A root joins a tree: only the new parent's admin decides.
     ("", "t-middle", &[], Some(("t-middle", NEW))),
     ("", "t-middle", &["t-one", "t-left", "t-low"], Some(("t-middle", NEW))),
     ("", "t-middle", &["t-middle"], None),
-    // So does what hung below an unmanaged namespace, which may also just go.
+    // The same for a child of an unmanaged namespace, which may also become a root.
     (EXCLUDED, "t-middle", &[], Some(("t-middle", NEW))),
     (EXCLUDED, "t-middle", &["t-one", EXCLUDED], Some(("t-middle", NEW))),
     (EXCLUDED, "t-middle", &["t-middle"], None),
     (EXCLUDED, "", &[], None),
-    // An orphan has nobody left to ask, but is not let in anywhere for that.
+    // An orphan needs no consent of the old tree, but still that of the new parent.
     ("t-gone", "t-middle", &[], Some(("t-middle", NEW))),
     ("t-gone", "t-middle", &["t-one"], Some(("t-middle", NEW))),
     ("t-gone", "t-middle", &["t-middle"], None),
     ("t-gone", "", &[], None),
-    // Leaving a tree needs its root's admin, however near another one is.
+    // Leaving a tree needs the root's admin; the admin of a nearer ancestor is not enough.
     ("t-left", "", &[], Some(("t-one", ROOT))),
     ("t-left", "", &["t-left", "t-middle"], Some(("t-one", ROOT))),
     ("t-left", "", &["t-one"], None),
     ("t-one", "", &["t-other"], Some(("t-one", ROOT))),
     ("t-one", "", &["t-one"], None),
-    // Changing trees needs both consents, and the old tree's is asked for first.
+    // A change of trees needs both consents; the old tree's is checked first.
     ("t-left", "t-low", &[], Some(("t-one", ROOT))),
     ("t-left", "t-low", &["t-low"], Some(("t-one", ROOT))),
     ("t-left", "t-low", &["t-left", "t-middle", "t-low"], Some(("t-one", ROOT))),
     ("t-left", "t-low", &["t-one"], Some(("t-low", NEW))),
     ("t-left", "t-low", &["t-one", "t-other"], Some(("t-low", NEW))),
     ("t-left", "t-low", &["t-one", "t-low"], None),
-    // Within a tree, the nearest common ancestor's admin decides: not one above it, nor those of both places.
+    // Within a tree, the nearest common ancestor's admin decides: not that of a higher ancestor, and not those of both parents.
     ("t-left", "t-right", &[], Some(("t-middle", COMMON))),
     ("t-left", "t-right", &["t-one"], Some(("t-middle", COMMON))),
     ("t-left", "t-right", &["t-left", "t-right"], Some(("t-middle", COMMON))),
     ("t-left", "t-right", &["t-middle"], None),
-    // A parent above or below the present one is itself the common ancestor, or the present one is.
+    // If the new parent is above or below the present one, the upper of the two is the common ancestor.
     ("t-left", "t-middle", &["t-left", "t-one"], Some(("t-middle", COMMON))),
     ("t-left", "t-middle", &["t-middle"], None),
     ("t-middle", "t-left", &["t-left", "t-one"], Some(("t-middle", COMMON))),
@@ -125,8 +125,8 @@ async fn who_is_admin_of_a_root_by_an_ordinary_binding_may_move_everything_below
 }
 
 impl Scene {
-    /// Brings a child to where a case begins. The administrator may not hang anything below an unmanaged namespace, nor
-    /// could it be left there by flags changing under a running test; the controller's account is not asked.
+    /// Sets the child's parent for the start of a case. The administrator may not set an unmanaged parent, so this uses the
+    /// controller's account, which is not judged.
     async fn put_below(&self, child: &str, parent: &str) -> Result<()> {
         let client = match parent {
             EXCLUDED => self.user(hns_e2e::product::CONTROLLER_USER),

@@ -1,7 +1,6 @@
-//! Taking a namespace out of its tree, or pushing one into another, in every form that the API server takes a write in.
+//! Moving a namespace out of its tree or into another one without consent, by every form of write of the API server.
 //!
-//! The thief has every right on the namespace's own hierarchy configuration. The same requests by who may are tried in
-//! the same place.
+//! The attacker has every right on the namespace's own hierarchy configuration. Authorized users make the same requests.
 
 use anyhow::Result;
 use hns_e2e::{Steps, refusal};
@@ -20,7 +19,7 @@ const ROOT: &str = "the root of the tree that it would leave";
 /// Every form of a write, by one user on one namespace.
 type Forms = Vec<(&'static str, Request)>;
 
-/// Ways out of a tree.
+/// Requests that leave a tree.
 fn ways_out(client: &Client, child: &str, stored: &Value) -> Forms {
     let (one, all) = (hierarchy(child), hierarchies(child));
     let mut without = stored.clone();
@@ -64,7 +63,7 @@ fn ways_out(client: &Client, child: &str, stored: &Value) -> Forms {
     ]
 }
 
-/// Ways below `parent`.
+/// Requests that join the tree of `parent`.
 fn ways_in(client: &Client, child: &str, parent: &str, stored: Option<&Value>) -> Forms {
     let one = hierarchy(child);
     let spec = json!({ "parent": parent });
@@ -88,7 +87,7 @@ fn ways_in(client: &Client, child: &str, parent: &str, stored: Option<&Value>) -
 async fn no_way_of_writing_takes_a_namespace_out_of_its_tree() -> Result<()> {
     let scene = fixture::scene().await?;
     scene.steps.plant(&[("s-root", ""), ("s-mid", "s-root"), ("s-child", "s-mid")]).await?;
-    // Settled, so that a form that replaces the whole has the latest state of it.
+    // Waits, so that a form that replaces the whole object has its latest state.
     scene.steps.labelled(&["s-child", "s-mid", "s-root"]).await?;
     scene.known(&["s-root", "s-mid", "s-child"]).await?;
     let thief = scene.local_admin("s-thief", &["s-mid", "s-child"]).await?;
@@ -103,7 +102,7 @@ async fn no_way_of_writing_takes_a_namespace_out_of_its_tree() -> Result<()> {
         allowed.dry().send().await?;
         assert_eq!(scene.parent("s-child").await?, "s-mid", "{what}");
     }
-    // What is not a change of parent is the thief's to do.
+    // The user may make changes that are no change of parent.
     let cascading = json!({ "spec": { "allowCascadingDeletion": true } });
     Request::patch(&thief, &hierarchy("s-child"), MERGE, cascading).send().await?;
     let stranger = scene.user("s-stranger");
@@ -125,7 +124,7 @@ async fn no_way_of_writing_pushes_a_namespace_into_a_foreign_tree() -> Result<()
     scene.none_gets_in((&thief, &owner), Some(&stored)).await
 }
 
-/// Every form in which an annotation gets onto a namespace that exists.
+/// Every form of write that sets an annotation on an existing namespace.
 fn ways_of_annotating(client: &Client, name: &str, stored: &Value, parent: &str) -> Forms {
     let key = hns_api::annotations::SUBNAMESPACE_OF;
     let marks = json!({ "metadata": { "annotations": { key: parent } } });
@@ -157,7 +156,7 @@ fn ways_of_annotating(client: &Client, name: &str, stored: &Value, parent: &str)
 
 const ITSELF: &str = "the namespace that would become a subnamespace";
 
-/// The annotation gives the parent all power over the namespace, and RBAC on namespaces says nothing of that.
+/// The annotation gives the parent all power over the namespace, and RBAC on namespaces does not cover that.
 #[tokio::test]
 async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Result<()> {
     let scene = fixture::scene().await?;
@@ -184,7 +183,7 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
             }
         }
     }
-    // The same by who is admin of both, one of them in earnest.
+    // The same by an admin of both; for one of them without dry run.
     for victim in ["sa-lone", "sa-root"] {
         let stored = Request::get(&scene.admin(), &namespace(victim)).send().await?;
         for (_, allowed) in ways_of_annotating(&owner, victim, &stored, "sa-evil") {
@@ -195,10 +194,10 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
     let (_, take) = ways_of_annotating(&owner, "sa-lone", &stored, "sa-evil").swap_remove(0);
     take.send().await?;
     scene.steps.labelled(&["sa-lone", "sa-evil"]).await?;
-    // It is a subnamespace now, and who may only create anchors may create the one that it lacks.
+    // It is a subnamespace now, and a user with rights on anchors alone may create its missing anchor.
     let editor = scene.anchor_editor("sa-editor", "sa-evil").await?;
     Steps::of(editor.clone()).create_anchor("sa-evil", "sa-lone").await?;
-    // A full child of one's own namespace is not one's own either.
+    // Being admin of the parent does not make a full child a subnamespace.
     scene.steps.plant(&[("sa-full", "sa-evil")]).await?;
     scene.known(&["sa-evil", "sa-full"]).await?;
     let stored = Request::get(&scene.admin(), &namespace("sa-full")).send().await?;
@@ -208,7 +207,7 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
     Ok(())
 }
 
-/// The garbage collector deletes what has lost its owner, and the controller the namespace of a deleted anchor.
+/// The garbage collector deletes an object whose owner is deleted, and the controller the namespace of a deleted anchor.
 #[tokio::test]
 async fn an_owner_reference_on_an_anchor_is_an_admins_to_add() -> Result<()> {
     let scene = fixture::scene().await?;
@@ -269,7 +268,7 @@ async fn the_administrator_moves_a_subnamespace_by_hand() -> Result<()> {
 }
 
 impl Scene {
-    /// A user who may write the anchors of one namespace and nothing else.
+    /// A user who may write only the anchors of one namespace.
     async fn anchor_editor(&self, user: &str, namespace: &str) -> Result<Client> {
         self.steps.create_role(namespace, user, (&["*"], hns_api::GROUP, "subnamespaceanchors")).await?;
         self.steps.create_binding(namespace, user, ("Role", user), user).await?;

@@ -1,11 +1,11 @@
-//! What a denial must look like: code, reason, the object in its details, and the beginning of its message.
+//! The form of a denial: code, reason, the object in its details, and the beginning of its message.
 
 use std::fmt::Debug;
 
 use hns_e2e::refusal;
 use kube::core::Status;
 
-/// What a denial is about, which is also who says it.
+/// The object of a denial, which identifies the webhook.
 #[derive(Clone, Copy)]
 pub(crate) enum Of<'a> {
     Hierarchy,
@@ -31,7 +31,7 @@ impl Of<'_> {
     }
 }
 
-/// The reason that belongs to a code, and how the API machinery begins such a message.
+/// The reason of a code, and the beginning of its messages in the API machinery.
 fn form(code: u16, of: Of<'_>) -> (&'static str, String) {
     let (name, group, resource, kind) = of.object();
     let dot = if group.is_empty() { "" } else { "." };
@@ -45,7 +45,7 @@ fn form(code: u16, of: Of<'_>) -> (&'static str, String) {
     }
 }
 
-/// The webhook refused with this code, in the right form, and said all of this.
+/// The webhook denied with this code, in the right form, and the message contains these texts.
 pub(crate) fn denied<T: Debug>(
     what: &str,
     result: Result<T, kube::Error>,
@@ -72,7 +72,7 @@ pub(crate) fn denied<T: Debug>(
     status
 }
 
-/// No authority: the user, the namespace that authority is needed in, and what that namespace is.
+/// Missing authority: the user, the namespace whose admin is required, and its role in the change.
 pub(crate) fn unauthorized<T: Debug>(
     what: &str,
     result: Result<T, kube::Error>,
@@ -85,7 +85,7 @@ pub(crate) fn unauthorized<T: Debug>(
     denied(what, result, Of::Hierarchy, 401, &[&user, &namespace]);
 }
 
-/// The API server could not reach the webhook, and so refused.
+/// The API server could not reach the webhook, and denied the request.
 pub(crate) fn unreachable<T: Debug>(what: &str, result: Result<T, kube::Error>, of: Of<'_>) {
     let status = refusal(result);
     let beginning = format!("failed calling webhook {:?}", of.webhook());
@@ -94,7 +94,7 @@ pub(crate) fn unreachable<T: Debug>(what: &str, result: Result<T, kube::Error>, 
     println!("{what}: {} {}", status.code, status.message);
 }
 
-/// RBAC refused before any webhook was asked.
+/// RBAC denied before any webhook was called.
 pub(crate) fn denied_by_rbac<T: Debug>(what: &str, result: Result<T, kube::Error>, user: &str) {
     let status = refusal(result);
     assert_eq!((status.code, status.reason.as_str()), (403, "Forbidden"), "{what}: {status:?}");

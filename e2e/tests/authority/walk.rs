@@ -1,5 +1,5 @@
-//! A random walk: what must always hold (`docs/concepts.md`), after each of many requests by users with real RBAC. The API server's
-//! own authorizer says who may do what before and after.
+//! A random walk: checks the invariants of `docs/concepts.md` after each of many requests by users with real RBAC. The API
+//! server's own authorizer gives the rights before and after.
 
 mod ask;
 mod check;
@@ -17,21 +17,21 @@ use self::ask::{Ask, Author};
 use self::state::{Access, Fence, State};
 use super::fixture::{self, Scene};
 
-/// Decides everything that is random here.
+/// The seed of all random choices.
 const SEED: u64 = 20_261_123;
 const REQUESTS: usize = 2_000;
-/// So often the administrator brings back what was deleted.
+/// After how many requests the administrator recreates what was deleted.
 const REPLANTED_AFTER: usize = 200;
 /// The namespace controller takes some seconds for each.
 const DELETIONS: usize = 12;
 
 /// All namespaces of the walk.
 pub(crate) const NAMES: [&str; 6] = ["walk-a", "walk-b", "walk-c", "walk-d", "walk-e", "walk-f"];
-/// Who walks; the last three have rights everywhere: on namespaces, to create and delete them, and on the configuration.
+/// The users; the last three have cluster-wide rights: on namespaces, to create and delete them, and on the configuration.
 pub(crate) const USERS: [&str; 6] =
     ["walk-una", "walk-vic", "walk-wes", "walk-pat", "walk-nora", "walk-conf"];
 
-/// Everything that goes, or is written, in one namespace after a request.
+/// The time for all writes and deletions in one namespace after a request.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Walk {
@@ -86,7 +86,7 @@ impl Walk {
         })
     }
 
-    /// Whether it was done.
+    /// Returns whether the request succeeded.
     async fn send(&mut self, user: usize, ask: &Ask) -> Result<bool> {
         let outcome = match ask.request(&self.users[user]).send().await {
             Ok(_) => "done".to_owned(),
@@ -110,12 +110,12 @@ impl Walk {
         }
     }
 
-    /// The administrator brings back what is missing, and draws new trees.
+    /// The administrator recreates what is missing, and draws new trees.
     async fn replant(&mut self) -> Result<State> {
         let mut state = self.rest().await?;
         for asks in self.author.replant() {
             for ask in asks {
-                // What stands in the way of one of them, or is there already, is no matter.
+                // A conflict or an existing object does not matter.
                 let done = ask.request(&self.admin).send().await.is_ok();
                 self.hear(&ask, done);
             }
@@ -124,7 +124,7 @@ impl Walk {
         Ok(state)
     }
 
-    /// Waits until nothing is left to write and to delete, and the authorizer has heard of it; then looks at everything.
+    /// Waits until nothing is left to write or delete and the authorizer knows it; then reads the whole state.
     async fn rest(&mut self) -> Result<State> {
         let state = eventually("all controllers come to rest", PATIENCE, async || {
             let state = State::look(&self.admin, self.mode).await.map_err(|error| format!("{error:#}"))?;

@@ -1,4 +1,4 @@
-//! What a Service does: connections to one port, spread over several. It looks into none.
+//! Replaces a Service: spreads connections to one port over several backends.
 
 use std::net::Ipv4Addr;
 

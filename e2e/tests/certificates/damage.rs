@@ -1,4 +1,4 @@
-//! What is done to Secrets and registrations, and how soon it is restored. Certificates for that are made here.
+//! Damage to Secrets and registrations, and how soon it is repaired. Creates the certificates for that.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ use serde_json::{Value, json};
 
 use super::scene::{Scene, Settled, registered};
 
-/// What a deleted or damaged thing may take to be put right.
+/// The time for the repair of a deleted or damaged object.
 const PUT_RIGHT: Duration = Duration::from_secs(2);
 
-/// Keys of a Secret, and the texts that are put there.
+/// Keys of a Secret, and their values.
 pub(crate) type Texts = Vec<(&'static str, String)>;
 
 /// A certificate with its key, PEM.
@@ -30,7 +30,7 @@ pub(crate) struct Signed {
     pub(crate) key: String,
 }
 
-/// An authority that nobody here has made.
+/// An authority that hns does not know.
 pub(crate) struct Foreign(CertifiedIssuer<'static, KeyPair>);
 
 impl Foreign {
@@ -57,7 +57,7 @@ impl Foreign {
     }
 }
 
-/// What can be wrong with the Secret; the unit tests of the decisions know more.
+/// Damaged contents of the Secret; the unit tests have more.
 pub(crate) fn of_serving() -> Result<Vec<(&'static str, Texts)>> {
     let foreign = Foreign::new()?;
     let signed = foreign.sign()?;
@@ -78,7 +78,7 @@ pub(crate) async fn patch(scene: &Scene<'_>, secret: &str, texts: &Texts) -> Res
     Ok(())
 }
 
-/// Creates a Secret with this in it, as the manifests of HNC and of earlier versions do.
+/// Creates a Secret with this content, as the manifests of HNC and of earlier versions do.
 pub(crate) async fn create(scene: &Scene<'_>, name: &str, texts: Texts) -> Result<()> {
     let data = texts.into_iter().map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes())));
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
@@ -87,7 +87,7 @@ pub(crate) async fn create(scene: &Scene<'_>, name: &str, texts: Texts) -> Resul
     Ok(())
 }
 
-/// Waits until everything is as it was before.
+/// Waits until everything is as before.
 pub(crate) async fn restored(scene: &Scene<'_>, before: &Settled, what: &str) -> Result<()> {
     let began = Instant::now();
     let now = scene.settled(None).await?;
@@ -127,7 +127,7 @@ impl<'a> Registration<'a> {
         Ok(self.api.get(self.name).await?.data["webhooks"].clone())
     }
 
-    /// How its entries are called.
+    /// The addresses of its entries.
     async fn called(&self) -> Result<Vec<Value>> {
         let entries = self.entries().await?;
         let entries = entries.as_array().context("no entries")?;
@@ -143,7 +143,7 @@ impl<'a> Registration<'a> {
         Ok(())
     }
 
-    /// Damages the authorities, and waits until each entry is called as before, under the same address, too.
+    /// Damages the authorities, and waits until each entry is as before, with the same address.
     pub(crate) async fn damage(&self, what: &str, change: impl Fn(&mut Vec<Value>)) -> Result<()> {
         let before = self.called().await?;
         let trusted = registered(&self.scene.product.cluster().admin()).await?;

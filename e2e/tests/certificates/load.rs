@@ -1,5 +1,5 @@
-//! Two hundred reviews a second through the API server, and beside them new connections to every replica, each trusting what
-//! is registered at that moment. Everything that fails is kept.
+//! Two hundred reviews a second through the API server, and new connections to every replica that trust the present
+//! registrations. Records every failure.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ impl Counts {
     }
 }
 
-/// A load that goes on until [`Load::end`].
+/// A load that runs until [`Load::end`].
 pub(crate) struct Load {
     counts: Arc<Counts>,
     tasks: JoinSet<()>,
@@ -51,7 +51,7 @@ impl Load {
         Self { counts, tasks, began: Instant::now() }
     }
 
-    /// How much there was so far, in words.
+    /// The progress so far, as text.
     pub(crate) fn report(&self) -> String {
         let (reviews, connections) = self.so_far();
         let took = self.began.elapsed().as_secs_f64();
@@ -63,7 +63,7 @@ impl Load {
         (reviews.load(Ordering::Relaxed), connections.load(Ordering::Relaxed))
     }
 
-    /// An error when anything has failed.
+    /// Fails if a request has failed.
     pub(crate) fn check(&self) -> Result<()> {
         let failures = self.counts.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let first: Vec<_> = failures.iter().take(5).collect();
@@ -73,7 +73,7 @@ impl Load {
         Ok(())
     }
 
-    /// Stops it; an error when anything has failed.
+    /// Stops it; fails if a request has failed.
     pub(crate) async fn end(mut self) -> Result<()> {
         self.tasks.shutdown().await;
         self.check()
@@ -106,7 +106,7 @@ async fn connect(client: Client, port: u16, counts: Arc<Counts>) {
 
 async fn connect_once(client: &Client, port: u16) -> Result<()> {
     let bundles = registered(client).await?;
-    // While one registration is a moment behind the other, each of the two must do.
+    // While the two registrations differ for a moment, either may be used.
     for trusted in bundles {
         handshake(port, &trusted).await.with_context(|| format!("connecting to port {port}"))?;
     }

@@ -1,5 +1,4 @@
-//! hns with certificates of its own making, as the manifests install it, and what the tests ask of it. Changes nothing by
-//! itself.
+//! hns with its own certificates, installed from the manifests, and checks of them. Changes nothing by itself.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -30,10 +29,10 @@ use super::balancer::Balancer;
 pub(crate) const SERVING: &str = names::WEBHOOK_CERTIFICATE_SECRET;
 /// The Secret with the key of the authority that earlier versions had.
 pub(crate) const FORMER_AUTHORITY: &str = names::FORMER_AUTHORITY_SECRET;
-/// The namespace that reviews are about.
+/// The namespace of the reviews.
 pub(crate) const REVIEWED: &str = "reviewed";
 
-/// A change of certificate takes ten seconds for API servers to notice, and what the test's own flags say.
+/// API servers need ten seconds to load a new certificate, plus the time in the test's flags.
 const CHANGED_OVER: Duration = Duration::from_secs(60);
 
 /// Replicas of the webhook behind a Service.
@@ -43,7 +42,7 @@ pub(crate) struct Scene<'c> {
     _balancer: Balancer,
 }
 
-/// The webhook's certificate, DER, where everything agrees on it.
+/// The webhook's certificate, DER, once all parts agree on it.
 pub(crate) type Settled = Vec<u8>;
 
 impl<'c> Scene<'c> {
@@ -80,7 +79,7 @@ impl<'c> Scene<'c> {
         Ok(())
     }
 
-    /// Waits until reviews are answered.
+    /// Waits until the webhook answers reviews.
     pub(crate) async fn reviewed(&self) -> Result<()> {
         let steps = self.steps();
         eventually("a review is answered", CHANGED_OVER, async || {
@@ -95,8 +94,8 @@ impl<'c> Scene<'c> {
         .await
     }
 
-    /// Waits until everything agrees: one certificate in the Secret, trusted by every registration, and served by every replica.
-    /// With `former`, it must be another one.
+    /// Waits until all parts agree: one certificate in the Secret, trusted by every registration, and served by every replica.
+    /// With `former`, it must differ from that.
     pub(crate) async fn settled(&self, former: Option<&Settled>) -> Result<Settled> {
         eventually("certificates agree everywhere", CHANGED_OVER, async || {
             let settled = self.look().await.map_err(|error| format!("{error:#}"))?;
@@ -145,7 +144,7 @@ impl<'c> Scene<'c> {
     }
 }
 
-/// One request that the API server asks the webhook about, and which changes nothing.
+/// One request that the webhook reviews and that changes nothing.
 pub(crate) async fn review(client: &Client, name: &str) -> Result<(), kube::Error> {
     let anchor = SubnamespaceAnchor::new(name, SubnamespaceAnchorSpec::default());
     let dry_run = PostParams { dry_run: true, ..PostParams::default() };
@@ -153,7 +152,7 @@ pub(crate) async fn review(client: &Client, name: &str) -> Result<(), kube::Erro
     anchors.create(&dry_run, &anchor).await.map(drop)
 }
 
-/// What the entries of both registrations trust; one text, unless they differ.
+/// The bundles in both registrations; one text, unless they differ.
 pub(crate) async fn registered(client: &Client) -> Result<BTreeSet<Vec<u8>>> {
     let validating: Api<ValidatingWebhookConfiguration> = Api::all(client.clone());
     let mutating: Api<MutatingWebhookConfiguration> = Api::all(client.clone());

@@ -1,4 +1,4 @@
-//! What there is in the cluster, and how that differs from what there should be.
+//! The objects in the cluster, and their differences from the specification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ impl Found {
         keyed.collect()
     }
 
-    /// Whatever is not as `world` has it, one line each.
+    /// The differences from `world`, one line each.
     pub(crate) fn differences(
         &self,
         world: &World,

@@ -1,4 +1,4 @@
-//! What happened from outside, and when: for whoever has to find out how something wrong came about. It judges nothing.
+//! The operations and kills, with their times, to find the cause of a failure. Judges nothing.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::operation::Operation;
 
-/// Whoever acts writes into it.
+/// Written by every part that acts.
 #[derive(Default)]
 pub(crate) struct Diary {
     entries: RefCell<Vec<Entry>>,

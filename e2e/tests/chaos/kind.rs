@@ -119,7 +119,7 @@ impl Form {
     }
 }
 
-/// The definition of the kind that nobody knows beforehand.
+/// The definition of the kind that only this suite has.
 pub(crate) fn definition() -> Value {
     let (group, plural, kind) = Kind::Widget.names();
     json!({

@@ -1,4 +1,4 @@
-//! Anchors in conflict: the name that somebody else had is not theirs when it is free, also not after a restart.
+//! Anchors in conflict: they do not take over the name when another user's namespace is deleted, also not after a restart.
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
@@ -25,7 +25,7 @@ async fn controller(turn: &Turn) -> Result<Replica> {
     turn.product.start(Component::Controller, Launch::default()).await
 }
 
-/// A controller that is killed and started again.
+/// Kills a controller and starts it again.
 async fn another(turn: &Turn, controller: Replica) -> Result<Replica> {
     controller.kill().await?;
     self::controller(turn).await
@@ -46,7 +46,7 @@ async fn none_exists(steps: &Steps, names: &[String]) -> Result<()> {
     .await
 }
 
-/// HNC's users do this: detach the namespace, delete it, delete its parent, and leave the anchor to the parent's end.
+/// HNC's users do this: detach the namespace, delete it, and delete its parent together with the anchor.
 #[tokio::test]
 async fn a_detached_namespace_can_be_deleted_and_so_can_its_parent() -> Result<()> {
     let turn = turn().await;
@@ -82,7 +82,7 @@ async fn a_detached_namespace_can_be_deleted_and_so_can_its_parent() -> Result<(
     Ok(())
 }
 
-/// Both were created while the name was free, so each was allowed; one of them came too late.
+/// Both were created while the name was free, so both were allowed; one came too late.
 #[tokio::test]
 async fn of_two_anchors_for_one_name_the_late_one_never_gets_it() -> Result<()> {
     let turn = turn().await;
@@ -123,7 +123,7 @@ async fn of_two_anchors_for_one_name_the_late_one_never_gets_it() -> Result<()> 
         .await?;
         none_exists(&steps, &children).await?;
         println!("{ROUNDS} of {ROUNDS} names are free again; controller restarted: {restarts}");
-        // Deleted and created again, an anchor is judged, and gets the name.
+        // An anchor that is deleted and created again is judged, and gets the name.
         let anchors = steps.anchors(&parents[0]);
         if anchors.get_opt(&children[0]).await?.is_some() {
             anchors.delete(&children[0], &DeleteParams::default()).await?;

@@ -1,4 +1,4 @@
-//! A tree with two thousand copies of several kinds, and something in the way of one of them, which a namespace says.
+//! A tree with two thousand copies of several kinds, and one conflict, which a condition reports.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -22,7 +22,7 @@ const KINDS: [(&str, &str, &str, usize); 6] = [
     ("rbac.authorization.k8s.io", "roles", "Role", 2),
     ("rbac.authorization.k8s.io", "rolebindings", "RoleBinding", 3),
 ];
-/// Requests at a time.
+/// Concurrent requests.
 const AT_ONCE: usize = 16;
 const LONG: Duration = Duration::from_secs(120);
 
@@ -30,8 +30,8 @@ pub(crate) fn child(number: usize) -> String {
     format!("big-{number:02}")
 }
 
-/// Plants it, and waits until every copy is there. One child holds a Secret of its own with a source's name, which is left
-/// alone there. Returns the number of copies.
+/// Creates it, and waits until every copy exists. One child holds its own Secret with a source's name, which stays. Returns the
+/// number of copies.
 pub(crate) async fn plant(steps: &Steps) -> Result<usize> {
     configure(steps, true).await?;
     steps.create_namespace(ROOT).await?;
@@ -58,7 +58,7 @@ pub(crate) async fn plant(steps: &Steps) -> Result<usize> {
     Ok(wanted)
 }
 
-/// Says that all these kinds are propagated, or only those that always are. A conflict is only reported.
+/// Configures all these kinds, or only those that are always propagated. Conflicts are only reported.
 pub(crate) async fn configure(steps: &Steps, all: bool) -> Result<()> {
     let configured = KINDS.into_iter().filter(|(group, ..)| all && !group.starts_with("rbac"));
     let entry = |(group, resource, ..): (&str, &str, &str, usize)| ResourceSpec {
@@ -98,7 +98,7 @@ async fn create(
     Ok(())
 }
 
-/// Of some fields the API server gives the default.
+/// The API server sets defaults for some fields.
 fn body(kind: &str, value: &str) -> Value {
     match kind {
         "ConfigMap" => json!({ "data": { "value": value } }),
@@ -123,7 +123,7 @@ async fn count(steps: &Steps) -> Result<usize> {
     Ok(count)
 }
 
-/// Takes the sources away, and waits until no copy is left: the suite's other tests are not about them.
+/// Deletes the sources, and waits until no copy is left: other tests need none.
 pub(crate) async fn clear(steps: &Steps) -> Result<()> {
     for kind in KINDS {
         let api: Api<DynamicObject> = Api::namespaced_with(steps.client.clone(), ROOT, &resource(kind));

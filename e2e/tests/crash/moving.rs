@@ -1,5 +1,5 @@
-//! A subtree that is moved back and forth between two trees with different and same-named objects, undisturbed or with
-//! the controller killed on the way.
+//! A subtree that moves back and forth between two trees with different and same-named objects, with or without killing the
+//! controller on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -11,22 +11,22 @@ use hns_e2e::{Cluster, Exit, Proxy, Replica, Signal, Steps, eventually};
 
 use super::state::{Contents, State, allowed};
 
-/// What the API server is asked about each user. Each of the first four is granted by one role of one of the trees.
+/// The access reviews of each user. Each of the first four rights is granted by one role of one of the trees.
 const ASKED: [(&str, &str); 5] =
     [("get", "pods"), ("list", "services"), ("get", "secrets"), ("delete", "configmaps"), ("create", "pods")];
 const USERS: [&str; 3] = ["alice", "bob", "carol"];
 
-/// Two trees, and a namespace with a child that is below one of the two roots.
+/// Two trees, and a namespace with a child that moves between their roots.
 pub(crate) struct Moving {
     steps: Steps,
     trees: [String; 2],
     moved: String,
     all: Vec<String>,
-    /// How everything is with the subtree in the first tree, and in the second; known after an undisturbed move.
+    /// The state with the subtree in the first tree, and in the second; known after a move without interruption.
     rest: Mutex<Option<[Rest; 2]>>,
 }
 
-/// A state in which nothing is left to do.
+/// A settled state.
 #[derive(Debug, Clone)]
 struct Rest {
     state: State,
@@ -51,7 +51,7 @@ impl Moving {
             let only = |kind: &str| format!("{kind}-of-{suffix}");
             steps.create_binding(tree, &only("readers"), ("Role", &only("reader")), user).await?;
             steps.create_role(tree, &only("reader"), (&[own.0], "", own.1)).await?;
-            // The same name in both trees, with other rules and another subject.
+            // The same name in both trees, with different rules and subjects.
             steps.create_role(tree, "shared", (&[shared.0], "", shared.1)).await?;
             steps.create_binding(tree, "shared", ("Role", "shared"), user).await?;
             // The same name in both trees, with another role, which cannot be changed in place.
@@ -64,7 +64,7 @@ impl Moving {
         Ok(moving)
     }
 
-    /// Waits, by the objects alone, until the subtree holds what the tree at `index` gives.
+    /// Waits until the subtree has the objects that the tree at `index` gives.
     async fn arrived(&self, index: usize) -> Result<()> {
         let (tree, user) = (&self.trees[index], USERS[index]);
         let suffix = ["one", "two"][index];
@@ -96,12 +96,11 @@ impl Moving {
         Ok(())
     }
 
-    /// Moves to the second tree and back with nobody interfering, remembers how things are at either end, and returns
-    /// the number of writes that a move takes.
+    /// Moves to the second tree and back without interruption, records both states, and returns the number of writes of a move.
     pub(crate) async fn undisturbed(&self, proxy: &Proxy) -> Result<usize> {
         let mut rest = Vec::new();
         let mut counts = Vec::new();
-        // Once there first, so that both ends are reached by a move.
+        // Moves once first, so that both states follow a move.
         for index in [1, 0, 1, 0] {
             proxy.reset();
             self.steps.set_parent(&self.moved, &self.trees[index]).await?;
@@ -120,7 +119,7 @@ impl Moving {
             rest[1].state.difference(&rest[3].state)
         );
         println!("writes of undisturbed moves: {counts:?}");
-        // Something else may have been written meanwhile, such as the numbers in the status of the configuration.
+        // Other writes may happen meanwhile, such as the counts in the status of the configuration.
         let count = counts.iter().copied().min().unwrap_or_default();
         ensure!(count > 0, "a move takes no writes");
         rest.truncate(2);
@@ -167,8 +166,8 @@ impl Moving {
         Ok(access)
     }
 
-    /// Moves the subtree to the other tree, kills the controller after so many writes, looks at what that left, starts
-    /// it again, and waits until all is as after an undisturbed move. Returns the time from the start to the first write.
+    /// Moves the subtree to the other tree, kills the controller after this many writes, checks the state, starts it again, and
+    /// waits for the same result as without interruption. Returns the time from the start to the first write.
     pub(crate) async fn killed_after(
         &self,
         writes: usize,
@@ -215,7 +214,7 @@ impl Moving {
             },
         )
         .await?;
-        // A write still under way would count in the next round.
+        // A write in flight would count in the next round.
         controller.wait_ready().await?;
         let total = self.settled(proxy).await?;
         let now = State::read(&self.steps, &self.all).await?;
@@ -223,7 +222,7 @@ impl Moving {
         Ok(again)
     }
 
-    /// The API server says the same of each user.
+    /// The API server's authorizer agrees for each user.
     async fn no_access_wider(&self, before: &Rest, after: &Rest) -> Result<()> {
         eventually("nobody may do what neither state allows", PATIENCE, async || {
             let now = self.access().await.map_err(|error| error.to_string())?;
@@ -239,7 +238,7 @@ impl Moving {
     }
 }
 
-/// In each namespace, what is granted is part of what was granted before, or part of what will be.
+/// In each namespace, the granted rights are a subset of those before, or of those after.
 fn no_wider(left: &State, before: &Rest, after: &Rest) -> Result<()> {
     for (namespace, contents) in &left.0 {
         let [now, before, after] =

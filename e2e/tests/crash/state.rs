@@ -1,4 +1,4 @@
-//! What is in a namespace, without what differs from one run to the next; and what access that gives. Judges nothing.
+//! The objects of a namespace, without fields that differ between runs; and the access that they grant. Judges nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ impl State {
         Ok(Self(state))
     }
 
-    /// Where this differs from `other`, in words; empty when it does not.
+    /// The differences from `other`, as text; empty if there are none.
     pub(crate) fn difference(&self, other: &Self) -> String {
         let differs = |(name, here): (&String, &Contents)| {
             let there = other.0.get(name);
@@ -57,7 +57,7 @@ impl Contents {
         })
     }
 
-    /// What is granted here: each rule with each subject that has it, and the tree labels, which policies select by.
+    /// The grants here: each rule with each subject, and the tree labels, which policies select by.
     pub(crate) fn grants(&self) -> BTreeSet<String> {
         let labels = self.labels.iter().map(|(key, value)| format!("label {key}={value}"));
         self.bindings.values().flat_map(|binding| self.granted(binding)).chain(labels).collect()
@@ -103,7 +103,7 @@ fn lasting(object: &impl Serialize) -> Result<Value> {
     Ok(value)
 }
 
-/// What the API server itself says that `user` may do in `namespace`: `verb resource`, of those asked for.
+/// What `user` may do in `namespace` according to the API server: `verb resource`, of those requested.
 pub(crate) async fn allowed(
     steps: &Steps,
     namespace: &str,

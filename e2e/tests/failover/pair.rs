@@ -1,4 +1,4 @@
-//! Two controllers, each behind a proxy of its own, and which of them leads. Judges nothing.
+//! Two controllers, each behind a proxy of its own, and the leader of the two. Judges nothing.
 
 use anyhow::Result;
 use hns_e2e::product::NAMESPACE;
@@ -59,8 +59,8 @@ impl<'c> Pair<'c> {
         self.members[index].replica.restart().await
     }
 
-    /// Who leads and who follows, with both at work. Whoever has ended by itself, because the machine was too busy for it to
-    /// renew its lease in time, is started again.
+    /// The leader and the follower, both running. Restarts a controller that has ended because the machine was too busy for it to
+    /// renew its lease in time.
     pub(crate) async fn roles(&mut self) -> Result<(usize, usize)> {
         for index in 0..self.members.len() {
             if self.members[index].replica.process().exit().is_some() {

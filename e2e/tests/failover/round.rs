@@ -1,5 +1,5 @@
-//! One round: the leader's writes are held on their way, the leader is stopped until another one leads and has made something
-//! else of it, then the late writes arrive, and at last the former leader wakes up.
+//! One round: holds the leader's writes in flight, stops the leader until another one leads and has changed the objects, releases
+//! the late writes, and continues the former leader.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,11 +31,11 @@ const CREATED: usize = 6;
 /// Which writes of the leader come late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Held {
-    /// Of copies whose source is gone meanwhile. Nothing but its being there refuses a creation, so these take effect.
+    /// Copies whose source is deleted meanwhile. Only an existing object refuses a creation, so these take effect.
     Creates,
-    /// Of copies whose source is another meanwhile.
+    /// Copies whose source has changed meanwhile.
     Updates,
-    /// Of copies whose source is back meanwhile.
+    /// Copies whose source exists again meanwhile.
     Deletes,
 }
 
@@ -47,7 +47,7 @@ impl Held {
             Self::Updates => Method::PUT,
             Self::Deletes => Method::DELETE,
         };
-        // A dry run is no write: it only asks whether copies are guarded.
+        // A dry run is no write: it only checks whether copies are guarded.
         let in_earnest = !parts.uri.query().is_some_and(|query| query.contains("dryRun="));
         let of_roles = path.contains("rbac.authorization.k8s.io") && path.contains("/roles");
         parts.method == method && of_roles && in_earnest

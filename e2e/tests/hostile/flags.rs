@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 const BINARIES: [&str; 2] = ["hns-webhook", "hns-controller"];
 
-/// A kubeconfig that is not there: whoever gets so far has understood all flags.
+/// A kubeconfig that does not exist: a program that reports this has parsed all flags.
 const NOWHERE: &str = "--kubeconfig=no/such/kubeconfig";
 
 fn run(binary: &str, args: &[&str]) -> Result<Output> {

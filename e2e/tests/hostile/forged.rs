@@ -1,5 +1,5 @@
-//! Somebody who is not the API server sends reviews to the webhook: what they say is answered, but nothing comes of it, and
-//! nobody honest is held up for longer than by a change that came to nothing.
+//! Reviews that the API server has not sent: they are answered but change nothing, and delay users' requests no longer than a
+//! failed change does.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,16 +22,16 @@ use super::fixture::unharmed;
 
 const REVIEWS: usize = 10_000;
 const AT_A_TIME: usize = 64;
-/// A change that nobody has seen the end of is forgotten after this time.
+/// A change whose end is not observed is dropped after this time.
 const LONGEST: Duration = Duration::from_secs(60);
-/// For the request that finds it forgotten.
+/// For the request that finds it dropped.
 const SLACK: Duration = Duration::from_secs(10);
 
-/// The namespaces of the honest.
+/// The namespaces of the users.
 const NAMES: [&str; 4] = ["fair-a", "fair-b", "fair-c", "fair-d"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_forged_reviews_let_nothing_through_and_hold_nobody_up_for_long() -> Result<()> {
+async fn ten_thousand_forged_reviews_change_nothing_and_delay_users_briefly() -> Result<()> {
     let cluster = Cluster::start().await?;
     let product = Product::install(&cluster, Options::default()).await?;
     let webhook = product.start_webhook().await?;
@@ -55,11 +55,14 @@ async fn ten_thousand_forged_reviews_let_nothing_through_and_hold_nobody_up_for_
     let ((answers, ended), honest) = tokio::try_join!(flood, honest(&alice, &is_over))?;
     println!("{REVIEWS} forged reviews in {:.1?}: {answers:?}", ended - began);
     println!("meanwhile, honest changes were answered {honest:?}");
-    let of_nobody: Vec<_> = answers.keys().filter(|(who, _)| *who == NOBODY).collect();
-    ensure!(!of_nobody.is_empty() && of_nobody.iter().all(|(_, code)| *code != 200), "{of_nobody:?}");
-    ensure!(answers.contains_key(&(SOMEBODY, 200)), "none was of the kind that is remembered");
+    let without_rights: Vec<_> = answers.keys().filter(|(who, _)| *who == WITHOUT_RIGHTS).collect();
+    ensure!(
+        !without_rights.is_empty() && without_rights.iter().all(|(_, code)| *code != 200),
+        "{without_rights:?}"
+    );
+    ensure!(answers.contains_key(&(ADMINISTRATOR, 200)), "none was of the kind that is remembered");
 
-    // All that they have left is forgotten in time. At least two of these four are changes.
+    // All changes that they have left are dropped in time. At least two of these four are changes.
     let mut held = 0;
     for parent in ["fair-b", "", "fair-b", ""] {
         while change(&alice, "fair-a", parent).await? != 200 {
@@ -68,7 +71,7 @@ async fn ten_thousand_forged_reviews_let_nothing_through_and_hold_nobody_up_for_
         }
     }
     println!("after the last one, honest changes were held up {held} times, for {:.1?}", ended.elapsed());
-    // On a busy machine the first ones are forgotten before the last one is sent.
+    // On a busy machine the first ones are dropped before the last one is sent.
     let held_meanwhile = honest.get(&503).copied().unwrap_or_default();
     ensure!(held + held_meanwhile > 0, "the forged ones were not in the way, so this has shown nothing");
     let after = stored(&cluster).await?;
@@ -76,7 +79,7 @@ async fn ten_thousand_forged_reviews_let_nothing_through_and_hold_nobody_up_for_
     unharmed(&webhook)
 }
 
-/// Allowed, or to be tried again; nothing else may be said to an honest request.
+/// Allowed, or to be repeated; a user's request must have no other result.
 async fn change(steps: &Steps, child: &str, parent: &str) -> Result<u16> {
     match steps.set_parent(child, parent).await {
         Ok(_) => Ok(200),
@@ -85,7 +88,7 @@ async fn change(steps: &Steps, child: &str, parent: &str) -> Result<u16> {
     }
 }
 
-/// There and back again, as long as the others go on.
+/// Moves back and forth while the attack runs.
 async fn honest(steps: &Steps, is_over: &AtomicBool) -> Result<BTreeMap<u16, usize>> {
     let mut answers = BTreeMap::new();
     while !is_over.load(Ordering::Relaxed) {
@@ -96,7 +99,7 @@ async fn honest(steps: &Steps, is_over: &AtomicBool) -> Result<BTreeMap<u16, usi
     Ok(answers)
 }
 
-/// What the hierarchy is, as it is stored: the parent that each object names.
+/// The stored hierarchy: the parent that each object names.
 async fn stored(cluster: &Cluster) -> Result<BTreeMap<String, Option<String>>> {
     let hierarchies: Api<HierarchyConfiguration> = Api::all(cluster.admin());
     let hierarchies = hierarchies.list(&ListParams::default()).await?.items.into_iter();
@@ -111,7 +114,7 @@ async fn stored(cluster: &Cluster) -> Result<BTreeMap<String, Option<String>>> {
     Ok(of_hierarchies.chain(of_namespaces).collect())
 }
 
-/// The metadata of the hierarchies of the honest, as anybody may know them.
+/// The metadata of the users' hierarchies, which any user may read.
 async fn versions(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     let mut versions = BTreeMap::new();
     for name in NAMES {
@@ -121,14 +124,14 @@ async fn versions(cluster: &Cluster) -> Result<BTreeMap<String, Value>> {
     Ok(versions)
 }
 
-/// Who a forged review says it is about: somebody without rights, …
-const NOBODY: &str = "nobody";
-/// … somebody with all rights, …
-const SOMEBODY: &str = "a cluster administrator";
+/// The user of a forged review: one without rights, …
+const WITHOUT_RIGHTS: &str = "nobody";
+/// … a cluster administrator, …
+const ADMINISTRATOR: &str = "a cluster administrator";
 /// … or the controller, who is not judged.
 const CONTROLLER: &str = "the controller";
 
-/// How often whom was answered what.
+/// How often each user got each answer.
 type Answers = BTreeMap<(&'static str, u64), usize>;
 
 async fn flood(product: &Product<'_>, versions: &BTreeMap<String, Value>) -> Result<Answers> {
@@ -150,16 +153,16 @@ async fn send(
 ) -> Result<(&'static str, u64)> {
     let (child, parent) = (NAMES[number / 4 % NAMES.len()], NAMES[(number / 16 + 1) % NAMES.len()]);
     let (who, path, review) = match number % 4 {
-        0 => (NOBODY, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
-        1 => (SOMEBODY, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
-        2 => (SOMEBODY, paths::NAMESPACES, creation_below(&format!("forged-{number}"), parent)),
+        0 => (WITHOUT_RIGHTS, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
+        1 => (ADMINISTRATOR, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
+        2 => (ADMINISTRATOR, paths::NAMESPACES, creation_below(&format!("forged-{number}"), parent)),
         _ => (CONTROLLER, paths::HIERARCHY_CONFIGURATIONS, hierarchy(child, parent, versions)),
     };
     let mut review = review;
     let user = &mut review["request"]["userInfo"];
     *user = match who {
-        NOBODY => json!({ "username": "mallory", "groups": ["system:authenticated"] }),
-        SOMEBODY => somebody(),
+        WITHOUT_RIGHTS => json!({ "username": "mallory", "groups": ["system:authenticated"] }),
+        ADMINISTRATOR => administrator(),
         _ => json!({ "username": CONTROLLER_USER, "groups": ["system:serviceaccounts"] }),
     };
     review["request"]["uid"] = json!(format!("forged-{number}"));
@@ -172,11 +175,11 @@ async fn send(
 }
 
 /// A user with all rights.
-pub(super) fn somebody() -> Value {
+pub(super) fn administrator() -> Value {
     json!({ "username": "root", "groups": ["system:masters", "system:authenticated"] })
 }
 
-/// A parent for a namespace that is there, over the state that its object is or was in.
+/// A parent for an existing namespace, over a present or former state of its object.
 fn hierarchy(child: &str, parent: &str, versions: &BTreeMap<String, Value>) -> Value {
     let object = |parent: &str| {
         json!({

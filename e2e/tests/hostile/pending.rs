@@ -1,6 +1,6 @@
-//! Changes of parent that were let through and came to nothing: how long they hold up others, and that they never do more.
+//! Changes of parent that were allowed and then failed: how long they delay other requests, and that they never do more.
 //!
-//! Only one webhook is asked here, and no controller runs.
+//! Only one webhook runs here, and no controller.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
-/// A change that nobody has seen the end of is forgotten after this time.
+/// A change whose end is not observed is dropped after this time.
 const LONGEST: Duration = Duration::from_secs(60);
-/// For the request that finds it forgotten.
+/// For the request that finds it dropped.
 const SLACK: Duration = Duration::from_secs(10);
 
 struct Fixture {
@@ -63,7 +63,7 @@ async fn dry(steps: &Steps, child: &str, parent: &str) -> Result<u16> {
 }
 
 #[tokio::test]
-async fn a_dry_run_holds_up_nobody() -> Result<()> {
+async fn a_dry_run_delays_no_request() -> Result<()> {
     const ROUNDS: usize = 30;
     let steps = roots(&["dry-a", "dry-b"]).await?;
     for round in 0..ROUNDS {
@@ -84,8 +84,8 @@ async fn a_dry_run_holds_up_nobody() -> Result<()> {
     Ok(())
 }
 
-/// A webhook of somebody else's that cannot be reached and fails closed: it refuses every change of the hierarchies of these
-/// namespaces, while ours is asked at the same time and allows it.
+/// Another webhook that cannot be reached and fails closed: it refuses every change of the hierarchies of these namespaces, while
+/// ours allows it at the same time.
 async fn other_webhook(name: &str, namespaces: &[&str]) -> Result<()> {
     let api = Api::<ValidatingWebhookConfiguration>::all(fixture().await?.product.cluster().admin());
     let configuration: ValidatingWebhookConfiguration = serde_json::from_value(json!({
@@ -96,7 +96,7 @@ async fn other_webhook(name: &str, namespaces: &[&str]) -> Result<()> {
             "sideEffects": "None",
             "failurePolicy": "Fail",
             "timeoutSeconds": 5,
-            // Nobody listens there.
+            // No program listens there.
             "clientConfig": { "url": "https://127.0.0.1:1/refuse" },
             "matchConditions": [{ "name": "where", "expression": format!("request.namespace in {namespaces:?}") }],
             "rules": [{
@@ -109,8 +109,8 @@ async fn other_webhook(name: &str, namespaces: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// A change of `child` that ours allows and the other refuses; and then the other is gone. `probe` is a namespace that the
-/// other refuses too.
+/// A change of `child` that ours allows and the other refuses; then the other is removed. `probe` is a namespace that the other
+/// refuses too.
 async fn refused_by_another(steps: &Steps, name: &str, [child, parent, probe]: [&str; 3]) -> Result<Instant> {
     other_webhook(name, &[child, probe]).await?;
     eventually("the other webhook is asked", PATIENCE, async || {
@@ -132,15 +132,15 @@ async fn refused_by_another(steps: &Steps, name: &str, [child, parent, probe]: [
 }
 
 #[tokio::test]
-async fn what_another_webhook_refused_holds_up_for_a_minute_and_nobody_else() -> Result<()> {
+async fn a_change_that_another_webhook_refused_delays_its_namespaces_for_a_minute() -> Result<()> {
     let steps = roots(&["ref-a", "ref-b", "ref-probe", "ref-x", "ref-y"]).await?;
     let refused = refused_by_another(&steps, "refuses-for-a-minute", ["ref-a", "ref-b", "ref-probe"]).await?;
     let mut held = 0;
     loop {
-        // The crossing one and the same one once more: neither is allowed while the first may still come, neither is
-        // refused with anything but "try again".
+        // The crossing change and the same one again: neither is allowed while the first may still be stored, and both are told
+        // to try again.
         let crossing = dry(&steps, "ref-b", "ref-a").await?;
-        // Elsewhere nothing is held up.
+        // Other namespaces are not delayed.
         ensure!(dry(&steps, "ref-x", "ref-y").await? == 200, "a change that has nothing to do with it");
         match code(&steps.set_parent("ref-a", "ref-b").await)? {
             200 => break,
@@ -176,7 +176,7 @@ async fn what_another_webhook_refused_is_over_when_the_object_is_seen_in_a_later
 }
 
 #[tokio::test]
-async fn a_stale_resource_version_changes_nothing_and_holds_up_nobody() -> Result<()> {
+async fn a_stale_resource_version_changes_nothing_and_delays_no_request() -> Result<()> {
     const ROUNDS: usize = 10;
     let steps = roots(&["old-a", "old-b"]).await?;
     let path = format!("/apis/{}/namespaces/old-a/hierarchyconfigurations/{HIERARCHY}", hns_api::API_VERSION);

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::client::{Client, Sent, Session};
 use super::fixture::unharmed;
-use super::forged::{creation_below, somebody};
+use super::forged::{administrator, creation_below};
 use super::review::honest;
 
 /// Another pod.
@@ -103,7 +103,7 @@ async fn forged_changes_of_parents_leave_room_for_those_of_users() -> Result<()>
 /// A forged review: an administrator creates a namespace below another one.
 async fn forged(session: Session, number: usize) -> Result<bool> {
     let mut review = creation_below(&format!("ghost-{number}"), "forged");
-    review["request"]["userInfo"] = somebody();
+    review["request"]["userInfo"] = administrator();
     review["request"]["uid"] = json!(format!("ghost-{number}"));
     let sent = Sent::json(&format!("{}?timeout=30s", paths::NAMESPACES), review.to_string());
     let (status, body) = session.ask(sent).await?;
@@ -145,7 +145,7 @@ fn peak(replica: &Replica) -> Result<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Result<()> {
+async fn incomplete_bodies_take_little_memory_and_delay_no_request() -> Result<()> {
     const BODIES: usize = 120;
     let (fixture, _guard) = fixture().await?;
     let user = fixture.roots("bodies").await?;
@@ -174,7 +174,7 @@ async fn bodies_that_do_not_end_take_little_memory_and_hold_up_nobody() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_connections_take_nobodys_place() -> Result<()> {
+async fn idle_connections_take_no_slots_from_others() -> Result<()> {
     /// More than there are slots.
     const CONNECTIONS: usize = 1_200;
     let (fixture, _guard) = fixture().await?;

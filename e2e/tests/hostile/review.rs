@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::client::{Client, Sent};
 
-/// A namespace that nobody has heard of.
+/// A namespace that does not exist.
 pub(super) const UNHEARD: &str = "never-heard-of";
 
 /// The creation of a namespace with these labels.

@@ -19,7 +19,7 @@ const IN_TIME: Duration = Duration::from_secs(15);
 const PROMPT: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn two_hundred_silent_clients_are_closed_in_time_and_hold_up_nobody() -> Result<()> {
+async fn two_hundred_silent_clients_are_closed_in_time_and_delay_no_other() -> Result<()> {
     let (product, replica) = webhook().await?;
     let client = Client::new(&product)?;
     honest(&client).await?;

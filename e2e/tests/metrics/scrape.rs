@@ -173,7 +173,7 @@ async fn alerts(prometheus: &Running, pending: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// No alert and no query speaks of a metric that nobody shows, and the documentation speaks of all.
+/// Alerts and queries use only existing metrics, and the documentation names all of them.
 async fn named(prometheus: &Running) -> Result<()> {
     let shown = prometheus.names().await?;
     let rules = prometheus.rules().await?;
@@ -199,7 +199,7 @@ async fn named(prometheus: &Running) -> Result<()> {
     Ok(())
 }
 
-/// By its name, or by its end after the one before; the series of a histogram by the histogram's name.
+/// By its name, or by its suffix after the previous one; the series of a histogram by the histogram's name.
 fn is_documented(documentation: &str, metric: &str) -> bool {
     let family =
         ["_bucket", "_sum", "_count"].iter().find_map(|end| metric.strip_suffix(end)).unwrap_or(metric);

@@ -1,5 +1,5 @@
-//! A configured kind that may not be listed any more, or whose definition goes, suffers alone: it is said, nothing of it is
-//! touched, and it catches up.
+//! A configured kind that may no longer be listed, or whose definition is deleted, affects no other kind: it is reported, its
+//! objects stay, and it recovers.
 
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ async fn a_configured_kind_that_may_no_longer_be_listed_suffers_alone_and_catche
     let failures = watch_failures(&both.controller, "secrets").await?;
 
     grant(&turn, &[CONFIG_MAP]).await?;
-    // A watch that is open was allowed when it began.
+    // An open watch was authorized when it began.
     both.proxies.iter().for_each(Proxy::cut);
     for line in both.shows(true, "[-]secrets degraded: ").await? {
         println!("{line}");
@@ -219,7 +219,7 @@ async fn grant(turn: &Turn, kinds: &[Kind]) -> Result<()> {
     .await
 }
 
-/// The right to handle any kind, while nobody has it. A test that fails leaves it so.
+/// The right to handle any kind, removed from both accounts. A test that fails leaves it so.
 struct AnyKind<'t> {
     turn: &'t Turn,
     bindings: Vec<Value>,

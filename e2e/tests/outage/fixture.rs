@@ -1,4 +1,4 @@
-//! One cluster and one installation for the tests of the suite, who take turns: what each of them breaks is everybody's.
+//! One cluster and one installation for the tests of the suite, which take turns: what one breaks affects all.
 
 use std::time::Duration;
 
@@ -12,14 +12,13 @@ use hns_e2e::{
 use kube::Client;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-/// When the cause is gone, what depends on it is well again within this time: the longest pause between two attempts and
-/// what a busy machine needs to notice.
+/// The time for recovery when the cause is removed: the longest pause between two attempts, plus what a busy machine needs.
 pub(super) const SECONDS: Duration = Duration::from_secs(5);
 
-/// Nobody starts a controller again here that gives up because the API server was away for longer than a lease lasts.
+/// No kubelet restarts a controller here that ends because the API server was unavailable for longer than the lease.
 const PATIENT_LEADER: [&str; 2] = ["--leader-elect-lease-duration=30s", "--leader-elect-renew-deadline=25s"];
 
-/// The right to break things.
+/// Exclusive access to the installation.
 pub(super) struct Turn {
     pub(super) product: &'static Product<'static>,
     pub(super) steps: Steps,

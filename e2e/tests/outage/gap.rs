@@ -159,8 +159,8 @@ async fn lists(replica: &Replica) -> Result<u64> {
     counts.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<u64>().context("a count")).sum()
 }
 
-/// With no fault at hand but the store's: compacted, and the API server restarted, so that nobody remembers what was
-/// deleted while nothing could be watched.
+/// With a real fault: etcd is compacted and the API server restarted, so that no component remembers what was deleted while no
+/// watch was open.
 async fn the_api_server_itself_forgets(turn: &Turn, both: &Both) -> Result<()> {
     let tree = Tree::plant(&turn.steps, "forgotten").await?;
     tree.is_judged_by_what_is_there().await?;
@@ -175,7 +175,7 @@ async fn the_api_server_itself_forgets(turn: &Turn, both: &Both) -> Result<()> {
     steps.roles(&tree.root).delete("clash", &DeleteParams::default()).await?;
     steps.delete_namespace(&tree.doomed).await?;
     ensure!(refusal(steps.bindings(&tree.root).get("source").await).code == 404);
-    // Its watch cache begins with what is there now.
+    // Its watch cache begins with the present objects.
     turn.cluster().restart_api_server().await?;
     both.proxies.iter().for_each(Proxy::reset);
     let healed = Instant::now();

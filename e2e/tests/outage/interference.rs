@@ -1,5 +1,5 @@
-//! Others have a say in what is written: a policy that changes every object on its way in, and one that refuses a copy. The
-//! controller neither fights nor gives up.
+//! Other clients affect what is written: a policy that changes every object, and one that refuses a copy. The controller neither
+//! loops nor gives up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -188,7 +188,7 @@ async fn event(steps: &Steps, namespace: &str, reason: &str, name: &str) -> Resu
     .await
 }
 
-/// Nobody may create this Secret in this namespace; not even in a dry run.
+/// Every user is refused this Secret in this namespace, also in a dry run.
 async fn refuse(turn: &Turn) -> Result<()> {
     let rule = json!({ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"] });
     let policy = json!({

@@ -1,4 +1,4 @@
-//! A propagated kind that may not be listed suffers alone.
+//! A propagated kind that may not be listed affects no other kind.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::fixture::{SECONDS, Turn, turn};
 const ROLES: &str = "roles.rbac.authorization.k8s.io";
 
 #[tokio::test]
-async fn a_kind_that_may_no_longer_be_listed_suffers_alone_and_catches_up() -> Result<()> {
+async fn a_kind_that_may_no_longer_be_listed_affects_no_other_and_catches_up() -> Result<()> {
     let turn = turn().await;
     let both = turn.start().await?;
     let steps = &turn.steps;
@@ -29,7 +29,7 @@ async fn a_kind_that_may_no_longer_be_listed_suffers_alone_and_catches_up() -> R
     both.shows(true, &format!("[+]{ROLES} ok")).await?;
 
     let rights = Rights::withdraw(&turn).await?;
-    // A watch that is open was allowed when it began.
+    // An open watch was authorized when it began.
     both.proxies.iter().for_each(hns_e2e::Proxy::cut);
     for line in both.shows(true, &format!("[-]{ROLES} degraded: ")).await? {
         println!("{line}");
@@ -74,8 +74,8 @@ async fn a_kind_that_may_not_be_listed_from_the_start_holds_nothing_up() -> Resu
     steps.create_namespace("s-leaf").await?;
     steps.create_namespace("s-free").await?;
     refused_for_roles(steps, "s").await?;
-    // The webhook cannot know of conflicts, neither of a namespace that joins nor of a source that is created above one;
-    // without it the tree is what the controller makes of it.
+    // The webhook cannot know of conflicts, neither of a namespace that joins nor of a source that is created above one, so the
+    // test removes it.
     turn.product.uninstall_registrations().await?;
     eventually("without the webhook the leaf joins", PATIENCE, async || {
         steps.set_parent("s-leaf", "s-root").await.map(drop).map_err(|error| error.to_string())

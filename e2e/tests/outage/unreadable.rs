@@ -1,4 +1,4 @@
-//! A `HierarchyConfiguration` that says nothing sensible freezes its namespace and disturbs nobody else.
+//! A `HierarchyConfiguration` that cannot be parsed freezes its namespace and affects no other.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::fixture::{Turn, turn};
 const DEFINITION: &str = "hierarchyconfigurations.hnc.x-k8s.io";
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
 
-/// What no definition of ours lets through: namespace, and what is stored there.
+/// Objects that no definition of ours admits: namespace, and content.
 const NONSENSE: [(&str, &str); 4] = [
     ("u-number", r#"{"spec": {"parent": 5}}"#),
     ("u-text", r#"{"spec": "u-root"}"#),
@@ -53,7 +53,7 @@ async fn what_cannot_be_understood_freezes_its_namespace_and_stops_no_stream() -
         }
     }
     others_go_on_and_these_do_not(steps, &frozen).await?;
-    // Neither does a complete list of all of it do harm.
+    // A complete list with all of them does no harm either.
     both.controller.restart().await?;
     both.webhook.restart().await?;
     frozen_for_a_while(steps, &frozen).await?;

@@ -1,4 +1,4 @@
-//! `delete`: what is asked before, what goes through without a question, and dry runs.
+//! `delete`: its questions, the cases without a question, and dry runs.
 
 use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;

@@ -1,5 +1,5 @@
-//! The plugin as a process, and the two clusters it is tried on: one with hns at work, one with the definitions alone, where
-//! what is shown is what a test has written.
+//! The plugin as a process, and two clusters for it: one with hns running, one with only the definitions, whose status the tests
+//! write.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
-/// What a run of the plugin came to.
+/// The result of a run of the plugin.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) code: Option<i32>,
@@ -22,13 +22,13 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// That it succeeded, saying exactly this and complaining about nothing.
+    /// It succeeded with exactly this output and no errors.
     #[track_caller]
     pub(crate) fn says(&self, wanted: &str) {
         assert_eq!((self.code, &*self.stdout, &*self.stderr), (Some(0), wanted, ""));
     }
 
-    /// That it failed, saying nothing on standard output and this at the beginning of standard error.
+    /// It failed, with no standard output and this beginning of standard error.
     #[track_caller]
     pub(crate) fn fails(&self, wanted: &str) {
         assert_eq!((self.code, &*self.stdout), (Some(1), ""), "{self:?}");
@@ -46,7 +46,7 @@ pub(crate) async fn plugin(words: &str, variables: &[(&str, &str)]) -> Result<Ou
     run(words, variables, Stdio::null()).await
 }
 
-/// The same by somebody who types `answer` at a terminal.
+/// The same with `answer` typed at a terminal.
 pub(crate) async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
     let mut typist = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?);
     grantpt(&typist)?;
@@ -97,7 +97,7 @@ impl Fixture {
         Steps::of(self.cluster.admin())
     }
 
-    /// Applies objects as they are, status included: these kinds have no status subresource.
+    /// Applies objects, including their status: these kinds have no status subresource.
     pub(crate) async fn apply(&self, objects: &[Value]) {
         let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
         let apply = self.cluster.kubectl().args(["apply", "--server-side", "--force-conflicts", "-f", "-"]);

@@ -1,4 +1,4 @@
-//! HNC's commands with hns at work: what they say, and that it is so.
+//! HNC's commands with hns running: their output, and their effects.
 
 use hns_e2e::eventually;
 use hns_e2e::steps::PATIENCE;

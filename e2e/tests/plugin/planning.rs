@@ -1,5 +1,5 @@
-//! `plan` against what then happens: random changes of a random organisation, one after the other, each foretold, made by a user,
-//! and looked at. And each of its forms.
+//! `plan` compared with what then happens: random changes of a random organization, one after the other, each planned, made by a
+//! user, and compared. And each output form.
 
 mod change;
 mod forms;
@@ -23,15 +23,15 @@ use self::change::{Change, Choice};
 use self::snapshot::{Effects, Snapshot};
 use super::fixture::plugin;
 
-/// Decides everything that is random here.
+/// The seed of all random choices.
 const SEED: u64 = 20_261_121;
 const CASES: usize = 100;
 /// The namespace controller takes some seconds for each.
 const DELETIONS: usize = 4;
-/// Everything of a namespace that goes.
+/// The time for all effects of a namespace's deletion.
 const GOING: Duration = Duration::from_secs(90);
 const PREFIX: &str = "org-";
-/// Admin of a part of the organisation, who may read everything.
+/// Admin of a part of the organization, who may read everything.
 const USER: &str = "nora";
 const CLUSTER_ADMIN: &str = "root";
 
@@ -122,7 +122,7 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Puts an object somewhere, or takes one away. Not all of that is let through, which is as well.
+    /// Creates or deletes an object. Some of these requests are denied, which is intended.
     async fn stir(&self, dice: &mut Dice) -> Result<()> {
         let names: Vec<String> = self
             .admin
@@ -193,7 +193,7 @@ impl Fixture {
 
     async fn case(&mut self, case: usize, dice: &mut Dice) -> Result<()> {
         if case > 0 {
-            // What was right at the end of the last case has stayed so.
+            // The state at the end of the last case has not changed.
             let now = Snapshot::look(&self.admin.client, PREFIX).await?;
             let since = self.snapshot.became(&now, &self.known);
             ensure!(since == Effects::default(), "after all was as planned, there came {since:#?}");
@@ -225,8 +225,7 @@ impl Fixture {
             .with_context(|| format!("{change:?}, as {}: {plan:#}", who(as_user)))
     }
 
-    /// The plan, made when nothing is under way and admission has heard of everything: when it says what was foretold of a request
-    /// that changes nothing.
+    /// The plan, made when nothing is pending and admission has observed everything.
     async fn foretell(&mut self, change: &Change, as_user: bool, through_the_binary: bool) -> Result<Value> {
         self.tally.through_the_binary += usize::from(through_the_binary);
         let config = self.cluster.kubeconfig();
@@ -259,7 +258,7 @@ impl Fixture {
         .await
     }
 
-    /// Makes the change and waits until it has had the effects that were foretold.
+    /// Makes the change and waits for the planned effects.
     async fn make(&mut self, change: &Change, as_user: bool, plan: &Value) -> Result<()> {
         let steps = if as_user { &self.user } else { &self.admin };
         let before = Snapshot::look(&self.admin.client, PREFIX).await?;

@@ -1,4 +1,4 @@
-//! HNC's outputs to the byte, of objects whose status is what it says here.
+//! HNC's outputs to the byte, for objects with a fixed status.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The configuration changes while both binaries run: kinds come and go, and what is wrong is said. On a cluster of its own, one
-//! story after the other.
+//! Changes of the configuration while both binaries run: kinds are added and removed, and faults reported. On a cluster of its
+//! own, one step after the other.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const CONFIG: &str = "/apis/hnc.x-k8s.io/v1alpha2/hncconfigurations/config";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 
-/// What HNC's users rely on.
+/// HNC's users rely on this time.
 const SOON: Duration = Duration::from_secs(2);
 
 struct Fixture {
@@ -79,7 +79,7 @@ impl Fixture {
         self.users.send("admin", Method::DELETE, path, &Value::Null).await?.allowed(path).map(drop)
     }
 
-    /// Puts these entries into the configuration, as somebody.
+    /// Writes these entries into the configuration, as this user.
     async fn configure(&self, who: &str, entries: &[Value]) -> Result<Answer> {
         let patch = json!({ "spec": { "resources": entries } });
         self.users.send(who, Method::PATCH, CONFIG, &patch).await

@@ -1,7 +1,7 @@
-//! When is what done to a copy: the rows of `copies.yaml`, side by side, each in namespaces of its own.
+//! What happens to a copy and when: the rows of `copies.yaml`, concurrently, each in namespaces of its own.
 //!
-//! A row says what holds before, what is done and by whom, and what holds afterwards; this runs it and compares. Never decides
-//! what is right.
+//! A row states the objects before, a request and its user, and the objects afterwards; this file runs and compares. It contains
+//! no expectations.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! Who is refused what about objects and about the configuration: the rows of `denials.yaml`, each a dry run.
+//! Which requests about objects and about the configuration are denied: the rows of `denials.yaml`, each a dry run.
 //!
-//! They are asked twice: of an installation with admission policies, where a policy refuses much before the webhook is asked,
-//! and of one without, where every refusal is the webhook's own.
+//! They run twice: with admission policies, where a policy denies many before the webhook is called, and without, where every
+//! denial comes from the webhook.
 
 use anyhow::{Context, Result, bail, ensure};
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::request::{Answer, object_path};
 use super::scene::{CONFIG, Planted, Scene, scene};
 
-/// So many requests are under way at once.
+/// Concurrent requests.
 const AT_ONCE: usize = 8;
 
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,5 @@
-//! What needs an installation of its own: without admission policies, so that every refusal is the webhook's; with the flag that
-//! brings back what HNC did with the marks of deployment tools; and roles that have to ask.
+//! Cases with an installation of their own: without admission policies, so that every denial comes from the webhook; with the
+//! flag for HNC's behaviour about the metadata of deployment tools; and Roles that must opt in.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn roles_have_to_ask(scene: &Scene<'_, ()>) -> Result<()> {
     is_there(scene, ("roles", "ask-child", "silent"), true).await
 }
 
-/// A copy that bears the marks of a deployment tool, as HNC left it; the source has them, too.
+/// A copy with the metadata of a deployment tool, as HNC left it; the source has it, too.
 async fn left_by_hnc(scene: &Scene<'_, ()>) -> Result<()> {
     scene.plant(&[planted("mark-root", None), planted("mark-child", Some("mark-root"))]).await?;
     let marked = json!({ "metadata": { "annotations": { TRACKING: "app" } }, "data": { "a": "1" } });
@@ -106,7 +106,7 @@ async fn left_by_hnc(scene: &Scene<'_, ()>) -> Result<()> {
     .await
 }
 
-/// With the flag: marks are copied, compared, and nobody's to remove.
+/// With the flag: the metadata is copied and compared, and no user may remove it.
 async fn marks_are_propagated(scene: &Scene<'_, ()>) -> Result<()> {
     let shows = async |name: &str, value: &Value| {
         eventually(&format!("{name} is marked {value}"), PATIENCE, async || {

@@ -1,5 +1,5 @@
-//! Copies of a kind that has just been configured, and a user with every right on that kind who tries to change and to delete them
-//! from the first moment on. How long the first copies take without an attack is measured in `speed.rs`.
+//! Copies of a kind that has just been configured, attacked by a user with every right on that kind, who tries to change and
+//! delete them from the first moment. `speed.rs` measures the time of the first copies without an attack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ const KINDS: usize = 10;
 const AFTERWARDS: Duration = Duration::from_millis(1_500);
 
 #[tokio::test]
-async fn nobody_can_change_a_copy_of_a_kind_that_has_just_been_configured() -> Result<()> {
+async fn no_user_can_change_a_copy_of_a_kind_that_has_just_been_configured() -> Result<()> {
     let scene = scene_alone().await?;
     let plurals: Vec<String> = (0..KINDS).map(|number| format!("openings{number}s")).collect();
     let open = json!({ "x-kubernetes-preserve-unknown-fields": true });

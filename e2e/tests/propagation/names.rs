@@ -94,7 +94,7 @@ async fn lives_and_goes<H>(scene: &Scene<'_, H>, plural: &str, name: &str) -> Re
 }
 
 #[tokio::test]
-async fn whatever_name_the_api_server_accepts_is_copied_updated_and_removed() -> Result<()> {
+async fn every_name_that_the_api_server_accepts_is_copied_updated_and_removed() -> Result<()> {
     let scene = scene().await?;
     let tree =
         [planted("names-top", None), planted("names-mid", Some("names-top")), planted("names-other", None)];

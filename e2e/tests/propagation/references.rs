@@ -1,4 +1,4 @@
-//! A `RoleBinding` that refers to a Role gives nobody the rights of another Role that has its name in a namespace below.
+//! A `RoleBinding` that refers to a Role grants no rights of another Role with that name in a namespace below.
 
 use anyhow::{Result, ensure};
 use hns_e2e::eventually;

@@ -1,4 +1,4 @@
-//! A request as somebody makes it, and what the API server said. Knows no rule.
+//! A request of a user, and the response of the API server. Contains no rule.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-/// How long "try again" (503) is obeyed.
+/// How long a request is repeated after "try again" (503).
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The API version and the kind of a resource.
@@ -56,8 +56,8 @@ pub(crate) fn object_path(plural: &str, namespace: &str, name: &str) -> String {
     format!("/{root}/{api}/namespaces/{namespace}/{plural}{name}")
 }
 
-/// Sends requests as anybody. `admin` is in `system:masters`, `slipped` passes every rule, as what nobody judged does; anybody
-/// else has the rights that RBAC gives.
+/// Sends requests as any user. `admin` is in `system:masters`, `slipped` uses the exempt account, which no rule judges; others
+/// have the rights that RBAC gives.
 pub(crate) struct Users {
     cluster: &'static Cluster,
     clients: Mutex<HashMap<String, Client>>,
@@ -79,12 +79,12 @@ impl Users {
         clients.entry(who.to_owned()).or_insert_with(new).clone()
     }
 
-    /// Steps of anybody.
+    /// The steps of a user.
     pub(crate) fn steps(&self, who: &str) -> Steps {
         Steps::of(self.client(who))
     }
 
-    /// Makes a request and gives the answer, whatever it is.
+    /// Makes a request and returns the response, of any kind.
     pub(crate) async fn send(&self, who: &str, method: Method, path: &str, body: &Value) -> Result<Answer> {
         let client = self.client(who);
         let kind = match (&method, body) {

@@ -167,13 +167,13 @@ pub(crate) fn definition(plural: &str, status: bool, schema: &Value) -> Value {
     })
 }
 
-/// A test's place in an installation. `H` says whether other tests run beside it.
+/// A test's access to an installation. `H` says whether other tests run beside it.
 pub(crate) struct Scene<'w, H = RwLockReadGuard<'static, ()>> {
     pub(crate) fixture: &'w Fixture,
     _held: H,
     /// Steps of the administrator (`system:masters`).
     pub(crate) steps: Steps,
-    /// Requests of anybody.
+    /// Requests of any user.
     pub(crate) users: Users,
 }
 

@@ -140,7 +140,7 @@ async fn create(scene: &Scene<'_>, rows: &[Row]) -> Result<(Vec<Object>, Vec<Str
     Ok((objects, wrong.into_iter().flatten().collect()))
 }
 
-/// Who keeps an object that cannot be understood is told so by an event, and nobody else is told anything.
+/// The owner of an object that cannot be parsed gets an event, and other users get none.
 async fn people_are_told(scene: &Scene<'_>, objects: &[Object]) -> Result<()> {
     // What is refused for more than one annotation can be understood.
     let understood = |it: &&Object| it.row.refused.len() != 1;

@@ -1,8 +1,7 @@
-//! Copies that cannot be changed in place are created anew, those that cannot be created anew either stay; and people are
-//! told by events.
+//! Copies that cannot be changed in place are recreated, those that cannot be recreated either stay; and users get events.
 //!
-//! A source of which only another can be created is replaced while the controller is away: so its copies change instead of
-//! going and coming.
+//! A source that can only be recreated is replaced while the controller is stopped: so its copies change instead of being deleted
+//! and created.
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio::sync::OnceCell;
 
 const COMPONENT: &str = "hnc.x-k8s.io";
 
-/// An installation that nobody else uses; the controller comes and goes.
+/// An installation of its own; the controller is started and stopped.
 struct Fixture {
     cluster: Cluster,
     steps: Steps,
@@ -292,7 +291,7 @@ async fn stays_and_says_why(fixture: &Fixture, kept: &str) -> Result<()> {
     .await
 }
 
-/// A Secret of a type that is never propagated is not overwritten, though nobody watches it.
+/// A Secret of a type that is never propagated is not overwritten, though no watch covers it.
 async fn is_left_alone(fixture: &Fixture) -> Result<()> {
     let said = fixture.told("leaf", "taken", "CannotUpdateObject").await?;
     ensure!(

@@ -1,4 +1,4 @@
-//! The life of an anchor (sections 2.2, 4.2 and 6.2 of docs/compatibility.md): its subnamespace, its states, and how it ends.
+//! The life of an anchor (sections 2.2, 4.2 and 6.2 of docs/compatibility.md): its subnamespace, its states, and its deletion.
 
 use anyhow::{Result, ensure};
 use futures::{StreamExt, TryStreamExt};
@@ -104,7 +104,7 @@ async fn a_new_anchor_is_missing_and_then_ok() -> Result<()> {
     Ok(())
 }
 
-/// Somebody else's policy that keeps one namespace from being created.
+/// Another policy that keeps one namespace from being created.
 fn barrier(name: &str) -> Result<[(DynamicObject, kube::core::ApiResource); 2]> {
     let resource = |kind: &str| {
         let gvk = kube::core::GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", kind);
@@ -161,7 +161,7 @@ async fn an_anchor_stays_missing_while_its_namespace_cannot_be_created() -> Resu
 }
 
 #[tokio::test]
-async fn an_anchor_of_somebody_elses_namespace_is_in_conflict_until_that_changes() -> Result<()> {
+async fn an_anchor_of_another_users_namespace_is_in_conflict_until_that_changes() -> Result<()> {
     let scene = scene().await?;
     let (steps, slipped) = (&scene.steps, &scene.slipped);
     for name in ["ac-root", "ac-lone", "ac-taken"] {
@@ -208,7 +208,7 @@ async fn anchor_goes(steps: &hns_e2e::Steps, parent: &str, name: &str) -> Result
     .await
 }
 
-/// The API server deletes an anchor although it is held, if the deletion read it before.
+/// The API server deletes an anchor without its finalizer, if the deletion read it before the finalizer was set.
 #[tokio::test]
 async fn an_anchor_that_is_deleted_at_once_leaves_no_namespace() -> Result<()> {
     const ROUNDS: usize = 40;
@@ -314,7 +314,7 @@ async fn a_leaf_goes_with_its_anchor_and_a_parent_does_not() -> Result<()> {
         println!("{what}: {}", status.message);
     };
     refused("with a child").await;
-    // Whoever may write anchors may write any state.
+    // A user who may write anchors may write any state.
     for forged in ["Missing", "Conflict", "Forbidden", ""] {
         let patch = Patch::Merge(json!({ "status": { "status": forged } }));
         steps.anchors("ag-root").patch("ag-mid", &PatchParams::default(), &patch).await?;

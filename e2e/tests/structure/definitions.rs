@@ -1,4 +1,4 @@
-//! The definitions of `hnc.x-k8s.io` go: no namespace and no copy goes with them, and nothing hangs.
+//! The definitions of `hnc.x-k8s.io` are deleted: no namespace and no copy is deleted with them, and nothing hangs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const DEFINITIONS: [&str; 4] = [
     "hierarchicalresourcequotas.hnc.x-k8s.io",
 ];
 
-/// Somebody else's finalizer, which keeps a definition from going for as long as a test looks.
+/// Another finalizer, which delays the deletion of a definition for as long as a test needs.
 const HOLD: &str = "structure.test/hold";
 
 fn manifests() -> PathBuf {
@@ -92,7 +92,7 @@ async fn nothing_goes_with_the_definitions_and_it_works_again_afterwards() -> Re
         if seen == before { Ok(()) } else { Err(format!("{seen:?} instead of {before:?}")) }
     };
 
-    // The first one goes slowly: somebody holds an anchor.
+    // The first one is deleted slowly: an anchor has a finalizer.
     let hold = Patch::Merge(json!({ "metadata": { "finalizers": [finalizers::SUBNAMESPACE_ANCHOR, HOLD] } }));
     steps.anchors("df").patch("df-sub", &PatchParams::default(), &hold).await?;
     delete_definitions(workshop.cluster, &DEFINITIONS[..1]).await?;
@@ -127,7 +127,7 @@ async fn nothing_goes_with_the_definitions_and_it_works_again_afterwards() -> Re
     definitions_are_gone(workshop.cluster, &DEFINITIONS).await?;
     stays("with no definitions left everything stays", Duration::from_secs(3), undisturbed).await?;
     ensure!(running.controller.process().exit().is_none() && running.webhook.process().exit().is_none());
-    // Namespaces outside any tree are nobody's business meanwhile.
+    // Namespaces outside any tree are not affected.
     steps.create_namespace("df-outside").await?;
     steps.delete_namespace("df-outside").await?;
     undisturbed().await.map_err(anyhow::Error::msg)?;
@@ -145,7 +145,7 @@ async fn nothing_goes_with_the_definitions_and_it_works_again_afterwards() -> Re
     running.end().await
 }
 
-/// Subnamespaces know their parents by themselves; anchors and the parents of full namespaces have to be told again.
+/// Subnamespaces keep their parents in annotations; anchors and the parents of full namespaces must be written again.
 async fn works_again(steps: &Steps) -> Result<()> {
     steps.labelled(&["df-sub", "df"]).await?;
     steps.labelled(&["df-leaf", "df-sub", "df"]).await?;

@@ -1,5 +1,4 @@
-//! A whole organisation in one directory, applied in one go: namespaces and their hierarchies, children before parents as
-//! often as not.
+//! A whole organization in one directory, applied at once: namespaces and their hierarchies, in any order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -60,7 +59,7 @@ async fn rounds<H>(scene: &Scene<H>, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// Whoever applies it may create, read and change namespaces and hierarchies anywhere, and nothing else.
+/// The user who applies it may create, read and change namespaces and hierarchies anywhere, and nothing else.
 async fn hire<H>(scene: &Scene<H>) -> Result<()> {
     let admin = scene.cluster().admin();
     let all = |group: &str, resource: &str| json!({ "apiGroups": [group], "resources": [resource], "verbs": ["get", "create", "update", "patch"] });
@@ -81,7 +80,7 @@ async fn hire<H>(scene: &Scene<H>) -> Result<()> {
     .map(drop)
 }
 
-/// The parent of each, drawn so that the order of names says nothing about the order of the tree.
+/// The parent of each, chosen so that the order of names is independent of the order of the tree.
 fn tree(set: &str, seed: u64) -> BTreeMap<String, Option<String>> {
     let mut dice = Dice::new(seed);
     let mut order: Vec<String> = (0..NAMESPACES).map(|number| format!("{set}-{number:02}")).collect();
@@ -114,8 +113,8 @@ async fn apply<H>(scene: &Scene<H>, directory: &Path, (set, round): (&str, u64))
     let mut output = apply().await?;
     let warnings = output.stderr.matches("does not exist yet").count();
     let mut again = 0;
-    // kubectl looks and then creates. A machine that takes its time in between finds the object made by the controller, and
-    // whoever applies does it again.
+    // kubectl reads and then creates. On a slow machine the controller creates the object in between, and the user repeats the
+    // command.
     while !output.success() && output.stderr.contains("AlreadyExists") && again < 3 {
         again += 1;
         output = apply().await?;

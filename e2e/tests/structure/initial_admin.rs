@@ -1,4 +1,4 @@
-//! With `--initial-admin`, whoever creates a subnamespace becomes its first administrator: exactly they, exactly there, and
+//! With `--initial-admin`, the user who creates a subnamespace becomes its first administrator: only that user, only there, and
 //! only then.
 
 use std::time::Duration;
@@ -35,7 +35,7 @@ async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Resu
     })
     .await?;
     ida.create_anchor("fi-root", "fi-child").await?;
-    // Without an anchor, by somebody who may do that.
+    // Without an anchor, by a user who may create namespaces.
     let ian = Steps::of(workshop.cluster.client_as("ian", &["system:masters"]));
     let direct = json!({ "metadata": { "name": "fi-direct", "annotations": { annotations::SUBNAMESPACE_OF: "fi-root" } } });
     ian.namespaces().create(&PostParams::default(), &serde_json::from_value(direct)?).await?;
@@ -64,10 +64,10 @@ async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Resu
         let subjects = binding.subjects.unwrap_or_default();
         assert_eq!(subjects.iter().map(|it| it.name.as_str()).collect::<Vec<_>>(), [user]);
     }
-    nobody_is_named_but_oneself(&ida, &ian).await?;
+    only_oneself_can_be_named(&ida, &ian).await?;
     the_creator_of_a_root_gets_nothing(&workshop).await?;
     one_below_anothers_has_its_own(&workshop).await?;
-    a_later_anchor_names_nobody(&workshop).await?;
+    a_later_anchor_gives_no_rights(&workshop).await?;
     ensure!(
         !may(&workshop, "eve", "fi-child").await?,
         "whoever creates a lost anchor again administers what it is about"
@@ -92,14 +92,14 @@ async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Resu
     running.end().await
 }
 
-/// Whether somebody may hand out rights in a namespace, as its administrators may.
+/// Whether a user may grant rights in a namespace, as its administrators may.
 async fn may(workshop: &Workshop, user: &str, namespace: &str) -> Result<bool> {
     let ask = ["auth", "can-i", "create", "rolebindings.rbac.authorization.k8s.io", "-n", namespace];
     Ok(workshop.cluster.kubectl().as_user(user, &[]).args(ask).run().await?.success())
 }
 
-/// Not in a new anchor, not in a new namespace, and not in one of either that is there.
-async fn nobody_is_named_but_oneself(ida: &Steps, ian: &Steps) -> Result<()> {
+/// Not in a new anchor, not in a new namespace, and not in an existing one of either.
+async fn only_oneself_can_be_named(ida: &Steps, ian: &Steps) -> Result<()> {
     let named = |user: &str| json!({ "annotations": { annotations::INITIAL_ADMIN: user } });
     let mut anchor = json!({ "metadata": named("eve") });
     anchor["metadata"]["name"] = json!("fi-forged");
@@ -129,8 +129,8 @@ async fn nobody_is_named_but_oneself(ida: &Steps, ian: &Steps) -> Result<()> {
     Ok(())
 }
 
-/// A user who may only create namespaces names themselves on a namespace that is no subnamespace. Past the webhook the
-/// controller binds nobody either.
+/// A user who may only create namespaces names themselves on a namespace that is no subnamespace. Even past the webhook the
+/// controller creates no binding.
 async fn the_creator_of_a_root_gets_nothing(workshop: &Workshop) -> Result<()> {
     let steps = &workshop.steps;
     let creates = ["create", "clusterrole", "fi-creates", "--verb=create", "--resource=namespaces"];
@@ -167,7 +167,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, kube::Error>) {
     assert!(status.message.contains(annotations::INITIAL_ADMIN), "{}", status.message);
 }
 
-/// Below somebody else's subnamespace, whose binding comes down to it, the creator still gets their own.
+/// Below another user's subnamespace, whose binding propagates to it, the creator still gets a binding.
 async fn one_below_anothers_has_its_own(workshop: &Workshop) -> Result<()> {
     let steps = &workshop.steps;
     steps.create_binding("fi-root", "eve-asks", ("Role", "asks"), "eve").await?;
@@ -189,8 +189,8 @@ async fn one_below_anothers_has_its_own(workshop: &Workshop) -> Result<()> {
     Ok(())
 }
 
-/// An anchor that is created when its subnamespace is there already gives nothing to whoever creates it.
-async fn a_later_anchor_names_nobody(workshop: &Workshop) -> Result<()> {
+/// An anchor that is created when its subnamespace already exists gives its creator no rights.
+async fn a_later_anchor_gives_no_rights(workshop: &Workshop) -> Result<()> {
     let steps = &workshop.steps;
     // With a child below it, the subnamespace does not go with its anchor.
     let slipped = Steps::of(super::scene::past_the_rules(workshop.cluster));

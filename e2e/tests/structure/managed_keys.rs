@@ -1,4 +1,4 @@
-//! Managed labels and annotations: who may change what an anchor says, and whose labels on a namespace may be removed.
+//! Managed labels and annotations: who may change those of an anchor, and which labels on a namespace may be removed.
 
 use anyhow::{Result, ensure};
 use hns_api::SubnamespaceAnchor;
@@ -98,7 +98,7 @@ fn unauthorized(answer: Result<SubnamespaceAnchor, kube::Error>) {
     println!("{}", status.message);
 }
 
-/// Somebody with all rights deletes an anchor of a namespace with a child, which stays.
+/// A user with all rights deletes an anchor of a namespace with a child, which stays.
 async fn lose_the_anchor(workshop: &Workshop, parent: &str, child: &str) -> Result<()> {
     let (steps, below) = (&workshop.steps, format!("{child}-below"));
     steps.create_namespace(&below).await?;
@@ -151,7 +151,7 @@ async fn labels_that_the_hierarchy_has_not_set_stay() -> Result<()> {
             "an administrator's annotation is gone: {annotations:?}"
         );
     }
-    // And what somebody sets now, where nothing is configured, is theirs.
+    // A value that a user sets now, where nothing is configured, stays.
     set("ml-child", "kubectl-label", json!({ "labels": { ENFORCE: "restricted" } })).await?;
     steps.configure("ml-root", json!({ "labels": null })).await?;
     labelled(steps, "ml-child", "structure.test/team", None).await?;

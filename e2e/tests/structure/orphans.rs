@@ -1,4 +1,4 @@
-//! What becomes of namespaces whose parent is deleted: which copies go, which stay and are frozen, and how soon it is said.
+//! Namespaces whose parent is deleted: which copies are deleted, which stay and are frozen, and how soon a condition appears.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

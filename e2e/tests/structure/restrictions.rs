@@ -1,5 +1,5 @@
-//! Whoever gains rights in a namespace finds its restrictions in force: no pod is admitted past a quota that comes down the
-//! tree, and bindings wait where a quota is not in force.
+//! A user who gains rights in a namespace finds its restrictions in force: no pod is admitted beyond an inherited quota, and
+//! bindings wait until a quota is in force.
 
 use std::time::Duration;
 

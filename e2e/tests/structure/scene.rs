@@ -1,5 +1,4 @@
-//! The installation that the tests of this suite share, and what they do on it over and over. They keep apart by names of
-//! their own.
+//! The shared installation of this suite, and common steps. Tests use different names.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -134,7 +133,7 @@ impl<H> Scene<H> {
     }
 }
 
-/// What slips through, as it does while a webhook is being installed: the rules let the controller's own account pass.
+/// A client past the rules, which exempt the controller's own account: as if a webhook were not installed yet.
 pub(crate) fn past_the_rules(cluster: &Cluster) -> Client {
     cluster.client_as(CONTROLLER_USER, &["system:masters"])
 }

@@ -1,5 +1,5 @@
-//! What has slipped past the rules (while a webhook was being installed, or by whoever may do anything) the controller puts
-//! right: marks that nobody else may write, and anchors where there must be none.
+//! The controller repairs what has bypassed the rules (while a webhook was being installed, or by a cluster administrator):
+//! labels that only it may write, and anchors where none is allowed.
 
 use std::time::Duration;
 

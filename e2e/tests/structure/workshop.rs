@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, MutexGuard, OnceCell, RwLockReadGuard};
 
 use super::scene::among_others;
 
-/// The installation, and nobody else on it.
+/// The installation, held by one test at a time.
 pub(crate) struct Workshop {
     _alone: MutexGuard<'static, ()>,
     _among_others: RwLockReadGuard<'static, ()>,

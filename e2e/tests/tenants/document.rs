@@ -16,7 +16,7 @@ pub(crate) struct Block {
     pub(crate) yaml: String,
 }
 
-/// Every block between "```yaml" and "```", in order. A block whose first line names nobody is an error.
+/// Every block between "```yaml" and "```", in order. A block whose first line names no user is an error.
 pub(crate) fn blocks(document: &str) -> Result<Vec<Block>> {
     let mut found = Vec::new();
     let mut parts = document.split("```yaml\n");

@@ -103,7 +103,7 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     pods_are_restricted(cluster).await?;
     told("no pod is privileged, whatever the team configures");
     network(cluster).await?;
-    nobody_leaves(cluster, &steps).await?;
+    no_namespace_leaves(cluster, &steps).await?;
     told("the tree label finds the team, and nobody leaves it");
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate())?;
     Ok(())
@@ -249,7 +249,7 @@ async fn refused_pods(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// The policy's selector finds the team and nobody else.
+/// The policy's selector matches the team's namespaces and no others.
 async fn network(cluster: &Cluster) -> Result<()> {
     let label = "--selector=acme.tree.hnc.x-k8s.io/depth";
     let found = cluster.kubectl().args(["get", "namespaces", label, "--output=name"]).ok().await?;
@@ -258,7 +258,7 @@ async fn network(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-async fn nobody_leaves(cluster: &Cluster, steps: &Steps) -> Result<()> {
+async fn no_namespace_leaves(cluster: &Cluster, steps: &Steps) -> Result<()> {
     steps.create_namespace("elsewhere").await?;
     for (namespace, parent) in [("acme-dev", "elsewhere"), ("acme", "")] {
         let alice = cluster.kubectl().as_user("alice", &["acme-admins"]);

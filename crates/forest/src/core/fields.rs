@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_found_in_whatever_order_they_come_and_the_last_counts() {
+    fn pairs_are_found_in_any_order_and_the_last_counts() {
         let pairs: Pairs<'_> =
             [("b", "1"), ("c", "2"), ("a", "3"), ("b", "4"), ("b", "5")].into_iter().collect();
         assert_eq!(pairs.iter().collect::<Vec<_>>(), [("a", "3"), ("b", "5"), ("c", "2")]);

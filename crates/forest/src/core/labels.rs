@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_values_of_a_key_one_counts_whatever_their_order() {
+    fn of_several_values_of_a_key_one_counts_in_any_order() {
         let [one, other] =
             [["b", "a"], ["a", "b"]].map(|values| Labels::from_iter(values.map(|it| ("k", it))));
         assert_eq!(one, other);

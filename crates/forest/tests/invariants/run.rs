@@ -90,7 +90,7 @@ fn told((story, _): (Story, Broken)) -> String {
 }
 
 #[test]
-fn invariants_hold_whoever_asks_for_what() {
+fn invariants_hold_for_every_user_and_request() {
     let seed = asked_for("HNS_INVARIANTS_SEED", 17);
     let requests = asked_for("HNS_INVARIANTS_REQUESTS", 100_000);
     let worlds = requests.div_ceil(REQUESTS_PER_WORLD);

@@ -1,4 +1,4 @@
-//! What is asked: every way, about few names, by those who may more often than by others.
+//! The requests of the walk: all forms, on few names, more often by users who may make them.
 
 use anyhow::Result;
 use forest::Mode;
@@ -115,7 +115,7 @@ impl Ask {
         }
     }
 
-    /// Where it is sent, and the right that it takes.
+    /// The namespace it is sent to, and the right that it needs.
     fn needs(&self) -> (Word, String) {
         let (place, right) = match self {
             Self::SetParent(name, _) => (name, "patch hierarchyconfigurations.hnc.x-k8s.io".to_owned()),
@@ -155,7 +155,7 @@ const ROLES: [(Word, &[(Word, Word)]); 7] = [
 ];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// What is bound where, in the beginning: user, role, namespace, and whether it stays there.
+/// The bindings at the start: user, role, namespace, and whether it stays in that namespace.
 const GRANTS: [(usize, Word, Word, bool); 10] = [
     (0, "walk-admin", "walk-a", false),
     (0, "walk-hierarchy", "walk-d", true),
@@ -169,7 +169,7 @@ const GRANTS: [(usize, Word, Word, bool); 10] = [
     (4, "walk-edit", "walk-c", true),
 ];
 
-/// Creates them, and binds those who have rights everywhere.
+/// Creates them, and binds the users with cluster-wide rights.
 pub(crate) async fn create_roles(admin: &Client) -> Result<()> {
     let roles: Api<ClusterRole> = Api::all(admin.clone());
     for (name, resources) in ROLES {
@@ -224,7 +224,7 @@ fn bound((kind, role): (Word, Word), user: usize) -> Value {
         "subjects": [{ "apiGroup": RBAC, "kind": "User", "name": USERS[user] }] })
 }
 
-/// Where a source goes, if it says so.
+/// Where a source propagates, if its annotations say so.
 const EXCEPTIONS: [Option<(Word, Word)>; 8] = [
     None,
     None,
@@ -236,7 +236,7 @@ const EXCEPTIONS: [Option<(Word, Word)>; 8] = [
     Some((annotations::PROPAGATE_TREE_SELECT, "!walk-c, !walk-e")),
 ];
 
-/// What Roles allow.
+/// The rules of Roles.
 const RULES: [(Word, Word, Word); 5] = [
     ("get", "", "secrets"),
     ("get", "", "pods"),
@@ -245,7 +245,7 @@ const RULES: [(Word, Word, Word); 5] = [
     ("patch", RBAC, "rolebindings"),
 ];
 
-/// Who decides what is asked.
+/// Chooses the requests.
 pub(crate) struct Author(Dice);
 
 impl Author {
@@ -261,7 +261,7 @@ impl Author {
         self.one(&NAMES)
     }
 
-    /// What the administrator does to have all namespaces again, in other trees; and then, who may do what in them.
+    /// The administrator's requests to recreate all namespaces in new trees; and then, the bindings in them.
     pub(crate) fn replant(&mut self) -> [Vec<Ask>; 2] {
         let mut structure = vec![Ask::Configure(Mode::Propagate)];
         for (at, name) in NAMES.into_iter().enumerate().skip(1) {
@@ -283,7 +283,7 @@ impl Author {
         [structure, grants.into()]
     }
 
-    /// A request, and who sends it.
+    /// A request, and the user who sends it.
     pub(crate) fn next(&mut self, state: &State, may_delete: bool) -> (usize, Ask) {
         loop {
             let ask = self.ask(state);

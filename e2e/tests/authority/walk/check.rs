@@ -1,4 +1,4 @@
-//! The invariants, between two states and by what was asked between them.
+//! The invariants, between two states and the request between them.
 
 use anyhow::{Result, ensure};
 
@@ -11,12 +11,12 @@ const BINDINGS: &str = "patch rolebindings.rbac.authorization.k8s.io";
 const BIND: &str = "bind roles.rbac.authorization.k8s.io";
 
 impl State {
-    /// What `user` has asked for, and all that followed, keeps to what must always hold.
+    /// The effects of the request of `user` keep the invariants.
     pub(crate) fn check(&self, after: &Self, user: usize, ask: &Ask) -> Result<()> {
         for (name, seen) in &self.namespaces {
             let stays = after.namespaces.get(name).is_some_and(|now| now.uid == seen.uid && !now.terminating);
             if stays {
-                self.nobody_gains(after, (user, ask), name)?;
+                self.no_user_gains(after, (user, ask), name)?;
             }
             let halts = |state: &Self| state.forest.halted_root(name).is_some();
             let frozen = stays && !halts(self) && halts(after);
@@ -32,7 +32,7 @@ impl State {
         self.access.of(user, namespace).contains(ADMIN)
     }
 
-    fn nobody_gains(&self, after: &Self, (user, ask): (usize, &Ask), name: &str) -> Result<()> {
+    fn no_user_gains(&self, after: &Self, (user, ask): (usize, &Ask), name: &str) -> Result<()> {
         let above = self.above(name);
         if matches!(ask, Ask::Configure(_)) || above.iter().any(|it| self.is_admin(user, it)) {
             return Ok(());
@@ -72,13 +72,13 @@ impl State {
         self.namespaces.get(name)?.made_by.as_deref()
     }
 
-    /// Itself and all whose deletion may delete or orphan it.
+    /// The namespace and those whose deletion may delete or orphan it.
     fn holders(&self, name: &str) -> Vec<String> {
         self.above(name).iter().map(ToString::to_string).collect()
     }
 
-    /// Whether the request changes the parent of this namespace, and those agree whom section 7.3 of docs/compatibility.md names.
-    /// Nobody here may name a parent that does not exist.
+    /// Whether the request changes the parent of this namespace with the consents of section 7.3 of docs/compatibility.md. No
+    /// user here may name a parent that does not exist.
     fn moves_with_consent(&self, user: usize, ask: &Ask, name: &str) -> bool {
         let parent = match ask {
             Ask::SetParent(child, parent) if **child == *name => *parent,
@@ -102,7 +102,7 @@ impl State {
         }
     }
 
-    /// Every object of somebody's own is still there and still nobody's copy, unless it went with its namespace or by the request.
+    /// Every object that is no copy still exists and is no copy, unless its namespace or the request deleted it.
     fn nothing_is_taken(&self, after: &Self, ask: &Ask) -> Result<()> {
         let own = self.objects.iter().filter(|(_, is_copy)| !**is_copy);
         for (key, _) in own {

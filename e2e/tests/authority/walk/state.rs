@@ -1,4 +1,4 @@
-//! What there is, read from the API server, and who may do what there by the API server's own word.
+//! The state of the cluster, read from the API server, and the rights of users according to its authorizer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(crate) type Rights = BTreeSet<String>;
 pub(crate) struct Access(BTreeMap<(usize, &'static str), Rights>);
 
 impl Access {
-    /// Every user asks what they may do in every namespace.
+    /// Reads the rights of every user in every namespace.
     pub(crate) async fn ask(users: &[Client]) -> Result<Self> {
         let all = (0..users.len()).flat_map(|user| NAMES.map(|name| (user, name)));
         let asked =
@@ -75,7 +75,7 @@ pub(crate) struct Seen {
     pub(crate) made_by: Option<String>,
 }
 
-/// Everything that is looked at.
+/// Everything that the walk reads.
 pub(crate) struct State {
     pub(crate) forest: Forest,
     pub(crate) namespaces: BTreeMap<String, Seen>,
@@ -107,7 +107,7 @@ async fn list<K: Resource<DynamicType = ()>>(client: &Client) -> Result<Vec<Dyna
 }
 
 impl State {
-    /// Reads it all; who may do what is not asked.
+    /// Reads everything but the rights of users.
     pub(crate) async fn look(client: &Client, secrets_are: Mode) -> Result<Self> {
         let (mut namespaces, hierarchies, anchors, roles, bindings, other) = tokio::try_join!(
             async {
@@ -160,7 +160,7 @@ impl State {
         Ok(())
     }
 
-    /// What is still to be done, by anybody.
+    /// What any part still has to do.
     pub(crate) fn open(&self) -> Vec<String> {
         let going = self.namespaces.iter().filter(|(_, seen)| seen.terminating);
         let mut open: Vec<String> = going.map(|(name, _)| format!("{name} is going")).collect();
@@ -197,7 +197,7 @@ fn seen(namespace: &Namespace) -> (String, Seen) {
     (metadata.name.clone().unwrap_or_default(), seen)
 }
 
-/// A Role and a binding that only tell how far the API server's view of RBAC is: it hears of Roles, and of bindings, in their order.
+/// A Role and a binding that show how far the API server's view of RBAC is: it receives Roles, and bindings, in order.
 pub(crate) struct Fence {
     steps: Steps,
     passed: usize,

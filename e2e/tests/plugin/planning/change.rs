@@ -1,4 +1,4 @@
-//! Changes, as words for `plan` and as the requests of whoever makes them.
+//! Changes, as arguments of `plan` and as requests of a user.
 
 use anyhow::{Result, bail};
 use hns_api::{HNCConfiguration, HierarchyConfigurationSpec, SubnamespaceAnchorSpec, names};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::snapshot::Snapshot;
 
-/// A change that somebody makes.
+/// A change of a user.
 #[derive(Debug, Clone)]
 pub(super) enum Change {
     Set { name: String, parent: Option<String>, allow: bool },
@@ -20,14 +20,14 @@ pub(super) enum Change {
     DeleteType { resource: &'static str },
 }
 
-/// What the dice choose from.
+/// The values for random changes.
 pub(super) struct Choice<'a> {
     pub(super) names: &'a [String],
     /// Those that have children.
     pub(super) parents: &'a [String],
-    /// A name that is free.
+    /// An unused name.
     pub(super) fresh: String,
-    /// Whether a namespace may be deleted, which takes its time.
+    /// Whether a namespace may be deleted, which is slow.
     pub(super) deletions: bool,
     /// The resources that are configured.
     pub(super) configured: &'a [String],
@@ -69,7 +69,7 @@ impl Change {
         matches!(self, Self::SetResource { .. } | Self::DeleteType { .. })
     }
 
-    /// The command that foretells it.
+    /// The arguments of `plan`.
     pub(super) fn words(&self) -> String {
         match self {
             Self::Set { name, parent, allow } => {
@@ -86,7 +86,7 @@ impl Change {
         }
     }
 
-    /// Makes the change, or has it judged and makes nothing; gives the refusal, if it is refused.
+    /// Makes the change, or only has it judged as a dry run; returns the denial, if any.
     pub(super) async fn make(&self, steps: &Steps, snapshot: &Snapshot, dry: bool) -> Result<Option<Status>> {
         let params = PatchParams { dry_run: dry, ..PatchParams::default() };
         let post = PostParams { dry_run: dry, ..PostParams::default() };
@@ -129,7 +129,7 @@ fn refused(done: Result<(), kube::Error>) -> Result<Option<Status>> {
     }
 }
 
-/// As the plugin does it: the whole object, or a new one; nothing where nothing would change.
+/// As the plugin does it: updates the whole object, or creates one; `None` if nothing changes.
 async fn set(
     steps: &Steps,
     name: &str,

@@ -1,4 +1,4 @@
-//! Each form of `plan`, as people see it; and that nothing is written.
+//! Each output form of `plan`; and that nothing is written.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::fixture::{Output, live};
 
-/// Without what others' tests have under way.
+/// Without changes that other tests have pending.
 fn text(output: &Output) -> String {
     let lines = output.stdout.lines().filter(|line| !line.starts_with("The controller also has"));
     lines.flat_map(|line| [line, "\n"]).collect()
@@ -136,7 +136,7 @@ async fn a_configuration_is_planned_and_not_written() {
     assert!(none.stdout.contains("The configuration of nonsense would not change\n"), "{none:?}");
 }
 
-/// Somebody with rights in one namespace alone gets what these show, and is told what is not known.
+/// A user with rights in one namespace alone gets what these show, with a note about what is not known.
 #[tokio::test]
 async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
     let live = live().await;

@@ -1,4 +1,4 @@
-//! What there is, looked at without the product's own eyes, and what has become of it.
+//! A snapshot of the cluster, read without the product's code, and the difference of two.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ use kube::core::ApiResource;
 use kube::{Client, Resource};
 use serde_json::Value;
 
-/// Objects that the control plane itself makes everywhere.
+/// Objects that the control plane creates in every namespace.
 const FOREIGN: [&str; 1] = ["kube-root-ca.crt"];
 
-/// An object of one of the kinds that are looked at.
+/// An object of one of the kinds that are read.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Object {
     uid: String,
@@ -27,7 +27,7 @@ pub(super) struct Object {
 /// By resource, namespace and name.
 type Place = (String, String, String);
 
-/// Everything that is looked at, of the namespaces of one organisation.
+/// The objects of the namespaces of one organization.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Snapshot {
     /// Uid and labels.
@@ -39,7 +39,7 @@ pub(super) struct Snapshot {
     objects: BTreeMap<Place, Object>,
 }
 
-/// What becomes of one state in another, or is foretold to.
+/// The effects between two snapshots, or those of a plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Effects {
     /// Action and name.
@@ -67,7 +67,7 @@ fn resources() -> [(&'static str, ApiResource); 4] {
 }
 
 impl Snapshot {
-    /// Looks at all namespaces that begin so.
+    /// Reads all namespaces with this prefix.
     pub(super) async fn look(client: &Client, prefix: &str) -> Result<Self> {
         let params = ListParams::default();
         let is_ours = |name: &Option<String>| name.as_ref().is_some_and(|it| it.starts_with(prefix));
@@ -125,8 +125,7 @@ impl Snapshot {
         there.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// What has become of it. Of what went with its namespace, only objects of kinds that are `known` to be looked after are
-    /// named.
+    /// The effects from this snapshot to `after`. Of the objects of deleted namespaces, only those of `known` kinds are included.
     pub(super) fn became(&self, after: &Self, known: &BTreeSet<String>) -> Effects {
         let mut effects = Effects::default();
         for name in self.namespaces.keys().chain(after.namespaces.keys()) {
@@ -179,7 +178,7 @@ impl Snapshot {
         effects
     }
 
-    /// Fails unless what has become a copy holds what its source holds.
+    /// Fails unless each new copy has the content of its source.
     pub(super) fn holds(&self, effects: &Effects) {
         for [action, resource, namespace, name, from] in effects.objects.iter().filter(|it| it[0] != "delete")
         {
@@ -192,7 +191,7 @@ impl Snapshot {
 }
 
 impl Effects {
-    /// What a plan says, as `-o json` prints it.
+    /// The effects of a plan in `-o json`.
     pub(super) fn foretold(plan: &Value) -> Self {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -227,7 +226,7 @@ impl Effects {
         effects
     }
 
-    /// How many there are of each.
+    /// The number of effects of each type.
     pub(super) fn sizes(&self) -> [usize; 5] {
         let Self { namespaces, labels, conditions, anchors, objects } = self;
         [namespaces.len(), labels.len(), conditions.len(), anchors.len(), objects.len()]

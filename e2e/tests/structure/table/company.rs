@@ -111,7 +111,7 @@ impl Company {
     }
 }
 
-/// What somebody may do.
+/// The rights of a user.
 #[derive(Debug)]
 struct Right<'a> {
     verbs: Vec<&'a str>,

@@ -96,7 +96,7 @@ impl Line {
         let said = format!("{} {}", answer.code, answer.reason());
         let named = self.names.iter().all(|name| answer.message().contains(name));
         let caused = self.field.as_ref().is_none_or(|field| answer.fields().contains(&field.as_str()));
-        // A refusal that names nothing could be anybody's.
+        // A denial without names could come from any rule.
         said == self.answer && !self.names.is_empty() && named && caused && warned
     }
 }

@@ -171,7 +171,7 @@ fn names_are_excluded_by_globs_and_a_broken_one_puts_its_entry_out_of_force() {
 }
 
 #[test]
-fn the_same_entries_give_the_same_kinds_in_whatever_order_resources_are_served() {
+fn the_same_entries_give_the_same_kinds_in_any_order_of_served_resources() {
     let texts = ["things", "secrets", "cm", "ev", "g", "gadgets.other.io"];
     let expected = resolved(&texts, &served());
     for turn in 0..served().kinds.len() {

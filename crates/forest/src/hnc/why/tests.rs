@@ -9,10 +9,10 @@ use crate::dialects::Fact;
 use crate::hnc::configuration::{ServedKind, resolve};
 use crate::hnc::fact::HierarchyFact;
 
-static NOBODY: BTreeSet<Name> = BTreeSet::new();
+static NO_NAMESPACES: BTreeSet<Name> = BTreeSet::new();
 
 fn asked(listing: Listing, unseen: &BTreeSet<Name>) -> Question<'_> {
-    Question { key: role_key("r"), listing, unseen, unseen_roles: &NOBODY }
+    Question { key: role_key("r"), listing, unseen, unseen_roles: &NO_NAMESPACES }
 }
 
 fn line(answer: &Answer) -> String {
@@ -44,7 +44,7 @@ fn line(answer: &Answer) -> String {
 }
 
 fn why(forest: &Forest, namespace: &str) -> String {
-    line(&explain(forest, &asked(Listing::Configured, &NOBODY), namespace))
+    line(&explain(forest, &asked(Listing::Configured, &NO_NAMESPACES), namespace))
 }
 
 type Happens = fn(&mut Cluster);
@@ -290,7 +290,7 @@ fn the_configuration_of_the_kind_may_be_the_reason() {
     assert_eq!(why(&forest, "root"), format!("own -> own; goes nowhere: {excluded}"));
 
     forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role(), Mode::Ignore)]));
-    let say = |listing| line(&explain(&forest, &asked(listing, &NOBODY), "mid"));
+    let say = |listing| line(&explain(&forest, &asked(listing, &NO_NAMESPACES), "mid"));
     let not = "; root not: its kind is in mode Ignore";
     assert_eq!(
         say(Listing::Absent),
@@ -358,7 +358,8 @@ fn bound() -> Cluster {
 }
 
 fn why_bound(forest: &Forest, unseen_roles: &BTreeSet<Name>, namespace: &str) -> String {
-    let question = Question { key: binding_key("b"), unseen_roles, ..asked(Listing::Configured, &NOBODY) };
+    let question =
+        Question { key: binding_key("b"), unseen_roles, ..asked(Listing::Configured, &NO_NAMESPACES) };
     line(&explain(forest, &question, namespace))
 }
 
@@ -410,7 +411,7 @@ fn a_binding_comes_where_its_role_is_the_same() {
     for (what, happens, namespace, expected) in cases {
         let mut cluster = bound();
         happens(&mut cluster);
-        assert_eq!(why_bound(&cluster.forest(), &NOBODY, namespace), expected, "{what}");
+        assert_eq!(why_bound(&cluster.forest(), &NO_NAMESPACES, namespace), expected, "{what}");
     }
 }
 
@@ -455,7 +456,7 @@ fn everything_below_is_told_in_the_order_of_the_drawing() {
     cluster.role("root", "r", "x");
     cluster.set_parent("root", Some("loop"));
     let forest = cluster.forest();
-    let found = below(&forest, &asked(Listing::Configured, &NOBODY), "root");
+    let found = below(&forest, &asked(Listing::Configured, &NO_NAMESPACES), "root");
     let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["a", "a1", "loop", "b"]);
 }

@@ -240,7 +240,7 @@ fn an_anchor_stays_until_its_namespace_is_gone() {
 
 /// A change in one namespace that another's anchor is judged by names that other.
 #[test]
-fn whoever_holds_an_anchor_is_touched_when_its_fate_changes() {
+fn holders_of_an_anchor_are_touched_when_its_state_changes() {
     let cases: [(&str, Tells); 5] = [
         ("its namespace is changed", |it| it.label("c", &[("team", "blue")])),
         ("it gets a child", |it| Some(it.set_parent("other", Some("c")))),
@@ -318,7 +318,7 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
 }
 
 #[test]
-fn the_definitions_are_looked_at_when_something_has_gone_that_nobody_need_have_deleted() {
+fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted() {
     let mut rest = Cluster::draw("p, x:p, c<p, old!:p, f<old");
     settle(&mut rest);
     let cases: [(&str, Tells, bool); 10] = [

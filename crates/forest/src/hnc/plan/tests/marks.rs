@@ -90,7 +90,7 @@ fn only_managed_keys_are_applied_and_only_those_are_taken_away() {
 
 /// An administrator's own labels stay until the hierarchy says something of their keys.
 #[test]
-fn what_somebody_else_has_set_is_replaced_and_never_taken_away() {
+fn labels_of_other_managers_are_replaced_and_never_removed() {
     let mut cluster = Cluster::draw("x, child:x");
     for name in ["x", "child"] {
         cluster.label(name, &[("tier", "live"), ("zone", "live")]);

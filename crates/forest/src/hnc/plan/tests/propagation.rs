@@ -199,7 +199,7 @@ fn a_source_below_which_there_was_nothing_is_read_before_it_is_copied() {
 }
 
 #[test]
-fn what_the_api_server_makes_of_a_copy_is_accepted_until_somebody_changes_it() {
+fn what_the_api_server_stores_of_a_copy_is_accepted_until_a_user_changes_it() {
     let mut cluster = Cluster::draw("root, child:root");
     cluster.role("root", "r", "x");
     let mut forest = settle(&mut cluster);

@@ -130,7 +130,7 @@ fn an_own_restriction_that_is_being_deleted_is_replaced() {
 
 /// A binding is planned alone, and what restricts is not forgotten over it.
 #[test]
-fn restrictions_come_first_whatever_the_scope_is() {
+fn restrictions_come_first_in_every_scope() {
     let cluster = restricted("root, child:root");
     let forest = cluster.forest();
     let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into()) };

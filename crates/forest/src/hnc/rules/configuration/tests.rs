@@ -175,7 +175,7 @@ fn every_entry_that_makes_no_sense_is_named() {
 }
 
 #[test]
-fn what_the_api_server_cannot_say_is_not_held_against_anybody() {
+fn unknown_resources_are_not_the_users_fault() {
     let mut forest = forest(&[]);
     let request = Request { served: Err("connection refused".into()), ..update("", "secrets") };
     let refused = Expected::Denied(Unavailable, &["connection refused", "again"]);

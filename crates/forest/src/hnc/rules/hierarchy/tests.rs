@@ -367,7 +367,7 @@ fn a_restorer_brings_hierarchies_back_in_any_order() {
 }
 
 #[test]
-fn row_7_an_unchanged_parent_needs_nobodys_consent() {
+fn row_7_an_unchanged_parent_needs_no_consent() {
     check_all([
         ("none", "child", update("child", ">"), vec![], Allowed),
         ("created with none", "child", request(Operation::Create, "child", None, None), vec![], Allowed),

@@ -123,7 +123,7 @@ fn the_excluded_label_is_for_listed_namespaces() {
 
 /// Rule b of HNC never fires; what it was meant to keep apart is in [`external`].
 #[test]
-fn rule_c_tree_labels_and_the_marker_are_nobodys_to_write() {
+fn rule_c_no_user_writes_tree_labels_and_the_marker() {
     let label = |value: &str| format!("{A}={value}");
     let [zero, one] = ["0", "1"].map(label);
     let both = format!("{A}=1, team=red");

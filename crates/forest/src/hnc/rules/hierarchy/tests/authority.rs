@@ -75,7 +75,7 @@ fn row_12_consent_comes_from_above() {
 }
 
 #[test]
-fn row_12_of_a_missing_parent_nobody_is_left_to_ask() {
+fn row_12_a_missing_parent_needs_no_consent_of_its_tree() {
     check_all([
         (
             "an orphan joins with the consent of its new parent",

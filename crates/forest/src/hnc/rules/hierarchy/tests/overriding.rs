@@ -81,7 +81,7 @@ fn what_a_descendant_asks_for_is_not_overridden() {
 }
 
 #[test]
-fn what_is_overridden_already_stops_nobody_who_leaves_it_as_it_is() {
+fn values_that_are_already_overridden_deny_nothing() {
     let mut cluster = Cluster::draw("top, mid:top, low:mid");
     ask(&mut cluster, "top", &[("tier", "iron")], &[]);
     ask(&mut cluster, "mid", &[("tier", "tin")], &[]);

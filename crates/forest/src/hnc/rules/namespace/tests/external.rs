@@ -14,13 +14,13 @@ fn synced(request: Request<'static>) -> Request<'static> {
 
 #[test]
 fn a_manager_is_set_by_whom_the_operator_has_named() {
-    const NOBODYS: Expected = Denied(Forbidden, &["\"x\"", "\"config-sync\"", "--external-manager"]);
+    const NOT_A_MANAGER: Expected = Denied(Forbidden, &["\"x\"", "\"config-sync\"", "--external-manager"]);
     check_all([
         ("by the named user", "x", synced(update("x", "", SYNCED)), vec![], Allowed),
         ("created by the named user", "", synced(create("x", SYNCED)), vec![], Allowed),
         ("by a member of the named group", "x", update("x", "", FLEET), vec![], Allowed),
-        ("by anybody", "x", update("x", "", SYNCED), vec![], NOBODYS),
-        ("created by anybody", "", create("x", SYNCED), vec![], NOBODYS),
+        ("by anybody", "x", update("x", "", SYNCED), vec![], NOT_A_MANAGER),
+        ("created by anybody", "", create("x", SYNCED), vec![], NOT_A_MANAGER),
         (
             "another tool's name",
             "x",
@@ -28,7 +28,7 @@ fn a_manager_is_set_by_whom_the_operator_has_named() {
             vec![],
             Denied(Forbidden, &["\"other\"", "\"syncer\""]),
         ),
-        ("from another tool", "x", synced(update("x", FLEET, SYNCED)), vec![], NOBODYS),
+        ("from another tool", "x", synced(update("x", FLEET, SYNCED)), vec![], NOT_A_MANAGER),
         ("what is no manager is anybody's", "x", update("x", "", OWN), vec![], Allowed),
         ("nor is the empty one", "x", update("x", OWN, EMPTY), vec![], Allowed),
         ("kept by anybody", "x", update("x", SYNCED, &format!("{SYNCED}, team=red")), vec![], Allowed),

@@ -39,7 +39,7 @@ fn row_7_copies_below_are_not_in_the_way() {
 }
 
 #[test]
-fn row_7_the_kind_goes_by_group_and_name_whatever_the_version() {
+fn row_7_the_kind_is_found_by_group_and_name_in_any_version() {
     let mut forest = forest("kid/r");
     let binding = Try::create(Object::role()).of("rbac.authorization.k8s.io", "RoleBinding");
     binding.expect("another kind", &mut forest, &Allowed);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn nobody_creates_a_copy_but_who_restores() {
+fn only_restore_identities_create_copies() {
     let mut settings: Settings = crate::cluster::settings();
     settings.restore_identities = vec![Identity("velero".into()), Identity("restorers".into())];
     let mut forest = Cluster::draw(TREE).forest_with(settings);
@@ -156,7 +156,7 @@ fn with_tracking_metadata_propagated_it_is_content_like_any_other() {
 }
 
 #[test]
-fn nobody_puts_a_hold_on_a_copy_and_everybody_may_take_one_off() {
+fn no_user_adds_a_finalizer_to_a_copy_and_every_user_may_remove_one() {
     let owner = |name: &str, blocks: Option<bool>| {
         let mut owner = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name});
         if let Some(blocks) = blocks {
@@ -193,7 +193,7 @@ fn nobody_puts_a_hold_on_a_copy_and_everybody_may_take_one_off() {
 
 /// Neither the name of a kind nor a place in no tree opens a way.
 #[test]
-fn copies_are_guarded_wherever_they_are() {
+fn copies_are_guarded_in_every_namespace() {
     for namespace in ["top", "low", "lone", "unheard-of"] {
         let attempt = Try::create(Object::copy("top")).within(namespace);
         attempt.expect(namespace, &mut forest(""), &Denied(Forbidden, &["copy"]));

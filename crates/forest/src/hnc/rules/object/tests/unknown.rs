@@ -160,7 +160,7 @@ fn a_name_that_never_propagates_does_not_wait() {
 
 /// Nothing would be overwritten, whatever there is.
 #[test]
-fn where_conflicts_are_only_reported_nobody_waits() {
+fn where_conflicts_are_only_reported_no_request_waits() {
     for forest in without_roles("kid/r").into_iter().chain(without_structure()) {
         let mut forest = forest;
         let mut role = KindSettings::new(Kind::role(), Mode::Propagate);
