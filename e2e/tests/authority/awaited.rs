@@ -11,8 +11,8 @@ use kube::Client;
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use super::fixture;
 use super::request::{Request, namespace};
-use super::world;
 
 const ENTRY: &str = "awaited-namespaces.hnc.x-k8s.io";
 
@@ -47,7 +47,7 @@ async fn is_closed(user: &Client, state: &str, says: &str) -> Result<()> {
 
 #[tokio::test]
 async fn the_name_of_a_missing_parent_stays_closed_while_no_webhook_answers() -> Result<()> {
-    let mut scene = world::alone().await?;
+    let mut scene = fixture::alone().await?;
     let steps = &scene.steps;
     steps.plant(&[("aw-gone", ""), ("aw-child", "aw-gone")]).await?;
     steps.labelled(&["aw-child", "aw-gone"]).await?;
@@ -94,7 +94,7 @@ struct Seen {
 /// Never is the name free, also while it is deleted and for a while afterwards.
 #[tokio::test]
 async fn nobody_takes_a_name_at_the_moment_in_which_the_parent_goes() -> Result<()> {
-    let scene = world::scene().await?;
+    let scene = fixture::scene().await?;
     let (admin, thief) = (scene.admin(), scene.user("mo-thief"));
     scene.give_namespaces("mo-thief").await?;
     let pairs: Vec<(String, String)> =
