@@ -1,10 +1,10 @@
-//! The namespaces and the edge from each to the one upstream of it.
+//! The namespaces, and the edge from each to its upstream namespace.
 //!
-//! A node stands for a name that something is known of: a namespace, a downstream namespace, an object, or what a dialect
-//! keeps. Names are interned as small ids; a node of which nothing is known any more is removed. Lookups create nothing.
+//! A node stands for a name that the forest knows something about: a namespace, a downstream namespace, an object, or what a
+//! dialect keeps. Names are interned as small ids; a node without any knowledge is removed. Lookups create nothing.
 //!
-//! A dialect says which namespace is upstream ([`Tree::set_upstream`]). There is one kind of edge so far; another kind, as
-//! from a template, belongs beside [`Node::upstream`].
+//! A dialect sets the upstream namespace ([`Tree::set_upstream`]). There is one kind of edge so far; another kind, as from a
+//! template, belongs beside [`Node::upstream`].
 
 mod by_id;
 mod namespace;
@@ -39,7 +39,7 @@ pub(crate) struct Tree {
     awaited_changes: u64,
     /// Those whose configuration a dialect could not parse, and why. They are frozen.
     unreadable: HashMap<Id, Box<str>>,
-    /// Whether something is shown on all namespaces above another, so that an edge concerns them too.
+    /// Whether conditions about a namespace are shown on all namespaces above it, so that a new edge touches them.
     links_matter_above: bool,
 }
 
@@ -52,7 +52,7 @@ struct Node {
     upstream: Option<Id>,
     /// Ordered by name.
     downstream: Vec<Id>,
-    /// How many other things are known that belong to the name: objects, and what dialects keep.
+    /// How many other objects refer to the name: objects in the namespace, and what dialects keep.
     pins: u32,
 }
 
@@ -62,7 +62,7 @@ impl Node {
     }
 }
 
-/// Why nothing is propagated into a namespace, for a reason of its own.
+/// Why a namespace itself is halted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Halt {
     IllegalParent(Name),
@@ -74,7 +74,7 @@ pub(crate) enum Halt {
 }
 
 impl Tree {
-    /// `key_suffix` is a suffix that the keys of many labels share; what precedes it is kept once.
+    /// `key_suffix` is a suffix that many label keys share; the part before it is kept once.
     pub(crate) fn new(managed: Arc<ManagedNames>, key_suffix: &'static str) -> Self {
         Self {
             managed,
@@ -130,7 +130,7 @@ impl Tree {
         Some(self.namespace(id)?.labels.read(id, &self.texts))
     }
 
-    /// The same text, sharing the memory of the one that the tree holds, if it does.
+    /// The same text, in the memory of the tree's own if it has one.
     pub(crate) fn shared(&self, name: Name) -> Name {
         self.texts.find(&name).map_or(name, |id| self.texts.text(id).clone())
     }
@@ -192,9 +192,8 @@ impl Tree {
         self.unreadable.get(&id).map(|why| &**why)
     }
 
-    /// Puts a namespace below another one, or below none. When the edge changes, or how the namespace counts for others
-    /// (`counts_anew`), this touches the namespace, all that is below it before or after, and the namespaces upstream. Returns
-    /// whether it did.
+    /// Sets the upstream namespace, or none. If the edge changes, or the properties on which others depend (`counts_anew`), this
+    /// touches the namespace, all namespaces below it before or after, and those upstream. Returns whether it did.
     pub(crate) fn set_upstream(
         &mut self,
         id: Id,
@@ -295,7 +294,7 @@ impl Tree {
         id
     }
 
-    /// Removes a node of which nothing is known any more.
+    /// Removes the node if nothing is known of it any more.
     pub(crate) fn release(&mut self, id: Id) {
         if self.texts.node(id).is_some_and(|node| !node.is_mentioned()) {
             *self.texts.node_mut(id) = None;
@@ -303,7 +302,7 @@ impl Tree {
         }
     }
 
-    /// Why nothing is propagated into this namespace for a reason of its own.
+    /// Why this namespace itself is halted.
     pub(crate) fn own_halt(&self, id: Id) -> Option<Halt> {
         if !self.is_existing(id) {
             return None;

@@ -1,8 +1,7 @@
-//! `subnamespaceanchors.hnc.x-k8s.io`: who may ask for which subnamespace, and give it up (section 7.4 of docs/compatibility.md).
+//! `subnamespaceanchors.hnc.x-k8s.io`: who may create and delete which subnamespace (section 7.4 of docs/compatibility.md).
 //!
-//! Ordinary RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The
-//! state that an anchor shows is not believed, for users may write it, with one exception: `Conflict` stays until the
-//! controller removes it.
+//! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The stored state of
+//! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
 
 use super::{Answer, Answers, Awaited, Question, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
@@ -16,12 +15,12 @@ use crate::hnc::keys;
 #[cfg(test)]
 mod tests;
 
-/// An anchor that is to be created, changed or deleted.
+/// A request that creates, changes or deletes an anchor.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
     pub operation: Operation,
-    /// The namespace it is in: the parent.
+    /// Its namespace: the parent.
     pub parent: Name,
     /// Its name: the child.
     pub child: Name,
@@ -31,17 +30,17 @@ pub struct Request {
     pub labels: Vec<(String, String)>,
     /// `spec.annotations` afterwards.
     pub annotations: Vec<(String, String)>,
-    /// `spec.labels` and `spec.annotations` before; empty when it is created.
+    /// `spec.labels` and `spec.annotations` before; empty for a new anchor.
     pub old: (Labels, Labels),
     /// The annotation `hnc.x-k8s.io/initial-admin` before and after.
     pub initial_admin: (Option<String>, Option<String>),
     /// `status.status` before and after.
     pub state: (Option<String>, Option<String>),
-    /// Whether it has an owner reference afterwards that it did not have before.
+    /// Whether the request adds an owner reference.
     pub adds_owner: bool,
 }
 
-/// Judges `request` as far as `answers` go.
+/// Judges `request` with the `answers` so far.
 pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
     let review = Review { forest, request, answers };
     let judged = match request.operation {
@@ -79,12 +78,13 @@ impl Review<'_> {
         self.conflict_stays()?;
         self.owner_is_an_admins()?;
         self.keys_stay(Some(self.request.old.clone()))?;
-        // The controller may have been unable to act on the anchor as it was.
+        // The controller may not have been able to act on the anchor before this change.
         self.orphans_consent()
     }
 
-    /// The garbage collector deletes an anchor whose owner is gone, and the subnamespace goes with it. It may delete everything, so
-    /// who adds the reference is judged instead: the right to write anchors must not be a right to delete them.
+    /// The garbage collector deletes an anchor whose owner is deleted, and the subnamespace is deleted with it. The garbage
+    /// collector may delete everything, so the rule judges the user who adds the reference: the right to write anchors must not
+    /// be a right to delete namespaces.
     fn owner_is_an_admins(&self) -> Check {
         let Request { parent, child, user, adds_owner, .. } = self.request;
         if !adds_owner {
@@ -103,15 +103,15 @@ impl Review<'_> {
         .into())
     }
 
-    /// What the subnamespace has configured so far, if it is there and a lost anchor is created again.
+    /// The labels and annotations of an existing subnamespace whose lost anchor is created again.
     fn configured(&self) -> Option<(Labels, Labels)> {
         let forest = self.forest;
         let seen = forest.hierarchy(forest.existing(&self.request.child)?);
         Some(seen.map(|seen| (seen.labels().clone(), seen.annotations().clone())).unwrap_or_default())
     }
 
-    /// The keys of an anchor replace those of its subnamespace, which are an admin's to change: of the subnamespace, or of its
-    /// parent.
+    /// The keys of an anchor replace those of its subnamespace, which only an admin of the subnamespace, or of its parent, may
+    /// change.
     fn keys_stay(&self, before: Option<(Labels, Labels)>) -> Check {
         let Request { parent, child, user, labels, annotations, .. } = self.request;
         let listed = |pairs: &[(String, String)]| pairs.iter().map(|(key, value)| (key, value)).collect();
@@ -173,7 +173,7 @@ impl Review<'_> {
         }
     }
 
-    /// What the forest does not know is looked up before it is relied on.
+    /// What the forest does not know is read live first.
     fn is_really_missing(&self, child: &Name) -> Check {
         let question = Question::Namespace(child.clone());
         match self.answers.get(&question) {
@@ -195,12 +195,12 @@ impl Review<'_> {
         }
     }
 
-    /// The name of a missing parent is not up for grabs: with the namespace comes power over those that wait for it.
+    /// The creator of a missing parent would gain power over the namespaces that name it, so their consent is needed.
     fn orphans_consent(&self) -> Check {
         orphans_consent(self.forest, &self.request.child, self.answers)
     }
 
-    /// Row 6, by the forest and not by the state that the anchor shows.
+    /// Row 6. The forest decides, not the stored state of the anchor.
     fn delete(&self) -> Check {
         let Request { parent, child, .. } = self.request;
         hierarchy::structure_is_known(self.forest)?;
@@ -229,7 +229,7 @@ impl Review<'_> {
         }
     }
 
-    /// An anchor in conflict creates nothing, also when the name is free again. Without this, its user could wait for that.
+    /// An anchor in conflict creates nothing, also when the name is free again. Otherwise its user could wait for that.
     fn conflict_stays(&self) -> Check {
         let conflict = |state: &Option<String>| state.as_deref() == Some(AnchorState::Conflict.as_str());
         let (old, new) = &self.request.state;
@@ -250,7 +250,7 @@ impl Review<'_> {
 }
 
 /// The creator of a namespace that existing ones name as their parent must be admin of each of these. A namespace that is being
-/// deleted may be gone by the time that another one of its name is stored.
+/// deleted may be deleted before another one of its name is stored.
 pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     if forest.exists(name) && !forest.is_terminating(name) {
         return Ok(());

@@ -1,8 +1,8 @@
-//! `namespaces.hnc.x-k8s.io`: what may happen to a namespace (section 7.6 of docs/compatibility.md).
+//! `namespaces.hnc.x-k8s.io`: which changes of a namespace are allowed (section 7.6 of docs/compatibility.md).
 //!
-//! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be
-//! written through all three. What a request does to the project's own keys is judged key by key, in `namespace/keys.rs`;
-//! everything else about a namespace is its owner's.
+//! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be written
+//! through all three. `namespace/keys.rs` judges changes of the project's own keys one by one; other labels and annotations are
+//! not judged.
 
 mod keys;
 #[cfg(test)]
@@ -18,7 +18,7 @@ use crate::dialects::Forest;
 use crate::hnc::hierarchy::Hierarchy;
 use crate::hnc::keys as words;
 
-/// A namespace that is to be created, changed or deleted.
+/// A request that creates, changes or deletes a namespace.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// Create, update or delete.
@@ -27,13 +27,13 @@ pub struct Request<'a> {
     pub name: Name,
     /// The requesting user.
     pub user: User,
-    /// Before; nothing when it is created.
+    /// The state before; empty for a new namespace.
     pub old: Marks<'a>,
-    /// Afterwards; nothing when it is deleted.
+    /// The state afterwards; empty for a deleted namespace.
     pub new: Marks<'a>,
 }
 
-/// What of a namespace is judged.
+/// The parts of a namespace that the rule reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks<'a> {
     /// All its labels.
@@ -53,7 +53,7 @@ impl Marks<'_> {
     }
 }
 
-/// Judges `request` as far as `answers` go.
+/// Judges `request` with the `answers` so far.
 pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
     let review = Review { forest, request, answers };
     let judged = match request.operation {
@@ -93,7 +93,8 @@ impl Review<'_> {
         }
     }
 
-    /// The API server says so too, unless the namespace is deleted meanwhile. Then its children are without consent.
+    /// The API server checks this too. But if the namespace is deleted meanwhile, its children would get a new parent without
+    /// consent.
     fn name_is_free(&self) -> Check {
         let name = &self.request.name;
         let remains = self.forest.exists(name) && !self.forest.is_terminating(name);
@@ -122,7 +123,7 @@ impl Review<'_> {
         self.forest.parent(&self.request.name).map(|parent| &**parent)
     }
 
-    /// The annotation is a parent by another name, and is judged as one, warnings included. Nothing is judged after it.
+    /// The annotation sets the parent, so the rules of a parent judge it, including warnings. Nothing is judged after it.
     fn becomes_child_of(&self, old: Option<&str>, new: &str) -> Check {
         let Request { operation, name, user, .. } = self.request;
         let spec =
@@ -141,7 +142,7 @@ impl Review<'_> {
         }
     }
 
-    /// A namespace without the annotation keeps its parent, but the parent loses its hold on it.
+    /// A namespace that loses the annotation keeps its parent, but is no longer a subnamespace of it.
     fn is_released_by(&self, parent: &str) -> Check {
         let question = Question::IsAdmin(parent.into());
         match self.answers.get(&question) {
@@ -162,7 +163,7 @@ impl Review<'_> {
         }
     }
 
-    /// From now on the `HierarchyConfiguration` says what the parent is. If it says something else, or is being deleted, the
+    /// Without the annotation the `HierarchyConfiguration` names the parent. If it names another one, or is being deleted, the
     /// namespace would leave its tree without the consent of its root.
     fn keeps_its_parent(&self, parent: &str) -> Check {
         let Request { name, .. } = self.request;
@@ -212,8 +213,8 @@ impl Review<'_> {
         }
     }
 
-    /// Rules e and f. While the structure is not known, what bears no mark of it may go: a namespace outside every tree must
-    /// not have to wait.
+    /// Rules e and f. While the structure is not known, a namespace that is marked neither as a parent nor as a subnamespace may be
+    /// deleted: one outside every tree must not have to wait.
     fn delete(&self) -> Check {
         let Request { name, old, .. } = self.request;
         let marked = old.labels.get(words::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();
