@@ -249,7 +249,7 @@ async fn the_proxy_stops_after_the_planned_write() -> Result<()> {
     proxy.stop_after(3, move || {
         told.fetch_add(1, Ordering::SeqCst);
     });
-    // All at once: no more than the planned number may arrive, whatever the order.
+    // All at once: no more than the planned number may arrive, in any order.
     let names = ["a", "b", "c", "d", "e", "f"];
     let outcomes = futures::future::join_all(names.map(&create)).await;
     let passed = outcomes.iter().filter(|outcome| outcome.is_ok()).count();

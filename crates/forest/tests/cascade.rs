@@ -1,4 +1,4 @@
-//! Deleting trees of full namespaces and subnamespaces: what goes is what may go, whoever is faster, the namespace
+//! Deleting trees of full namespaces and subnamespaces: only what may be deleted is deleted, whichever is faster, the namespace
 //! controller or ours; and what stays is put in order.
 
 #[cfg(test)] // Which it is anyhow; Clippy has to be told.
@@ -71,7 +71,7 @@ fn reconcile(cluster: &mut Cluster, names: &[Name]) -> bool {
                     "{child} without anchor"
                 );
             }
-            // What somebody else has changed meanwhile is planned again.
+            // What another client has changed meanwhile is planned again.
             let _ = cluster.perform(name, action);
         }
     }
@@ -234,7 +234,7 @@ fn a_mixed_tree_goes_down_to_its_full_namespaces() {
     }
     assert_eq!(copies(&cluster, "s4"), ["f1"], "what comes from above the hole goes, the rest is frozen");
 
-    // A new namespace of the old name says nothing of what may be deleted below it.
+    // A new namespace of the old name does not allow deletions below it.
     cluster.namespace("top");
     cluster.anchor("top", "s1");
     rest(&mut cluster);

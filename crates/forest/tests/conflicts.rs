@@ -1,4 +1,4 @@
-//! Which requests admission refuses because somebody's own object would come to be in the way of another from above: random
+//! Which requests admission refuses because a source from above would conflict with a user's own object: random
 //! requests on random clusters, judged by the rules, and by the naive model before and after.
 
 #[cfg(test)] // Which it is anyhow; Clippy has to be told.
@@ -29,7 +29,7 @@ use crate::cluster::asks::ASKS;
 use crate::cluster::{Cluster, bindings, role_key, roles, rules};
 use crate::op::{NAMES, Op, config, object_op};
 
-/// Something that somebody asks for.
+/// A request of a user.
 #[derive(Debug, Clone)]
 enum UserRequest {
     /// A Role: where, and what it asks for.
@@ -139,7 +139,7 @@ fn conflicts(cluster: &Cluster, said: Option<Said>) -> BTreeSet<(Name, ObjectKey
     own.filter(in_the_way).cloned().collect()
 }
 
-/// The namespaces with an own Role `r0` that one in `name` would go to, whatever others are above.
+/// The namespaces with an own Role `r0` that one in `name` would propagate to, whichever others are above.
 fn holders(cluster: &Cluster, said: Option<Said>, name: &Name, asks: usize) -> BTreeSet<Name> {
     let key = role_key("r0");
     let is_hit = |holder: &Name| {

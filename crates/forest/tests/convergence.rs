@@ -1,5 +1,5 @@
 //! Plans against a cluster on paper: performing them leads to what the naive model says should be, in a few rounds,
-//! whatever was there before and wherever it was interrupted, and on the way nobody can do more than before or after.
+//! from any state and after any interruption, and on the way no user can do more than before or after.
 
 #[cfg(test)] // Which it is anyhow; Clippy has to be told.
 #[allow(dead_code, reason = "each of the tests that share it uses a part")]
@@ -241,7 +241,7 @@ impl Run {
                     )
                 );
                 assert!(lets_go, "{name}: {action:?} while the definitions go");
-                let fact = self.cluster.perform(&name, action).expect("nobody else writes");
+                let fact = self.cluster.perform(&name, action).expect("no other client writes");
                 self.hear([fact]);
             }
         }
@@ -296,12 +296,12 @@ fn check_guarded(cluster: &Cluster, name: &Name, action: &Action) {
     }
 }
 
-/// An object that is nobody's copy is replaced only where the configuration says so of its kind, and deleted only to be replaced.
+/// An object that is no copy is replaced only where the configuration says so of its kind, and deleted only to be replaced.
 fn check_own(cluster: &Cluster, name: &Name, plan: &Plan) {
     for action in plan.actions() {
         let (Action::ReplaceCopy { key, .. } | Action::DeleteCopy { key, .. }) = action else { continue };
         let own = cluster.objects[&(name.clone(), key.clone())].inherited_from.is_none();
-        assert!(!own || cluster.overwrites(key), "{name}: somebody's own {key:?} would be lost: {action:?}");
+        assert!(!own || cluster.overwrites(key), "{name}: the own object {key:?} would be lost: {action:?}");
     }
 }
 
@@ -326,7 +326,7 @@ fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
     }
 }
 
-/// Between any two writes, nobody may do what they may do neither before all of them nor after; not even when some of
+/// Between any two writes, no user may do what they may do neither before all of them nor after; not even when some of
 /// them fail.
 fn check_access(cluster: &Cluster, name: &Name, plan: &Plan, fate: &Fate) {
     let steps = || {
@@ -418,7 +418,7 @@ fn check_namespaces(before: &Cluster, after: &Cluster) {
             assert!(anchored(name, false), "{name} came by itself");
             continue;
         };
-        assert!(old.terminating == new.terminating || anchored(name, true), "{name} goes by itself");
+        assert!(old.terminating == new.terminating || anchored(name, true), "{name} is deleted by itself");
         assert_eq!(before.foreign_marks(name), after.foreign_marks(name), "{name}");
     }
     let lost = before.namespaces.keys().find(|name| !after.namespaces.contains_key(*name));

@@ -203,7 +203,7 @@ fn fields(text: &str) -> Fields<'static> {
     Fields::new(fields.collect()).expect("every name is there once")
 }
 
-/// A copy before and after somebody has written it anew with other blanks.
+/// A copy before and after a write with other white space.
 fn copies(body: impl Fn(&str) -> String, owners: &[Value], finalizers: &[String]) -> Request<'static> {
     let state = |colon: &str| State {
         labels: [("hnc.x-k8s.io/inherited-from", "top")].into_iter().collect(),

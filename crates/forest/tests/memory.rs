@@ -1,4 +1,4 @@
-//! The forest is small: so many bytes for a namespace, a copy, a source, and no more whatever was told before.
+//! The forest is small: so many bytes for a namespace, a copy, a source, and no more, after any earlier facts.
 //!
 //! Counts what is asked of the allocator. `cargo bench -p forest --bench memory` says more, and of larger forests.
 

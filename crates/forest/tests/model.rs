@@ -1,4 +1,4 @@
-//! The forest against a naive model: whatever facts came in whatever order, its answers are those that follow from the
+//! The forest against a naive model: after any facts in any order, its answers are those that follow from the
 //! last fact of each object, and it says truly what a fact touched.
 
 #[cfg(test)] // Which it is anyhow; Clippy has to be told.

@@ -27,7 +27,7 @@ use proptest::test_runner::TestRunner;
 use crate::cluster::{Cluster, note_conflicts};
 use crate::op::{NAMES, Op, config, object_op, subnamespace_op};
 
-/// What somebody does to a cluster at rest.
+/// A user's change of a settled cluster.
 #[derive(Debug, Clone)]
 enum UserChange {
     SetHierarchy(usize, Option<usize>, bool),

@@ -16,7 +16,7 @@ use super::request::{Request, namespace};
 
 const ENTRY: &str = "awaited-namespaces.hnc.x-k8s.io";
 
-/// So many parents are deleted at once while somebody tries to create each name.
+/// So many parents are deleted at once while a user tries to create each name.
 const PARENTS: usize = 20;
 
 fn create(user: &Client, name: &str) -> Request {

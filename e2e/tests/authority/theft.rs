@@ -220,8 +220,8 @@ async fn an_owner_reference_on_an_anchor_is_an_admins_to_add() -> Result<()> {
     scene.anchor_editor("ow-admin", "ow-root").await?;
     let anchors = format!("/apis/{}/namespaces/ow-root/subnamespaceanchors", hns_api::API_VERSION);
     let one = format!("{anchors}/ow-child");
-    let nobody = "00000000-0000-0000-0000-000000000000";
-    let owner = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": nobody }]);
+    let missing = "00000000-0000-0000-0000-000000000000";
+    let owner = json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "missing", "uid": missing }]);
     let whole = |name: &str| {
         json!({
             "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor",

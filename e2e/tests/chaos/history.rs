@@ -132,7 +132,7 @@ impl History {
     /// What the event was.
     pub(crate) fn judge(&self, event: &Event, names: &BTreeSet<&'static str>) -> Verdict {
         let Some(name) = names.get(event.name.as_str()) else {
-            return Verdict::Wrong(format!("nobody knows an object of this name: {event:?}"));
+            return Verdict::Wrong(format!("no object of this name is expected: {event:?}"));
         };
         let key = Key { kind: event.kind, namespace: event.namespace.clone(), name };
         let states: Vec<&State> = self.states(event.at).collect();
@@ -218,7 +218,7 @@ fn written(states: &[&State], key: &Key, source: &str, event: &Event) -> Verdict
     ))
 }
 
-/// What should be here by one state, but for the Roles, which are those of another. Nothing but bindings goes by them.
+/// What should be here by one state, but for the Roles, which are those of another. Only bindings depend on them.
 fn by_other_roles(states: &[&State], key: &Key) -> impl Iterator<Item = Wanted> {
     let worlds = || states.iter().map(|state| &state.world).filter(|_| key.kind == Kind::RoleBinding);
     worlds().flat_map(move |world| {

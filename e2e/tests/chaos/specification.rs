@@ -133,7 +133,7 @@ impl World {
         matches!(self.mode(kind), Mode::Ignore | Mode::Dropped)
     }
 
-    /// Every copy that should be. Of a frozen kind it says nothing.
+    /// Every copy that should be. Without copies of a frozen kind.
     pub(crate) fn wanted(&self) -> BTreeMap<Key, Wanted> {
         let model = self.model();
         let names: BTreeSet<_> = self.own.keys().map(|key| (key.kind, key.name)).collect();

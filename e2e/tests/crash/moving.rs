@@ -224,7 +224,7 @@ impl Moving {
 
     /// The API server's authorizer agrees for each user.
     async fn no_access_wider(&self, before: &Rest, after: &Rest) -> Result<()> {
-        eventually("nobody may do what neither state allows", PATIENCE, async || {
+        eventually("no user may do what neither state allows", PATIENCE, async || {
             let now = self.access().await.map_err(|error| error.to_string())?;
             for (key, allowed) in &now {
                 let (before, after) = (&before.access[key], &after.access[key]);

@@ -66,7 +66,7 @@ async fn told_to_end_the_webhook_is_unready_answers_what_it_has_and_ends_well() 
     );
     let exit = replica.process().wait_exit(GRACE).await?;
     ensure!(exit == Exit::Code(0) && told.elapsed() < GRACE, "{exit} after {:?}", told.elapsed());
-    ensure!(client.tcp().await.is_err(), "nobody listens any more");
+    ensure!(client.tcp().await.is_err(), "no program listens any more");
     ensure!(!replica.log().contains("panic"), "{}", replica.log());
     println!(
         "{answered} new pairs of reviews answered, those under way after {slowest:.1?}, {exit} after {:.1?}",

@@ -42,7 +42,7 @@ impl Running {
             if is_ready(port, &process).await? {
                 return Ok(Self { port, process, _directory: directory });
             }
-            // Somebody else may have taken the port meanwhile.
+            // Another process may have taken the port meanwhile.
         }
         bail!("Prometheus does not start: {}", fs::read_to_string(directory.path().join("log"))?)
     }

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Queries of the dashboard that a healthy installation may answer with nothing, and why.
 const IN_A_FAULT: [(&str, &str); 3] = [
     ("Answered with \"try again\"", "the webhook knows enough to judge"),
-    ("Requests that were no review", "nobody but the API server asks"),
+    ("Requests that were no review", "only the API server sends requests"),
     ("Watches that failed", "the API server answers"),
 ];
 
@@ -189,7 +189,7 @@ async fn named(prometheus: &Running) -> Result<()> {
         .collect();
     ensure!(
         unknown.is_empty() && metrics.len() > 15,
-        "metrics that nobody shows: {unknown:?} of {metrics:?}"
+        "metrics that do not exist: {unknown:?} of {metrics:?}"
     );
     let documentation = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md"))?;
     let ours = shown.iter().filter(|it| it.starts_with("hns_") || it.starts_with("hnc_"));

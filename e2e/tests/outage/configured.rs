@@ -95,7 +95,7 @@ async fn a_definition_that_goes_and_comes_again_takes_nothing_else_along() -> Re
         turn.cluster().kubectl().args(["delete", "customresourcedefinition", DEFINITION]).ok().await?;
         println!("{}", says(steps, ("BadConfiguration", "ResourceNotFound"), &["widgets"]).await?);
         for replica in both.replicas() {
-            hns_e2e::eventually("nobody watches what is not there", SECONDS, async || {
+            hns_e2e::eventually("no watch of the missing kind", SECONDS, async || {
                 let watched = is_watched(replica).await.map_err(|error| format!("{error:#}"))?;
                 let (ready, text) = replica.readiness().await.map_err(|error| format!("{error:#}"))?;
                 if ready && !watched && !text.contains("[-]widgets") { Ok(()) } else { Err(text) }

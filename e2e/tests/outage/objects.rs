@@ -54,7 +54,7 @@ pub(super) async fn says(steps: &Steps, (type_, reason): (&str, &str), words: &[
 
 /// Waits until the configuration has nothing of these types to say.
 pub(super) async fn says_no_more(steps: &Steps, types: &[&str]) -> Result<()> {
-    eventually(&format!("config says nothing of {types:?}"), PATIENCE, async || {
+    eventually(&format!("config has no conditions {types:?}"), PATIENCE, async || {
         let mut all = conditions(steps).await.map_err(|error| error.to_string())?;
         all.retain(|(type_, ..)| types.contains(&type_.as_str()));
         if all.is_empty() { Ok(()) } else { Err(format!("{all:?}")) }

@@ -101,7 +101,7 @@ async fn what_cannot_be_reached_is_said() {
     let nothing = plugin("tree -A", &[("HOME", "/nonexistent")]).await.unwrap();
     nothing.fails("Error: ");
     assert!(nothing.stderr.contains("Set --kubeconfig, --server"), "{nothing:?}");
-    // Nobody listens at port 1.
+    // No program listens at port 1.
     let closed = plugin("tree -A --server http://127.0.0.1:1", &[]).await.unwrap();
     closed.fails("Error: namespaces cannot be listed: ");
     assert!(closed.stderr.contains("Check --server"), "{closed:?}");

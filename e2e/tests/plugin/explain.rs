@@ -171,7 +171,7 @@ async fn a_refused_write_is_shown() {
 async fn a_user_is_told_what_their_rights_show_and_what_not() {
     let live = live().await;
     plant(live, "eu").await;
-    // Whoever may view may not read roles.
+    // A user with the role view may not read roles.
     live.steps().create_binding("eu-web", "may-view", ("ClusterRole", "view"), "una").await.unwrap();
     live.steps()
         .create_role("eu-web", "may-read-roles", (&["get"], "rbac.authorization.k8s.io", "roles"))

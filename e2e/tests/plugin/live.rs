@@ -120,7 +120,7 @@ async fn warnings_of_the_api_server_are_printed_as_kubectl_prints_them() {
     );
 }
 
-/// Whatever the request is, and whatever is in the text; a text that two answers bring is printed once.
+/// For every request and every text; a text that two answers bring is printed once.
 #[tokio::test]
 async fn warnings_of_a_policy_come_with_every_kind_of_request() {
     let live = live().await;

@@ -215,7 +215,7 @@ impl Case<'_> {
                 let labels = json!({ "metadata": { "labels": with } });
                 self.scene.users.send(who, Method::PATCH, &path, &labels).await?.allowed("labelling")?;
             }
-            other => bail!("nobody can {other:?}"),
+            other => bail!("unknown request: {other:?}"),
         }
         Ok(())
     }

@@ -161,7 +161,7 @@ async fn ask<H>(scene: &Scene<'_, H>, row: &Row) -> Result<(Answer, usize)> {
             let body = super::request::object(plural, name, fields);
             send(Method::POST, &object_path(plural, namespace, ""), &body).await?
         }
-        _ => bail!("nobody can {:?}", row.request),
+        _ => bail!("unknown request: {:?}", row.request),
     };
     Ok((answer, 0))
 }

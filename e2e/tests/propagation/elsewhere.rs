@@ -72,7 +72,7 @@ async fn roles_have_to_ask(scene: &Scene<'_, ()>) -> Result<()> {
     is_there(scene, ("roles", "ask-child", "silent"), false).await?;
     ensure!(scene.get("roles", "ask-child", "asking").await? == asking, "what asks was touched");
     let own = scene.create("alice", ("roles", "ask-child", "own"), json!({})).await?;
-    own.allowed("a role of a name that nobody sends here")?;
+    own.allowed("a role of a name that no source has")?;
     let silent = scene.create("alice", ("roles", "ask-root", "own"), json!({})).await?;
     silent.allowed("one above that goes nowhere")?;
 
@@ -98,7 +98,7 @@ async fn left_by_hnc(scene: &Scene<'_, ()>) -> Result<()> {
     let copy = object_path("configmaps", "mark-child", "kept");
     let mark = json!({ "metadata": { "annotations": { TRACKING: "app" } } });
     let as_hnc = scene.users.send("slipped", Method::PATCH, &copy, &mark).await?.allowed("marking")?;
-    stays("nobody takes the mark away", Duration::from_secs(1), async || {
+    stays("the metadata stays", Duration::from_secs(1), async || {
         let now =
             scene.get("configmaps", "mark-child", "kept").await.map_err(|error| format!("{error:#}"))?;
         if now.as_ref() == Some(&as_hnc.body) { Ok(()) } else { Err(format!("{now:?}")) }
@@ -136,7 +136,7 @@ async fn marks_are_propagated(scene: &Scene<'_, ()>) -> Result<()> {
     shows("new", &json!("other")).await.context("a change of nothing else")?;
     let slipped = scene.users.send("slipped", Method::PATCH, &copy, &without).await?;
     slipped.allowed("removing it past the rules")?;
-    shows("kept", &json!("app")).await.context("a mark that somebody took away")?;
+    shows("kept", &json!("app")).await.context("metadata that a user removed")?;
     ensure!(kept.is_some(), "the copy that HNC left is gone");
     let writes = scene.cluster().audit().mutating_by(CONTROLLER_USER, mark)?;
     let deleted = writes.iter().any(|it| it.resource == "configmaps" && it.verb == "delete");

@@ -167,7 +167,7 @@ async fn a_kind_that_is_defined_afterwards_is_propagated() -> Result<()> {
     let scene = scene().await?;
     scene.plant(&below("late")).await?;
     let open = json!({ "x-kubernetes-preserve-unknown-fields": true });
-    // Nobody can configure what is not there. What is configured and goes can come back.
+    // A kind that does not exist cannot be configured. What is configured and goes can come back.
     let entry = json!({ "group": GROUP, "resource": "latecomers", "mode": "Propagate" });
     scene.put_configuration("slipped", std::slice::from_ref(&entry)).await?;
     let late = definition("latecomers", false, &open);
@@ -199,7 +199,7 @@ async fn the_status_of_a_copy_is_its_own() -> Result<()> {
     let copy = set("status-child", json!({ "ready": "here" })).await?.body;
     let source = set("status-root", json!({ "ready": "there" })).await?.body;
     ensure!(source["status"]["ready"] == "there", "{source}");
-    stays("nobody touches the copy for that", Duration::from_secs(2), async || {
+    stays("no write touches the copy for that", Duration::from_secs(2), async || {
         let now = scene.get("gadgets", "status-child", "it").await.map_err(|error| format!("{error:#}"))?;
         if now.as_ref() == Some(&copy) { Ok(()) } else { Err(format!("{now:?}")) }
     })

@@ -229,7 +229,7 @@ async fn an_explicit_false_survives_the_controllers_rewriting() -> Result<()> {
         .hierarchy_is("ef-child", "lists its child", |it| it["status"]["children"] == json!(["ef-leaf"]))
         .await?;
     assert_eq!(rewritten["spec"]["allowCascadingDeletion"], json!(false), "{rewritten}");
-    // Where nobody has said anything, nothing is said.
+    // Without any value there is no condition.
     let leaf = steps.hierarchy_is("ef-leaf", "is there", |it| it["spec"]["parent"] == "ef-child").await?;
     assert_eq!(leaf["spec"].get("allowCascadingDeletion"), None, "{leaf}");
     Ok(())

@@ -70,7 +70,7 @@ async fn the_creator_of_a_subnamespace_becomes_its_first_administrator() -> Resu
     a_later_anchor_gives_no_rights(&workshop).await?;
     ensure!(
         !may(&workshop, "eve", "fi-child").await?,
-        "whoever creates a lost anchor again administers what it is about"
+        "the creator of a lost anchor becomes admin of what it is about"
     );
     running.end().await?;
 
@@ -210,7 +210,7 @@ async fn a_later_anchor_gives_no_rights(workshop: &Workshop) -> Result<()> {
     let anchor = steps.anchor_shows("fi-root", "fi-child", "Ok").await?;
     let recorded = anchor.metadata.annotations.unwrap_or_default();
     ensure!(recorded.get(annotations::INITIAL_ADMIN).is_none_or(|it| it == "eve"), "{recorded:?}");
-    stays("nobody is bound by it", Duration::from_secs(1), async || {
+    stays("it creates no binding", Duration::from_secs(1), async || {
         let binding = steps
             .bindings("fi-child")
             .get("hns-initial-admin-fi-child")

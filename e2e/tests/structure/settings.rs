@@ -254,7 +254,7 @@ async fn doctor(workshop: &Workshop) -> Result<Value> {
     let output = command.kill_on_drop(true).output().await.context("kubectl-hns: build it first")?;
     let all: Value = serde_json::from_slice(&output.stdout)?;
     let found = all["findings"].as_array().into_iter().flatten().find(|it| it["subject"] == "settings");
-    found.cloned().context("doctor says nothing of settings")
+    found.cloned().context("doctor reports no settings")
 }
 
 async fn only_the_controller_writes(workshop: &Workshop) -> Result<()> {
@@ -268,15 +268,15 @@ async fn only_the_controller_writes(workshop: &Workshop) -> Result<()> {
         ensure!(status.code == 403, "{status:?}");
         Ok(())
     };
-    let anybody = config_maps(workshop.cluster.client_as("somebody", &["system:authenticated"]));
-    ensure!(anybody.get(SETTINGS_CONFIG_MAP).await?.data.is_some(), "everybody may read it");
-    refused(refusal(anybody.get(elsewhere).await))?;
-    refused(refusal(anybody.get(CONFIG_CONFIG_MAP).await))?;
-    refused(refusal(anybody.list(&ListParams::default()).await))?;
-    let nobody = config_maps(workshop.cluster.client_as("system:anonymous", &["system:unauthenticated"]));
-    refused(refusal(nobody.get(SETTINGS_CONFIG_MAP).await))?;
+    let any_user = config_maps(workshop.cluster.client_as("somebody", &["system:authenticated"]));
+    ensure!(any_user.get(SETTINGS_CONFIG_MAP).await?.data.is_some(), "everybody may read it");
+    refused(refusal(any_user.get(elsewhere).await))?;
+    refused(refusal(any_user.get(CONFIG_CONFIG_MAP).await))?;
+    refused(refusal(any_user.list(&ListParams::default()).await))?;
+    let anonymous = config_maps(workshop.cluster.client_as("system:anonymous", &["system:unauthenticated"]));
+    refused(refusal(anonymous.get(SETTINGS_CONFIG_MAP).await))?;
     let webhook = config_maps(workshop.cluster.client_as(WEBHOOK_USER, &[]));
-    for api in [anybody, webhook] {
+    for api in [any_user, webhook] {
         for name in [SETTINGS_CONFIG_MAP, CONFIG_CONFIG_MAP, elsewhere] {
             let data = BTreeMap::from([("x", "y")]);
             let object = typed(&json!({ "metadata": { "name": name }, "data": data }));

@@ -103,7 +103,7 @@ async fn an_anchor_in_an_excluded_namespace_makes_nothing_and_is_not_held() -> R
     steps.subnamespace(&["sa-child", "sa-root"]).await?;
     ensure!(steps.namespaces().get_opt("sa-nowhere").await?.is_none(), "it was created");
     let state = anchors.get("sa-nowhere").await?;
-    assert_eq!(state.state(), Some("Missing"), "its state is nobody's business");
+    assert_eq!(state.state(), Some("Missing"), "its state does not change");
     anchors.delete("sa-nowhere", &DeleteParams::default()).await?;
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(crate) fn blocks(document: &str) -> Result<Vec<Block>> {
 
 fn by(line: &str) -> Result<By> {
     let name = line.strip_prefix("# By ").and_then(|rest| rest.strip_suffix('.'));
-    match name.context("nobody is named")? {
+    match name.context("no user is named")? {
         "a cluster administrator" => Ok(By::Administrator),
         other => match other.split_once(", one of ") {
             Some((user, group)) => Ok(By::User(user.to_owned(), group.to_owned())),

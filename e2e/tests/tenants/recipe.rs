@@ -62,7 +62,7 @@ const EVERYWHERE: [&str; 8] = [
 /// The flag that the text names.
 const FLAG: &str = "--managed-namespace-label=";
 
-/// A pod that says nothing of limits. It is only tried.
+/// A pod without limits, for dry runs.
 fn pod() -> Value {
     let context = json!({
         "allowPrivilegeEscalation": false, "capabilities": { "drop": ["ALL"] }, "runAsNonRoot": true,
@@ -101,10 +101,10 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     pods_get_limits(cluster).await?;
     told("copies are read-only, pods get limits, quotas count");
     pods_are_restricted(cluster).await?;
-    told("no pod is privileged, whatever the team configures");
+    told("no pod is privileged, with any configuration of the team");
     network(cluster).await?;
     no_namespace_leaves(cluster, &steps).await?;
-    told("the tree label finds the team, and nobody leaves it");
+    told("the tree label finds the team, and no namespace leaves it");
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate())?;
     Ok(())
 }

@@ -311,7 +311,7 @@ fn another_object_of_the_same_name_is_not_the_one_that_went() {
     for fact in [old, new] {
         forest.apply(fact);
     }
-    assert!(forest.apply(gone).is_empty(), "the first one's end says nothing of the second");
+    assert!(forest.apply(gone).is_empty(), "the deletion of the first one does not affect the second");
     assert!(forest.exists("a"));
     forest.apply(cluster.remove_namespace("a").unwrap());
     assert!(!forest.exists("a"));

@@ -81,7 +81,7 @@ fn a_stream_has_caught_up_when_it_has_told_of_every_state_and_every_end() {
     };
     assert!(
         !behind(&forest, listing(10, &[("a", 5), ("gone", 6)])),
-        "what is newer than the list says nothing"
+        "a state newer than the list does not count"
     );
     assert!(!behind(&forest, listing(10, &[("a", 4), ("gone", 6)])));
     assert!(behind(&forest, listing(10, &[("a", 7), ("gone", 6)])), "a is older than it should be");

@@ -181,7 +181,7 @@ impl World {
     }
 }
 
-/// What somebody with these rights in a namespace may give others there.
+/// What a user with these rights in a namespace may give others there.
 pub(crate) fn may_grant(held: Rights) -> Rights {
     match (held.has(RBAC), held.has(ESCALATE)) {
         (false, _) => Rights::default(),

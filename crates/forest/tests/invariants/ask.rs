@@ -40,7 +40,7 @@ pub(crate) struct HierarchyWrite {
 #[derive(Debug, Clone)]
 pub(crate) struct AnchorWrite {
     pub(crate) labels: Pairs,
-    /// `status.status`, which whoever may write anchors may write, too; `None` leaves it.
+    /// `status.status`, which a user who may write anchors may write, too; `None` leaves it.
     pub(crate) state: Option<Word>,
 }
 

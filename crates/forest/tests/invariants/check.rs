@@ -55,7 +55,7 @@ impl Before {
         self.gained(after, user, ask).or_else(|| self.lost(after, user, ask)).or_else(|| overwritten(after))
     }
 
-    /// Gives nobody a right in a namespace that existed before, unless by whoever may.
+    /// Gives no user a right in a namespace that existed before, unless by a user who may.
     fn gained(&self, after: &World, user: usize, ask: &Ask) -> Option<Broken> {
         if matches!(ask, Ask::Configuration(_)) && self.cluster_wide[user].has(CONFIGURE) {
             return None;
@@ -84,14 +84,14 @@ impl Before {
                 let gained = gained.without(held_above).without(self.named_before(after, name, who));
                 if !gained.is_empty() {
                     let how = format!("{who} gains {gained:?} in {name}");
-                    return Some(Broken { invariant: "gives nobody a right", how });
+                    return Some(Broken { invariant: "gives no user a right", how });
                 }
             }
         }
         None
     }
 
-    /// What bindings that are nobody's copies, and are as they were, gave at home before. Where one of them comes to reach
+    /// What bindings that are no copies, and are as they were, gave at home before. Where one of them comes to reach
     /// further down, because a selector matches or another object is not in its way any more, its own admin has given it.
     fn unchanged_sources(&self, after: &World) -> Access {
         by_bindings(&self.cluster, |namespace, key| {
@@ -131,7 +131,7 @@ impl Before {
         roles.flat_map(above).fold(Rights::default(), |all, role| all.with(allowed_by(role)))
     }
 
-    /// No existing namespace is deleted or frozen, unless by whoever may.
+    /// No existing namespace is deleted or frozen, unless by a user who may.
     fn lost(&self, after: &World, user: usize, ask: &Ask) -> Option<Broken> {
         for (name, above) in &self.above {
             if self.cluster.namespaces[name].terminating {
@@ -225,12 +225,12 @@ impl Before {
     }
 }
 
-/// No object that is nobody's copy is overwritten or deleted by the controller, unless its kind must replace.
+/// No object that is no copy is overwritten or deleted by the controller, unless its kind must replace.
 fn overwritten(after: &World) -> Option<Broken> {
     let must_replace = |kind: KindId| kind == What::LimitRange.key("").kind;
     let (namespace, key) = after.taken.iter().find(|(_, key)| !must_replace(key.kind))?;
     let how = format!("{} {:?} of {namespace} is overwritten", after.forest.kind(key.kind).kind, key.name);
-    Some(Broken { invariant: "no object of somebody's own is overwritten", how })
+    Some(Broken { invariant: "no user's own object is overwritten", how })
 }
 
 /// Whether a namespace is there that was there before, and stays.

@@ -13,7 +13,7 @@ pub(crate) struct Story {
     pub(crate) cluster_wide: [Rights; USERS.len()],
     /// Whether creators become the first admins of subnamespaces.
     pub(crate) initial_admin: bool,
-    /// What nobody judges.
+    /// Changes without review.
     pub(crate) setup: Vec<Ask>,
     /// Who asks for what, one after the other.
     pub(crate) asked: Vec<(usize, Ask)>,
@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
 }
 
 impl Story {
-    /// The world before anybody asks.
+    /// The state before any request.
     pub(crate) fn begin(&self) -> World {
         let mut world = World::new(self.cluster_wide, self.initial_admin);
         for ask in &self.setup {

@@ -19,7 +19,7 @@ pub(crate) struct World {
     pub(crate) cluster_wide: [Rights; USERS.len()],
     /// Whether the creator of a subnamespace becomes its admin.
     pub(crate) initial_admin: bool,
-    /// The objects that were nobody's copies and that the controller has replaced or deleted.
+    /// The objects that were no copies and that the controller has replaced or deleted.
     pub(crate) taken: Vec<(Name, ObjectKey)>,
     touched: Change,
 }

@@ -495,7 +495,7 @@ impl Cluster {
         self.modes[usize::from(key.kind == bindings())]
     }
 
-    /// Whether nobody may gain a right: a quota from above is missing or another, or not in force, or the labels that an anchor
+    /// Whether no user may gain a right: a quota from above is missing or another, or not in force, or the labels that an anchor
     /// asks for are not configured yet.
     pub(crate) fn holds(&self, name: &str) -> bool {
         let awaited = |key: &ObjectKey| {
@@ -541,7 +541,7 @@ impl Cluster {
         }
     }
 
-    /// Whether there is somebody's own object that nothing may replace.
+    /// Whether a user's own object exists that nothing may replace.
     fn is_kept(&self, name: &str, key: &ObjectKey) -> bool {
         let own = self.objects.get(&(name.into(), key.clone())).is_some_and(|it| it.inherited_from.is_none());
         own && !self.overwrites(key)

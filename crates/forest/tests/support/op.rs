@@ -339,7 +339,7 @@ fn status(bits: u8) -> forest::HierarchyStatus {
     }
 }
 
-/// The stream that a fact comes by.
+/// The stream of a fact.
 pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
     match fact {
         Fact::Namespace(_) | Fact::NamespaceGone(..) | Fact::Namespaces(_) => Some(Stream::NAMESPACES),

@@ -10,7 +10,7 @@ use forest::{
 use super::{Copied, Fate, Pairs};
 use crate::cluster::{Cluster, Object, bindings};
 
-/// What a plan comes to, whatever its order.
+/// The effect of a plan, in any order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Writes {
     /// By key, what to set or that it is to be removed.
@@ -104,7 +104,7 @@ impl Writes {
                     assert_eq!(earlier, None, "the anchor {child} is written twice");
                 }
                 Action::Dialect(HncAction::BindInitialAdmin { .. }) => {
-                    panic!("nobody asked for that here: {action:?}")
+                    panic!("this test expects no such write: {action:?}")
                 }
                 Action::Dialect(HncAction::CreateSubnamespace { child, initial_admin }) => {
                     assert_eq!(*initial_admin, None, "{child}");

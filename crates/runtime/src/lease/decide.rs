@@ -50,7 +50,7 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let table = [
-            ("nobody's", "", LONG, 0, Decision::Acquire),
+            ("without a holder", "", LONG, 0, Decision::Acquire),
             ("ours", "me", LONG, 0, Decision::Renew),
             ("ours, from before a restart long ago", "me", LONG, 999, Decision::Renew),
             ("another's, just seen", "you", LONG, 0, Decision::Wait(at(15))),

@@ -86,7 +86,7 @@ impl Server {
         Some(holder.to_owned())
     }
 
-    /// Somebody else changes the Lease.
+    /// Another client changes the Lease.
     fn edit(&self, edit: impl FnOnce(&mut Value)) {
         let mut stored = self.0.lock();
         let mut lease = stored.lease.clone().unwrap_or_else(|| json!({"metadata": {"name": NAME}}));
@@ -168,7 +168,7 @@ async fn a_release_hands_over_at_once() {
     let (second, _) = server.replica("second");
     sleep(seconds(7)).await;
     first.release().await;
-    assert_eq!(server.holder(), None, "whoever returns from here may end the process");
+    assert_eq!(server.holder(), None, "the process may end after this returns");
     assert!(!first.is_leader());
     first.lost().await;
     let took = acquired_after(&second).await;
@@ -198,7 +198,7 @@ async fn a_release_cuts_off_a_renewal_that_hangs_and_a_follower_has_nothing_to_r
 async fn a_dead_holder_is_waited_for() {
     let server = Server::default();
     server.edit(|lease| {
-        // Wall clocks say nothing: this one's is far ahead.
+        // Wall clocks do not count: this one's is far ahead.
         lease["spec"] = json!({"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2099-01-01T00:00:00.000000Z"});
     });
     let (replica, _) = server.replica("next");
@@ -247,7 +247,7 @@ async fn a_long_outage_ends_leadership_before_another_one_begins() {
         let start = Instant::now();
         let mut ended = None;
         while !second.is_leader() {
-            assert!(start.elapsed() < seconds(60), "nobody took over");
+            assert!(start.elapsed() < seconds(60), "no replica took over");
             if ended.is_none() && !first.is_leader() {
                 ended = Some(start.elapsed());
             }

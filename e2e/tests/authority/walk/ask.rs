@@ -296,8 +296,8 @@ impl Author {
             if may.is_empty() && self.0.percent(75) {
                 continue;
             }
-            let anybody = may.is_empty() || self.0.percent(15);
-            return (if anybody { self.0.below(USERS.len()) } else { self.one(&may) }, ask);
+            let any_user = may.is_empty() || self.0.percent(15);
+            return (if any_user { self.0.below(USERS.len()) } else { self.one(&may) }, ask);
         }
     }
 

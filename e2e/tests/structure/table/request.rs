@@ -69,7 +69,7 @@ impl Request {
         Ok(Self::Create(path, manifest))
     }
 
-    /// Creates for good, as the administrator of these steps.
+    /// Creates without dry run, as the administrator of these steps.
     pub(crate) async fn make(&self, client: &Client) -> Result<()> {
         let Self::Create(path, manifest) = self else { bail!("only manifests are made") };
         let request = http::Request::post(path).header("content-type", "application/json");

@@ -123,7 +123,7 @@ fn copies_follow_their_sources() {
         ),
         ("a copy is deleted", |it| drop(it.remove_object("child", &key("r"))), &["both create r from root"]),
         (
-            "a copy loses its label: it is somebody's own, and another Role than the binding above refers to",
+            "a copy loses its label: it is no copy any more, and another Role than the binding above refers to",
             |it| drop(it.role("child", "r", "x")),
             &["off delete b"],
         ),
@@ -220,7 +220,7 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
     let expected = ["both label +new=1 -old", "both create r from new"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 
-    // Labels that nobody should have written are taken off, and the wrong ones put right; others stay.
+    // Labels that no user may write are removed, and the wrong ones put right; others stay.
     cluster.set_parent("child", Some("old"));
     let tree = |name: &str| format!("{name}.tree.hnc.x-k8s.io/depth");
     cluster.label(

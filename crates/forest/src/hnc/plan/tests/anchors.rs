@@ -336,7 +336,7 @@ fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted
     for (what, happens, doubtful) in cases {
         let mut cluster = rest.clone();
         let mut forest = cluster.forest();
-        assert!(forest.is_in_doubt(), "nobody has looked yet");
+        assert!(forest.is_in_doubt(), "the CRDs are not read yet");
         forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here)));
         assert!(!forest.is_in_doubt());
         forest.apply(happens(&mut cluster).unwrap());

@@ -65,7 +65,7 @@ fn the_highest_word_counts_until_it_is_withdrawn() {
     cluster.set_parent("low", Some("beside"));
     check_on(&mut cluster, "it moves away", &[("low", "")]);
     ask(&mut cluster, "mid", &[], &[]);
-    check_on(&mut cluster, "nobody speaks", &[("mid", "")]);
+    check_on(&mut cluster, "no namespace sets a value", &[("mid", "")]);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_subnamespace_asks_for_what_its_anchor_says() {
         &[("p", ""), ("c", "tier=gold owner=jane"), ("low", "tier=gold owner=jane")],
     );
     ask(&mut cluster, "c", &[("tier", "own")], &[]);
-    check_on(&mut cluster, "whatever is written there", &[("c", "tier=gold owner=jane")]);
+    check_on(&mut cluster, "in every namespace", &[("c", "tier=gold owner=jane")]);
     // Without an anchor to say otherwise, what was said stays, and is its own.
     cluster.remove_anchor("p", "c");
     check_on(&mut cluster, "the anchor is lost", &[("c", "tier=gold owner=jane")]);

@@ -217,7 +217,7 @@ fn what_the_api_server_stores_of_a_copy_is_accepted_until_a_user_changes_it() {
     let place = (Name::from("child"), key("r"));
     let accepted = |version| Fact::Accepted(place.0.clone(), place.1.clone(), version, content.digest());
     forest.apply(accepted(Version::default()));
-    assert_eq!(objects(&forest, "child"), ["both replace r from root"], "somebody was faster");
+    assert_eq!(objects(&forest, "child"), ["both replace r from root"], "another client wrote first");
     forest.apply(accepted(cluster.objects[&place].version.clone()));
     assert_eq!(objects(&forest, "child"), [""; 0]);
 
@@ -227,7 +227,7 @@ fn what_the_api_server_stores_of_a_copy_is_accepted_until_a_user_changes_it() {
     assert_eq!(objects(&forest, "child"), ["both replace r from root"], "the source has changed");
     forest.apply(cluster.role("root", "r", "x"));
     forest.apply(cluster.change_object("child", &key("r"), |it| drop(it.labels.remove("app"))).unwrap());
-    assert_eq!(objects(&forest, "child"), ["both replace r from root"], "somebody has changed it");
+    assert_eq!(objects(&forest, "child"), ["both replace r from root"], "another client has changed it");
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn a_binding_is_copied_where_its_role_is_the_same_one() {
     let mut forest = cluster.forest();
     let both = ["both create r from root", "on create b from root"];
     assert_eq!(objects(&forest, "child"), both);
-    assert_eq!(only_b(&forest, "child"), both, "the Role precedes it, whatever is asked for");
+    assert_eq!(only_b(&forest, "child"), both, "the Role precedes it in any scope");
 
     // In the namespace below, the name means another Role.
     forest.apply(cluster.change_object("root", &key("r"), |it| it.asks = 7).unwrap());

@@ -1,4 +1,4 @@
-//! What comes before anybody gains a right, and what waits for it.
+//! What must be written before a user gains a right, and which writes wait for it.
 
 use super::*;
 use crate::cluster::{quota_key, settings};
@@ -33,7 +33,7 @@ fn bindings_wait_until_a_quota_is_in_force() {
     let mut cluster = restricted("root, child:root");
     assert_eq!(turn(&mut cluster, "child"), ["off create size from root", "both create r from root"]);
     for _ in 0..2 {
-        // Whatever else happens.
+        // In any case.
         cluster.binding("root", "b2", "r", "v");
         let forest = cluster.forest();
         let plan = plan(&forest, "child", &Scope::whole());
@@ -90,7 +90,7 @@ fn what_a_binding_gave_it_gives_no_longer_while_another_waits() {
     quota(&mut cluster, "root", "2");
     cluster.remove_object("root", &key("b"));
     assert_eq!(turn(&mut cluster, "child"), ["off delete b", "off replace size from root"]);
-    // Nobody waits, so nothing is said.
+    // No binding waits, so there is no condition.
     assert_eq!(planned(&cluster.forest(), "child"), [""; 0]);
 }
 
@@ -156,9 +156,9 @@ fn the_initial_admin_comes_last() {
         cluster.annotate("sub", &of);
         let planned = |cluster: &Cluster| planned(&cluster.forest_with(with.clone()), "sub");
         if halted {
-            let nobody =
+            let unrestricted =
                 planned(&cluster).iter().all(|line| !line.contains("bind") && !line.contains("create"));
-            assert!(nobody, "nothing restricts anybody in a tree that is halted: {:?}", planned(&cluster));
+            assert!(unrestricted, "a halted tree gets no restrictions: {:?}", planned(&cluster));
             continue;
         }
         let first = ["off create size from root", "both label +tier=gold", "both create r from root"];

@@ -85,7 +85,7 @@ fn row_1_the_name_becomes_a_namespaces() {
 fn row_2_labels_and_annotations_have_to_be_managed() {
     let good = |mut request: Request| {
         request.labels = pairs(&[("tier", "gold")]);
-        request.annotations = pairs(&[("owner", "anybody at all")]);
+        request.annotations = pairs(&[("owner", "any text")]);
         request
     };
     let bad = |mut request: Request| {
@@ -201,14 +201,18 @@ fn row_5_the_child_is_new_or_was_ours() {
         &[("live c", Yes), ("await c", Yes)],
         |forest| drop(forest.apply(cluster.namespace("c"))),
     );
-    check("it arrives in time, and is somebody's", &verdict, &Denied(Conflict, &["\"c\"", "exists already"]));
+    check(
+        "it arrives in time, and is another user's",
+        &verdict,
+        &Denied(Conflict, &["\"c\"", "exists already"]),
+    );
 }
 
-/// Bill of rights, (f): whoever creates the missing parent would have power over those that wait for it.
+/// Bill of rights, (f): the creator of a missing parent would have power over those that wait for it.
 #[test]
 fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
     check_all([
-        ("nobody waits", "p, other:p", create("p", "c"), vec![("live c", No)], Allowed),
+        ("no namespace waits", "p, other:p", create("p", "c"), vec![("live c", No)], Allowed),
         (
             "all agree",
             "p, x:c, y<<c",
@@ -237,7 +241,7 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
             vec![("live c", No), ("admin x", failed())],
             Denied(Internal, &["\"x\"", "connection refused"]),
         ),
-        ("a lost anchor takes nobody's", "p, c<<p, x:c", create("p", "c"), vec![], Allowed),
+        ("a lost anchor takes no other's", "p, c<<p, x:c", create("p", "c"), vec![], Allowed),
         (
             "the subnamespace is being deleted",
             "p, c!<<p, x:c",
@@ -295,7 +299,7 @@ fn row_6_does_not_keep_the_anchor_of_a_namespace_that_is_being_deleted() {
     check("terminating", &judge(&mut cluster.forest(), &delete("p", "c"), &[]), &Allowed);
 }
 
-/// Whoever may write anchors may write what they show.
+/// A user who may write anchors may write their status.
 #[test]
 fn row_6_does_not_believe_what_an_anchor_shows() {
     for state in [None, Some("Missing"), Some("Conflict"), Some("Ok")] {
@@ -348,7 +352,7 @@ fn keys_are_an_admins_of_the_subnamespace_or_of_its_parent() {
                 ),
                 ("an editor of the parent", text, change(), refused(), NO),
                 (
-                    "nobody knows",
+                    "the answer is unknown",
                     text,
                     change(),
                     vec![("admin c", No), ("admin p", failed())],
@@ -445,12 +449,12 @@ fn a_restorer_brings_anchors_back_in_any_order() {
         let mut illegal = create("p", "c");
         illegal.labels = pairs(&[("colour", "red")]);
         check(
-            "but not what nobody may",
+            "but not what no user may",
             &restored("p", &illegal),
             &Denied(Invalid, &["spec.labels[colour]"]),
         );
         let listed = create("p", "kube-system");
-        check("but not what nobody may", &restored("p", &listed), &Denied(Forbidden, &["\"kube-system\""]));
+        check("but not what no user may", &restored("p", &listed), &Denied(Forbidden, &["\"kube-system\""]));
         let verdict = restored("p, c<p, x:c", &delete("p", "c"));
         check("nor delete", &verdict, &Denied(Forbidden, &["\"c\" has children"]));
     }

@@ -356,14 +356,14 @@ fn a_restorer_brings_hierarchies_back_in_any_order() {
         check("its anchor says otherwise", &restored("p, q, x<q", &create("x", "p")), &Allowed);
         check("its parent is halted", &restored("p:gone, x", &create("x", "p")), &Allowed);
         let verdict = restored("x", &create("x", "kube-system"));
-        check("but not what nobody may", &verdict, &Denied(Forbidden, &["\"kube-system\""]));
+        check("but not what no user may", &verdict, &Denied(Forbidden, &["\"kube-system\""]));
         let mut forest = Cluster::draw("x, p").forest_with(with.clone());
         let verdict = judge(&mut forest, &update("x", "> p"), &[("admin p", No)], |_| ());
         check("nor change", &verdict, &Denied(Unauthorized, &["\"p\""]));
     }
     let dialogue = [("live p", No), ("create p", No), ("hierarchy p", No)];
     let verdict = judge(&mut Cluster::draw("x").forest(), &create("x", "p"), &dialogue, |_| ());
-    check("nobody is one by default", &verdict, &Denied(Forbidden, &["\"p\" does not exist"]));
+    check("no identity is one by default", &verdict, &Denied(Forbidden, &["\"p\" does not exist"]));
 }
 
 #[test]

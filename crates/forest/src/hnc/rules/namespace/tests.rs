@@ -183,7 +183,7 @@ fn the_initial_admin_is_the_creator_for_ever() {
 #[test]
 fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
     check_all([
-        ("nobody waits", "other", create("x", ""), vec![], Allowed),
+        ("no namespace waits", "other", create("x", ""), vec![], Allowed),
         ("all agree", "b:x, c<<x", create("x", ""), vec![("admin b", Yes), ("admin c", Yes)], Allowed),
         (
             "one does not",
@@ -208,7 +208,7 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
             vec![("admin b", No)],
             Denied(Forbidden, &["\"x\" is the missing parent", "\"b\""]),
         ),
-        ("whoever waits is gone", "(b):x", create("x", ""), vec![], Allowed),
+        ("the waiting namespace is gone", "(b):x", create("x", ""), vec![], Allowed),
         ("a change takes no new name", "x, b:x", update("x", "", "team=red"), vec![], Allowed),
     ]);
 }
@@ -224,7 +224,7 @@ fn a_restorer_creates_what_was_and_changes_nothing() {
     check_all([
         ("as it was", "", restore(create("x", &exported)), vec![], Allowed),
         ("before its children", "b:x, c<<x", restore(create("x", &exported)), vec![], Allowed),
-        ("as somebody else", "", create("x", &exported), vec![], Denied(Forbidden, &[])),
+        ("as another user", "", create("x", &exported), vec![], Denied(Forbidden, &[])),
         (
             "a tree label later",
             "x",

@@ -1,5 +1,5 @@
 //! The rows of section 7.5 of docs/compatibility.md, each allowed and refused, in their order, and the ways around them that
-//! somebody could try.
+//! a user could try.
 
 mod annotations;
 mod conflict;
@@ -37,7 +37,7 @@ struct Object {
 }
 
 impl Object {
-    /// A Role that says nothing about itself.
+    /// A Role without annotations.
     fn role() -> Self {
         let Value::Object(body) = rules("x") else { unreachable!("a body is an object") };
         Self { body, ..Self::default() }

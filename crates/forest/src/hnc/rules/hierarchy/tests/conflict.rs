@@ -51,7 +51,7 @@ fn row_11_a_new_parent_overwrites_nothing() {
     cluster.binding("child", "same", "same", "u");
     let verdict = judge(&mut cluster.forest(), &create("child", "p"), &[("admin p", Yes)], |_| ());
     check("another kind", &verdict, &Allowed);
-    // What leaves a tree is overwritten by nobody.
+    // Nothing overwrites what leaves a tree.
     let mut cluster = Cluster::draw("p, child:p");
     cluster.role("p", "r", "x");
     cluster.role("child", "r", "x");
@@ -143,7 +143,7 @@ fn row_11_what_cannot_be_listed_is_not_assumed() {
             for named in [resource, why] {
                 assert!(denial.message.contains(named), "{named:?} is not in {:?}", denial.message);
             }
-            // Nobody else's outage.
+            // Other kinds are not affected.
             let verdict = judge(&mut forest, &update("child", "q >"), &admins[..1], |_| ());
             check("leaving", &verdict, &Allowed);
             check("no move", &judge(&mut forest, &update("child", "q > q"), &[], |_| ()), &Allowed);

@@ -112,7 +112,7 @@ fn deletion_is_anyones_in_a_namespace_that_is_going_or_gone() {
             Denied(Unauthorized, &["\"c\""]),
         ),
         (
-            "nobody can say",
+            "the answer is unknown",
             "c, child!:c",
             delete("child", "c"),
             vec![("admin c", No), ("live child", failed())],

@@ -58,7 +58,7 @@ fn what_a_descendant_asks_for_is_not_overridden() {
         ),
         ("from a new parent", moved(), admins(), Denied(Conflict, &["tier=gold of \"low\""])),
         (
-            "not told to whoever may not join",
+            "not told to a user who may not join",
             moved(),
             vec![("admin top", No), ("admin p", Yes)],
             Denied(Unauthorized, &["\"top\""]),

@@ -58,7 +58,7 @@ fn rule_f_subnamespaces_go_along_only_where_that_is_allowed() {
     ]);
 }
 
-/// A namespace outside every tree must not have to wait for anybody.
+/// A namespace outside every tree must not have to wait.
 #[test]
 fn while_the_structure_is_not_known_only_what_is_marked_waits() {
     for lost in Stream::STRUCTURE {

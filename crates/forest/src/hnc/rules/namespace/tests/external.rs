@@ -19,8 +19,8 @@ fn a_manager_is_set_by_whom_the_operator_has_named() {
         ("by the named user", "x", synced(update("x", "", SYNCED)), vec![], Allowed),
         ("created by the named user", "", synced(create("x", SYNCED)), vec![], Allowed),
         ("by a member of the named group", "x", update("x", "", FLEET), vec![], Allowed),
-        ("by anybody", "x", update("x", "", SYNCED), vec![], NOT_A_MANAGER),
-        ("created by anybody", "", create("x", SYNCED), vec![], NOT_A_MANAGER),
+        ("by any user", "x", update("x", "", SYNCED), vec![], NOT_A_MANAGER),
+        ("created by any user", "", create("x", SYNCED), vec![], NOT_A_MANAGER),
         (
             "another tool's name",
             "x",
@@ -29,9 +29,9 @@ fn a_manager_is_set_by_whom_the_operator_has_named() {
             Denied(Forbidden, &["\"other\"", "\"syncer\""]),
         ),
         ("from another tool", "x", synced(update("x", FLEET, SYNCED)), vec![], NOT_A_MANAGER),
-        ("what is no manager is anybody's", "x", update("x", "", OWN), vec![], Allowed),
+        ("any user may write an unknown manager", "x", update("x", "", OWN), vec![], Allowed),
         ("nor is the empty one", "x", update("x", OWN, EMPTY), vec![], Allowed),
-        ("kept by anybody", "x", update("x", SYNCED, &format!("{SYNCED}, team=red")), vec![], Allowed),
+        ("kept by any user", "x", update("x", SYNCED, &format!("{SYNCED}, team=red")), vec![], Allowed),
     ]);
 }
 
@@ -41,8 +41,8 @@ fn a_manager_is_removed_by_itself_or_an_admin() {
     check_all([
         ("by itself", "x", synced(update("x", SYNCED, "")), vec![], Allowed),
         ("by an admin", "x", update("x", SYNCED, ""), vec![("admin x", Yes)], Allowed),
-        ("by anybody", "x", update("x", SYNCED, ""), vec![("admin x", No)], NOT),
-        ("to ours, by anybody", "x", update("x", SYNCED, OWN), vec![("admin x", No)], NOT),
+        ("by any user", "x", update("x", SYNCED, ""), vec![("admin x", No)], NOT),
+        ("to ours, by any user", "x", update("x", SYNCED, OWN), vec![("admin x", No)], NOT),
         (
             "it cannot be found out",
             "x",

@@ -1,4 +1,4 @@
-//! `subnamespace-of` is a parent by another name: the rows of section 7.3 about parents, by the annotation.
+//! `subnamespace-of` sets the parent: the rows of section 7.3 about parents, by the annotation.
 
 use super::*;
 use crate::cluster::role_key;
@@ -158,7 +158,7 @@ fn the_rows_before_consent_apply_too() {
             Denied(Forbidden, &["\"p\" does not exist"]),
         ),
         (
-            "row 9, by whoever may create the parent",
+            "row 9, by a user who may create the parent",
             "x",
             update("x", "", &of("p")),
             vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin x", Yes)],
@@ -186,7 +186,7 @@ fn the_rows_before_consent_apply_too() {
     let verdict =
         judge(&mut cluster.forest(), &update("x", external, &format!("{external}, {}", of("p"))), &[]);
     check("row 6", &verdict, &Denied(Forbidden, &["\"x\" is managed by \"config-sync\""]));
-    // Row 11: an object that would be overwritten, told to whoever may join.
+    // Row 11: an object that would be overwritten, told to a user who may join.
     let mut cluster = Cluster::draw("x, p");
     cluster.role("p", "r", "x");
     cluster.role("x", "r", "x");
@@ -230,7 +230,7 @@ fn a_namespace_created_with_it_joins_as_any_other() {
             Denied(Forbidden, &["\"p\" does not exist"]),
         ),
         (
-            "row 9, by whoever may create the parent",
+            "row 9, by a user who may create the parent",
             "",
             create("x", &of("p")),
             vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes)],

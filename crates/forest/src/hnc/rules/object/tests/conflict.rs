@@ -205,7 +205,7 @@ fn row_7_what_is_being_deleted_overwrites_nothing() {
     last.expect("the last finalizer", &mut forest("kid/r"), &Allowed);
 }
 
-/// A name that is made up is known by the time of the judgement, or is one that nobody else has.
+/// A name that is made up is known by the time of the judgement, or is one that no other object has.
 #[test]
 fn row_7_a_generated_name_is_a_name() {
     let mut forest = forest("kid/r kid/r-x7k2p");

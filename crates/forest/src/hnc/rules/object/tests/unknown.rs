@@ -31,7 +31,7 @@ fn without_roles(sources: &str) -> [Forest; 2] {
     [told(&cluster, |fact| matches!(fact, Fact::Objects(kind, _) if *kind == roles())), lost]
 }
 
-/// What makes no difference to the namespaces below, wherever the object is.
+/// Requests that do not affect the namespaces below, in any namespace.
 fn harmless() -> Vec<(&'static str, Try)> {
     let opted_out = || Object::role().asks("none", "true");
     vec![
@@ -82,7 +82,7 @@ fn in_doubt() -> Vec<(&'static str, Try)> {
     ]
 }
 
-/// What is refused whatever the hierarchy.
+/// Requests that are denied in every hierarchy.
 fn wrong() -> Vec<(&'static str, Try, Expected)> {
     vec![
         (
@@ -130,7 +130,7 @@ fn the_objects_of_the_kind() {
             check(what, &verdict, &later);
             let Verdict::Deny(denial) = verdict else { panic!("{verdict:?}") };
             assert!(denial.message.contains(why), "{why:?} is not in {:?}", denial.message);
-            // Nobody is below: nothing to overwrite.
+            // No namespace is below: nothing to overwrite.
             for childless in ["lone", "low", "unheard-of"] {
                 attempt.clone().within(childless).expect(what, &mut forest, &Allowed);
             }
@@ -158,7 +158,7 @@ fn a_name_that_never_propagates_does_not_wait() {
     }
 }
 
-/// Nothing would be overwritten, whatever there is.
+/// Nothing would be overwritten in any state.
 #[test]
 fn where_conflicts_are_only_reported_no_request_waits() {
     for forest in without_roles("kid/r").into_iter().chain(without_structure()) {
@@ -172,7 +172,7 @@ fn where_conflicts_are_only_reported_no_request_waits() {
     }
 }
 
-/// Whether a kind is propagated decides about everything; nothing is refused for good, and what is refused must wait.
+/// Whether a kind is propagated decides about everything; no denial is final, and a denied request must wait.
 #[test]
 fn the_configuration() {
     let mut forest = Forest::unconfigured(std::sync::Arc::new(crate::cluster::settings()));
