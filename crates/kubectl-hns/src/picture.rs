@@ -9,6 +9,7 @@ pub(crate) mod text;
 use forest::{Forest, Name};
 use serde::Serialize;
 
+use crate::lines::printable;
 use crate::object_states::{ObjectState, ObjectStates, State};
 use crate::structure::Structure;
 
@@ -36,7 +37,7 @@ pub(crate) struct ConditionView {
 impl ConditionView {
     /// `Type (Reason): message`.
     pub(crate) fn line(&self) -> String {
-        format!("{} ({}): {}", self.type_, self.reason, self.message)
+        printable(&format!("{} ({}): {}", self.type_, self.reason, self.message)).into_owned()
     }
 
     /// Whether the condition halts propagation.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{Decision, PreviewResult};
 use crate::Failure;
+use crate::lines::printable;
 
 /// A plan.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -188,13 +189,12 @@ impl Document {
 
     /// All objects that would be overwritten, and all objects that would prevent a copy.
     pub(crate) fn conflicts(&self) -> Vec<String> {
-        let overwritten = self
-            .objects
-            .iter()
-            .filter(|it| it.action == OVERWRITE)
-            .map(|it| format!("{} {} in {} would be overwritten", it.resource, it.name, it.namespace));
+        let overwritten = self.objects.iter().filter(|it| it.action == OVERWRITE).map(|it| {
+            format!("{} {} in {} would be overwritten", it.resource, printable(&it.name), it.namespace)
+        });
         let kept = self.kept.iter().map(|it| {
             let Kept { namespace, resource, name, source } = it;
+            let name = printable(name);
             format!(
                 "{resource} {name} in {namespace} is not a copy, so the one of {source} would not be copied"
             )

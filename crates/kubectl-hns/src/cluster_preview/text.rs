@@ -1,7 +1,7 @@
 //! The preview as text.
 
 use super::document::{Document, Namespace, Object, Pair, Totals};
-use crate::lines::Lines;
+use crate::lines::{Lines, printable};
 use crate::terminal::{Ink, Paint};
 
 impl Document {
@@ -46,7 +46,8 @@ impl Document {
         if !self.kept.is_empty() {
             text.line("\nObjects that are kept although they conflict:");
             for it in &self.kept {
-                let (resource, name, namespace, source) = (&it.resource, &it.name, &it.namespace, &it.source);
+                let (resource, name) = (&it.resource, printable(&it.name));
+                let (namespace, source) = (&it.namespace, &it.source);
                 let line =
                     format!("  keep {resource} {name} in {namespace}; the one of {source} is not copied");
                 text.line(paint.ink(Ink::Warning, &line));
@@ -104,10 +105,12 @@ impl Document {
 fn pair(name: &str, what: &str, pair: &Pair) -> String {
     let key = &pair.key;
     match (&pair.values.before, &pair.values.after) {
-        (Some(before), Some(after)) => format!("  {name}: {what} {key}={after} (was {before})"),
-        (None, Some(after)) => format!("  {name}: {what} {key}={after} comes"),
+        (Some(before), Some(after)) => {
+            format!("  {name}: {what} {key}={} (was {})", printable(after), printable(before))
+        }
+        (None, Some(after)) => format!("  {name}: {what} {key}={} comes", printable(after)),
         (before, None) => {
-            format!("  {name}: {what} {key}={} goes", before.as_deref().unwrap_or_default())
+            format!("  {name}: {what} {key}={} goes", printable(before.as_deref().unwrap_or_default()))
         }
     }
 }
@@ -115,7 +118,7 @@ fn pair(name: &str, what: &str, pair: &Pair) -> String {
 fn object(object: &Object, paint: Paint) -> String {
     let Object { namespace, resource, name, action, source } = object;
     let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
-    let line = format!("  {action} {resource} {name} in {namespace}{from}");
+    let line = format!("  {action} {resource} {} in {namespace}{from}", printable(name));
     match *action {
         "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: its content is lost)")),
         "delete" => paint.ink(Ink::Warning, &line),

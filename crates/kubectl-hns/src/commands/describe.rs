@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::hierarchy;
 use crate::format::{Format, render};
-use crate::lines::Lines;
+use crate::lines::{Lines, printable};
 use crate::picture::ConditionView;
 use crate::session::Session;
 use crate::table::{aligned, row};
@@ -139,7 +139,7 @@ fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
 impl Child {
     fn line(&self) -> String {
         match (&self.anchor_state, self.subnamespace) {
-            (Some(state), _) => format!("{} ({state} subnamespace)", self.name),
+            (Some(state), _) => format!("{} ({} subnamespace)", self.name, printable(state)),
             (None, true) => format!("{} (subnamespace)", self.name),
             (None, false) => self.name.clone(),
         }
@@ -169,7 +169,7 @@ fn line(event: &Event, now: Timestamp) -> Option<Line> {
     let at = at.or(event.event_time.as_ref().map(|it| it.0)).or(created)?;
     let seconds = now.as_second() - at.as_second();
     let object = &event.involved_object;
-    let part = |it: &Option<String>| it.clone().unwrap_or_default();
+    let part = |it: &Option<String>| printable(it.as_deref().unwrap_or_default()).into_owned();
     Some(Line {
         last_seen: age::short(seconds),
         seconds,

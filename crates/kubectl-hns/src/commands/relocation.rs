@@ -25,6 +25,7 @@ use super::hierarchy;
 use crate::cluster_preview::{ClusterPreview, Document};
 use crate::copies::Objects;
 use crate::failure::Problem;
+use crate::lines::printable;
 use crate::session::Session;
 use crate::structure::{self, unreadable};
 use crate::user_rights::{self, Right};
@@ -424,7 +425,7 @@ async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Resul
     *notes = objects.notes().to_vec();
     let wrong = objects.wrong(&tree);
     let Some(first) = wrong.first() else { return Ok(Progress::Done) };
-    let missing = format!("{} {} in {}", first.resource, first.name, first.namespace);
+    let missing = format!("{} {} in {}", first.resource, printable(&first.name), first.namespace);
     let total = objects.copies(&tree) + wrong.iter().filter(|it| it.source.is_some()).count();
     Ok(Progress::Part(to_u64(total.saturating_sub(wrong.len())), to_u64(total), missing))
 }

@@ -7,6 +7,7 @@ use hns_api::{anchor_states, annotations, conditions};
 
 use super::{Finding, some};
 use crate::copies::{Objects, Wrong};
+use crate::lines::printable;
 use crate::session::Session;
 use crate::structure::{self, Structure};
 
@@ -143,10 +144,13 @@ fn copies(wrong: &[Wrong], all: usize) -> Finding {
     if wrong.is_empty() {
         return Finding::ok("copies", format!("{all} copies, all in the right namespaces"));
     }
-    let line = |it: &Wrong| match (&it.source, &it.why) {
-        (Some(source), _) => format!("{} {} of {source} is not in {}", it.resource, it.name, it.namespace),
-        (None, None) => format!("{} {} should not be in {}", it.resource, it.name, it.namespace),
-        (None, Some(why)) => format!("{} {} should not be in {}: {why}", it.resource, it.name, it.namespace),
+    let line = |it: &Wrong| {
+        let (object, namespace) = (format!("{} {}", it.resource, printable(&it.name)), &it.namespace);
+        match (&it.source, &it.why) {
+            (Some(source), _) => format!("{object} of {source} is not in {namespace}"),
+            (None, None) => format!("{object} should not be in {namespace}"),
+            (None, Some(why)) => format!("{object} should not be in {namespace}: {why}"),
+        }
     };
     let lines: Vec<String> = wrong.iter().map(line).collect();
     Finding::wrong(

@@ -1,7 +1,7 @@
 //! An explanation as text.
 
 use super::{Below, Explanation, Source};
-use crate::lines::Lines;
+use crate::lines::{Lines, printable};
 use crate::object_states::{ObjectState, State};
 use crate::terminal::{Ink, Paint};
 
@@ -9,7 +9,8 @@ use crate::terminal::{Ink, Paint};
 pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     let Explanation { namespace, resource, name, mark, ancestors, above, below, .. } = explanation;
     let mut text = String::new();
-    text.line(format!("{resource} {name} in {namespace}: {}", paint.ink(mark.state.ink(), &mark.label())));
+    let (name, label) = (printable(name), paint.ink(mark.state.ink(), &mark.label()));
+    text.line(format!("{resource} {name} in {namespace}: {label}"));
     if let Some(why) = &mark.why {
         text.line(format!("  Why: {why}"));
     }
