@@ -12,7 +12,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::plan::{Action, Plan, Step};
+use forest::plan::{Action, Plan, Step, withdrawals};
 use forest::{Fact, Name, Scope, Version};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -55,7 +55,7 @@ impl From<&Outcome> for Progress {
     /// A blocked or deferred write needs no retry: an event marks the namespace again.
     fn from(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Done | Outcome::NotFound | Outcome::Blocked(_) | Outcome::Deferred => Self::Complete,
+            Outcome::Done | Outcome::NotFound | Outcome::Deferred => Self::Complete,
             Outcome::Conflict => Self::Conflict,
             Outcome::Transient(..) | Outcome::Unreachable(_) => Self::Transient,
             Outcome::Refused(_) => Self::Refused,
@@ -184,10 +184,14 @@ impl Executor {
         let mut worst = Progress::Complete;
         let mut guarded = true;
         let (mut version, mut is_labelled) = (None, false);
-        for Step { guards, gives, actions } in steps {
+        for Step { guards, gives, mut actions } in steps {
             if gives && !guarded {
                 tracing::warn!(%namespace, "skipped the writes that give access, because a guarding write failed");
-                continue;
+                // After a conflict the namespace is planned again at once.
+                if worst == Progress::Conflict {
+                    continue;
+                }
+                actions = self.forest.read(|forest| withdrawals(forest, namespace, &actions));
             }
             if is_labelled {
                 self.await_included_label(namespace, &actions).await;

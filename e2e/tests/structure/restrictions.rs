@@ -8,7 +8,7 @@ use hns_e2e::steps::{PATIENCE, binding};
 use hns_e2e::{Signal, Steps, eventually, stays};
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -148,5 +148,84 @@ async fn bindings_wait_for_a_quota_and_the_namespace_says_so() -> Result<()> {
     steps.binding_arrives(&["rw-child"], "edits", "rw-root", "ed").await?;
     steps.binding_arrives(&["rw-child"], "late", "rw-root", "vera").await?;
     steps.reasons("rw-child", &[]).await?;
+    running.end().await
+}
+
+/// Neither a finalizer on an own quota that cannot be changed in place keeps the inherited one away, nor does a restriction that
+/// cannot be written keep withdrawn access in force.
+#[tokio::test]
+async fn a_restriction_is_neither_kept_out_nor_a_reason_to_keep_access() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = restricted(&workshop, "rk-root").await?;
+    steps.plant(&[("rk-child", "rk-root")]).await?;
+    let patch = |text: serde_json::Value| Patch::Merge(text);
+    let create = async |namespace: &str, quota: serde_json::Value| -> Result<ResourceQuota> {
+        Ok(quotas(steps, namespace).create(&PostParams::default(), &serde_json::from_value(quota)?).await?)
+    };
+
+    let own = json!({
+        "metadata": { "name": "late", "finalizers": ["example.com/keep"] },
+        "spec": { "hard": { "pods": "1000" }, "scopes": ["BestEffort"] },
+    });
+    create("rk-child", own).await?;
+    let select = json!({ "propagate.hnc.x-k8s.io/select": "structure.test/env=prod" });
+    let late =
+        json!({ "metadata": { "name": "late", "annotations": select }, "spec": { "hard": { "pods": "1" } } });
+    create("rk-root", late).await?;
+    steps
+        .change_namespace("rk-child", json!({ "metadata": { "labels": { "structure.test/env": "prod" } } }))
+        .await?;
+    eventually("the inherited quota replaces the own one", PATIENCE, async || {
+        let found = quotas(steps, "rk-child").get("late").await.map_err(|error| error.to_string())?;
+        let spec = found.spec.clone().unwrap_or_default();
+        if spec.scopes.is_none() && found.metadata.finalizers.is_none() {
+            Ok(())
+        } else {
+            Err(format!("{found:?}"))
+        }
+    })
+    .await?;
+
+    let mut pair = binding("pair", ("ClusterRole", "view"), "rk-mallory");
+    let bob = binding("pair", ("ClusterRole", "view"), "rk-bob").subjects.unwrap_or_default();
+    pair.subjects.get_or_insert_default().extend(bob.clone());
+    steps.bindings("rk-root").create(&PostParams::default(), &pair).await?;
+    let subjects = async || -> Result<Vec<String>, String> {
+        let found = steps.bindings("rk-child").get_opt("pair").await.map_err(|error| error.to_string())?;
+        let subjects = found.and_then(|it| it.subjects).unwrap_or_default();
+        Ok(subjects.into_iter().map(|subject| subject.name).collect())
+    };
+    let shows = async |what: &str, wanted: &[&str]| {
+        eventually(what, PATIENCE, async || match subjects().await? {
+            seen if seen == wanted => Ok(()),
+            seen => Err(format!("{seen:?}")),
+        })
+        .await
+    };
+    shows("the binding arrives", &["rk-mallory", "rk-bob"]).await?;
+    create(
+        "rk-child",
+        json!({ "metadata": { "name": "none" }, "spec": { "hard": { "count/limitranges": "0" } } }),
+    )
+    .await?;
+    eventually("the own quota is in force", PATIENCE, async || {
+        let found = quotas(steps, "rk-child").get("none").await.map_err(|error| error.to_string())?;
+        found.status.and_then(|it| it.hard).map(drop).ok_or_else(|| "no status".to_owned())
+    })
+    .await?;
+    let range = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": { "name": "range", "namespace": "rk-root" },
+        "spec": { "limits": [{ "type": "Container", "max": { "cpu": "1" } }] },
+    });
+    workshop.cluster.kubectl().args(["create", "-f", "-"]).stdin(range.to_string()).ok().await?;
+    steps.reasons("rk-child", &["CannotPropagateObject"]).await?;
+    let withdrawn = patch(json!({ "subjects": bob }));
+    steps.bindings("rk-root").patch("pair", &PatchParams::default(), &withdrawn).await?;
+    shows("the old access is withdrawn", &[]).await?;
+    quotas(steps, "rk-child").delete("none", &DeleteParams::default()).await?;
+    let poke = patch(json!({ "metadata": { "labels": { "structure.test/poke": "1" } } }));
+    steps.bindings("rk-root").patch("pair", &PatchParams::default(), &poke).await?;
+    shows("the new access comes with the restriction", &["rk-bob"]).await?;
     running.end().await
 }

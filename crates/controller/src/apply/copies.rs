@@ -59,8 +59,8 @@ pub(crate) enum ProbeResult {
 /// The state of an object after the API server accepted its deletion.
 enum Deleted {
     Gone(Fact),
-    /// The object exists until these finalizers are removed.
-    Terminating(Fact, String),
+    /// The object exists until its finalizers are removed or its grace period ends.
+    Terminating(ApiObject),
 }
 
 impl CopyWriter<'_> {
@@ -87,10 +87,7 @@ impl CopyWriter<'_> {
     pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> WriteResult {
         match self.put(version, source, content).await {
             // The object was being deleted, and the replacement removed its finalizers too.
-            Ok(object)
-                if object.metadata.deletion_timestamp.is_some()
-                    && self.terminating(object.clone()).is_none() =>
-            {
+            Ok(object) if object.metadata.deletion_timestamp.is_some() && !exists(&object) => {
                 let key = self.key;
                 let gone =
                     Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), version.uid.clone());
@@ -107,7 +104,8 @@ impl CopyWriter<'_> {
 
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         match self.remove(version).await {
-            Ok(Deleted::Gone(fact) | Deleted::Terminating(fact, _)) => WriteResult::done([fact]),
+            Ok(Deleted::Gone(fact)) => WriteResult::done([fact]),
+            Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(object))]),
             Err(error) => self.request("delete").outcome(error).into(),
         }
     }
@@ -133,13 +131,19 @@ impl CopyWriter<'_> {
             }
             .into();
         }
-        let gone = match self.remove(version).await {
+        let mut removed = self.remove(version).await;
+        if let Ok(Deleted::Terminating(object)) = &removed
+            && object.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+        {
+            removed = self.remove_finalizers(object).await;
+        }
+        let gone = match removed {
             Ok(Deleted::Gone(fact)) => fact,
-            Ok(Deleted::Terminating(fact, finalizers)) => {
-                let why = format!(
-                    "it must be deleted and created again, but these finalizers block the deletion of the old one: {finalizers}"
-                );
-                return WriteResult { outcome: Outcome::Blocked(why), facts: vec![fact] };
+            Ok(Deleted::Terminating(object)) => {
+                let why =
+                    "it must be deleted and created again, and the old one is still being deleted".to_owned();
+                let facts = vec![self.fact(self.object_fact(object))];
+                return WriteResult { outcome: Outcome::Transient(why, None), facts };
             }
             Err(error) => return self.request("delete").outcome(error).into(),
         };
@@ -210,8 +214,12 @@ impl CopyWriter<'_> {
             // One empty entry clears the list; an empty list would leave it unchanged.
             manifest["metadata"]["managedFields"] = json!([{}]);
         }
-        self.send(|request, body| request.replace(&path_segment(name), &post_params(false), body), &manifest)
-            .await
+        self.update(&manifest).await
+    }
+
+    async fn update(&self, manifest: &Value) -> Result<ApiObject, kube::Error> {
+        let name = path_segment(&self.key.name);
+        self.send(|request, body| request.replace(&name, &post_params(false), body), manifest).await
     }
 
     async fn send(
@@ -232,22 +240,29 @@ impl CopyWriter<'_> {
             Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid))
         };
         match self.objects().delete(&key.name, &delete_params(version)).await {
-            Ok(deleted) => {
-                Ok(deleted.left().and_then(|object| self.terminating(object)).unwrap_or_else(gone))
-            }
+            Ok(deleted) => Ok(deleted.left().filter(exists).map_or_else(gone, Deleted::Terminating)),
             Err(kube::Error::Api(status)) if is_not_found(&status, &key.name) => Ok(gone()),
             Err(error) => Err(error),
         }
     }
 
-    /// For some kinds the API server responds with the object although it no longer exists. It exists only if it has finalizers
-    /// or a grace period.
-    fn terminating(&self, object: ApiObject) -> Option<Deleted> {
-        let metadata = &object.metadata;
-        let finalizers = metadata.finalizers.clone().unwrap_or_default();
-        let has_grace_period = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-        let exists = metadata.deletion_timestamp.is_some() && (!finalizers.is_empty() || has_grace_period);
-        exists.then(|| Deleted::Terminating(self.fact(self.object_fact(object)), finalizers.join(", ")))
+    /// Removes the finalizers of an object that is being deleted and must be replaced: an object cannot escape that by having
+    /// some. An update of the content would have removed them too.
+    async fn remove_finalizers(&self, object: &ApiObject) -> Result<Deleted, kube::Error> {
+        let key = self.key;
+        let mut manifest = json!(object.content);
+        manifest["apiVersion"] = json!(feed::api_resource(&self.kind).api_version);
+        manifest["kind"] = json!(self.kind.kind);
+        let (uid, resource_version) = (&object.metadata.uid, &object.metadata.resource_version);
+        manifest["metadata"] = json!({
+            "name": *key.name, "namespace": **self.namespace, "uid": uid, "resourceVersion": resource_version
+        });
+        let left = self.update(&manifest).await?;
+        if exists(&left) {
+            return Ok(Deleted::Terminating(left));
+        }
+        let uid = uid.as_deref().unwrap_or_default().into();
+        Ok(Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid)))
     }
 
     /// The facts after the API server accepted `content` and responded with `object`. It may have added defaults.
@@ -276,6 +291,15 @@ impl CopyWriter<'_> {
     fn objects(&self) -> Api<ApiObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(&self.kind))
     }
+}
+
+/// Whether an object in the response to its deletion still exists: for some kinds the API server responds with an object that no
+/// longer does. It exists only if it has finalizers or a grace period.
+fn exists(object: &ApiObject) -> bool {
+    let metadata = &object.metadata;
+    let has_finalizers = metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
+    let has_grace_period = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
+    metadata.deletion_timestamp.is_some() && (has_finalizers || has_grace_period)
 }
 
 /// Whether the policy or the webhook that guard copies refused the request. The API server also refuses it while the webhook does

@@ -14,8 +14,6 @@ pub(crate) enum Outcome {
     NotFound,
     /// The object is not in the planned state.
     Conflict,
-    /// The old object is being deleted, and the finalizers of others block the deletion. The new one is created afterwards.
-    Blocked(String),
     /// The write was not sent, because copies of the kind are not guarded yet. The namespace is marked when they are.
     Deferred,
     /// The API server failed, and a retry may succeed. The duration is its `Retry-After`, if it gave one.
@@ -32,7 +30,6 @@ impl Outcome {
             Self::Done => "done",
             Self::NotFound => "not_found",
             Self::Conflict => "conflict",
-            Self::Blocked(_) => "blocked",
             Self::Deferred => "deferred",
             Self::Transient(..) | Self::Unreachable(_) => "transient",
             Self::Refused(_) => "refused",

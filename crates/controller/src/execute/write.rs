@@ -93,7 +93,7 @@ impl Executor {
             }
             Outcome::Conflict | Outcome::Deferred => return false,
             Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, FailureKind::Transient),
-            Outcome::Blocked(why) | Outcome::Refused(why) => (why, FailureKind::Permanent),
+            Outcome::Refused(why) => (why, FailureKind::Permanent),
         };
         let removal = matches!(action, Action::DeleteCopy { .. });
         let failure = Failure { namespace, key, source: action.source(), removal, why, kind };
@@ -111,7 +111,6 @@ fn failure_fact(namespace: &Name, action: &Action, outcome: Outcome, is_persiste
         // An API server that is unreachable says nothing about this object.
         Outcome::NotFound
         | Outcome::Conflict
-        | Outcome::Blocked(_)
         | Outcome::Deferred
         | Outcome::Transient(..)
         | Outcome::Unreachable(_) => None,
@@ -136,9 +135,6 @@ fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
         }
         Outcome::Deferred => {
             tracing::debug!(%namespace, name, what, "waiting until copies of the kind are guarded");
-        }
-        Outcome::Blocked(why) => {
-            tracing::warn!(%namespace, name, what, why, "waiting until the old object is deleted");
         }
         Outcome::Transient(why, _) | Outcome::Unreachable(why) => {
             tracing::warn!(%namespace, name, what, why, "the write failed; trying again");

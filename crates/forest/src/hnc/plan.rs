@@ -107,6 +107,14 @@ pub struct SubnamespaceSpec {
     pub from_anchor: Option<(Labels, Labels)>,
 }
 
+/// The writes that must replace a step that gives access and is skipped, because a guarding write failed: without them, access that
+/// the step changes or withdraws would stay as it was.
+pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<Action> {
+    let Some(id) = forest.id(namespace) else { return Vec::new() };
+    let place = Place::of(forest, id);
+    skipped.iter().filter_map(|action| copies::withdrawal(&place, action)).collect()
+}
+
 /// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
 ///
 /// Nothing is planned before the streams of the structure have delivered complete lists, and nothing about objects of a kind

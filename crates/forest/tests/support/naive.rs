@@ -502,7 +502,9 @@ impl Cluster {
             let object = self.objects.get(&(name.into(), key.clone()));
             let wanted = self.wanted_copy(name, key);
             match object {
-                Some(object) if object.terminating => false,
+                Some(object) if object.terminating => {
+                    wanted.is_some_and(|wanted| !writes::is_copy(object, &wanted))
+                }
                 Some(object) if object.inherited_from.is_some() && !object.in_force => true,
                 Some(object) => wanted.is_some_and(|wanted| !writes::is_copy(object, &wanted)),
                 None => wanted.is_some(),

@@ -139,22 +139,20 @@ async fn only_an_invalid_update_leads_to_deletion_and_creation() {
     }
 }
 
+/// A user cannot keep an object that must be replaced by a finalizer on it.
 #[tokio::test]
-async fn a_copy_with_finalizers_of_others_is_not_created_before_the_old_one_is_gone() {
+async fn an_object_that_must_be_created_again_loses_its_finalizers() {
     let mut held = copy("2", "14", "old");
     held["metadata"]["deletionTimestamp"] = json!("2025-01-01T00:00:00Z");
     held["metadata"]["finalizers"] = json!(["example.com/mine"]);
-    let server = Server::answering([immutable(), copy("x", "", "new"), held]);
-    let world = to_be_replaced();
-    let result = apply(&world, &server).await;
-    assert!(
-        matches!(&result.outcome, Outcome::Blocked(why) if why.contains("example.com/mine")),
-        "{result:?}"
-    );
-    assert_eq!(facts(&result), ["object 2 14"]);
-    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
-    world.writer.tell(result.facts);
-    assert_eq!(world.plan().2.actions().count(), 0, "nothing is planned until the old one is gone");
+    let mut released = held.clone();
+    released["metadata"]["finalizers"] = json!([]);
+    let server =
+        Server::answering([immutable(), copy("x", "", "new"), held, released, copy("3", "20", "new")]);
+    let result = apply(&to_be_replaced(), &server).await;
+    assert_eq!(result.outcome.label(), "done", "{result:?}");
+    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE", "PUT", "POST"]);
+    assert_eq!(facts(&result)[0], "gone 2");
 }
 
 #[tokio::test]

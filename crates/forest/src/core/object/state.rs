@@ -172,6 +172,10 @@ impl Object {
         self.source().is_some_and(Source::looks_at_labels)
     }
 
+    pub(crate) fn is_copy_of(&self, namespace: &Name, source: &Source) -> bool {
+        matches!(self, Self::Copy(copy) if copy.is_of(namespace, source))
+    }
+
     pub(crate) fn is_terminating(&self) -> bool {
         match self {
             Self::Source(source) => source.terminating,

@@ -190,16 +190,21 @@ impl Changes {
         let (held, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
         self.gained_bindings = others;
-        let is_copy = |key: &ObjectKey| matches!(place.object(key), Some(Object::Copy(_)));
-        let lost = held.iter().filter_map(|action| match action {
-            Action::ReplaceCopy { key, version, .. } if is_copy(key) => {
-                Some(Action::DeleteCopy { key: key.clone(), version: version.clone() })
-            }
-            _ => None,
-        });
+        let lost = held.iter().filter_map(|action| withdrawal(place, action));
         self.lost_bindings.extend(lost);
         !held.is_empty()
     }
+}
+
+/// The deletion of a copy of a Role or RoleBinding that should be replaced, but must not be yet, because that gives access. The access
+/// that the old copy gives must not stay meanwhile. `None` for all other actions.
+pub(super) fn withdrawal(place: &Place<'_>, action: &Action) -> Option<Action> {
+    let Action::ReplaceCopy { key, version, .. } = action else { return None };
+    let kind = place.forest.kind(key.kind);
+    let gives_access = kind.binds_subjects() || kind.holds_rules();
+    let is_copy = matches!(place.object(key), Some(Object::Copy(_)));
+    (gives_access && is_copy && place.changes_access(action))
+        .then(|| Action::DeleteCopy { key: key.clone(), version: version.clone() })
 }
 
 /// A source of which only the digest is known cannot be copied yet.

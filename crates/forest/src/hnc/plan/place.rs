@@ -111,14 +111,17 @@ impl<'a> Place<'a> {
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
         match (source, self.object(key)) {
-            // An object that must be replaced cannot be kept by a deletion that a finalizer delays.
-            (Some((namespace, source)), Some(Object::Source(own))) if own.terminating && !self.keeps(key) => {
+            // An object that must be replaced cannot be kept by a deletion that a finalizer delays. It can be a copy of something
+            // else, too: the label says only what it claims to be.
+            (Some((namespace, source)), Some(object))
+                if object.is_terminating() && !self.keeps(key) && !object.is_copy_of(namespace, source) =>
+            {
                 Decision::Write(namespace, source)
             }
             (_, Some(object)) if object.is_terminating() => Decision::Leave,
             (None, Some(Object::Copy(copy))) => Decision::Delete(&copy.version),
             (None, _) => Decision::Leave,
-            (Some((namespace, source)), Some(Object::Copy(copy))) if copy.is_of(namespace, source) => {
+            (Some((namespace, source)), Some(object)) if object.is_copy_of(namespace, source) => {
                 Decision::Leave
             }
             (Some((namespace, _)), Some(Object::Source(_))) if self.keeps(key) => Decision::Report(namespace),

@@ -128,6 +128,18 @@ fn an_own_restriction_that_is_being_deleted_is_replaced() {
     assert_eq!(planned(&cluster.forest(), "child"), ["off replace size from root"]);
 }
 
+/// The label of a copy says only what it claims to be.
+#[test]
+fn a_forged_copy_of_a_restriction_that_is_being_deleted_is_replaced() {
+    let mut cluster = restricted("root, child:root");
+    turn(&mut cluster, "child");
+    cluster.change_object("child", &quota_key("size"), |copy| {
+        copy.terminating = true;
+        copy.body.clear();
+    });
+    assert_eq!(planned(&cluster.forest(), "child"), ["off replace size from root"]);
+}
+
 /// A binding is planned alone, and what restricts is not forgotten over it.
 #[test]
 fn restrictions_come_first_in_every_scope() {
