@@ -1,9 +1,9 @@
-//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change.
+//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, and an anchor stays small.
 //!
 //! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
 //! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
 //! things: the annotation with the first administrator, and the state `Conflict`, which keeps the controller from creating the
-//! namespace when the name becomes free.
+//! namespace when the name becomes free. An anchor also must not become so large that the controller cannot store that state.
 
 use hns_api::{annotations, names};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
@@ -16,6 +16,25 @@ use super::super::conditions::{
 use super::super::entries::rule;
 use super::{Policy, must};
 
+/// Whether the anchor becomes too large. What is too large already can be made smaller.
+fn grows() -> String {
+    let size = |of: &str, field: &str, empty: &str| format!("{of}?metadata.?{field}.orValue({empty}).size()");
+    let limits = [("labels", "{}", 100), ("finalizers", "[]", 20), ("ownerReferences", "[]", 20)];
+    let mut alternatives: Vec<String> = limits
+        .iter()
+        .map(|(field, empty, limit)| {
+            let (new, old) = (size("object.", field, empty), size("oldObject.", field, empty));
+            format!("({new} > {limit} && {new} > {old})")
+        })
+        .collect();
+    let texts =
+        ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
+    alternatives
+        .push(format!("object.metadata.?ownerReferences.orValue([]).exists(o, {})", texts.join(" || ")));
+    alternatives.push("object.?status.?status.orValue('').size() > 100".to_owned());
+    any_of(&alternatives)
+}
+
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let (new, old) = (new_annotation(annotations::INITIAL_ADMIN), old_annotation(annotations::INITIAL_ADMIN));
     let creator = any_of(&[
@@ -23,7 +42,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         restoring(settings),
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
-    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed()]);
+    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows()]);
     Policy {
         name: names::policies::ANCHORS,
         rules: vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])],
@@ -38,6 +57,11 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             must(
                 format!("!{}", conflict_is_removed()),
                 "the anchor is in conflict, and only the controller may change that; delete the anchor and create it again",
+            ),
+            must(
+                format!("!({})", grows()),
+                "an anchor may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
+                 status of at most 100 characters",
             ),
         ],
     }

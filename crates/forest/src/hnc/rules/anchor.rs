@@ -76,6 +76,7 @@ impl Review<'_> {
         self.well_formed()?;
         self.initial_admin_stays()?;
         self.conflict_stays()?;
+        self.conflict_is_shown()?;
         self.owner_is_an_admins()?;
         self.keys_stay(Some(self.request.old.clone()))?;
         // The controller may not have been able to act on the anchor before this change.
@@ -243,6 +244,17 @@ impl Review<'_> {
         .into())
     }
 
+    /// An anchor in conflict shows that before anything else happens to it. If it is too large for the controller to change, a user
+    /// could otherwise make it smaller and wait until the name is free.
+    fn conflict_is_shown(&self) -> Check {
+        let Request { parent, child, state: (old, new), .. } = self.request;
+        let is_shown = [old, new].into_iter().flatten().any(|state| state == AnchorState::Conflict.as_str());
+        if is_shown || self.forest.anchor_state(parent, child) != AnchorState::Conflict {
+            return Ok(());
+        }
+        self.child_is_free_or_ours()
+    }
+
     fn initial_admin_stays(&self) -> Check {
         let (old, new) = &self.request.initial_admin;
         if old == new { Ok(()) } else { Err(initial_admin_is_fixed()) }
@@ -252,6 +264,8 @@ impl Review<'_> {
 /// The creator of a namespace that existing ones name as their parent must be admin of each of these. A namespace that is being
 /// deleted may be deleted before another one of its name is stored.
 pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
+    // A webhook that has just started knows no orphans yet.
+    hierarchy::structure_is_known(forest)?;
     if forest.exists(name) && !forest.is_terminating(name) {
         return Ok(());
     }
