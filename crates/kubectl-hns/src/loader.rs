@@ -202,7 +202,8 @@ impl Reader<'_> {
 
     /// Secrets of types that are never propagated can be numerous, so they are read only by name.
     async fn read(&self, api: &Api<DynamicObject>) -> Result<Vec<ObjectFact>, Problem> {
-        let named: Vec<String> = self.name.map(|name| format!("metadata.name={name}")).into_iter().collect();
+        let named: Vec<String> =
+            self.name.map(|name| format!("metadata.name={}", field_value(name))).into_iter().collect();
         let is_secret = self.kind.group.is_empty() && self.kind.kind == "Secret";
         let others = SECRET_TYPES.map(|it| format!("type!={it}"));
         let fields = named.iter().cloned().chain(others.into_iter().filter(|_| is_secret));
@@ -277,4 +278,17 @@ pub(crate) async fn load_all(
     let mut loaded = load(session, (structure, settings), &configured, Selection::All(&[]), &within).await?;
     loaded.notes.extend(notes);
     Ok(loaded)
+}
+
+/// The text as a value in a field selector, in which names of RBAC objects may contain separators.
+fn field_value(text: &str) -> String {
+    text.replace('\\', r"\\").replace(',', r"\,").replace('=', r"\=")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn separators_of_a_field_selector_are_escaped() {
+        assert_eq!(super::field_value(r"c?d#e f&g=h,i\j"), r"c?d#e f&g\=h\,i\\j");
+    }
 }

@@ -200,6 +200,7 @@ async fn no_way_of_annotating_takes_a_namespace_without_a_right_in_it() -> Resul
     // Being admin of the parent does not make a full child a subnamespace.
     scene.steps.plant(&[("sa-full", "sa-evil")]).await?;
     scene.known(&["sa-evil", "sa-full"]).await?;
+    scene.steps.labelled(&["sa-full", "sa-evil"]).await?;
     let stored = Request::get(&scene.admin(), &namespace("sa-full")).send().await?;
     for (what, attempt) in ways_of_annotating(&thief, "sa-full", &stored, "sa-evil") {
         denied(what, attempt.send().await, Of::Namespace("sa-full"), 401, &[ITSELF]);
