@@ -60,7 +60,7 @@ pub(crate) enum ProbeResult {
 enum Deleted {
     Gone(Fact),
     /// The object exists until its finalizers are removed or its grace period ends.
-    Terminating(ApiObject),
+    Terminating(Box<ApiObject>),
 }
 
 impl CopyWriter<'_> {
@@ -105,7 +105,7 @@ impl CopyWriter<'_> {
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         match self.remove(version).await {
             Ok(Deleted::Gone(fact)) => WriteResult::done([fact]),
-            Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(object))]),
+            Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(*object))]),
             Err(error) => self.request("delete").outcome(error).into(),
         }
     }
@@ -142,7 +142,7 @@ impl CopyWriter<'_> {
             Ok(Deleted::Terminating(object)) => {
                 let why =
                     "it must be deleted and created again, and the old one is still being deleted".to_owned();
-                let facts = vec![self.fact(self.object_fact(object))];
+                let facts = vec![self.fact(self.object_fact(*object))];
                 return WriteResult { outcome: Outcome::Transient(why, None), facts };
             }
             Err(error) => return self.request("delete").outcome(error).into(),
@@ -240,7 +240,10 @@ impl CopyWriter<'_> {
             Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid))
         };
         match self.objects().delete(&key.name, &delete_params(version)).await {
-            Ok(deleted) => Ok(deleted.left().filter(exists).map_or_else(gone, Deleted::Terminating)),
+            Ok(deleted) => Ok(deleted
+                .left()
+                .filter(exists)
+                .map_or_else(gone, |object| Deleted::Terminating(object.into()))),
             Err(kube::Error::Api(status)) if is_not_found(&status, &key.name) => Ok(gone()),
             Err(error) => Err(error),
         }
@@ -259,7 +262,7 @@ impl CopyWriter<'_> {
         });
         let left = self.update(&manifest).await?;
         if exists(&left) {
-            return Ok(Deleted::Terminating(left));
+            return Ok(Deleted::Terminating(left.into()));
         }
         let uid = uid.as_deref().unwrap_or_default().into();
         Ok(Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid)))

@@ -196,7 +196,7 @@ impl Changes {
     }
 }
 
-/// The deletion of a copy of a Role or RoleBinding that should be replaced, but must not be yet, because that gives access. The access
+/// The deletion of a copy of a Role or `RoleBinding` that should be replaced, but must not be yet, because that gives access. The access
 /// that the old copy gives must not stay meanwhile. `None` for all other actions.
 pub(super) fn withdrawal(place: &Place<'_>, action: &Action) -> Option<Action> {
     let Action::ReplaceCopy { key, version, .. } = action else { return None };
