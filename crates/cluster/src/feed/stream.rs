@@ -1,7 +1,9 @@
 //! One stream of watch events, written to the forest while the process runs.
 //!
 //! A complete list becomes one fact, so that objects that were deleted during a gap disappear from the forest as well.
-//! A stream is synced at the *end* of its first list. After an error the next attempt follows within two seconds.
+//! A stream is synced at the *end* of its first list. After an error the next attempt follows within two seconds, from the last version
+//! that was seen. If the API server no longer has that version (410 Gone), the stream lists anew. Meanwhile the last known state stays
+//! valid, and the programs go on with it.
 
 use std::time::Duration;
 

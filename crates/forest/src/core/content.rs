@@ -1,6 +1,8 @@
 //! What is copied from a source and compared with a copy: the canonical form of an object.
 //!
-//! It leaves out the fields that belong to one object alone (uid, resource version, owners, finalizers, status).
+//! It has the labels, the annotations and all other top-level fields except `status`. `cluster::ingest` decides which metadata arrives
+//! here: owners, finalizers and versions belong to one object alone. Admission compares copies too and must agree with this file: see
+//! "A field of a copy" in docs/architecture.md.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
