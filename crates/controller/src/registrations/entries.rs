@@ -58,10 +58,11 @@ pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> 
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
 
-/// Our keys define the hierarchy, and can be written through the subresources too. A namespace with the label of a tree has a
-/// parent or children, and its deletion concerns them.
+/// Our keys define the hierarchy, and can be written through the subresources too. The deletion of a namespace concerns others if it
+/// has the label of a namespace with children, or the annotation of a subnamespace.
 ///
-/// Policies do not change this webhook: they judge by single keys, and it judges the rest.
+/// The entry is the same with and without policies: a policy judges one key by itself, and the webhook judges the hierarchy. The
+/// entries for awaited names and late deletions below have the same path.
 fn namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = format!(
         "request.operation == 'DELETE' ?\n!{OLD_IS_GOING} && ({} || {}) :\n({} ||\n{})",
@@ -103,7 +104,7 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A namespace may have subnamespaces before it has the label of a tree. A policy protects it, if there are policies.
+/// A namespace may have subnamespaces before it has the label of a namespace with children. A policy protects it, if there are policies.
 fn late_namespaces(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = all_of(&[
         managed(settings, "oldObject.metadata.name"),

@@ -23,8 +23,8 @@ pub struct Canonical {
 }
 
 impl Canonical {
-    /// The canonical form of an object with these labels, annotations and further top-level fields. Leaves out the fields that
-    /// identify the object, and its status.
+    /// The canonical form of an object with these labels, annotations and further top-level fields, except `apiVersion`, `kind`,
+    /// `metadata` and `status`. A dialect has its own constructor, which also leaves out the dialect's keys.
     pub fn of(
         labels: BTreeMap<String, String>,
         annotations: BTreeMap<String, String>,

@@ -12,8 +12,7 @@ use crate::core::version::Version;
 const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 impl Canonical {
-    /// The canonical form of an object with these labels, annotations and further top-level fields. Leaves out HNC's own keys,
-    /// the fields that identify the object, and its status.
+    /// As [`Canonical::of`], without HNC's own keys. All objects of HNC trees are read with this one.
     pub fn new(
         labels: BTreeMap<String, String>,
         annotations: BTreeMap<String, String>,

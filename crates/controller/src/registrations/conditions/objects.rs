@@ -96,7 +96,7 @@ fn each_of(field: &str, known: &str) -> String {
     )
 }
 
-/// No field except metadata and status changes, whatever the kind. In UPDATE.
+/// No field except metadata and status changes, whatever the kind. In UPDATE. The rule `rules/object/copy.rs` of the forest says the same.
 ///
 /// Only an attacker creates an object with more fields, to slow down the API server.
 pub(in super::super) fn same_content() -> String {

@@ -213,7 +213,7 @@ impl Review<'_> {
         }
     }
 
-    /// Rules e and f. While the structure is not known, a namespace that is marked neither as a parent nor as a subnamespace may be
+    /// Rules e and f of section 7.6. While the structure is not known, a namespace that is marked neither as a parent nor as a subnamespace may be
     /// deleted: one outside every tree must not have to wait.
     fn delete(&self) -> Check {
         let Request { name, old, .. } = self.request;
