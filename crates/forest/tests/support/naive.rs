@@ -412,7 +412,7 @@ impl Cluster {
         if may_go && held { (held, None, Fate::Delete) } else { (false, None, Fate::None) }
     }
 
-    /// Whether an anchor in `name` bears our finalizer, or stands for a namespace that is not being deleted.
+    /// Whether an anchor in `name` has our finalizer, or its subnamespace is not being deleted.
     fn has_pending_anchors(&self, name: &str) -> bool {
         self.anchors.iter().filter(|((parent, _), _)| **parent == *name).any(|((_, child), anchor)| {
             let is_ok = self.anchor_state(name, child) == AnchorState::Ok;

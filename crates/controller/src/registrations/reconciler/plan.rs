@@ -98,11 +98,13 @@ impl State {
         registered
     }
 
-    fn is_answered(&self, target: &Target, found: &Value, object: &Value) -> bool {
-        let known = self.answered.get(target);
-        known.is_some_and(|(sent, answer)| {
-            *sent == repair::content(object) && *answer == repair::content(found)
-        })
+    /// The write of the changed object, unless it was sent before and the API server answered with the observed one.
+    fn replacement(&self, target: &Target, found: &Value, changed: Option<Value>) -> Option<Write> {
+        let object = changed?;
+        let is_answered = self.answered.get(target).is_some_and(|(sent, answer)| {
+            *sent == repair::content(&object) && *answer == repair::content(found)
+        });
+        (!is_answered).then(|| Write::Replace(target.clone(), object))
     }
 }
 
@@ -110,18 +112,21 @@ impl State {
 ///
 /// The caller must know the state of every object, and plan again after it has carried out a plan.
 pub(super) fn plan(required: &Required, state: &State) -> Plan {
-    let mut urgent = bundles(required, state);
-    if state.only_bundle || !urgent.writes.is_empty() {
-        return urgent;
+    let context = &state.context;
+    let bundles = urgent(required, state, |found, required| {
+        repair::trusting(found, required, context.bundle.as_ref()?)
+    });
+    if state.only_bundle || !bundles.is_empty() {
+        return Plan { writes: bundles, ..Plan::default() };
     }
-    urgent.writes.extend(awaiting(required, state));
+    let mut first = urgent(required, state, |found, required| repair::awaiting(found, required, context));
     let policies = if state.policies_failed { Plan::default() } else { corrected(&required.policies, state) };
     let exist = required.policies.keys().all(|it| matches!(state.of(it), Observed::Present(_)));
     let enforced = exist && !state.paused && !state.policies_failed && policies.writes.is_empty();
     let webhooks = corrected(if enforced { &required.webhooks } else { &required.webhooks_alone }, state);
-    urgent.writes.extend(webhooks.writes.iter().filter(|it| matches!(it, Write::Create(..))).cloned());
-    if !urgent.writes.is_empty() {
-        return urgent;
+    first.extend(webhooks.writes.iter().filter(|it| matches!(it, Write::Create(..))).cloned());
+    if !first.is_empty() {
+        return Plan { writes: first, ..Plan::default() };
     }
     if !policies.writes.is_empty() {
         return Plan { settle: true, ..policies };
@@ -137,30 +142,17 @@ pub(super) fn plan(required: &Required, state: &State) -> Plan {
     Plan { writes: webhooks.writes, settle: !surplus.is_empty(), problems }
 }
 
-/// Writes the certificates to trust into webhook configurations.
-fn bundles(required: &Required, state: &State) -> Plan {
-    let mut plan = Plan::default();
-    let Some(bundle) = &state.context.bundle else { return plan };
-    for (target, required) in &required.webhooks_alone {
-        if let Observed::Present(found) = state.of(target) {
-            let object = repair::trusting(found, required, bundle);
-            let object = object.filter(|object| !state.is_answered(target, found, object));
-            plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
-        }
-    }
-    plan
-}
-
-/// Writes the awaited names into webhook configurations.
-fn awaiting(required: &Required, state: &State) -> Vec<Write> {
-    let mut writes = Vec::new();
-    for (target, required) in &required.webhooks_alone {
-        let Observed::Present(found) = state.of(target) else { continue };
-        let object = repair::awaiting(found, required, &state.context);
-        let object = object.filter(|object| !state.is_answered(target, found, object));
-        writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
-    }
-    writes
+/// Changes one respect of the webhook configurations that exist: `change` has the observed and the required object.
+fn urgent(
+    required: &Required,
+    state: &State,
+    change: impl Fn(&Value, &Value) -> Option<Value>,
+) -> Vec<Write> {
+    let present = required.webhooks_alone.iter().filter_map(|(target, required)| match state.of(target) {
+        Observed::Present(found) => state.replacement(target, found, change(found, required)),
+        Observed::Absent | Observed::Unreadable(_) => None,
+    });
+    present.collect()
 }
 
 /// Creates and corrects objects, in the order of their kinds.
@@ -179,8 +171,7 @@ fn corrected(required: &BTreeMap<Target, Value>, state: &State) -> Plan {
             }
             Observed::Present(found) => {
                 let object = repair::repaired(found, required, &state.context);
-                let object = object.filter(|object| !state.is_answered(target, found, object));
-                plan.writes.extend(object.map(|object| Write::Replace(target.clone(), object)));
+                plan.writes.extend(state.replacement(target, found, object));
             }
         }
     }

@@ -45,10 +45,13 @@ pub(super) fn while_going(forest: &Forest, id: Id) -> Vec<Action> {
 pub(super) fn has_pending(forest: &Forest, id: Id) -> bool {
     let name = forest.name(id);
     forest.anchors(id).values().any(|anchor| {
-        let child =
-            forest.id(&anchor.name).filter(|_| forest.anchor_state(name, &anchor.name) == AnchorState::Ok);
-        anchor.is_held() || child.is_some_and(|child| forest.lasting_namespace(child).is_some())
+        let child = subnamespace(forest, anchor, forest.anchor_state(name, &anchor.name));
+        anchor.is_held() || child.is_some_and(|(child, _)| forest.lasting_namespace(child).is_some())
     })
+}
+
+fn is_terminating(forest: &Forest, id: Id) -> bool {
+    forest.namespace(id).is_some_and(|seen| seen.terminating)
 }
 
 /// The subnamespace that the anchor stands for.
@@ -63,7 +66,7 @@ impl Changes {
         match state {
             AnchorState::Forbidden => self.change(anchor, false, Some(state)),
             _ if anchor.terminating => self.end(forest, parent, anchor, state),
-            _ if forest.is_terminating(forest.name(parent)) => self.cascade(forest, parent, anchor, state),
+            _ if is_terminating(forest, parent) => self.cascade(forest, parent, anchor, state),
             _ => {
                 self.change(anchor, true, Some(state));
                 let stays = forest.lasting_namespace(parent).is_some();
@@ -83,7 +86,7 @@ impl Changes {
             return self.change(anchor, false, None);
         };
         if forest.lasting_namespace(child).is_none() {
-            let done = forest.is_terminating(forest.name(parent)) && !has_pending(forest, child);
+            let done = is_terminating(forest, parent) && !has_pending(forest, child);
             return self.change(anchor, anchor.is_held() && !done, None);
         }
         let may_go = forest.downstream(child).is_empty() || forest.allows_cascading_deletion(child);

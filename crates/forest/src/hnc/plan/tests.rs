@@ -220,7 +220,7 @@ fn labels_are_written_once_where_nothing_is_lost_in_between() {
     let expected = ["both label +new=1 -old", "both create r from new"];
     assert_eq!(planned(&cluster.forest(), "child"), expected);
 
-    // Labels that no user may write are removed, and the wrong ones put right; others stay.
+    // Labels that users may not write are removed or corrected. Other labels stay.
     cluster.set_parent("child", Some("old"));
     let tree = |name: &str| format!("{name}.tree.hnc.x-k8s.io/depth");
     cluster.label(

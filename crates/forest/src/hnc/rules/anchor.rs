@@ -167,11 +167,16 @@ impl Review<'_> {
         match self.forest.anchor_state(parent, child) {
             AnchorState::Ok | AnchorState::Forbidden => Ok(()),
             AnchorState::Missing => self.is_really_missing(child),
-            AnchorState::Conflict => Err(Denial::conflict(format!(
-                "namespace {child:?} exists already and is not a subnamespace of {parent:?}; choose another name"
-            ))
-            .into()),
+            AnchorState::Conflict => Err(self.name_is_taken()),
         }
+    }
+
+    fn name_is_taken(&self) -> Verdict {
+        let Request { parent, child, .. } = self.request;
+        Denial::conflict(format!(
+            "namespace {child:?} exists already and is not a subnamespace of {parent:?}; choose another name"
+        ))
+        .into()
     }
 
     /// What the forest does not know is read live first.
@@ -252,7 +257,7 @@ impl Review<'_> {
         if is_shown || self.forest.anchor_state(parent, child) != AnchorState::Conflict {
             return Ok(());
         }
-        self.child_is_free_or_ours()
+        Err(self.name_is_taken())
     }
 
     fn initial_admin_stays(&self) -> Check {

@@ -59,6 +59,14 @@ fn carry_out(plan: Plan, state: &mut State) {
     }
 }
 
+/// The last write is that of the validating configuration. After it nothing differs.
+fn ends_with_the_webhook(required: &Required, state: &mut State) {
+    let last = plan(required, state);
+    assert_eq!(described(&last), [("replace", Kind::Validating)]);
+    carry_out(last, state);
+    assert_eq!(plan(required, state), Plan::default());
+}
+
 #[test]
 fn nothing_is_written_when_nothing_differs() {
     for policies in [true, false] {
@@ -75,10 +83,7 @@ fn policies_are_in_force_before_the_webhook_is_sent_less() {
     assert_eq!(described(&first), expected);
     assert!(first.settle);
     carry_out(first, &mut state);
-    let second = plan(&required, &state);
-    assert_eq!(described(&second), [("replace", Kind::Validating)]);
-    carry_out(second, &mut state);
-    assert_eq!(plan(&required, &state), Plan::default());
+    ends_with_the_webhook(&required, &mut state);
 }
 
 #[test]
@@ -109,10 +114,7 @@ fn another_kind_is_written_to_the_policys_binding_and_then_to_the_webhook() {
     assert_eq!(*target, policy(names::policies::COPIES, Kind::Binding));
     assert!(first.settle);
     carry_out(first, &mut state);
-    let second = plan(&required, &state);
-    assert_eq!(described(&second), [("replace", Kind::Validating)]);
-    carry_out(second, &mut state);
-    assert_eq!(plan(&required, &state), Plan::default());
+    ends_with_the_webhook(&required, &mut state);
     propagated.sort();
     assert_eq!(state.registered_kinds(), Some(propagated));
 }
@@ -206,10 +208,7 @@ fn in_an_empty_cluster_webhook_configurations_come_first_and_review_all_until_po
     state.paused = true;
     assert_eq!(plan(&required, &state), Plan::default());
     state.paused = false;
-    let third = plan(&required, &state);
-    assert_eq!(described(&third), [("replace", Kind::Validating)]);
-    carry_out(third, &mut state);
-    assert_eq!(plan(&required, &state), Plan::default());
+    ends_with_the_webhook(&required, &mut state);
 }
 
 /// Beside policies that are enforced it need not review all requests; in a pause they may not be.
