@@ -184,7 +184,7 @@ impl<'c> Product<'c> {
 
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
-        let mut documents = manifests::moved(manifests::registrations()?, &self.options.namespace)?;
+        let mut documents = manifests::moved(manifests::registrations(self.options.policies)?, &self.options.namespace)?;
         let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
         for document in &mut documents {
             manifests::through_service(document, port, authority)?;
@@ -195,7 +195,7 @@ impl<'c> Product<'c> {
 
     /// Deletes the webhook configurations; everything else of hns stays, including the policies.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
-        manifests::delete(self.cluster, &manifests::registrations()?).await
+        manifests::delete(self.cluster, &manifests::registrations(self.options.policies)?).await
     }
 
     /// Starts a webhook at the registered port and waits until it is ready.

@@ -75,12 +75,10 @@ pub mod webhooks {
     pub const SUBNAMESPACE_ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
     /// Validates the cluster's configuration.
     pub const HNC_CONFIGURATIONS: &str = "hncconfigurations.hnc.x-k8s.io";
-    /// Validates objects of propagated kinds. Metrics and logs use this name for the next two webhooks as well.
+    /// Validates objects of propagated kinds. Metrics and logs use this name for the next webhook as well.
     pub const OBJECTS: &str = "objects.hnc.x-k8s.io";
     /// Validates objects of propagated kinds in labelled namespaces of a tree.
     pub const TREE_OBJECTS: &str = "tree-objects.hnc.x-k8s.io";
-    /// Validates changes of objects in namespaces whose tree labels are not set yet; fails open.
-    pub const LATE_OBJECTS: &str = "late-objects.hnc.x-k8s.io";
     /// Validates hierarchical quotas.
     pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "hrq.hnc.x-k8s.io";
     /// Validates usage recorded in resource quotas. The spelling is HNC's.
@@ -103,7 +101,9 @@ pub mod policies {
     pub const ANCHORS: &str = "hns-anchors";
     /// Blocks the deletion of a namespace until its anchors are deleted.
     pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
-    /// All policies.
+    /// Labels new namespaces, where the API server serves mutating admission policies.
+    pub const NAMESPACE_LABELS: &str = "hns-namespace-labels";
+    /// All validating policies.
     pub const ALL: [&str; 5] = [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS];
 }
 

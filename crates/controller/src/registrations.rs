@@ -8,9 +8,9 @@
 //! time that grows with the square of its size, in the API server: the size is checked first. All conditions of a webhook must be
 //! true, so an exemption is a condition of its own; it counts even if another condition is an error.
 //!
-//! A rule may need several webhooks for one path. Requests in a namespace with a tree label, or that change our keys, go to a
-//! webhook that fails closed. Requests that a rule could deny before that label is set go to one that fails open; its name begins
-//! with `late-`. The names of missing parents are literals in a webhook that fails closed and follows the hierarchy.
+//! A rule may need several webhooks for one path. Requests in a namespace with the label of namespaces with children, or that change
+//! our keys, go to a webhook that fails closed. Without policies, one that fails open judges deletions of namespaces before that label
+//! is set. The names of missing parents are literals in a webhook that fails closed and follows the hierarchy.
 
 mod cel;
 mod conditions;
@@ -24,6 +24,7 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingWebhookConfiguration,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::Value;
 
 /// The settings of registrations and policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -61,6 +62,9 @@ pub struct RegistrationSettings {
     pub awaited: Vec<String>,
     /// Whether there are policies. Without them, the webhook receives the requests that they judge.
     pub policies: bool,
+    /// Whether a policy labels new namespaces, in place of the mutating webhook. Needs an API server that serves
+    /// `MutatingAdmissionPolicy` in version v1.
+    pub mutating_policy: bool,
 }
 
 impl Default for RegistrationSettings {
@@ -84,6 +88,7 @@ impl Default for RegistrationSettings {
             initial_admin: false,
             awaited: Vec::new(),
             policies: true,
+            mutating_policy: false,
         }
     }
 }
@@ -99,6 +104,8 @@ pub struct Admission {
     pub policies: Vec<ValidatingAdmissionPolicy>,
     /// One for each policy, with the same name. A policy has no effect without it.
     pub bindings: Vec<ValidatingAdmissionPolicyBinding>,
+    /// The policy that labels new namespaces, and its binding, if the settings ask for them.
+    pub mutating_policy: Option<[Value; 2]>,
 }
 
 /// All registrations and policies, without `caBundle`, which does not depend on settings.
@@ -118,6 +125,7 @@ pub fn admission(settings: &RegistrationSettings) -> Admission {
         },
         bindings: policies.iter().map(|policy| policies::binding(policy, settings)).collect(),
         policies,
+        mutating_policy: settings.mutating_policy.then(|| policies::mutating(settings)),
     }
 }
 

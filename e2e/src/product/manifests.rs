@@ -13,6 +13,7 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubectl};
+use crate::programs::Kubernetes;
 
 /// The kinds of the two service accounts and their rights.
 pub(super) const RIGHTS: [&str; 6] =
@@ -49,9 +50,15 @@ pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Ve
     Ok(chosen)
 }
 
+/// The default settings for the API server of the tests.
+fn settings(policies: bool) -> anyhow::Result<RegistrationSettings> {
+    let mutating_policy = policies && Kubernetes::wanted()?.has_mutating_policies();
+    Ok(RegistrationSettings { policies, mutating_policy, ..RegistrationSettings::default() })
+}
+
 /// The webhook configurations, with the Service.
-pub(super) fn registrations() -> anyhow::Result<Vec<Value>> {
-    let all = admission(&RegistrationSettings::default());
+pub(super) fn registrations(policies: bool) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(policies)?);
     [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
         .into_iter()
         .map(|object| Ok(object?))
@@ -60,9 +67,11 @@ pub(super) fn registrations() -> anyhow::Result<Vec<Value>> {
 
 /// The policies and their bindings.
 pub(super) fn policies() -> anyhow::Result<Vec<Value>> {
-    let all = admission(&RegistrationSettings::default());
-    let policies = all.policies.iter().map(serde_json::to_value);
-    policies.chain(all.bindings.iter().map(serde_json::to_value)).map(|object| Ok(object?)).collect()
+    let all = admission(&settings(true)?);
+    let validating = all.policies.iter().map(serde_json::to_value);
+    let validating = validating.chain(all.bindings.iter().map(serde_json::to_value));
+    let mutating = all.mutating_policy.into_iter().flatten().map(Ok);
+    validating.chain(mutating).map(|object| Ok(object?)).collect()
 }
 
 /// Applies objects, and takes their fields over from other managers.

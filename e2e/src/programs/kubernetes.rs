@@ -40,6 +40,11 @@ impl Kubernetes {
         }
     }
 
+    /// Whether its API server applies `MutatingAdmissionPolicy` in version v1.
+    pub fn has_mutating_policies(self) -> bool {
+        self == Self::Newest
+    }
+
     /// Its version, as `v1.30.14`.
     pub(super) fn version(self) -> anyhow::Result<&'static str> {
         let go_mod = match self {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use hns_e2e::programs::Kubernetes;
 use hns_e2e::{Cluster, Deployed, Steps, eventually};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role};
@@ -106,13 +107,13 @@ async fn copies(client: &Client, root: &str, child: &str) -> anyhow::Result<()> 
 
 /// Waits until the garbage collector has deleted registrations and policies, after the `ClusterRole` that owns them.
 pub(crate) async fn collected(cluster: &Cluster) {
-    let get = [
-        "get",
-        "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
-         validatingadmissionpolicybindings",
-        "-o",
-        "name",
-    ];
+    let mut kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
+                     validatingadmissionpolicybindings"
+        .to_owned();
+    if Kubernetes::wanted().unwrap().has_mutating_policies() {
+        kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+    }
+    let get = ["get", &kinds, "-o", "name"];
     eventually("registrations and policies are deleted", PATIENCE, async || {
         let left = cluster.kubectl().args(get).ok().await.map_err(|error| format!("{error:#}"))?;
         if left.is_empty() { Ok(()) } else { Err(left) }

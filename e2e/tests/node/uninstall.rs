@@ -32,7 +32,8 @@ pub(crate) async fn everything_stays(world: &World<'_>) -> Result<String> {
     }
     let kinds = "deployments,jobs,pods,secrets,services,serviceaccounts,roles,rolebindings,clusterroles,\
                  clusterrolebindings,validatingwebhookconfigurations,mutatingwebhookconfigurations,\
-                 validatingadmissionpolicies,validatingadmissionpolicybindings";
+                 validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingadmissionpolicies,\
+                 mutatingadmissionpolicybindings";
     // Pods take their time to end.
     eventually("nothing is left behind", super::world::PATIENCE, async || {
         let left = world.kubectl(["get", kinds, "--namespace", NAMESPACE, "--output=name"]).ok().await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hns_controller::registrations::{Admission, RegistrationSettings, admission};
 use hns_e2e::product::CONTROLLER_USER;
+use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, eventually};
 use http::{Method, Request};
@@ -83,12 +84,22 @@ pub(crate) async fn turn() -> Turn {
     let world = WORLD
         .get_or_init(async || {
             let product = Product::install(Cluster::shared().await, Options::default()).await.unwrap();
+            delete_mutating_policy(product.cluster()).await;
             let recorder = Recorder::start(product.certificates());
             populate(product.cluster()).await;
             World { product, recorder, turn: Mutex::new(()) }
         })
         .await;
     Turn { world, _turn: world.turn.lock().await }
+}
+
+/// Most tables are about the webhook that labels namespaces where no policy does.
+async fn delete_mutating_policy(cluster: &Cluster) {
+    if Kubernetes::wanted().unwrap().has_mutating_policies() {
+        let objects = "mutatingadmissionpolicybinding,mutatingadmissionpolicy";
+        let delete = ["delete", objects, hns_api::names::policies::NAMESPACE_LABELS];
+        cluster.kubectl().args(delete).ok().await.unwrap();
+    }
 }
 
 /// Does what `world.yaml` says, as the controller, whom nothing refuses.
@@ -154,6 +165,33 @@ impl Turn {
         eventually("the webhook is sent what policies judged", POLICY_PATIENCE, none_in_force).await.unwrap();
     }
 
+    /// Registers the living webhook, and has the API server label namespaces.
+    pub(crate) async fn alive_with_mutating_policy(&self) {
+        self.alive().await;
+        let settings = RegistrationSettings { mutating_policy: true, ..settings() };
+        self.apply(&self.registrations(self.world.recorder.alive, &settings)).await;
+        self.labels_namespaces(true).await;
+    }
+
+    pub(crate) async fn without_mutating_policy(&self) {
+        delete_mutating_policy(self.cluster()).await;
+        self.labels_namespaces(false).await;
+    }
+
+    async fn labels_namespaces(&self, expected: bool) {
+        let users = Users::of(self.cluster());
+        eventually(&format!("the API server labels namespaces: {expected}"), POLICY_PATIENCE, async || {
+            let (path, body) = ("/api/v1/namespaces?dryRun=All", json!({ "metadata": { "name": "fresh" } }));
+            let created = users.send("prober", Method::POST, path, &body).await;
+            let created = created.map_err(|error| error.to_string())?;
+            let labels = &created["metadata"]["labels"];
+            let is_labelled = !labels["fresh.tree.hnc.x-k8s.io/depth"].is_null();
+            if is_labelled == expected { Ok(()) } else { Err(labels.to_string()) }
+        })
+        .await
+        .unwrap();
+    }
+
     /// Registers the living webhook where namespaces wait for these names.
     pub(crate) async fn alive_and_awaited(&self, awaited: Vec<String>) {
         let settings = RegistrationSettings { awaited, ..settings() };
@@ -214,7 +252,7 @@ impl Turn {
     }
 
     fn registrations(&self, port: u16, settings: &RegistrationSettings) -> Vec<Value> {
-        let Admission { mut validating, mut mutating, policies, bindings } = admission(settings);
+        let Admission { mut validating, mut mutating, policies, bindings, mutating_policy } = admission(settings);
         let client_config = |name: &str| WebhookClientConfig {
             url: Some(format!("https://127.0.0.1:{port}/{}", name.trim_end_matches(".hnc.x-k8s.io"))),
             ca_bundle: Some(ByteString(self.world.product.ca_pem().as_bytes().to_vec())),
@@ -229,7 +267,7 @@ impl Turn {
         let policies = policies.iter().map(|it| serde_json::to_value(it).unwrap());
         let bindings = bindings.iter().map(|it| serde_json::to_value(it).unwrap());
         let webhooks = [serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()];
-        policies.chain(bindings).chain(webhooks).collect()
+        policies.chain(bindings).chain(mutating_policy.into_iter().flatten()).chain(webhooks).collect()
     }
 
     async fn apply(&self, documents: &[Value]) {

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
+use hns_api::names;
 use hns_e2e::product::{CONTROLLER_USER, Component, Launch};
+use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{AuditEvent, Cluster, Mark, Options, Product, Replica, eventually, stays};
 use http::Method;
@@ -17,6 +19,9 @@ mod kinds;
 
 const VALIDATING: &str = "validatingwebhookconfigurations/hnc-validating-webhook-configuration";
 const MUTATING: &str = "mutatingwebhookconfigurations/hnc-mutating-webhook-configuration";
+
+/// The policy that labels namespaces, in place of a mutating webhook.
+const LABELS_POLICY: &str = "mutatingadmissionpolicies/hns-namespace-labels";
 
 /// What the controller logs once it may write.
 const LEADS: &str = "leading: everything is planned";
@@ -39,6 +44,19 @@ async fn turn() -> Objects {
         PRODUCT.get_or_init(async || Product::install(cluster, Options::default()).await.unwrap()).await;
     product.install_registrations().await.unwrap();
     Objects { product, users: Users::of(cluster), _turn: turn }
+}
+
+fn has_mutating_policies() -> bool {
+    Kubernetes::wanted().unwrap().has_mutating_policies()
+}
+
+/// All policies and bindings.
+pub(super) fn policies() -> Vec<String> {
+    let validating = names::policies::ALL.into_iter().flat_map(|name| {
+        ["validatingadmissionpolicies", "validatingadmissionpolicybindings"].map(|kind| format!("{kind}/{name}"))
+    });
+    let mutating = [LABELS_POLICY, "mutatingadmissionpolicybindings/hns-namespace-labels"].map(str::to_owned);
+    validating.chain(mutating.into_iter().filter(|_| has_mutating_policies())).collect()
 }
 
 impl Objects {
@@ -107,9 +125,13 @@ async fn knows_the_flags(objects: &Objects) {
         .until("the registrations know the controller's flags", async |objects| {
             let entry = objects.entry(VALIDATING, "namespaces.hnc.x-k8s.io").await?;
             let policy = objects.get("validatingadmissionpolicies/hns-namespace-keys").await?;
-            let mutating = objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?;
+            let mutating = if has_mutating_policies() {
+                objects.get(LABELS_POLICY).await?["spec"].to_string()
+            } else {
+                decides_by(&objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?)
+            };
             let namespaces = "['hnc-system', 'kept-out']";
-            let known = [decides_by(&entry), decides_by(&mutating), policy["spec"].to_string()];
+            let known = [decides_by(&entry), mutating, policy["spec"].to_string()];
             Ok(known.iter().all(|it| it.contains(namespaces)))
         })
         .await;
@@ -138,19 +160,15 @@ async fn what_is_changed_or_deleted_is_corrected() {
     let running = controller(&objects, &flags).await;
     knows_the_flags(&objects).await;
 
-    for kind in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
-        for policy in hns_api::names::policies::ALL {
-            let object = format!("{kind}/{policy}");
-            let before = objects.get(&object).await.unwrap();
-            objects.send(Method::DELETE, &object, &Value::Null).await.unwrap();
-            objects
-                .until(&format!("{object} was deleted, and is back"), async |objects| {
-                    let found = objects.get(&object).await?;
-                    Ok(found["spec"] == before["spec"]
-                        && found["metadata"]["uid"] != before["metadata"]["uid"])
-                })
-                .await;
-        }
+    for object in policies() {
+        let before = objects.get(&object).await.unwrap();
+        objects.send(Method::DELETE, &object, &Value::Null).await.unwrap();
+        objects
+            .until(&format!("{object} was deleted, and is back"), async |objects| {
+                let found = objects.get(&object).await?;
+                Ok(found["spec"] == before["spec"] && found["metadata"]["uid"] != before["metadata"]["uid"])
+            })
+            .await;
     }
     let binding = "validatingadmissionpolicybindings/hns-copies";
     objects
@@ -213,12 +231,22 @@ async fn registrations_are_corrected(objects: &Objects) {
             Ok(objects.entry(VALIDATING, "foreign.example.com").await.is_err())
         })
         .await;
-    objects.change(MUTATING, |entries| entries[0]["timeoutSeconds"] = json!(30)).await;
-    objects
-        .until("the mutating webhook waited half a minute, and waits two seconds again", async |objects| {
-            Ok(objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?["timeoutSeconds"] == 2)
-        })
-        .await;
+    if has_mutating_policies() {
+        let closed = json!({ "spec": { "failurePolicy": "Fail" } });
+        objects.send(Method::PATCH, LABELS_POLICY, &closed).await.unwrap();
+        objects
+            .until("the mutating policy failed closed, and fails open again", async |objects| {
+                Ok(objects.get(LABELS_POLICY).await?["spec"]["failurePolicy"] == "Ignore")
+            })
+            .await;
+    } else {
+        objects.change(MUTATING, |entries| entries[0]["timeoutSeconds"] = json!(30)).await;
+        objects
+            .until("the mutating webhook waited half a minute, and waits two seconds again", async |objects| {
+                Ok(objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?["timeoutSeconds"] == 2)
+            })
+            .await;
+    }
     let without_owner = json!({ "metadata": { "ownerReferences": null } });
     objects.send(Method::PATCH, VALIDATING, &without_owner).await.unwrap();
     objects
@@ -269,11 +297,9 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         .until(
             "all policies and bindings are gone, and the webhook judges the creator of an anchor",
             async |objects| {
-                for policy in hns_api::names::policies::ALL {
-                    for kind in ["validatingadmissionpolicies", "validatingadmissionpolicybindings"] {
-                        if objects.get(&format!("{kind}/{policy}")).await.is_ok() {
-                            return Ok(false);
-                        }
+                for object in policies() {
+                    if objects.get(&object).await.is_ok() {
+                        return Ok(false);
                     }
                 }
                 Ok(decides_by(&objects.entry(VALIDATING, anchors).await?).contains(creator))
@@ -281,10 +307,15 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         )
         .await;
     let written = quiet(&objects, mark).await;
-    let mut expected = vec!["update validatingwebhookconfigurations".to_owned()];
-    expected.extend(["delete validatingadmissionpolicybindings"; 5].map(str::to_owned));
-    expected.extend(["delete validatingadmissionpolicies"; 5].map(str::to_owned));
-    assert_eq!(written, expected);
+    let mutating = |write: &'static str| has_mutating_policies().then_some(write);
+    let expected = ["update validatingwebhookconfigurations"]
+        .into_iter()
+        .chain(mutating("update mutatingwebhookconfigurations"))
+        .chain(mutating("delete mutatingadmissionpolicybindings"))
+        .chain(["delete validatingadmissionpolicybindings"; 5])
+        .chain(mutating("delete mutatingadmissionpolicies"))
+        .chain(["delete validatingadmissionpolicies"; 5]);
+    assert_eq!(written, expected.collect::<Vec<_>>());
     running.terminate().await.unwrap();
 
     let mark = objects.product.cluster().audit().mark().unwrap();
@@ -295,10 +326,14 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         })
         .await;
     let written = quiet(&objects, mark).await;
-    let mut expected = vec!["patch validatingadmissionpolicies".to_owned(); 5];
-    expected.extend(["patch validatingadmissionpolicybindings"; 5].map(str::to_owned));
-    expected.push("update validatingwebhookconfigurations".to_owned());
-    assert_eq!(written, expected);
+    let expected = ["patch validatingadmissionpolicies"; 5]
+        .into_iter()
+        .chain(mutating("patch mutatingadmissionpolicies"))
+        .chain(["patch validatingadmissionpolicybindings"; 5])
+        .chain(mutating("patch mutatingadmissionpolicybindings"))
+        .chain(["update validatingwebhookconfigurations"])
+        .chain(mutating("update mutatingwebhookconfigurations"));
+    assert_eq!(written, expected.collect::<Vec<_>>());
     running.terminate().await.unwrap();
 }
 

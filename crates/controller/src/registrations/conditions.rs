@@ -29,6 +29,9 @@ const OUR_KEYS: &str = "hnc.x-k8s.io/";
 /// The name of the new object.
 pub(super) const NEW_NAME: &str = "object.metadata.?name.orValue('')";
 
+/// The key of the new namespace's own tree label.
+pub(super) const OWN_DEPTH: &str = "(object.metadata.?name.orValue('') + '.tree.hnc.x-k8s.io/depth')";
+
 pub(super) fn condition(name: &str, expression: String) -> MatchCondition {
     MatchCondition { name: name.to_owned(), expression }
 }
@@ -149,10 +152,10 @@ pub(super) fn many_keys() -> String {
 
 /// Whether one of our keys is added to, changed on or removed from a namespace. Only after [`many_keys`].
 ///
-/// The label that the mutating webhook adds is allowed with the correct value. Otherwise the validating webhook would receive
-/// every CREATE.
+/// The labels that the mutating policy or webhook adds are allowed with the correct values. Otherwise the validating webhook would
+/// receive every CREATE.
 pub(super) fn our_keys_differ(settings: &RegistrationSettings) -> String {
-    let harmless = format!(" && !({} && {})", is_included(), managed(settings, NEW_NAME));
+    let harmless = format!(" && !({} && {})", is_added("k"), managed(settings, NEW_NAME));
     any_of(&[set("labels", &harmless), removed("labels"), set("annotations", ""), removed("annotations")])
 }
 
@@ -162,7 +165,7 @@ pub(super) fn new_keys_are_many_or_ours() -> String {
     any_of(&[
         is_big(&labels),
         is_big(&annotations),
-        format!("{labels}.orValue({{}}).exists(k, {} && !({}))", is_ours(), is_included()),
+        format!("{labels}.orValue({{}}).exists(k, {} && !{})", is_ours(), is_added("k")),
         format!("{annotations}.orValue({{}}).exists(k, {})", is_ours()),
     ])
 }
@@ -171,9 +174,16 @@ fn is_big(map: &str) -> String {
     format!("{map}.orValue({{}}).size() > {MANY_KEYS}")
 }
 
-/// Whether the key is the included label, with the correct value.
-fn is_included() -> String {
-    format!("k == {} && {}[?k].orValue('') == 'true'", literal(labels::INCLUDED_NAMESPACE), new_map("labels"))
+/// Whether this key is a label that every new managed namespace gets, with the correct value.
+fn is_added(key: &str) -> String {
+    let included =
+        format!("{key} == {} && {}[?{key}].orValue('') == 'true'", literal(labels::INCLUDED_NAMESPACE), new_map("labels"));
+    format!("({included} || {})", is_own_depth(key))
+}
+
+/// Whether this key is the own tree label of a namespace that is being created, with the only possible value.
+pub(super) fn is_own_depth(key: &str) -> String {
+    format!("request.operation == 'CREATE' && {key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'", new_map("labels"))
 }
 
 fn set(map: &str, unless: &str) -> String {

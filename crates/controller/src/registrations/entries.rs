@@ -54,7 +54,10 @@ pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebho
 
 /// All mutating webhooks.
 pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> {
-    let entries = [Some(namespace_label(settings)), settings.initial_admin.then(|| initial_admin(settings))];
+    let entries = [
+        (!settings.mutating_policy).then(|| namespace_label(settings)),
+        settings.initial_admin.then(|| initial_admin(settings)),
+    ];
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
 
@@ -194,25 +197,36 @@ fn configurations(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// Adds the included label to a managed namespace without it. The validating webhook refuses a wrong value. Before the API server
-/// has generated a name, it is unknown whether the namespace will be managed; the controller adds the label later.
+/// Adds the included label to a managed namespace without it, unless a policy does.
 fn namespace_label(settings: &RegistrationSettings) -> Entry {
-    let can_be_changed = all_of(&[
-        format!("{NEW_NAME} != ''"),
-        managed(settings, NEW_NAME),
-        format!("!object.metadata.?labels[?{}].hasValue()", literal(labels::INCLUDED_NAMESPACE)),
-        "!has(object.metadata.deletionTimestamp)".to_owned(),
-    ]);
     Entry {
         name: names::webhooks::NAMESPACE_LABEL,
         path: names::paths::NAMESPACE_LABEL,
         fails_closed: false,
         timeout: IGNORE_TIMEOUT,
         namespaces: LabelSelector::default(),
-        objects: LabelSelector::default(),
+        objects: without_included_label(),
         rules: vec![rule("", &[NAMESPACES], &["CREATE", "UPDATE"])],
-        conditions: vec![not_the_controller(settings), condition("can-be-changed", can_be_changed)],
+        conditions: vec![not_the_controller(settings), can_be_labelled(settings)],
     }
+}
+
+/// A managed namespace without the included label. The validating webhook refuses a wrong value. Before the API server has generated
+/// a name, it is unknown whether the namespace will be managed; the controller adds the label later.
+pub(super) fn can_be_labelled(settings: &RegistrationSettings) -> MatchCondition {
+    let expression = all_of(&[
+        format!("{NEW_NAME} != ''"),
+        managed(settings, NEW_NAME),
+        format!("!object.metadata.?labels[?{}].hasValue()", literal(labels::INCLUDED_NAMESPACE)),
+        "!has(object.metadata.deletionTimestamp)".to_owned(),
+    ]);
+    condition("can-be-changed", expression)
+}
+
+/// Skips a change of a namespace that has the included label before and after, without a condition.
+pub(super) fn without_included_label() -> LabelSelector {
+    let requirement = objects::requirement(labels::INCLUDED_NAMESPACE, "DoesNotExist", None);
+    LabelSelector { match_expressions: Some(vec![requirement]), match_labels: None }
 }
 
 /// Records who creates a subnamespace, by an anchor or directly. Who restores one has not created it. An existing value is

@@ -8,6 +8,7 @@ mod copies;
 mod hierarchy;
 mod namespace_anchors;
 mod namespace_keys;
+mod namespace_labels;
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -18,6 +19,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::{RegistrationSettings, named};
+
+pub(super) use self::namespace_labels::objects as mutating;
 
 /// All policies, in the order of [`hns_api::names::policies::ALL`].
 pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {

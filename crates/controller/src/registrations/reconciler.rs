@@ -31,7 +31,7 @@ use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::Instant;
 
 pub(crate) use self::followed::{Followed, follow};
-use self::objects::{Kind, Required, Target, targets};
+use self::objects::{Required, Target, targets};
 use self::plan::{Observed, Plan, State, Write, plan};
 use super::RegistrationSettings;
 use crate::certificates::{Bundle, Registered};
@@ -68,7 +68,13 @@ pub(crate) async fn reconcile(
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
 ) {
-    let Inputs { settings, only_bundle, mut followed, mut bundle, registered, guard } = inputs;
+    let Inputs { mut settings, only_bundle, mut followed, mut bundle, registered, guard } = inputs;
+    let has_mutating_policies = tokio::select! {
+        answer = serves_mutating_policies(&client), if !only_bundle => answer,
+        () = shutdown.begun() => return,
+        else => false,
+    };
+    settings.mutating_policy = settings.policies && has_mutating_policies;
     let required = match Required::new(&settings) {
         Ok(required) => required,
         Err(error) => {
@@ -76,7 +82,7 @@ pub(crate) async fn reconcile(
             return;
         }
     };
-    let targets = targets();
+    let targets = targets(has_mutating_policies);
     let mut events = watch::all(&client, &targets);
     let mut reconciler = RegistrationReconciler {
         client,
@@ -113,6 +119,17 @@ pub(crate) async fn reconcile(
         while let Some(Some((target, observed))) = events.next().now_or_never() {
             reconciler.observe(target, observed);
         }
+    }
+}
+
+/// Whether the API server serves `MutatingAdmissionPolicy` in version v1. Asks until it answers.
+async fn serves_mutating_policies(client: &Client) -> bool {
+    loop {
+        match client.list_api_group_resources("admissionregistration.k8s.io/v1").await {
+            Ok(served) => return served.resources.iter().any(|it| it.name == "mutatingadmissionpolicies"),
+            Err(error) => tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again"),
+        }
+        tokio::time::sleep(FIRST_RETRY).await;
     }
 }
 
@@ -268,7 +285,7 @@ impl RegistrationReconciler {
                 // On a conflict, another client has changed the object; the watch reports the change.
                 if !matches!(&error, kube::Error::Api(status) if status.code == 409) {
                     tracing::warn!(%error, "could not write {target}; trying again");
-                    self.state.policies_failed |= matches!(target.kind, Kind::Policy | Kind::Binding);
+                    self.state.policies_failed |= target.kind.is_of_policies();
                 }
                 false
             }

@@ -25,10 +25,7 @@ const AFTERWARDS: Duration = Duration::from_secs(3);
 
 /// All registrations and policies.
 fn objects() -> Vec<String> {
-    let policies = names::policies::ALL.into_iter().flat_map(|name| {
-        ["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
-            .map(|kind| format!("{GROUP}/{kind}/{name}"))
-    });
+    let policies = super::policies().into_iter().map(|object| format!("{GROUP}/{object}"));
     let webhooks = [
         format!("{GROUP}/validatingwebhookconfigurations/{}", names::VALIDATING_WEBHOOK_CONFIGURATION),
         format!("{GROUP}/mutatingwebhookconfigurations/{}", names::MUTATING_WEBHOOK_CONFIGURATION),

@@ -1,7 +1,8 @@
 //! The webhooks for objects of propagated kinds. All have one path.
 //!
 //! Which requests a rule could refuse depends on the namespace: a new source can be above another object of its name only in a
-//! namespace with children. A selector finds these by a label. A webhook that fails open covers the time until the label is set.
+//! namespace with children. A selector finds these by a label. Until the label is set, nothing judges new sources there; the controller
+//! keeps and reports what is in their way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,8 @@ use super::super::conditions::{
 use super::{Entry, OBJECT_TIMEOUT};
 
 /// All of them.
-pub(super) fn entries(settings: &RegistrationSettings) -> [Entry; 3] {
-    [objects(settings), tree_objects(settings), late_objects(settings)]
+pub(super) fn entries(settings: &RegistrationSettings) -> [Entry; 2] {
+    [objects(settings), tree_objects(settings)]
 }
 
 /// In namespaces without children, or without the label yet: our annotations, and copies if no policy judges them.
@@ -42,23 +43,6 @@ fn tree_objects(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::TREE_OBJECTS,
         namespaces: managed_namespaces(Below::Something),
         conditions: closed(settings, Some(becomes_a_source(settings))),
-        ..objects(settings)
-    }
-}
-
-/// Sources in namespaces without the label that are not in [`objects`].
-fn late_objects(settings: &RegistrationSettings) -> Entry {
-    Entry {
-        name: names::webhooks::LATE_OBJECTS,
-        fails_closed: false,
-        objects: no_copies(),
-        rules: rules(settings, &["CREATE", "UPDATE"]),
-        conditions: vec![
-            not_the_controller(settings),
-            not_a_copy(),
-            condition("not-judged-already", format!("!{}", our_annotations_differ())),
-            condition("can-be-refused", becomes_a_source(settings)),
-        ],
         ..objects(settings)
     }
 }
@@ -151,6 +135,6 @@ pub(in super::super) fn managed_namespaces(below: Below) -> LabelSelector {
     LabelSelector { match_expressions: Some(requirements), match_labels: None }
 }
 
-fn requirement(key: &str, operator: &str, values: Option<Vec<String>>) -> LabelSelectorRequirement {
+pub(super) fn requirement(key: &str, operator: &str, values: Option<Vec<String>>) -> LabelSelectorRequirement {
     LabelSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
 }

@@ -15,8 +15,8 @@ use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, Val
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, literal};
 use super::super::conditions::{
-    NEW_NAME, condition, kept_by_the_user, listed, managed, many_keys, not_the_controller, our_keys_differ,
-    restoring,
+    NEW_NAME, condition, is_own_depth, kept_by_the_user, listed, managed, many_keys, not_the_controller,
+    our_keys_differ, restoring,
 };
 use super::super::entries::rule;
 use super::{Policy, must, must_saying, variable};
@@ -68,13 +68,14 @@ fn variables(settings: &RegistrationSettings) -> Vec<Variable> {
     ]
 }
 
-/// `NetworkPolicies` and selectors rely on them.
+/// `NetworkPolicies` and selectors rely on them. A new namespace may have its own.
 fn tree_labels() -> Validation {
     let tree = literal(labels::TREE_DEPTH_SUFFIX);
     let (new, old) = ("variables.labels", "variables.oldLabels");
+    let own = is_own_depth("k");
     let expression = format!(
         "variables.restoring || variables.kept || (\n\
-         {new}.all(k, !k.contains({tree}) || {new}[?k] == {old}[?k]) &&\n\
+         {new}.all(k, !k.contains({tree}) || {new}[?k] == {old}[?k] ||\n(variables.managed && {own})) &&\n\
          {old}.all(k, !k.contains({tree}) || k in {new}))"
     );
     let saying = format!(

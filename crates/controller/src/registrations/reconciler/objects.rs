@@ -14,7 +14,9 @@ use crate::registrations::{Admission, RegistrationSettings, admission};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Policy,
+    MutatingPolicy,
     Binding,
+    MutatingBinding,
     Validating,
     Mutating,
 }
@@ -23,10 +25,17 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Self::Policy => "ValidatingAdmissionPolicy",
+            Self::MutatingPolicy => "MutatingAdmissionPolicy",
             Self::Binding => "ValidatingAdmissionPolicyBinding",
+            Self::MutatingBinding => "MutatingAdmissionPolicyBinding",
             Self::Validating => "ValidatingWebhookConfiguration",
             Self::Mutating => "MutatingWebhookConfiguration",
         }
+    }
+
+    /// Whether it is a policy or a binding.
+    pub(super) fn is_of_policies(self) -> bool {
+        !matches!(self, Self::Validating | Self::Mutating)
     }
 
     pub(super) fn resource(self) -> ApiResource {
@@ -53,8 +62,8 @@ impl fmt::Display for Target {
     }
 }
 
-/// All objects that the reconciler may write, under any settings.
-pub(super) fn targets() -> Vec<Target> {
+/// All objects that the reconciler may write, under any settings. `mutating_policies` is whether the API server has such a kind.
+pub(super) fn targets(mutating_policies: bool) -> Vec<Target> {
     let policies = names::policies::ALL
         .into_iter()
         .flat_map(|name| [Kind::Policy, Kind::Binding].map(|kind| Target::new(kind, name)));
@@ -62,7 +71,10 @@ pub(super) fn targets() -> Vec<Target> {
         Target::new(Kind::Validating, names::VALIDATING_WEBHOOK_CONFIGURATION),
         Target::new(Kind::Mutating, names::MUTATING_WEBHOOK_CONFIGURATION),
     ];
-    policies.chain(webhooks).collect()
+    let mutating = [Kind::MutatingPolicy, Kind::MutatingBinding];
+    let mutating = mutating.map(|kind| Target::new(kind, names::policies::NAMESPACE_LABELS));
+    let mutating = mutating.into_iter().filter(|_| mutating_policies);
+    policies.chain(mutating).chain(webhooks).collect()
 }
 
 /// The objects that the settings require.
@@ -81,13 +93,18 @@ impl Required {
     /// Never: the objects are plain data.
     pub(super) fn new(settings: &RegistrationSettings) -> Result<Self, serde_json::Error> {
         let whole = admission(settings);
-        let alone = admission(&RegistrationSettings { policies: false, ..settings.clone() });
+        let alone = RegistrationSettings { policies: false, mutating_policy: false, ..settings.clone() };
+        let alone = admission(&alone);
         let mut policies = BTreeMap::new();
         for policy in &whole.policies {
             insert(&mut policies, Kind::Policy, policy)?;
         }
         for binding in &whole.bindings {
             insert(&mut policies, Kind::Binding, binding)?;
+        }
+        if let Some([policy, binding]) = &whole.mutating_policy {
+            insert(&mut policies, Kind::MutatingPolicy, policy)?;
+            insert(&mut policies, Kind::MutatingBinding, binding)?;
         }
         let configurations = |of: &Admission| {
             let mut webhooks = BTreeMap::new();

@@ -180,8 +180,7 @@ fn corrected(required: &BTreeMap<Target, Value>, state: &State) -> Plan {
 
 /// Deletes policies that the settings disable. Bindings are first: a policy without a binding has no effect.
 fn surplus(required: &Required, state: &State) -> Vec<Write> {
-    let ours =
-        state.observed.iter().filter(|(target, _)| matches!(target.kind, Kind::Policy | Kind::Binding));
+    let ours = state.observed.iter().filter(|(target, _)| target.kind.is_of_policies());
     let present = ours.filter(|(_, observed)| matches!(observed, Observed::Present(_)));
     let mut surplus: Vec<Target> = present
         .map(|(target, _)| target)

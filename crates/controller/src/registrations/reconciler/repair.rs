@@ -21,7 +21,11 @@ pub(super) struct Context {
 pub(super) fn repaired(found: &Value, required: &Value, context: &Context) -> Option<Value> {
     let mut object = found.clone();
     if required["webhooks"].is_array() {
-        object["webhooks"] = webhooks(found, required, context.bundle.as_ref());
+        let webhooks = webhooks(found, required, context.bundle.as_ref());
+        // The API server leaves out an empty list.
+        if entries(found) != webhooks {
+            object["webhooks"] = webhooks.into();
+        }
     } else {
         object["spec"] = required["spec"].clone();
     }
@@ -59,7 +63,7 @@ pub(super) fn awaiting(found: &Value, required: &Value, context: &Context) -> Op
 /// `found` with these certificates in each required webhook; `None` if nothing differs.
 pub(super) fn trusting(found: &Value, required: &Value, bundle: &Value) -> Option<Value> {
     let mut object = found.clone();
-    for entry in object["webhooks"].as_array_mut().into_iter().flatten() {
+    for entry in object.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
         if by_name(entries(required), entry).is_some() {
             entry["clientConfig"]["caBundle"] = bundle.clone();
         }
@@ -81,7 +85,7 @@ pub(super) fn content(object: &Value) -> Value {
 }
 
 /// The required webhooks. If no bundle is given, each keeps the one that it has; a new webhook takes that of another one.
-fn webhooks(found: &Value, required: &Value, bundle: Option<&Value>) -> Value {
+fn webhooks(found: &Value, required: &Value, bundle: Option<&Value>) -> Vec<Value> {
     let is_bundle = |bundle: &&Value| !bundle.is_null();
     let any = bundles(found, required).find(is_bundle);
     let with_bundle = |entry: &Value| {

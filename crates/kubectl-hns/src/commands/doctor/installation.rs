@@ -12,6 +12,8 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
+use kube::Api;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, some};
 use crate::session::Session;
@@ -118,11 +120,20 @@ async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
             let webhooks = found.map(|it| it.webhooks.unwrap_or_default());
             let webhooks =
                 webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
-            registration(name, webhooks, &[names::webhooks::NAMESPACE_LABEL])
+            let needed = [names::webhooks::NAMESPACE_LABEL];
+            registration(name, webhooks, if labels_by_policy(session).await { &[] } else { &needed })
         }
         Err(problem) => Finding::unread(format!("registration {name}"), &problem),
     });
     (findings, bundle)
+}
+
+/// Whether a policy labels namespaces, in place of the mutating webhook.
+async fn labels_by_policy(session: &Session) -> bool {
+    let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicyBinding");
+    let bindings: Api<DynamicObject> = Api::all_with(session.client.clone(), &ApiResource::from_gvk(&kind));
+    let found = session.call(bindings.get_metadata_opt(names::policies::NAMESPACE_LABELS)).await;
+    found.is_ok_and(|it| it.is_some())
 }
 
 type Webhooks = Vec<(String, WebhookClientConfig)>;

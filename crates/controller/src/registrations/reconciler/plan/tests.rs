@@ -19,7 +19,7 @@ fn owner() -> Value {
 fn installed(policies: bool) -> State {
     let required = required(policies);
     let mut state = empty();
-    for target in targets() {
+    for target in targets(true) {
         let object = required.policies.get(&target).or_else(|| required.webhooks.get(&target));
         let object = object.map(|it| Observed::Present(repair::complete(it, &state.context)));
         state.observed.insert(target, object.unwrap_or(Observed::Absent));
@@ -30,7 +30,7 @@ fn installed(policies: bool) -> State {
 /// A cluster without any of the objects.
 fn empty() -> State {
     let context = Context { owner: Some(owner()), bundle: None };
-    let observed = targets().into_iter().map(|target| (target, Observed::Absent)).collect();
+    let observed = targets(true).into_iter().map(|target| (target, Observed::Absent)).collect();
     State { observed, context, ..State::default() }
 }
 
@@ -102,6 +102,35 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
 }
 
 /// A kind's copies are guarded before the webhook is asked about its sources, and nothing else is written.
+/// An API server that has become able to label namespaces.
+#[test]
+fn the_webhook_labels_namespaces_until_a_policy_does() {
+    let mut state = installed(true);
+    let settings = RegistrationSettings { mutating_policy: true, ..RegistrationSettings::default() };
+    let required = Required::new(&settings).unwrap();
+    let first = plan(&required, &state);
+    assert_eq!(described(&first), [("create", Kind::MutatingPolicy), ("create", Kind::MutatingBinding)]);
+    assert!(first.settle);
+    carry_out(first, &mut state);
+    let second = plan(&required, &state);
+    assert_eq!(described(&second), [("replace", Kind::Mutating)]);
+    let Write::Replace(_, object) = &second.writes[0] else { panic!("{second:?}") };
+    assert_eq!(object["webhooks"], json!([]));
+    carry_out(second, &mut state);
+    assert_eq!(plan(&required, &state), Plan::default());
+
+    // The way back: the webhook is called again before the policy goes.
+    let older = self::required(true);
+    let back = plan(&older, &state);
+    assert_eq!(described(&back), [("replace", Kind::Mutating)]);
+    assert!(back.settle);
+    carry_out(back, &mut state);
+    assert_eq!(
+        described(&plan(&older, &state)),
+        [("delete", Kind::MutatingBinding), ("delete", Kind::MutatingPolicy)]
+    );
+}
+
 #[test]
 fn another_kind_is_written_to_the_policys_binding_and_then_to_the_webhook() {
     let mut propagated = RegistrationSettings::default().propagated;

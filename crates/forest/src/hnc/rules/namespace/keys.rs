@@ -98,12 +98,14 @@ impl Review<'_> {
     }
 
     /// Rule c: network policies and selectors trust tree labels, so only the controller adds, changes or removes one, on any
-    /// namespace. On an external one, its manager does; but such a label must not name an existing managed namespace.
+    /// namespace. On an external one, its manager does; but such a label must not name an existing managed namespace. A new
+    /// namespace may have its own, which a policy adds.
     fn tree_labels(&self) -> Check {
         let Request { name, old, new, .. } = self.request;
         let is_tree = |(key, _): &(&str, &str)| key.contains(TREE_LABEL);
-        let set =
-            new.labels.iter().filter(is_tree).filter(|(key, value)| old.labels.get(key) != Some(*value));
+        let set = new.labels.iter().filter(is_tree).filter(|(key, value)| {
+            old.labels.get(key) != Some(*value) && !self.is_own_depth(key, value)
+        });
         let removed = old.labels.iter().filter(is_tree).filter(|(key, _)| new.labels.get(key).is_none());
         let touched: Vec<&str> = set.chain(removed).map(|(key, _)| key).collect();
         if touched.is_empty() {
@@ -127,6 +129,14 @@ impl Review<'_> {
             ))
             .into()),
         }
+    }
+
+    fn is_own_depth(&self, key: &str, value: &str) -> bool {
+        let Request { operation, name, .. } = self.request;
+        *operation == Operation::Create
+            && key.strip_suffix(TREE_LABEL) == Some(&**name)
+            && value == "0"
+            && self.forest.settings().unmanaged(name).is_none()
     }
 
     fn is_the_external_manager(&self) -> bool {

@@ -131,7 +131,16 @@ fn rule_c_no_user_writes_tree_labels_and_the_marker() {
     check_all([
         ("created without", "", create("x", "team=red"), vec![], Allowed),
         ("created with one", "", create("x", &zero), vec![], TREE),
-        ("created with its own", "", create("a", &zero), vec![], TREE),
+        ("created with its own", "", create("a", &zero), vec![], Allowed),
+        ("created with its own, of another depth", "", create("a", &one), vec![], TREE),
+        ("its own added later", "a", update("a", "", &zero), vec![], TREE),
+        (
+            "an unmanaged namespace created with its own",
+            "",
+            create("kube-system", "kube-system.tree.hnc.x-k8s.io/depth=0"),
+            vec![],
+            Denied(Forbidden, &["kube-system.tree", "spec.parent"]),
+        ),
         ("kept", "x", update("x", &one, &both), vec![], Allowed),
         ("changed", "x", update("x", &one, &zero), vec![], TREE),
         ("removed", "x", update("x", &one, ""), vec![], TREE),
