@@ -1,5 +1,5 @@
-//! Two users set each other's namespace as parent at the same moment. One replica never allows both; if two replicas do, the
-//! controller reports and halts the cycle.
+//! Two requests at the same moment, of which each would be allowed without the other: two parents that make a cycle, and an edge with
+//! a source. One replica never allows a cycle; if two replicas do, the controller reports and halts it. A conflict is kept and reported.
 
 #![expect(
     clippy::unwrap_used,
@@ -9,12 +9,13 @@
 
 use std::time::{Duration, Instant};
 
-use hns_api::HierarchyConfiguration;
+use futures::future::join_all;
+use hns_api::{HierarchyConfiguration, labels};
 use hns_e2e::steps::HIERARCHY;
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Steps, eventually};
 use k8s_openapi::api::admissionregistration::v1::{MatchCondition, ValidatingWebhookConfiguration};
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams};
 
 const ROUNDS: usize = 1_000;
 const TOGETHER: usize = 900;
@@ -132,6 +133,82 @@ async fn what_two_replicas_let_through_is_reported_and_halts_only_its_members() 
     }
     println!("60 rounds against two replicas, {cycles} cycles, the slowest shown after {slowest:?}");
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+}
+
+/// A source is created in a namespace at the moment in which the namespace gets its first child. Until the controller has labelled the
+/// namespace, no review compares the source with the objects below. Whatever is allowed, the child's own object stays, and a conflict
+/// is reported.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_created_at_the_moment_of_an_edge_overwrites_nothing() {
+    const LANES: usize = 10;
+    let cluster = Cluster::start().await.unwrap();
+    let product = Product::install(&cluster, Options::default()).await.unwrap();
+    let (_webhook, _controller) =
+        tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
+    let steps = Steps::of(cluster.admin());
+    let lanes = (0..LANES).map(async |lane| {
+        let (parent, child) = (format!("parent-{lane}"), format!("child-{lane}"));
+        steps.plant(&[(&parent, ""), (&child, "")]).await.unwrap();
+        steps.set_parent(&child, "").await.unwrap();
+        let own = steps.create_role(&child, "same", (&["get"], "", "pods")).await.unwrap();
+        let mut outcomes = Vec::new();
+        for round in 0..ROUNDS / LANES {
+            outcomes.push(edge_and_source(&steps, &parent, &child, round).await);
+            let now = steps.roles(&child).get("same").await.unwrap();
+            assert_eq!((now.metadata.uid, now.rules), (own.metadata.uid.clone(), own.rules.clone()));
+        }
+        outcomes
+    });
+    let mut outcomes = std::collections::BTreeMap::<String, usize>::new();
+    for outcome in join_all(lanes).await.concat() {
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    println!("{ROUNDS} rounds: {outcomes:#?}");
+    assert!(outcomes.contains_key("edge 200, source 201"), "no round was a race");
+    assert!(outcomes.len() > 1, "nothing was ever refused");
+}
+
+/// Sets the parent and creates the source, the one or the other first by up to 36 milliseconds. If both are allowed, waits until the conflict
+/// is reported. Returns the answers, and takes both back.
+async fn edge_and_source(steps: &Steps, parent: &str, child: &str, round: usize) -> String {
+    let delay = |first: bool| {
+        let milliseconds = if first { 0 } else { 4 * u64::try_from(round / 2 % 10).unwrap() };
+        tokio::time::sleep(Duration::from_millis(milliseconds))
+    };
+    let edge = async {
+        delay(round.is_multiple_of(2)).await;
+        attempt(steps, child, parent).await
+    };
+    let source = async {
+        delay(!round.is_multiple_of(2)).await;
+        steps.create_role(parent, "same", (&["list"], "", "pods")).await
+    };
+    let (edge, source) = tokio::join!(edge, source);
+    let edge = code(&edge);
+    let source = match source {
+        Ok(_) => 201,
+        Err(kube::Error::Api(status)) => status.code,
+        Err(error) => panic!("{error}"),
+    };
+    if (edge, source) == (200, 201) {
+        let shown = steps.reasons(child, &["CannotPropagateObject"]).await.unwrap();
+        assert!(shown[0].contains("\"same\""), "{shown:?}");
+    } else {
+        assert!([200, 409, 503].contains(&edge) && [201, 409, 503].contains(&source), "{edge}, {source}");
+    }
+    steps.set_parent(child, "").await.unwrap();
+    if source == 201 {
+        steps.roles(parent).delete("same", &DeleteParams::default()).await.unwrap();
+    }
+    eventually("the former parent has no label of a parent", Duration::from_secs(20), async || {
+        let namespace = steps.namespaces().get(parent).await.map_err(|error| error.to_string())?;
+        let is_labelled = namespace.metadata.labels.is_some_and(|it| it.contains_key(labels::HAS_CHILDREN));
+        if is_labelled { Err("it has".to_owned()) } else { Ok(()) }
+    })
+    .await
+    .unwrap();
+    steps.reasons(child, &[]).await.unwrap();
+    format!("edge {edge}, source {source}")
 }
 
 /// Removes a cycle, and waits until no namespace is halted.
