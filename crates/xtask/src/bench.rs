@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// Measure only a webhook with a tenth of a processor, 10,000 namespaces and 100,000 copies; needs root.
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     large: bool,
-    /// Run only this measure (can be repeated): `spread` (with touch and drop), `parents` (with move), `restart`,
+    /// Run only this measure (can be repeated): `tax`, `spread` (with touch and drop), `parents` (with move), `restart`,
     /// `reviews`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
@@ -74,6 +74,9 @@ pub(crate) struct Scale {
     reviews: usize,
     /// The number of namespaces below the root of the reviews.
     below_root: usize,
+    /// The number of rounds with and without hns, and of requests of each kind and verb per round.
+    tax_rounds: usize,
+    tax_requests: usize,
 }
 
 impl Scale {
@@ -90,6 +93,8 @@ impl Scale {
             review_rounds: 10,
             reviews: 8000,
             below_root: 10_000,
+            tax_rounds: 12,
+            tax_requests: 200,
         }
     }
 
@@ -104,6 +109,8 @@ impl Scale {
             review_rounds: 5,
             reviews: 4000,
             below_root: 1000,
+            tax_rounds: 3,
+            tax_requests: 100,
             ..Self::full()
         }
     }
@@ -117,7 +124,7 @@ impl Scale {
     }
 }
 
-const NAMES: [&str; 4] = ["spread", "parents", "restart", "reviews"];
+const NAMES: [&str; 5] = ["tax", "spread", "parents", "restart", "reviews"];
 const LARGE: &str = "large";
 
 impl Options {
@@ -175,26 +182,32 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
     };
     let mut outcomes = Vec::new();
     for name in options.measures() {
-        // Each measure has its own cluster, so that measures do not affect each other.
-        say(&format!("{name}: starting a cluster"));
-        let cluster = Cluster::start_audited(&audit::policy()).await?;
-        let new = if name == "reviews" {
-            measures::reviews::measure(&cluster, &scale).await?
-        } else {
-            let mut testbed = Testbed::set(&cluster).await?;
-            match name {
-                "spread" => measures::spread::measure(&mut testbed, &scale).await?,
-                "parents" => measures::parents::measure(&mut testbed, &scale).await?,
-                LARGE => measures::large::measure(&mut testbed, &scale).await?,
-                _ => measures::restart::measure(&mut testbed, &scale).await?,
-            }
-        };
+        let new = measure_one(name, &scale).await?;
         for outcome in &new {
             print(&outcome.text());
         }
         outcomes.extend(new);
     }
     Ok(outcomes)
+}
+
+/// Each measure has its own cluster, so that measures do not affect each other.
+async fn measure_one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    say(&format!("{name}: starting a cluster"));
+    if name == "tax" {
+        return measures::tax::measure(scale).await;
+    }
+    let cluster = Cluster::start_audited(&audit::policy()).await?;
+    if name == "reviews" {
+        return measures::reviews::measure(&cluster, scale).await;
+    }
+    let mut testbed = Testbed::set(&cluster).await?;
+    match name {
+        "spread" => measures::spread::measure(&mut testbed, scale).await,
+        "parents" => measures::parents::measure(&mut testbed, scale).await,
+        LARGE => measures::large::measure(&mut testbed, scale).await,
+        _ => measures::restart::measure(&mut testbed, scale).await,
+    }
 }
 
 /// Prints the progress.

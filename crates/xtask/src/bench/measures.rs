@@ -5,3 +5,4 @@ pub(crate) mod parents;
 pub(crate) mod restart;
 pub(crate) mod reviews;
 pub(crate) mod spread;
+pub(crate) mod tax;

@@ -231,11 +231,7 @@ impl<'c> Testbed<'c> {
 
     /// Creates namespaces and waits until the control plane has set them up.
     pub(crate) async fn create_namespaces(&mut self, names: &[String]) -> anyhow::Result<()> {
-        let create = |name: &String| {
-            let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
-            Call::new(Method::POST, "/api/v1/namespaces", body.to_string())
-        };
-        self.client.send(names.iter().map(create).collect(), FILLING).await?;
+        self.client.send(names.iter().map(|name| create_namespace(name)).collect(), FILLING).await?;
         self.rest().await
     }
 
@@ -244,52 +240,21 @@ impl<'c> Testbed<'c> {
         &mut self,
         edges: impl Iterator<Item = (&str, &str)>,
     ) -> anyhow::Result<()> {
-        let create = |(child, parent): (&str, &str)| {
-            let body = json!({
-                "apiVersion": "hnc.x-k8s.io/v1alpha2",
-                "kind": "HierarchyConfiguration",
-                "metadata": { "name": "hierarchy" },
-                "spec": { "parent": parent },
-            });
-            let path = format!("/apis/hnc.x-k8s.io/v1alpha2/namespaces/{child}/hierarchyconfigurations");
-            Call::new(Method::POST, path, body.to_string())
-        };
         let mut window = self.open()?;
-        self.client.send(edges.map(create).collect(), FILLING).await?;
+        let edges = edges.map(|(child, parent)| create_edge(child, parent));
+        self.client.send(edges.collect(), FILLING).await?;
         self.wait_idle(&mut window).await
     }
 
     /// Adds a kind of the core group to the configuration.
     pub(crate) async fn propagate(&self, resource: &str) -> anyhow::Result<()> {
-        let configuration = json!({
-            "apiVersion": "hnc.x-k8s.io/v1alpha2",
-            "kind": "HNCConfiguration",
-            "metadata": { "name": "config" },
-            "spec": { "resources": [{ "resource": resource, "mode": "Propagate" }] },
-        });
-        let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
-        self.cluster.kubectl().args(apply).stdin(configuration.to_string()).ok().await.map(drop)
+        propagate(self.cluster, resource).await
     }
 
     /// Waits until the control plane and the product are idle.
     pub(crate) async fn rest(&mut self) -> anyhow::Result<()> {
-        const WINDOW: Duration = Duration::from_millis(500);
-        /// A share of one processor; an idle cluster uses less than half of it.
-        const IDLE: f64 = 0.12;
-        let deadline = Instant::now() + PATIENCE;
-        let mut before = usage::cpu(&self.processes())?;
-        loop {
-            tokio::time::sleep(WINDOW).await;
-            let after = usage::cpu(&self.processes())?;
-            let mut used = usage::difference(&before, &after);
-            used.remove(usage::OTHERS);
-            if used.values().sum::<f64>() < IDLE * WINDOW.as_secs_f64() {
-                self.audit.read()?;
-                return Ok(());
-            }
-            anyhow::ensure!(Instant::now() < deadline, "the cluster does not become idle: {used:?}");
-            before = after;
-        }
+        rest(&self.processes()).await?;
+        self.audit.read().map(drop)
     }
 
     /// The metadata of all objects at a path.
@@ -323,17 +288,72 @@ impl<'c> Testbed<'c> {
 
     /// The number of reviews that the webhook has answered.
     pub(crate) async fn reviews(&self) -> anyhow::Result<f64> {
-        let figures = self.webhook.metrics().await?;
-        let counts =
-            figures.lines().filter(|line| line.starts_with("hns_admission_review_duration_seconds_count"));
-        let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(counts.sum())
+        reviews(&self.webhook).await
     }
 
     pub(crate) async fn is_ready(&self) -> bool {
         let (webhook, controller) = tokio::join!(self.webhook.is_ready(), self.controller.is_ready());
         webhook.unwrap_or_default() && controller.unwrap_or_default()
     }
+}
+
+/// Waits until these processes are idle.
+pub(crate) async fn rest(processes: &[(&'static str, i32)]) -> anyhow::Result<()> {
+    const WINDOW: Duration = Duration::from_millis(500);
+    /// A share of one processor; an idle cluster uses less than half of it.
+    const IDLE: f64 = 0.12;
+    let deadline = Instant::now() + PATIENCE;
+    let mut before = usage::cpu(processes)?;
+    loop {
+        tokio::time::sleep(WINDOW).await;
+        let after = usage::cpu(processes)?;
+        let mut used = usage::difference(&before, &after);
+        used.remove(usage::OTHERS);
+        if used.values().sum::<f64>() < IDLE * WINDOW.as_secs_f64() {
+            return Ok(());
+        }
+        anyhow::ensure!(Instant::now() < deadline, "the cluster does not become idle: {used:?}");
+        before = after;
+    }
+}
+
+/// The number of reviews that a webhook has answered.
+pub(crate) async fn reviews(webhook: &Replica) -> anyhow::Result<f64> {
+    let figures = webhook.metrics().await?;
+    let counts =
+        figures.lines().filter(|line| line.starts_with("hns_admission_review_duration_seconds_count"));
+    let counts = counts.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+    Ok(counts.sum())
+}
+
+/// Adds a kind of the core group to the configuration.
+pub(crate) async fn propagate(cluster: &Cluster, resource: &str) -> anyhow::Result<()> {
+    let configuration = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2",
+        "kind": "HNCConfiguration",
+        "metadata": { "name": "config" },
+        "spec": { "resources": [{ "resource": resource, "mode": "Propagate" }] },
+    });
+    let apply = ["apply", "--server-side", "--force-conflicts", "-f", "-"];
+    cluster.kubectl().args(apply).stdin(configuration.to_string()).ok().await.map(drop)
+}
+
+/// The creation of a namespace.
+pub(crate) fn create_namespace(name: &str) -> Call {
+    let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+    Call::new(Method::POST, "/api/v1/namespaces", body.to_string())
+}
+
+/// The first parent of a namespace.
+pub(crate) fn create_edge(child: &str, parent: &str) -> Call {
+    let body = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2",
+        "kind": "HierarchyConfiguration",
+        "metadata": { "name": "hierarchy" },
+        "spec": { "parent": parent },
+    });
+    let path = format!("/apis/hnc.x-k8s.io/v1alpha2/namespaces/{child}/hierarchyconfigurations");
+    Call::new(Method::POST, path, body.to_string())
 }
 
 /// A client with all rights, as a service account, so that it is authorized in the same way as the product.

@@ -1,0 +1,433 @@
+//! The price of hns for requests that do not use the hierarchy. The same requests go to three clusters in turn: without hns, with hns, and
+//! with hns but without its registrations and policies. And the usage of both programs while nothing happens.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use hns_e2e::{Cluster, Options, Product, Replica};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::bench::audit::{self, Follower};
+use crate::bench::client::{Call, Client};
+use crate::bench::report::{Figure, Outcome, Target, decimal};
+use crate::bench::testbed::{self, FILLING};
+use crate::bench::usage::{self, Memory};
+use crate::bench::{Scale, say};
+
+/// The number of connections.
+const CONNECTIONS: usize = 8;
+
+/// All namespaces together, for the idle measurement.
+const NAMESPACES: usize = 1000;
+
+/// The children of the namespace `parent`.
+const CHILDREN: usize = 500;
+
+const IDLE: Duration = Duration::from_secs(60);
+
+const API_SERVER: &str = "API server";
+
+/// How hns is installed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    None,
+    Installed,
+    /// Without webhook configurations and policies.
+    Unregistered,
+}
+
+/// The order in the first round, and of the results. Later rounds begin with another one.
+const STATES: [State; 3] = [State::None, State::Unregistered, State::Installed];
+
+/// Where objects are written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Outside,
+    Leaf,
+    Parent,
+    Cluster,
+}
+
+impl Place {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Outside => "outside trees",
+            Self::Leaf => "leaf",
+            Self::Parent => "parent of 500",
+            Self::Cluster => "namespaces",
+        }
+    }
+
+    fn namespace(self) -> &'static str {
+        match self {
+            Self::Outside | Self::Cluster => "lone-0000",
+            Self::Leaf => "child-0000",
+            Self::Parent => "parent",
+        }
+    }
+}
+
+const KINDS: [(&str, &str, &str); 5] = [
+    ("Role", "/apis/rbac.authorization.k8s.io/v1", "roles"),
+    ("RoleBinding", "/apis/rbac.authorization.k8s.io/v1", "rolebindings"),
+    ("Secret", "/api/v1", "secrets"),
+    ("ConfigMap", "/api/v1", "configmaps"),
+    ("Pod", "/api/v1", "pods"),
+];
+
+/// Namespaces are deleted at the end, because the control plane takes seconds for it.
+const VERBS: [&str; 3] = ["create", "update", "delete"];
+
+/// Many requests of one kind.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    requests: usize,
+    seconds: f64,
+    /// Processor seconds of the API server.
+    cpu: f64,
+    /// Reviews that the webhook answered.
+    calls: f64,
+}
+
+impl Cost {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests + other.requests,
+            seconds: self.seconds + other.seconds,
+            cpu: self.cpu + other.cpu,
+            calls: self.calls + other.calls,
+        }
+    }
+}
+
+/// The costs by place and kind, for each round in the order of [`STATES`].
+type Costs = BTreeMap<(Place, &'static str), Vec<[Cost; 3]>>;
+
+/// A cluster in one of the states.
+struct Site<'c> {
+    cluster: &'c Cluster,
+    client: Client,
+    /// The webhook and the controller.
+    programs: Option<(Replica, Replica)>,
+}
+
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    let began = Instant::now();
+    let policy = audit::policy();
+    let clusters = tokio::try_join!(
+        Cluster::start_audited(&policy),
+        Cluster::start_audited(&policy),
+        Cluster::start_audited(&policy)
+    )?;
+    let mut sites = Vec::new();
+    for (state, cluster) in STATES.into_iter().zip([&clusters.0, &clusters.1, &clusters.2]) {
+        sites.push(Site::set(state, cluster).await?);
+    }
+    let idle = idle(&sites[2]).await?;
+    let mut costs = Costs::new();
+    for round in 0..scale.tax_rounds {
+        say(&format!("tax: round {} of {}", round + 1, scale.tax_rounds));
+        for place in [Place::Outside, Place::Leaf, Place::Parent, Place::Cluster] {
+            one_round(&sites, scale, place, round, &mut costs).await?;
+        }
+    }
+    let mut figures = figures(&costs);
+    figures.extend(deletion(&sites, scale).await?);
+    figures.extend(idle);
+    let (webhook, controller) = sites[2].memory()?;
+    let what = format!("{} rounds, {} requests of each kind and verb", scale.tax_rounds, scale.tax_requests);
+    Ok(vec![Outcome {
+        name: "tax",
+        what,
+        figures,
+        seconds: began.elapsed().as_secs_f64(),
+        cpu: usage::Cpu::new(),
+        webhook,
+        controller,
+        requests: BTreeMap::new(),
+        needed: 0,
+        made: 0,
+        limits: Vec::new(),
+    }])
+}
+
+impl<'c> Site<'c> {
+    async fn set(state: State, cluster: &'c Cluster) -> anyhow::Result<Self> {
+        let client = testbed::client(cluster).await?;
+        let programs = match state {
+            State::None => None,
+            State::Installed => Some(install(cluster, Options::default()).await?),
+            State::Unregistered => {
+                let controller_args = vec!["--manage-registrations=false".to_owned()];
+                let options = Options { policies: false, controller_args, ..Options::default() };
+                Some(install(cluster, options).await?)
+            }
+        };
+        let site = Self { cluster, client, programs };
+        if state != State::None {
+            testbed::propagate(cluster, "secrets").await?;
+        }
+        let lone = (0..NAMESPACES - CHILDREN - 1).map(|number| format!("lone-{number:04}"));
+        let children: Vec<String> = (0..CHILDREN).map(|number| format!("child-{number:04}")).collect();
+        let names = ["parent".to_owned()].into_iter().chain(children.iter().cloned()).chain(lone);
+        say(&format!("tax: creating {NAMESPACES} namespaces"));
+        site.client.send(names.map(|name| testbed::create_namespace(&name)).collect(), FILLING).await?;
+        if state != State::None {
+            let edges = children.iter().map(|child| testbed::create_edge(child, "parent"));
+            site.client.send(edges.collect(), FILLING).await?;
+        }
+        site.rest().await?;
+        Ok(site)
+    }
+
+    fn processes(&self) -> Vec<(&'static str, i32)> {
+        let programs = self.programs.as_ref().map(|(webhook, controller)| {
+            [("webhook", webhook.process().pid()), ("controller", controller.process().pid())]
+        });
+        [(API_SERVER, self.cluster.api_server().pid())].into_iter().chain(programs.into_iter().flatten()).collect()
+    }
+
+    fn api_server(&self) -> anyhow::Result<f64> {
+        let used = usage::cpu(&[(API_SERVER, self.cluster.api_server().pid())])?;
+        Ok(used[API_SERVER])
+    }
+
+    async fn rest(&self) -> anyhow::Result<()> {
+        testbed::rest(&self.processes()).await
+    }
+
+    /// The reviews that the webhook has answered.
+    async fn calls(&self) -> anyhow::Result<f64> {
+        match &self.programs {
+            Some((webhook, _)) => testbed::reviews(webhook).await,
+            None => Ok(0.0),
+        }
+    }
+
+    fn memory(&self) -> anyhow::Result<(Memory, Memory)> {
+        let none = Memory { rss_kib: 0, peak_kib: 0 };
+        match &self.programs {
+            Some((webhook, controller)) => {
+                Ok((usage::memory(webhook.process().pid())?, usage::memory(controller.process().pid())?))
+            }
+            None => Ok((none, none)),
+        }
+    }
+
+    /// Sends the requests. With `until_rest`, what the cluster does because of them counts too.
+    async fn cost(&self, calls: Vec<Call>, until_rest: bool) -> anyhow::Result<Cost> {
+        let (requests, calls_before) = (calls.len(), self.calls().await?);
+        let before = self.api_server()?;
+        let sent = self.client.send(calls, CONNECTIONS).await?;
+        ensure!(sent.repeated == 0, "the API server asked for {} repetitions", sent.repeated);
+        if until_rest {
+            self.rest().await?;
+        }
+        let cpu = self.api_server()? - before;
+        Ok(Cost { requests, seconds: sent.wall.as_secs_f64(), cpu, calls: self.calls().await? - calls_before })
+    }
+}
+
+async fn install(cluster: &Cluster, options: Options) -> anyhow::Result<(Replica, Replica)> {
+    let is_registered = options.policies;
+    let product = Product::install(cluster, options).await?;
+    if !is_registered {
+        product.uninstall_registrations().await?;
+    }
+    tokio::try_join!(product.start_webhook(), product.start_controller())
+}
+
+/// Each kind and verb in one place, on each cluster.
+async fn one_round(
+    sites: &[Site<'_>],
+    scale: &Scale,
+    place: Place,
+    round: usize,
+    costs: &mut Costs,
+) -> anyhow::Result<()> {
+    let kinds: Vec<&str> = match place {
+        Place::Cluster => vec!["Namespace"],
+        _ => KINDS.iter().map(|(kind, ..)| *kind).collect(),
+    };
+    let mut new: BTreeMap<&str, [Cost; 3]> = BTreeMap::new();
+    for turn in 0..STATES.len() {
+        let index = (turn + round) % STATES.len();
+        let site = &sites[index];
+        site.rest().await?;
+        for kind in &kinds {
+            let mut cost = Cost::default();
+            for verb in VERBS.into_iter().filter(|verb| place != Place::Cluster || *verb != "delete") {
+                let calls = calls(scale, place, kind, verb, round);
+                cost = cost.plus(site.cost(calls, place == Place::Cluster).await?);
+            }
+            new.entry(kind).or_default()[index] = cost;
+        }
+    }
+    for (kind, cost) in new {
+        let kind = kinds.iter().find(|it| **it == kind).copied().unwrap_or_default();
+        costs.entry((place, kind_name(kind))).or_default().push(cost);
+    }
+    Ok(())
+}
+
+fn kind_name(kind: &str) -> &'static str {
+    KINDS.iter().map(|(name, ..)| *name).find(|name| *name == kind).unwrap_or("Namespace")
+}
+
+fn calls(scale: &Scale, place: Place, kind: &str, verb: &str, round: usize) -> Vec<Call> {
+    let count = if place == Place::Cluster { scale.tax_requests / 5 } else { scale.tax_requests };
+    (0..count).map(|number| call(place, kind, verb, &format!("tax-{round:02}-{number:04}"))).collect()
+}
+
+fn call(place: Place, kind: &str, verb: &str, name: &str) -> Call {
+    let path = match KINDS.iter().find(|(it, ..)| *it == kind) {
+        Some((_, root, plural)) => format!("{root}/namespaces/{}/{plural}", place.namespace()),
+        None => "/api/v1/namespaces".to_owned(),
+    };
+    match verb {
+        "create" => Call::new(Method::POST, path, object(place, kind, name).to_string()),
+        "update" => Call::new(Method::PATCH, format!("{path}/{name}"), change(kind).to_string()),
+        _ => Call::new(Method::DELETE, format!("{path}/{name}"), ""),
+    }
+}
+
+fn object(place: Place, kind: &str, name: &str) -> Value {
+    let (version, content) = match kind {
+        "Role" => ("rbac.authorization.k8s.io/v1", json!({ "rules": [rule("get")] })),
+        "RoleBinding" => {
+            let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" });
+            ("rbac.authorization.k8s.io/v1", json!({ "roleRef": role, "subjects": [subject("alice")] }))
+        }
+        "Secret" | "ConfigMap" => ("v1", json!({ "data": { "key": "dmFsdWU=" } })),
+        "Pod" => ("v1", json!({ "spec": { "containers": [{ "name": "main", "image": "none" }] } })),
+        _ => ("v1", json!({})),
+    };
+    let mut object = content;
+    object["apiVersion"] = version.into();
+    object["kind"] = kind.into();
+    object["metadata"] = json!({ "name": name });
+    if place == Place::Parent {
+        object["metadata"]["annotations"] = json!({ "propagate.hnc.x-k8s.io/none": "true" });
+    }
+    object
+}
+
+fn change(kind: &str) -> Value {
+    match kind {
+        "Role" => json!({ "rules": [rule("list")] }),
+        "RoleBinding" => json!({ "subjects": [subject("bob")] }),
+        "Secret" | "ConfigMap" => json!({ "data": { "key": "b3RoZXI=" } }),
+        _ => json!({ "metadata": { "labels": { "example.com/team": "red" } } }),
+    }
+}
+
+fn rule(verb: &str) -> Value {
+    json!({ "apiGroups": [""], "resources": ["pods"], "verbs": [verb] })
+}
+
+fn subject(user: &str) -> Value {
+    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user })
+}
+
+/// The ratios of each place, as the median of all rounds, and of each kind.
+fn figures(costs: &Costs) -> Vec<Figure> {
+    let mut places: BTreeMap<Place, Vec<[Cost; 3]>> = BTreeMap::new();
+    for ((place, _), rounds) in costs {
+        let sums = places.entry(*place).or_insert_with(|| vec![[Cost::default(); 3]; rounds.len()]);
+        for (sum, round) in sums.iter_mut().zip(rounds) {
+            *sum = [0, 1, 2].map(|index| sum[index].plus(round[index]));
+        }
+    }
+    let mut figures = Vec::new();
+    for (place, rounds) in &places {
+        let name = place.name();
+        let cpu = |base: usize| median(rounds.iter().map(|it| each(it[2].cpu, it[2]) / each(it[base].cpu, it[base])));
+        let rate =
+            |base: usize| median(rounds.iter().map(|it| each(it[base].seconds, it[base]) / each(it[2].seconds, it[2])));
+        let calls = rounds.iter().map(|it| it[2].calls).sum();
+        let (cpu_bound, rate_bound) = match place {
+            Place::Outside | Place::Leaf => (Some(1.05), Some(0.95)),
+            Place::Parent => (None, Some(0.6)),
+            Place::Cluster => (Some(1.1), None),
+        };
+        let held = |figure: Figure, target: Option<Target>| match target {
+            Some(target) => figure.held_to(target),
+            None => figure,
+        };
+        let no_calls = (*place != Place::Parent).then_some(Target::AtMost(0.0));
+        figures.extend([
+            held(Figure::new(format!("{name}: calls of the webhook"), calls, ""), no_calls),
+            held(
+                Figure::new(format!("{name}: processor time, with : without registrations"), cpu(1), ""),
+                cpu_bound.map(Target::AtMost),
+            ),
+            held(
+                Figure::new(format!("{name}: rate, with : without registrations"), rate(1), ""),
+                rate_bound.map(Target::AtLeast),
+            ),
+            Figure::new(format!("{name}: processor time, with : without hns"), cpu(0), ""),
+            Figure::new(format!("{name}: rate, with : without hns"), rate(0), ""),
+        ]);
+    }
+    for ((place, kind), rounds) in costs {
+        for (index, state) in [(0, "without hns"), (1, "without registrations"), (2, "with hns")] {
+            let sum = rounds.iter().fold(Cost::default(), |sum, round| sum.plus(round[index]));
+            let what = format!("{}, {kind}: processor time of the API server {state}", place.name());
+            figures.push(Figure::new(what, each(sum.cpu, sum) * 1e6, "µs"));
+        }
+    }
+    figures
+}
+
+fn each(seconds: f64, cost: Cost) -> f64 {
+    seconds / decimal(cost.requests)
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] }
+}
+
+/// All namespaces of the rounds are deleted, on one cluster after the other.
+async fn deletion(sites: &[Site<'_>], scale: &Scale) -> anyhow::Result<Vec<Figure>> {
+    /// The namespace controller waits five seconds for each namespace.
+    const GONE: Duration = Duration::from_secs(8);
+    say("tax: deleting namespaces");
+    let mut costs = Vec::new();
+    for site in sites {
+        site.rest().await?;
+        let all = (0..scale.tax_rounds).flat_map(|round| calls(scale, Place::Cluster, "Namespace", "delete", round));
+        let all: Vec<Call> = all.collect();
+        let (requests, before) = (all.len(), site.api_server()?);
+        site.client.send(all, CONNECTIONS).await?;
+        tokio::time::sleep(GONE).await;
+        site.rest().await?;
+        costs.push(each(site.api_server()? - before, Cost { requests, ..Cost::default() }));
+    }
+    Ok(vec![
+        Figure::new("namespaces, deleted: processor time, with : without registrations", costs[2] / costs[1], ""),
+        Figure::new("namespaces, deleted: processor time, with : without hns", costs[2] / costs[0], ""),
+    ])
+}
+
+/// What both programs use while nothing happens.
+async fn idle(site: &Site<'_>) -> anyhow::Result<Vec<Figure>> {
+    say(&format!("tax: idle for {IDLE:?}"));
+    let mut audit = Follower::new(site.cluster.audit().path())?;
+    let before = usage::cpu(&site.processes())?;
+    tokio::time::sleep(IDLE).await;
+    let used = usage::difference(&before, &usage::cpu(&site.processes())?);
+    let programs: f64 = ["webhook", "controller"].iter().filter_map(|name| used.get(name)).sum();
+    let is_request = |it: &&audit::Record| it.who != "client" && !it.is_lease() && it.verb != "watch";
+    let records = audit.read()?;
+    let requests = records.iter().filter(is_request).count();
+    Ok(vec![
+        Figure::new("idle: processors of both programs", 100.0 * programs / IDLE.as_secs_f64(), "%")
+            .held_to(Target::AtMost(0.5)),
+        Figure::new("idle: requests", decimal(requests) / IDLE.as_secs_f64(), "/s").held_to(Target::AtMost(1.0)),
+    ])
+}
