@@ -184,7 +184,8 @@ impl<'c> Product<'c> {
 
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
-        let mut documents = manifests::moved(manifests::registrations(self.options.policies)?, &self.options.namespace)?;
+        let mut documents =
+            manifests::moved(manifests::registrations(self.options.policies)?, &self.options.namespace)?;
         let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
         for document in &mut documents {
             manifests::through_service(document, port, authority)?;

@@ -45,6 +45,7 @@ includedNamespaceRegex: {{ .includedNamespaceRegex | quote }}
 managedNamespaceLabels: {{ .managedNamespaceLabels | toJson }}
 managedNamespaceAnnotations: {{ .managedNamespaceAnnotations | toJson }}
 refuseLabelConflicts: {{ .refuseLabelConflicts }}
+refuseWith403: {{ .refuseWith403 }}
 externalManagers: {{ .externalManagers | toJson }}
 restoreIdentities: {{ .restoreIdentities | toJson }}
 ancestryAnnotation: {{ .ancestryAnnotation }}

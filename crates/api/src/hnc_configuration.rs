@@ -26,6 +26,32 @@ pub struct HNCConfigurationSpec {
     /// The resources to synchronize. Roles and role bindings are always propagated and are not listed here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Vec<ResourceSpec>>,
+
+    /// Limits of trees. Each holds for all namespaces below its root, wherever the root is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trees: Option<Vec<TreeSpec>>,
+}
+
+/// The limits of one tree. What exists already stays; nothing beyond a limit is added.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TreeSpec {
+    /// The namespace below which the limits hold.
+    pub root: String,
+
+    /// The largest number of namespaces below the root, on all levels together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::limit")]
+    pub max_namespaces: Option<u32>,
+
+    /// The largest number of levels below the root. With 1, children of the root can have no children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::limit")]
+    pub max_depth: Option<u32>,
+
+    /// A regular expression that the whole name of every namespace below the root must match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name_pattern: Option<String>,
 }
 
 /// One resource and how it is synchronized.

@@ -34,7 +34,7 @@ pub use hierarchy_configuration::{
 };
 pub use hnc_configuration::{
     ConflictPolicy, HNCConfiguration, HNCConfigurationSpec, HNCConfigurationStatus, ResourceSpec,
-    ResourceStatus, SynchronizationMode,
+    ResourceStatus, SynchronizationMode, TreeSpec,
 };
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use key_value::KeyValue;

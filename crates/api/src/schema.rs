@@ -97,6 +97,11 @@ pub(crate) fn text(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string" })
 }
 
+/// A limit of a number, as a 32-bit integer.
+pub(crate) fn limit(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "integer", "format": "int32", "minimum": 0 })
+}
+
 /// A number of objects.
 pub(crate) fn count(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "integer", "minimum": 0 })

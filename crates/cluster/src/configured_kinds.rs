@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::configuration::{Fault, Resolution, Served, resolve};
-use forest::{Fact, Stream};
+use forest::{Fact, Stream, hnc};
 use hns_api::HNCConfiguration;
 use kube::core::DynamicObject;
 use kube::{Client, CustomResourceExt};
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
 pub use self::discovery::discover;
-pub use self::entries::{entries, entries_of};
+pub use self::entries::{entries, entries_of, trees_of};
 use self::schedule::{Outcome, Schedule};
 use self::watch::Event;
 use crate::feed::{Detail, ObjectFeeds};
@@ -92,7 +92,8 @@ impl Configuration {
 }
 
 fn resolved(object: Option<&DynamicObject>, served: &Served) -> Resolution {
-    resolve(&object.map(entries).unwrap_or_default(), served)
+    let spec = object.and_then(|it| it.data.get("spec"));
+    resolve(&entries_of(spec), served).with_trees(&trees_of(spec))
 }
 
 /// Follows the configuration and watches the objects of the configured kinds, until `tasks` end. The receiver gets the
@@ -301,6 +302,7 @@ impl Follower {
         }
         let definitions = self.state.definitions.clone().unwrap_or_default();
         let uid = |kind: &forest::Kind| definitions.get(&kind.group_resource()).cloned();
+        self.writer.tell([hnc::Fact::TreeLimits(resolution.limits.clone()).into()]);
         self.feeds.follow(resolution.settings(), uid).await;
         self.configured.ready();
         self.state.resolution = Some(Arc::new(resolution));

@@ -9,6 +9,7 @@ pub mod exclusion;
 pub mod fact;
 pub(crate) mod hierarchy;
 pub mod keys;
+pub(crate) mod limits;
 pub mod plan;
 pub mod preview;
 pub mod rules;

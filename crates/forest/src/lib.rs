@@ -43,6 +43,7 @@ pub use crate::dialects::{Fact, Forest};
 pub use crate::hnc::anchor::AnchorState;
 pub use crate::hnc::condition::{Condition, Reason};
 pub use crate::hnc::fact::{AnchorFact, Definition, HierarchyFact, HierarchyStatus};
+pub use crate::hnc::limits::TreeLimit;
 pub use crate::hnc::settings::{Identity, Settings};
 pub use crate::hnc::tracking::{is_tracking_key, tracking_keys};
 pub use crate::hnc::words::WAY_OUT;

@@ -238,6 +238,7 @@ fn judged(mut cluster: Cluster, said: Option<Said>, request: &UserRequest) -> Op
                 name: "config".into(),
                 old: entries(said),
                 new: entries(new),
+                trees: Default::default(),
                 served: Ok(served()),
             };
             let denied = refused(|answers| configuration::review(&forest, &request, answers))?;

@@ -90,7 +90,7 @@ fn round(
     origin: &Origin,
 ) -> Round {
     let (warnings, change) = match verdict {
-        Verdict::Deny(denial) => return Round::Decided(Decision::Deny(denial)),
+        Verdict::Deny(denial) => return Round::Decided(Decision::Deny(coded(forest, denial))),
         Verdict::Ask(questions) => return Round::Ask(questions),
         Verdict::Allow { warnings, change } => (warnings, change),
     };
@@ -105,6 +105,14 @@ fn round(
         }
         Err(Blocked::Crossing) => Round::Wait(change),
     }
+}
+
+/// HNC answers 401 where a user has no authority, and kubectl then prints that the user must log in. A setting replaces the code.
+fn coded(forest: &Forest, denial: Denial) -> Denial {
+    if denial.kind == DenialKind::Unauthorized && forest.settings().refuse_with_403 {
+        return Denial { kind: DenialKind::Forbidden, ..denial };
+    }
+    denial
 }
 
 fn busy(why: &str) -> Denial {

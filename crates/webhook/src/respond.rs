@@ -115,9 +115,10 @@ impl Subject {
             DenialKind::Invalid => {
                 format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), name)
             }
+            // kubectl prints "You must be logged in" before it, which is not the reason.
+            DenialKind::Unauthorized => format!("forbidden: {text}"),
             DenialKind::BadRequest
             | DenialKind::AlreadyExists
-            | DenialKind::Unauthorized
             | DenialKind::Internal
             | DenialKind::Unavailable => text.clone(),
         }

@@ -67,7 +67,7 @@ pub(crate) async fn configure(steps: &Steps, all: bool) -> Result<()> {
         on_conflict: Some(ConflictPolicy::Report),
         ..ResourceSpec::default()
     };
-    let spec = HNCConfigurationSpec { resources: Some(configured.map(entry).collect()) };
+    let spec = HNCConfigurationSpec { resources: Some(configured.map(entry).collect()), trees: None };
     let api: Api<HNCConfiguration> = Api::all(steps.client.clone());
     let patch = Patch::Apply(HNCConfiguration::new("config", spec));
     api.patch("config", &PatchParams::apply("test").force(), &patch).await?;

@@ -93,7 +93,7 @@ const SETTINGS: [&str; 10] = [
     "includedNamespaceRegex=it's \\\\w+",
     "managedNamespaceLabels={team/.*}",
     "managedNamespaceAnnotations={note/.*}",
-    "refuseLabelConflicts=true",
+    "refuseLabelConflicts=true,refuseWith403=true",
     "externalManagers.fleet={agent,system:agents}",
     "restoreIdentities={velero}",
     "ancestryAnnotation=true",
@@ -117,9 +117,8 @@ async fn values_become_the_settings_document() {
     assert_eq!(settings.included_namespace_regex, r"it's \w+");
     assert_eq!(settings.managed_namespace_labels, set_of(&["team/.*"]));
     assert_eq!(settings.managed_namespace_annotations, set_of(&["note/.*"]));
-    assert!(
-        settings.refuse_label_conflicts && settings.ancestry_annotation && settings.initial_admin.enabled
-    );
+    assert!(settings.refuse_label_conflicts && settings.refuse_with403);
+    assert!(settings.ancestry_annotation && settings.initial_admin.enabled);
     assert_eq!(settings.external_managers["fleet"], set_of(&["agent", "system:agents"]));
     assert_eq!(settings.restore_identities, set_of(&["velero"]));
     assert_eq!(settings.initial_admin.cluster_role, "edit");

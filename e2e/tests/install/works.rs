@@ -107,9 +107,10 @@ async fn copies(client: &Client, root: &str, child: &str) -> anyhow::Result<()> 
 
 /// Waits until the garbage collector has deleted registrations and policies, after the `ClusterRole` that owns them.
 pub(crate) async fn collected(cluster: &Cluster) {
-    let mut kinds = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
+    let mut kinds =
+        "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
                      validatingadmissionpolicybindings"
-        .to_owned();
+            .to_owned();
     if Kubernetes::wanted().unwrap().has_mutating_policies() {
         kinds += ",mutatingadmissionpolicies,mutatingadmissionpolicybindings";
     }

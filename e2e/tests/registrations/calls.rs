@@ -31,9 +31,7 @@ async fn where_a_policy_labels_namespaces_no_webhook_is_called_for_that() {
     let users = Users::of(turn.cluster());
     let included = "hnc.x-k8s.io/included-namespace";
     let own = "fresh.tree.hnc.x-k8s.io/depth";
-    let metadata = |name: &str, labels: Value, annotations: Value| {
-        json!({ "metadata": { "name": name, "labels": labels, "annotations": annotations } })
-    };
+    let metadata = |name: &str, labels: Value, annotations: Value| json!({ "metadata": { "name": name, "labels": labels, "annotations": annotations } });
     let cases = [
         ("carol", metadata("fresh", json!(null), json!(null)), json!({ included: "true", own: "0" })),
         ("carol", metadata("fresh", json!({ own: "0" }), json!(null)), json!({ included: "true", own: "0" })),
@@ -51,9 +49,12 @@ async fn where_a_policy_labels_namespaces_no_webhook_is_called_for_that() {
         labels.as_object_mut().unwrap().remove("kubernetes.io/metadata.name");
         assert_eq!(labels, expected, "{body}");
     }
-    for (name, labels) in [("fresh", json!({ own: "1" })), ("xylophone", json!({ "xylophone.tree.hnc.x-k8s.io/depth": "0" }))] {
+    for (name, labels) in
+        [("fresh", json!({ own: "1" })), ("xylophone", json!({ "xylophone.tree.hnc.x-k8s.io/depth": "0" }))]
+    {
         let body = metadata(name, labels, json!(null));
-        let refused = users.send("carol", Method::POST, "/api/v1/namespaces?dryRun=All", &body).await.unwrap_err();
+        let refused =
+            users.send("carol", Method::POST, "/api/v1/namespaces?dryRun=All", &body).await.unwrap_err();
         assert!(refused.to_string().contains("tree labels follow the hierarchy"), "{body}: {refused}");
     }
     turn.without_mutating_policy().await;

@@ -252,7 +252,8 @@ impl Turn {
     }
 
     fn registrations(&self, port: u16, settings: &RegistrationSettings) -> Vec<Value> {
-        let Admission { mut validating, mut mutating, policies, bindings, mutating_policy } = admission(settings);
+        let Admission { mut validating, mut mutating, policies, bindings, mutating_policy } =
+            admission(settings);
         let client_config = |name: &str| WebhookClientConfig {
             url: Some(format!("https://127.0.0.1:{port}/{}", name.trim_end_matches(".hnc.x-k8s.io"))),
             ca_bundle: Some(ByteString(self.world.product.ca_pem().as_bytes().to_vec())),

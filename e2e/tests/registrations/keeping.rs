@@ -53,7 +53,8 @@ fn has_mutating_policies() -> bool {
 /// All policies and bindings.
 pub(super) fn policies() -> Vec<String> {
     let validating = names::policies::ALL.into_iter().flat_map(|name| {
-        ["validatingadmissionpolicies", "validatingadmissionpolicybindings"].map(|kind| format!("{kind}/{name}"))
+        ["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
+            .map(|kind| format!("{kind}/{name}"))
     });
     let mutating = [LABELS_POLICY, "mutatingadmissionpolicybindings/hns-namespace-labels"].map(str::to_owned);
     validating.chain(mutating.into_iter().filter(|_| has_mutating_policies())).collect()
@@ -242,9 +243,12 @@ async fn registrations_are_corrected(objects: &Objects) {
     } else {
         objects.change(MUTATING, |entries| entries[0]["timeoutSeconds"] = json!(30)).await;
         objects
-            .until("the mutating webhook waited half a minute, and waits two seconds again", async |objects| {
-                Ok(objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?["timeoutSeconds"] == 2)
-            })
+            .until(
+                "the mutating webhook waited half a minute, and waits two seconds again",
+                async |objects| {
+                    Ok(objects.entry(MUTATING, "namespacelabel.hnc.x-k8s.io").await?["timeoutSeconds"] == 2)
+                },
+            )
             .await;
     }
     let without_owner = json!({ "metadata": { "ownerReferences": null } });

@@ -65,6 +65,7 @@ async fn a_changed_document_reaches_all_programs_and_a_wrong_one_changes_nothing
     scene.document("version: v1").await?;
     scene.shows(&running, None).await?;
     excluded(steps, false).await?;
+    scene.refusals_get_another_code().await?;
     config_maps(workshop.cluster.admin()).delete(CONFIG_CONFIG_MAP, &DeleteParams::default()).await?;
     scene.shows(&running, Some("ConfigMap hns-config: it does not exist any more")).await?;
     let by_webhook = workshop.cluster.audit().mutating_by(WEBHOOK_USER, mark)?;
@@ -83,7 +84,15 @@ async fn without_settings_a_webhook_is_unready_and_says_why() -> Result<()> {
     let webhook = workshop.product.launch(Component::Webhook, launch).await?;
     webhook.wait_ready().await?;
     scene.without_document().await?;
-    ensure!(webhook.is_ready().await?, "what it has understood stays in force");
+    stays(
+        "the webhook is ready with the settings that it has understood",
+        Duration::from_secs(1),
+        async || {
+            let (ready, text) = webhook.readiness().await.map_err(|error| error.to_string())?;
+            if ready { Ok(()) } else { Err(text) }
+        },
+    )
+    .await?;
     webhook.terminate().await?;
     let mut webhook = webhook;
     webhook.relaunch()?;
@@ -133,6 +142,25 @@ impl Scene<'_> {
         let api = config_maps(self.workshop.cluster.admin());
         api.patch(CONFIG_CONFIG_MAP, &apply(), &Patch::Apply(typed(&object))).await?;
         Ok(())
+    }
+
+    /// A user without authority over the new parent is refused with HNC's code, and with 403 if the document says so.
+    async fn refusals_get_another_code(&self) -> Result<()> {
+        self.workshop.steps.make_admin("se-free", "eve").await?;
+        let eve = Steps::of(self.workshop.cluster.client_as("eve", &[]));
+        for (document, code, begins) in [
+            ("version: v1", 401, "forbidden: user \"eve\""),
+            ("{version: v1, refuseWith403: true}", 403, "\"hierarchy\" is forbidden: user \"eve\""),
+        ] {
+            self.document(document).await?;
+            eventually(&format!("eve is refused with {code}"), PATIENCE, async || {
+                let status = refusal(eve.set_parent("se-free", "se-root").await);
+                let is_it = status.code == code && status.message.contains(begins);
+                if is_it { Ok(()) } else { Err(format!("{} {}", status.code, status.message)) }
+            })
+            .await?;
+        }
+        self.document("version: v1").await
     }
 
     /// Deletes both, as no other test has a document.

@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use hns_api::annotations;
+use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Kubectl, Options, Product, Steps, eventually};
+use hns_e2e::{Cluster, Kubectl, Options, Product, Steps, eventually, refusal};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::Status;
 use serde_json::{Value, json};
 
 use super::document::{Block, By, blocks};
@@ -103,9 +106,54 @@ async fn the_recipe_works_as_it_is_written() -> Result<()> {
     pods_are_restricted(cluster).await?;
     told("no pod is privileged, with any configuration of the team");
     network(cluster).await?;
+    nothing_is_beyond_the_limits(cluster, &steps).await?;
+    told("no way of creating or moving a namespace goes beyond the limits");
     no_namespace_leaves(cluster, &steps).await?;
     told("the tree label finds the team, and no namespace leaves it");
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate())?;
+    Ok(())
+}
+
+/// By anchors, by the annotation and by `spec.parent`, also for a user with all rights; and where nothing judges, the controller
+/// creates nothing.
+async fn nothing_is_beyond_the_limits(cluster: &Cluster, steps: &Steps) -> Result<()> {
+    let alice = Steps::of(cluster.client_as("alice", &["acme-admins"]));
+    let refused = |status: Status, says: &str| {
+        let is_right =
+            status.code == 403 && status.message.contains(says) && status.message.contains("\"acme\"");
+        ensure!(is_right, "{status:?} does not say {says:?}");
+        Ok(())
+    };
+    refused(refusal(alice.create_anchor("acme-dev", "cert-manager").await), "must match \"acme-.*\"")?;
+    alice.create_anchor("acme-dev", "acme-dev-one").await?;
+    steps.labelled(&["acme-dev-one", "acme-dev", "acme", "tenants"]).await?;
+    refused(refusal(steps.create_anchor("acme-dev-one", "acme-dev-two").await), "at most 2 levels below it")?;
+    // The pending anchors count, too.
+    for number in 4..=10 {
+        alice.create_anchor("acme", &format!("acme-{number}")).await?;
+    }
+    refused(refusal(alice.create_anchor("acme-prod", "acme-11").await), "at most 10 namespaces")?;
+    steps.create_namespace("acme-other").await?;
+    refused(refusal(steps.set_parent("acme-other", "acme").await), "at most 10 namespaces")?;
+    let annotated = json!({ "metadata": { "annotations": { annotations::SUBNAMESPACE_OF: "acme" } } });
+    let (api, annotated) = (steps.namespaces(), Patch::Merge(annotated));
+    refused(
+        refusal(api.patch("acme-other", &PatchParams::default(), &annotated).await),
+        "at most 10 namespaces",
+    )?;
+    // Somewhere else it may be.
+    steps.set_parent("acme-other", "tenants").await?;
+
+    // As if no webhook had answered.
+    let controller = Steps::of(cluster.client_as(CONTROLLER_USER, &["system:masters"]));
+    controller.create_anchor("acme", "acme-12").await?;
+    eventually("the anchor beyond the limit is forbidden", PATIENCE, async || {
+        let anchor = steps.anchors("acme").get("acme-12").await.map_err(|error| error.to_string())?;
+        let state = anchor.status.and_then(|it| it.status);
+        if state.as_deref() == Some("Forbidden") { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await?;
+    ensure!(steps.namespaces().get_opt("acme-12").await?.is_none(), "acme-12 was created");
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 //! Each entry is read on its own: an invalid entry gives an error and does not affect the others.
 
 use forest::configuration::Entry;
-use forest::{Mode, OnConflict};
-use hns_api::{ConflictPolicy, ResourceSpec, SynchronizationMode};
+use forest::{Mode, OnConflict, TreeLimit};
+use hns_api::{ConflictPolicy, ResourceSpec, SynchronizationMode, TreeSpec};
 use kube::core::DynamicObject;
 use serde::Deserialize;
 use serde_json::Value;
@@ -21,6 +21,22 @@ pub fn entries_of(spec: Option<&Value>) -> Vec<Result<Entry, String>> {
         Some(Value::Array(resources)) => resources.iter().map(entry).collect(),
         Some(_) => vec![Err("spec.resources is not a list".into())],
     }
+}
+
+/// The limits of trees in this `spec`.
+pub fn trees_of(spec: Option<&Value>) -> Vec<Result<TreeLimit, String>> {
+    match spec.and_then(|spec| spec.get("trees")) {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::Array(trees)) => trees.iter().map(tree).collect(),
+        Some(_) => vec![Err("spec.trees is not a list".into())],
+    }
+}
+
+fn tree(value: &Value) -> Result<TreeLimit, String> {
+    let spec = TreeSpec::deserialize(value).map_err(|error| error.to_string())?;
+    let number = |limit: Option<u32>| limit.and_then(|it| usize::try_from(it).ok());
+    let pattern = spec.name_pattern.as_deref();
+    TreeLimit::new(spec.root.as_str().into(), number(spec.max_namespaces), number(spec.max_depth), pattern)
 }
 
 fn entry(value: &Value) -> Result<Entry, String> {
@@ -84,6 +100,23 @@ mod tests {
         assert!(found[4].is_err());
         assert_eq!(found[5], Ok(entry("events", Mode::Remove)));
         assert_eq!(found.len(), 6);
+    }
+
+    #[test]
+    fn each_tree_is_read_on_its_own() {
+        let spec = json!({ "trees": [
+            { "root": "acme", "maxNamespaces": 2, "maxDepth": 1, "namePattern": "acme-.*" },
+            { "root": "other", "namePattern": "(" },
+            { "maxDepth": 1 },
+            { "root": "acme", "maxDepth": -1 },
+        ] });
+        let found = trees_of(Some(&spec));
+        assert_eq!(found[0], TreeLimit::new("acme".into(), Some(2), Some(1), Some("acme-.*")));
+        for (at, why) in [(1, "namePattern"), (2, "root"), (3, "-1")] {
+            assert!(found[at].as_ref().unwrap_err().contains(why), "{:?}", found[at]);
+        }
+        assert_eq!(trees_of(None), []);
+        assert!(matches!(&trees_of(Some(&json!({ "trees": {} })))[..], [Err(_)]));
     }
 
     #[test]

@@ -62,6 +62,9 @@ pub struct SharedSettings {
     /// Whether a `HierarchyConfiguration` is refused that would override a managed value of a descendant.
     #[serde(default)]
     pub refuse_label_conflicts: bool,
+    /// Whether a user without authority in the hierarchy is refused with 403 instead of 401, which is HNC's code.
+    #[serde(default)]
+    pub refuse_with403: bool,
     /// For each value of the annotation `hnc.x-k8s.io/managed-by`, the users and groups that may keep such namespaces.
     #[serde(default)]
     pub external_managers: BTreeMap<String, BTreeSet<String>>,
@@ -132,6 +135,7 @@ impl Default for SharedSettings {
             managed_namespace_labels: BTreeSet::new(),
             managed_namespace_annotations: BTreeSet::new(),
             refuse_label_conflicts: false,
+            refuse_with403: false,
             external_managers: BTreeMap::new(),
             restore_identities: BTreeSet::new(),
             ancestry_annotation: false,
@@ -189,6 +193,7 @@ impl SharedSettings {
             .managing(&texts(labels), &texts(annotations))
             .map_err(|error| Invalid::new("managedNamespaceLabels", error))?;
         settings.refuse_label_conflicts = self.refuse_label_conflicts;
+        settings.refuse_with_403 = self.refuse_with403;
         settings.external_managers = self.managers()?;
         let identities = each("restoreIdentities", &self.restore_identities, values::identity)?;
         settings.restore_identities = identities.into_iter().map(Identity).collect();

@@ -176,14 +176,20 @@ fn is_big(map: &str) -> String {
 
 /// Whether this key is a label that every new managed namespace gets, with the correct value.
 fn is_added(key: &str) -> String {
-    let included =
-        format!("{key} == {} && {}[?{key}].orValue('') == 'true'", literal(labels::INCLUDED_NAMESPACE), new_map("labels"));
+    let included = format!(
+        "{key} == {} && {}[?{key}].orValue('') == 'true'",
+        literal(labels::INCLUDED_NAMESPACE),
+        new_map("labels")
+    );
     format!("({included} || {})", is_own_depth(key))
 }
 
 /// Whether this key is the own tree label of a namespace that is being created, with the only possible value.
 pub(super) fn is_own_depth(key: &str) -> String {
-    format!("request.operation == 'CREATE' && {key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'", new_map("labels"))
+    format!(
+        "request.operation == 'CREATE' && {key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'",
+        new_map("labels")
+    )
 }
 
 fn set(map: &str, unless: &str) -> String {

@@ -127,7 +127,9 @@ async fn serves_mutating_policies(client: &Client) -> bool {
     loop {
         match client.list_api_group_resources("admissionregistration.k8s.io/v1").await {
             Ok(served) => return served.resources.iter().any(|it| it.name == "mutatingadmissionpolicies"),
-            Err(error) => tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again"),
+            Err(error) => {
+                tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again")
+            }
         }
         tokio::time::sleep(FIRST_RETRY).await;
     }

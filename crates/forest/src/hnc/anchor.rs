@@ -2,6 +2,7 @@
 
 use super::fact::AnchorFact;
 use super::keys;
+use crate::core::name::Name;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 
@@ -14,7 +15,7 @@ pub enum AnchorState {
     Ok,
     /// The namespace exists and is not a subnamespace of the anchor's.
     Conflict,
-    /// The anchor has the name of a namespace that is not managed.
+    /// The anchor has the name of a namespace that is not managed, or its subnamespace would exceed a limit of the tree.
     Forbidden,
 }
 
@@ -44,13 +45,20 @@ impl Forest {
     }
 
     /// The state that this anchor in `parent` should show. An anchor that has shown `Conflict` keeps it while no namespace has
-    /// its name: its user was never allowed to take over a name that another user had. The stored state counts for this alone,
-    /// and only the controller can remove it.
-    pub(crate) fn shown_anchor_state(&self, parent: &str, anchor: &AnchorFact) -> AnchorState {
+    /// its name: its user was never allowed to take over a name that another user had. Only the controller can remove it. An
+    /// anchor beyond a limit of the tree keeps its state while a limit holds there, so that it creates nothing at the moment in
+    /// which another namespace is deleted.
+    pub(crate) fn shown_anchor_state(&self, parent: &Name, anchor: &AnchorFact) -> AnchorState {
         match self.anchor_state(parent, &anchor.name) {
             AnchorState::Missing if anchor.shows(AnchorState::Conflict) => AnchorState::Conflict,
+            AnchorState::Missing if self.is_beyond_a_limit(parent, anchor) => AnchorState::Forbidden,
             state => state,
         }
+    }
+
+    fn is_beyond_a_limit(&self, parent: &Name, anchor: &AnchorFact) -> bool {
+        self.is_limited(parent)
+            && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, false).is_some())
     }
 
     /// The anchor of this subnamespace, if it exists.

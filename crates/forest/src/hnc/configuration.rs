@@ -15,6 +15,10 @@ pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
 use crate::hnc::keys;
+use crate::hnc::limits::TreeLimit;
+
+const RESOURCES: &str = "resources";
+const TREES: &str = "trees";
 
 /// The verbs that a kind must support to be propagated.
 const NEEDED_VERBS: [&str; 5] = ["list", "watch", "create", "update", "delete"];
@@ -49,6 +53,8 @@ impl fmt::Display for Entry {
 pub struct Resolution {
     /// The kinds: first those that are always propagated, then those of the entries, in order.
     pub kinds: Vec<Resolved>,
+    /// The limits of trees, in order.
+    pub limits: Vec<TreeLimit>,
     /// The faults of the entries, in order.
     pub findings: Vec<Finding>,
 }
@@ -69,6 +75,8 @@ pub struct Resolved {
 /// A fault of an entry, which is therefore not in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
+    /// The list of the entry: `resources` or `trees`.
+    pub list: &'static str,
     /// The index of the entry.
     pub entry: usize,
     /// The name in the entry.
@@ -111,7 +119,7 @@ impl Fault {
 impl Finding {
     /// The path of the entry.
     pub fn field(&self) -> String {
-        format!("spec.resources[{}]", self.entry)
+        format!("spec.{}[{}]", self.list, self.entry)
     }
 }
 
@@ -132,7 +140,28 @@ impl Resolution {
             settings: KindSettings::new(kind, Mode::Propagate),
             entry: None,
         });
-        Self { kinds: kinds.into(), findings: Vec::new() }
+        Self { kinds: kinds.into(), limits: Vec::new(), findings: Vec::new() }
+    }
+
+    /// With the entries of `spec.trees`. One that could not be read is given as the reason. Of two about one namespace, the first
+    /// is in force.
+    #[must_use]
+    pub fn with_trees(mut self, trees: &[Result<TreeLimit, String>]) -> Self {
+        for (entry, tree) in trees.iter().enumerate() {
+            let fault = match tree {
+                Ok(limit) if self.limits.iter().any(|it| it.root() == limit.root()) => {
+                    (Fault::Duplicate, "an earlier entry is about the same namespace".to_owned())
+                }
+                Ok(limit) => {
+                    self.limits.push(limit.clone());
+                    continue;
+                }
+                Err(why) => (Fault::Unusable, why.clone()),
+            };
+            let subject = tree.as_ref().map_or("?", |limit| limit.root());
+            self.find(TREES, entry, subject, fault);
+        }
+        self
     }
 
     /// The kinds with their configuration.
@@ -145,8 +174,14 @@ impl Resolution {
         self.kinds.iter().find(|resolved| is_same(&resolved.settings.kind, kind))
     }
 
-    fn find(&mut self, entry: usize, subject: impl fmt::Display, (fault, why): (Fault, String)) {
-        self.findings.push(Finding { entry, subject: subject.to_string(), fault, why });
+    fn find(
+        &mut self,
+        list: &'static str,
+        entry: usize,
+        subject: impl fmt::Display,
+        (fault, why): (Fault, String),
+    ) {
+        self.findings.push(Finding { list, entry, subject: subject.to_string(), fault, why });
     }
 
     fn add(&mut self, at: usize, entry: &Entry, served: &Served) -> Result<(), (Fault, String)> {
@@ -180,10 +215,10 @@ pub fn resolve(entries: &[Result<Entry, String>], served: &Served) -> Resolution
         match entry {
             Ok(entry) => {
                 if let Err(fault) = resolution.add(at, entry, served) {
-                    resolution.find(at, entry, fault);
+                    resolution.find(RESOURCES, at, entry, fault);
                 }
             }
-            Err(why) => resolution.find(at, "?", (Fault::Unusable, why.clone())),
+            Err(why) => resolution.find(RESOURCES, at, "?", (Fault::Unusable, why.clone())),
         }
     }
     resolution

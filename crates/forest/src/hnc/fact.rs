@@ -1,6 +1,7 @@
 //! Facts about HNC's own objects. Facts carry no decisions.
 
 use super::condition::Condition;
+use super::limits::TreeLimit;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::version::Version;
@@ -91,6 +92,8 @@ pub enum Fact {
     Anchors(Vec<(Name, AnchorFact)>),
     /// The CRDs were read live, after everything that the forest was told so far.
     Definitions(Definition),
+    /// These are the limits of trees.
+    TreeLimits(Vec<TreeLimit>),
 }
 
 impl Fact {

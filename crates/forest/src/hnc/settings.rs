@@ -20,6 +20,8 @@ pub struct Settings {
     managed_annotations: RegexSet,
     /// Whether a `HierarchyConfiguration` is denied that would override a managed value of a descendant.
     pub refuse_label_conflicts: bool,
+    /// Whether a user without authority in the hierarchy is refused with 403 instead of 401.
+    pub refuse_with_403: bool,
     /// Who may set tree labels, and `managed-by` to this value, on namespaces that another tool manages.
     pub external_managers: Vec<(String, Identity)>,
     /// Who may restore exported namespaces, anchors, hierarchies and copies as they were.
@@ -78,6 +80,7 @@ impl Settings {
             managed_labels: RegexSet::empty(),
             managed_annotations: RegexSet::empty(),
             refuse_label_conflicts: false,
+            refuse_with_403: false,
             external_managers: Vec::new(),
             restore_identities: Vec::new(),
             ancestry_annotation: false,

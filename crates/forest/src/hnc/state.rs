@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::fact::{AnchorFact, Definition, Fact, HierarchyFact};
 use super::hierarchy::Hierarchy;
 use super::keys;
+use super::limits::TreeLimit;
 use super::settings::Settings;
 use crate::core::change::Change;
 use crate::core::labels::Labels;
@@ -30,6 +31,7 @@ pub(crate) type Anchors = BTreeMap<Name, AnchorFact>;
 #[derive(Debug)]
 pub(crate) struct State {
     settings: Arc<Settings>,
+    limits: Vec<TreeLimit>,
     hierarchies: ById<Hierarchy>,
     anchors: ById<Anchors>,
     /// The namespaces whose `HierarchyConfiguration` shows conditions.
@@ -93,6 +95,7 @@ impl State {
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         Self {
             settings,
+            limits: Vec::new(),
             hierarchies: ById::default(),
             anchors: ById::default(),
             conditioned: BTreeSet::new(),
@@ -104,6 +107,11 @@ impl State {
 
     pub(crate) fn settings(&self) -> &Arc<Settings> {
         &self.settings
+    }
+
+    /// The limits of trees.
+    pub(crate) fn limits(&self) -> &[TreeLimit] {
+        &self.limits
     }
 
     pub(crate) fn hierarchy(&self, id: Id) -> Option<&Hierarchy> {
@@ -296,6 +304,15 @@ impl State {
             Fact::AnchorGone(parent, child, uid) => self.anchor_gone(store, &parent, &child, &uid, change),
             Fact::Anchors(all) => self.list_anchors(store, all, change),
             Fact::Definitions(definition) => self.definitions(store, definition, change),
+            Fact::TreeLimits(limits) => self.set_limits(store, limits, change),
+        }
+    }
+
+    /// Limits decide which anchors create subnamespaces.
+    fn set_limits(&mut self, store: &Store, limits: Vec<TreeLimit>, change: &mut Change) {
+        if self.limits != limits {
+            self.limits = limits;
+            self.anchors.iter().for_each(|(id, _)| change.structure(store.name(id).clone()));
         }
     }
 

@@ -62,7 +62,8 @@ impl Listing {
             let found = entries.get(at).and_then(|it| it.as_ref().ok()).map(|entry| served.named(entry));
             matches!(found, Some(Ok(found)) if found.kind.group == kind.group && found.kind.kind == kind.kind)
         };
-        let finding = resolution.findings.iter().find(|finding| is_meant(finding.entry));
+        let mut findings = resolution.findings.iter().filter(|finding| finding.list == "resources");
+        let finding = findings.find(|finding| is_meant(finding.entry));
         finding.map_or(Self::Absent, |finding| Self::Refused(finding.why.as_str().into()))
     }
 }

@@ -197,6 +197,7 @@ impl World {
             name: "config".into(),
             old: listed(&self.entries),
             new: listed(entries),
+            trees: Default::default(),
             served: Ok(served()),
         };
         self.dialogue(user, |answers| configuration::review(&self.forest, &request, answers))

@@ -349,7 +349,7 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
         Fact::Hnc(hnc::Fact::Anchor(..) | hnc::Fact::AnchorGone(..) | hnc::Fact::Anchors(_)) => {
             Some(Stream::ANCHORS)
         }
-        Fact::Kinds(_) => Some(Stream::CONFIGURATION),
+        Fact::Kinds(_) | Fact::Hnc(hnc::Fact::TreeLimits(_)) => Some(Stream::CONFIGURATION),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }

@@ -1,10 +1,10 @@
 //! `hncconfigurations.hnc.x-k8s.io`: reads the request for [`forest::rules::configuration`].
 
-use forest::configuration::{Entry, Served};
+use forest::configuration::Served;
 use forest::rules::Denial;
 use forest::rules::configuration::{Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
-use hns_cluster::configured_kinds::entries_of;
+use hns_cluster::configured_kinds::{entries_of, trees_of};
 use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{Change, Context, Reading, Request, Subject, Webhook};
@@ -39,15 +39,14 @@ impl Webhook for HncConfigurations {
 
 fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
     let Change { operation, old, new, object } = Change::of(request)?;
+    let spec = |object: Option<&RequestObject<'_>>| object.and_then(|it| it.fields.get("spec"));
+    let (old, new) = (spec(old), spec(new));
     Ok(RuleRequest {
         operation,
         name: object.metadata.name(),
-        old: old.map(listed).unwrap_or_default(),
-        new: new.map(listed).unwrap_or_default(),
+        old: entries_of(old.as_ref()),
+        new: entries_of(new.as_ref()),
+        trees: [old, new].map(|spec| trees_of(spec.as_ref())),
         served,
     })
-}
-
-fn listed(object: &RequestObject<'_>) -> Vec<Result<Entry, String>> {
-    entries_of(object.fields.get("spec").as_ref())
 }

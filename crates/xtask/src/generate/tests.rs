@@ -126,6 +126,7 @@ fn every_flag_and_every_setting_is_a_value() {
         ("managedNamespaceLabels", r#"["a"]"#),
         ("managedNamespaceAnnotations", r#"["a"]"#),
         ("refuseLabelConflicts", "true"),
+        ("refuseWith403", "true"),
         ("ancestryAnnotation", "true"),
         ("logging", r#"{"debug": true, "format": "text"}"#),
         ("apiserverQpsThrottle", "50"),

@@ -135,6 +135,10 @@ pub(in super::super) fn managed_namespaces(below: Below) -> LabelSelector {
     LabelSelector { match_expressions: Some(requirements), match_labels: None }
 }
 
-pub(super) fn requirement(key: &str, operator: &str, values: Option<Vec<String>>) -> LabelSelectorRequirement {
+pub(super) fn requirement(
+    key: &str,
+    operator: &str,
+    values: Option<Vec<String>>,
+) -> LabelSelectorRequirement {
     LabelSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values }
 }

@@ -173,6 +173,11 @@ impl Store {
         self.tree.descendants(id)
     }
 
+    /// The same, if there are no more than `limit`.
+    pub(crate) fn few_descendants(&self, id: Id, limit: usize) -> Option<Vec<Id>> {
+        self.tree.few_descendants(id, limit)
+    }
+
     /// This namespace and those above it, up to and including the nearest halted one. Each gives it a tree label.
     pub(crate) fn labelling(&self, id: Id) -> Vec<Id> {
         self.tree.labelling(id)

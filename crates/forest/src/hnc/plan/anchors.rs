@@ -69,8 +69,9 @@ impl Changes {
             _ if is_terminating(forest, parent) => self.cascade(forest, parent, anchor, state),
             _ => {
                 self.change(anchor, true, Some(state));
-                let stays = forest.lasting_namespace(parent).is_some();
-                if state == AnchorState::Missing && stays {
+                // Until the configuration is known, the limits of trees are not.
+                let may_create = forest.lasting_namespace(parent).is_some() && forest.is_configured();
+                if state == AnchorState::Missing && may_create {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     let initial_admin = initial_admin.filter(|_| forest.settings().initial_admin.is_some());
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());

@@ -117,6 +117,7 @@ impl Preview {
                     name: configuration::CONFIG.into(),
                     old: old.clone(),
                     new: new.clone(),
+                    trees: Default::default(),
                     served: Ok(served.clone()),
                 };
                 configuration::review(forest, &request, answers)

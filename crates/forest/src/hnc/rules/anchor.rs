@@ -67,6 +67,7 @@ impl Review<'_> {
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
         self.child_is_free_or_ours()?;
+        hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;
         self.keys_stay(self.configured())?;
         self.owner_is_an_admins()?;
         self.orphans_consent()

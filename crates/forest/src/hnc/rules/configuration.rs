@@ -12,6 +12,7 @@ use crate::core::stream::{Stream, StreamState};
 use crate::dialects::Forest;
 use crate::hnc::configuration::rights::{Right, lacks, needed};
 use crate::hnc::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
+use crate::hnc::limits::TreeLimit;
 
 mod conflict;
 #[cfg(test)]
@@ -31,6 +32,8 @@ pub struct Request {
     pub old: Vec<Result<Entry, String>>,
     /// The same afterwards; empty for a deleted object.
     pub new: Vec<Result<Entry, String>>,
+    /// `spec.trees` before and afterwards.
+    pub trees: [Vec<Result<TreeLimit, String>>; 2],
     /// What the API server serves now, or why that is not known.
     pub served: Result<Served, String>,
 }
@@ -44,11 +47,12 @@ fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict
     if request.operation == Operation::Delete {
         return if *request.name == *CONFIG { Err(stays()) } else { Ok(Verdict::allow()) };
     }
-    if request.operation == Operation::Update && request.old == request.new {
+    let [old_trees, new_trees] = &request.trees;
+    if request.operation == Operation::Update && request.old == request.new && old_trees == new_trees {
         return Ok(Verdict::allow());
     }
     let served = request.served.as_ref().map_err(|why| unknown(why))?;
-    let (old, new) = (resolve(&request.old, served), resolve(&request.new, served));
+    let (old, new) = (resolve(&request.old, served), resolve(&request.new, served).with_trees(new_trees));
     let mut warnings = makes_sense(&new.findings)?;
     warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
     warnings.extend(rights(&old, &new, answers)?);

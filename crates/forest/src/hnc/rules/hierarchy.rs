@@ -129,6 +129,7 @@ impl Review<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
+            within_limits(self.forest, parent, &self.request.namespace)?;
             warnings.extend(self.no_conflicts(parent)?);
         }
         self.concluded(warnings)
@@ -343,6 +344,12 @@ pub(super) fn structure_is_known(forest: &Forest) -> Check {
         ))
         .into()),
     }
+}
+
+/// The limits of trees hold for every way to set a parent.
+pub(super) fn within_limits(forest: &Forest, parent: &Name, child: &Name) -> Check {
+    let exceeded = forest.exceeded(parent, child, true);
+    exceeded.map_or(Ok(()), |exceeded| Err(Denial::forbidden(exceeded.to_string()).into()))
 }
 
 enum Presence {

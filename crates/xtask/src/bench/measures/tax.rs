@@ -186,7 +186,10 @@ impl<'c> Site<'c> {
         let programs = self.programs.as_ref().map(|(webhook, controller)| {
             [("webhook", webhook.process().pid()), ("controller", controller.process().pid())]
         });
-        [(API_SERVER, self.cluster.api_server().pid())].into_iter().chain(programs.into_iter().flatten()).collect()
+        [(API_SERVER, self.cluster.api_server().pid())]
+            .into_iter()
+            .chain(programs.into_iter().flatten())
+            .collect()
     }
 
     fn api_server(&self) -> anyhow::Result<f64> {
@@ -226,7 +229,12 @@ impl<'c> Site<'c> {
             self.rest().await?;
         }
         let cpu = self.api_server()? - before;
-        Ok(Cost { requests, seconds: sent.wall.as_secs_f64(), cpu, calls: self.calls().await? - calls_before })
+        Ok(Cost {
+            requests,
+            seconds: sent.wall.as_secs_f64(),
+            cpu,
+            calls: self.calls().await? - calls_before,
+        })
     }
 }
 
@@ -297,7 +305,8 @@ fn object(place: Place, kind: &str, name: &str) -> Value {
     let (version, content) = match kind {
         "Role" => ("rbac.authorization.k8s.io/v1", json!({ "rules": [rule("get")] })),
         "RoleBinding" => {
-            let role = json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" });
+            let role =
+                json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view" });
             ("rbac.authorization.k8s.io/v1", json!({ "roleRef": role, "subjects": [subject("alice")] }))
         }
         "Secret" | "ConfigMap" => ("v1", json!({ "data": { "key": "dmFsdWU=" } })),
@@ -343,9 +352,12 @@ fn figures(costs: &Costs) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (place, rounds) in &places {
         let name = place.name();
-        let cpu = |base: usize| median(rounds.iter().map(|it| each(it[2].cpu, it[2]) / each(it[base].cpu, it[base])));
-        let rate =
-            |base: usize| median(rounds.iter().map(|it| each(it[base].seconds, it[base]) / each(it[2].seconds, it[2])));
+        let cpu = |base: usize| {
+            median(rounds.iter().map(|it| each(it[2].cpu, it[2]) / each(it[base].cpu, it[base])))
+        };
+        let rate = |base: usize| {
+            median(rounds.iter().map(|it| each(it[base].seconds, it[base]) / each(it[2].seconds, it[2])))
+        };
         let calls = rounds.iter().map(|it| it[2].calls).sum();
         let (cpu_bound, rate_bound) = match place {
             Place::Outside | Place::Leaf => (Some(1.05), Some(0.95)),
@@ -400,7 +412,8 @@ async fn deletion(sites: &[Site<'_>], scale: &Scale) -> anyhow::Result<Vec<Figur
     let mut costs = Vec::new();
     for site in sites {
         site.rest().await?;
-        let all = (0..scale.tax_rounds).flat_map(|round| calls(scale, Place::Cluster, "Namespace", "delete", round));
+        let all = (0..scale.tax_rounds)
+            .flat_map(|round| calls(scale, Place::Cluster, "Namespace", "delete", round));
         let all: Vec<Call> = all.collect();
         let (requests, before) = (all.len(), site.api_server()?);
         site.client.send(all, CONNECTIONS).await?;
@@ -409,7 +422,11 @@ async fn deletion(sites: &[Site<'_>], scale: &Scale) -> anyhow::Result<Vec<Figur
         costs.push(each(site.api_server()? - before, Cost { requests, ..Cost::default() }));
     }
     Ok(vec![
-        Figure::new("namespaces, deleted: processor time, with : without registrations", costs[2] / costs[1], ""),
+        Figure::new(
+            "namespaces, deleted: processor time, with : without registrations",
+            costs[2] / costs[1],
+            "",
+        ),
         Figure::new("namespaces, deleted: processor time, with : without hns", costs[2] / costs[0], ""),
     ])
 }
@@ -428,6 +445,7 @@ async fn idle(site: &Site<'_>) -> anyhow::Result<Vec<Figure>> {
     Ok(vec![
         Figure::new("idle: processors of both programs", 100.0 * programs / IDLE.as_secs_f64(), "%")
             .held_to(Target::AtMost(0.5)),
-        Figure::new("idle: requests", decimal(requests) / IDLE.as_secs_f64(), "/s").held_to(Target::AtMost(1.0)),
+        Figure::new("idle: requests", decimal(requests) / IDLE.as_secs_f64(), "/s")
+            .held_to(Target::AtMost(1.0)),
     ])
 }

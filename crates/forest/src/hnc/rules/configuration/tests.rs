@@ -61,6 +61,7 @@ fn update(old: &str, new: &str) -> Request {
         name: CONFIG.into(),
         old: entries(old),
         new: entries(new),
+        trees: Default::default(),
         served: Ok(served()),
     }
 }

@@ -103,9 +103,11 @@ impl Review<'_> {
     fn tree_labels(&self) -> Check {
         let Request { name, old, new, .. } = self.request;
         let is_tree = |(key, _): &(&str, &str)| key.contains(TREE_LABEL);
-        let set = new.labels.iter().filter(is_tree).filter(|(key, value)| {
-            old.labels.get(key) != Some(*value) && !self.is_own_depth(key, value)
-        });
+        let set = new
+            .labels
+            .iter()
+            .filter(is_tree)
+            .filter(|(key, value)| old.labels.get(key) != Some(*value) && !self.is_own_depth(key, value));
         let removed = old.labels.iter().filter(is_tree).filter(|(key, _)| new.labels.get(key).is_none());
         let touched: Vec<&str> = set.chain(removed).map(|(key, _)| key).collect();
         if touched.is_empty() {

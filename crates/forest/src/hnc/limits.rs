@@ -1,0 +1,196 @@
+//! Limits of trees: `spec.trees` of the `HNCConfiguration` (section 2.3 of docs/compatibility.md).
+//!
+//! A limit holds below its root, wherever the root is. Admission refuses what would exceed it, and the controller creates no
+//! subnamespace beyond it. What was there before the limit stays.
+
+use std::fmt;
+
+use regex::Regex;
+
+use super::anchor::AnchorState;
+use crate::core::name::Name;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+
+/// One of `spec.trees`.
+#[derive(Debug, Clone)]
+pub struct TreeLimit {
+    root: Name,
+    max_namespaces: Option<usize>,
+    max_depth: Option<usize>,
+    /// Matched against whole names.
+    names: Option<Regex>,
+    /// The pattern as written.
+    pattern: String,
+}
+
+impl PartialEq for TreeLimit {
+    fn eq(&self, other: &Self) -> bool {
+        let fields = |it: &Self| (it.root.clone(), it.max_namespaces, it.max_depth, it.pattern.clone());
+        fields(self) == fields(other)
+    }
+}
+
+impl TreeLimit {
+    /// A limit below `root`; an absent part limits nothing.
+    ///
+    /// # Errors
+    /// The pattern is not a regular expression.
+    pub fn new(
+        root: Name,
+        max_namespaces: Option<usize>,
+        max_depth: Option<usize>,
+        name_pattern: Option<&str>,
+    ) -> Result<Self, String> {
+        let compiled = |pattern| {
+            Regex::new(&format!("^(?:{pattern})$")).map_err(|error| format!("namePattern: {error}"))
+        };
+        let names = name_pattern.map(compiled).transpose()?;
+        Ok(Self {
+            root,
+            max_namespaces,
+            max_depth,
+            names,
+            pattern: name_pattern.unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// The namespace below which it holds.
+    pub fn root(&self) -> &Name {
+        &self.root
+    }
+}
+
+/// A limit that a namespace would exceed.
+#[derive(Debug)]
+pub(crate) struct Exceeded<'a> {
+    limit: &'a TreeLimit,
+    child: Name,
+    excess: Excess,
+}
+
+#[derive(Debug)]
+enum Excess {
+    /// This many namespaces would be added.
+    Namespaces(usize),
+    /// The deepest would be this many levels below the root.
+    Depth(usize),
+    /// This name does not match.
+    Name(Name),
+}
+
+impl fmt::Display for Exceeded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit: TreeLimit { root, max_namespaces, max_depth, pattern, .. }, child, excess } = self;
+        write!(
+            f,
+            "namespace {child:?} cannot be below {root:?}, which has a limit (spec.trees of the HNCConfiguration): "
+        )?;
+        match excess {
+            Excess::Namespaces(added) => {
+                write!(
+                    f,
+                    "at most {} namespaces may be below it, and {added} more would be",
+                    max_namespaces.unwrap_or_default()
+                )
+            }
+            Excess::Depth(depth) => {
+                write!(
+                    f,
+                    "namespaces may be at most {} levels below it, and this would be {depth}",
+                    max_depth.unwrap_or_default()
+                )
+            }
+            Excess::Name(name) => write!(f, "names below it must match {pattern:?}, and {name:?} does not"),
+        }
+    }
+}
+
+impl Forest {
+    /// The first limit that `child`, with all namespaces below it, would exceed as a child of `parent`. A namespace that stays below
+    /// the root of a limit is not counted again, and exceeds it only if it gets deeper. `pending` tells whether anchors count whose
+    /// subnamespace does not exist yet.
+    pub(crate) fn exceeded(&self, parent: &Name, child: &Name, pending: bool) -> Option<Exceeded<'_>> {
+        let limits = self.hnc().limits();
+        if limits.is_empty() {
+            return None;
+        }
+        let (above, present) = (self.ancestry(parent), self.ancestry(child));
+        let id = self.existing(child);
+        limits.iter().find_map(|limit| {
+            let distance = 1 + above.iter().position(|it| *it == limit.root)?;
+            let was = present.iter().position(|it| *it == limit.root).filter(|distance| *distance > 0);
+            let excess = self.excess(limit, (child, id), distance, was, pending)?;
+            Some(Exceeded { limit, child: child.clone(), excess })
+        })
+    }
+
+    /// Whether a limit holds for the children of this namespace.
+    pub(crate) fn is_limited(&self, parent: &Name) -> bool {
+        let limits = self.hnc().limits();
+        !limits.is_empty()
+            && self.ancestry(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
+    }
+
+    fn excess(
+        &self,
+        limit: &TreeLimit,
+        (child, id): (&Name, Option<Id>),
+        distance: usize,
+        was: Option<usize>,
+        pending: bool,
+    ) -> Option<Excess> {
+        let below = id.map(|id| self.descendants(id)).unwrap_or_default();
+        let depth = distance + id.map_or(0, |id| self.height(id));
+        if limit.max_depth.is_some_and(|max| depth > max) && was.is_none_or(|was| distance > was) {
+            return Some(Excess::Depth(depth));
+        }
+        if was.is_some() {
+            return None;
+        }
+        let mut names = std::iter::once(child).chain(below.iter().map(|id| self.name(*id)));
+        if let Some(pattern) = &limit.names
+            && let Some(name) = names.find(|name| !pattern.is_match(name))
+        {
+            return Some(Excess::Name(name.clone()));
+        }
+        let added = 1 + below.len();
+        let max = limit.max_namespaces?;
+        (!self.has_room(&limit.root, max, added, pending.then_some(child)))
+            .then_some(Excess::Namespaces(added))
+    }
+
+    /// Whether `added` namespaces fit below `root`. With the name of a child, the anchors of others count whose subnamespace does
+    /// not exist yet.
+    fn has_room(&self, root: &Name, max: usize, added: usize, pending: Option<&Name>) -> bool {
+        let Some(room) = max.checked_sub(added) else { return false };
+        let Some(root) = self.id(root) else { return true };
+        let Some(below) = self.few_descendants(root, room) else { return false };
+        let holders = below.iter().chain([&root]).filter(|_| pending.is_some());
+        let waiting =
+            holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));
+        let waiting = waiting.filter(|(parent, anchor)| {
+            let creates_nothing =
+                [AnchorState::Conflict, AnchorState::Forbidden].into_iter().any(|it| anchor.shows(it));
+            Some(&anchor.name) != pending
+                && !creates_nothing
+                && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
+        });
+        below.len() + waiting.take(room + 1).count() <= room
+    }
+
+    /// The number of levels below a namespace.
+    fn height(&self, id: Id) -> usize {
+        let (mut level, most): (Vec<Id>, usize) = (self.downstream(id).to_vec(), self.descendants(id).len());
+        let mut height = 0;
+        // A cycle has no bottom; it is halted, and no member can move.
+        while !level.is_empty() && height < most {
+            level = level.iter().flat_map(|id| self.downstream(*id)).copied().collect();
+            height += 1;
+        }
+        height
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,117 @@
+use super::*;
+use crate::cluster::Cluster;
+use crate::core::change::Scope;
+use crate::hnc;
+use crate::hnc::fact::AnchorFact;
+use crate::hnc::plan::{Action, HncAction, plan};
+
+fn limited(drawn: &str, limit: (Option<usize>, Option<usize>, Option<&str>)) -> Forest {
+    with(&Cluster::draw(drawn), limit)
+}
+
+fn with(
+    cluster: &Cluster,
+    (namespaces, depth, pattern): (Option<usize>, Option<usize>, Option<&str>),
+) -> Forest {
+    let mut forest = cluster.forest();
+    let limit = TreeLimit::new("r".into(), namespaces, depth, pattern).unwrap();
+    forest.apply(hnc::Fact::TreeLimits(vec![limit]));
+    forest
+}
+
+fn refused(forest: &Forest, parent: &str, child: &str) -> Option<String> {
+    forest.exceeded(&parent.into(), &child.into(), true).map(|it| it.to_string())
+}
+
+#[test]
+fn a_limit_holds_below_its_root_on_all_levels() {
+    let forest = limited("top, r<top, a<r, b<a, x, y<x, z<x", (Some(3), None, None));
+    let cases = [
+        ("a", "new", None),
+        ("top", "new", None),
+        ("elsewhere", "new", None),
+        ("r", "y", None),
+        // With all below it.
+        ("b", "x", Some("at most 3 namespaces may be below it, and 3 more would be")),
+        // It is there already.
+        ("r", "b", None),
+        ("b", "a", None),
+    ];
+    for (parent, child, expected) in cases {
+        let found = refused(&forest, parent, child);
+        assert_eq!(found.is_some(), expected.is_some(), "{child} below {parent}: {found:?}");
+        let text = found.unwrap_or_default();
+        assert!(text.contains(expected.unwrap_or_default()), "{text}");
+    }
+    let full = limited("r, a<r, b<a, c<a", (Some(3), None, None));
+    let text = refused(&full, "c", "new").unwrap();
+    assert!(text.contains("\"new\"") && text.contains("\"r\"") && text.contains("spec.trees"), "{text}");
+    assert!(refused(&limited("r, a<r", (Some(0), None, None)), "r", "b").is_some());
+}
+
+#[test]
+fn nothing_gets_deeper_than_the_limit() {
+    let forest = limited("r, a<r, b<a, x, y<x", (None, Some(2), None));
+    let cases = [
+        ("r", "new", false),
+        ("a", "new", false),
+        ("b", "new", true),
+        ("r", "x", false),
+        ("a", "x", true),
+        ("b", "a", true),
+        ("r", "b", false),
+    ];
+    for (parent, child, expected) in cases {
+        assert_eq!(refused(&forest, parent, child).is_some(), expected, "{child} below {parent}");
+    }
+    // What is too deep already may come up, though not far enough.
+    let deep = limited("r, a<r, b<a, c<b, d<c, e<d", (None, Some(2), None));
+    assert_eq!(refused(&deep, "b", "d"), None);
+    assert!(refused(&deep, "e", "new").unwrap().contains("at most 2 levels below it, and this would be 6"));
+}
+
+#[test]
+fn whole_names_must_match() {
+    let forest = limited("r, r-a<r, x, r-y<x", (None, None, Some("r-.*|x")));
+    assert_eq!(refused(&forest, "r-a", "r-new"), None);
+    assert!(refused(&forest, "r", "new-r-1").unwrap().contains("\"r-.*|x\", and \"new-r-1\" does not"));
+    assert_eq!(refused(&forest, "r", "x"), None);
+    let forest = limited("r, r-x, y<r-x", (None, None, Some("r-.*")));
+    assert!(refused(&forest, "r", "r-x").unwrap().contains("\"y\" does not"), "also those below it");
+    assert!(TreeLimit::new("r".into(), None, None, Some("(")).unwrap_err().contains("namePattern"));
+}
+
+#[test]
+fn anchors_whose_subnamespace_does_not_exist_yet_count() {
+    let mut cluster = Cluster::draw("r, a<r");
+    cluster.anchor("a", "b");
+    cluster.anchor("r", "c");
+    for (most, expected) in [(3, true), (4, false)] {
+        let forest = with(&cluster, (Some(most), None, None));
+        assert_eq!(refused(&forest, "a", "d").is_some(), expected, "{most}");
+        // Its own anchor does not count twice.
+        assert_eq!(refused(&forest, "a", "b"), None);
+    }
+}
+
+/// Two anchors passed admission at the same moment, where there is room for one.
+#[test]
+fn the_controller_creates_nothing_beyond_a_limit() {
+    let mut cluster = Cluster::draw("r, a<r");
+    cluster.anchor("r", "b");
+    let created = |forest: &Forest| {
+        let plan = plan(forest, "r", &Scope::whole());
+        plan.actions().any(|it| matches!(it, Action::Dialect(HncAction::CreateSubnamespace { .. })))
+    };
+    assert!(created(&with(&cluster, (Some(2), None, None))));
+    let full = with(&cluster, (Some(1), None, None));
+    assert!(!created(&full));
+    let anchor = full.anchors(full.id("r").unwrap())["b"].clone();
+    assert_eq!(full.shown_anchor_state(&"r".into(), &anchor), AnchorState::Forbidden);
+
+    // It stays forbidden while a limit holds, even with room, and not afterwards.
+    let forbidden = AnchorFact { state: Some("Forbidden".into()), ..anchor };
+    let roomy = with(&cluster, (Some(9), None, None));
+    assert_eq!(roomy.shown_anchor_state(&"r".into(), &forbidden), AnchorState::Forbidden);
+    assert_eq!(cluster.forest().shown_anchor_state(&"r".into(), &forbidden), AnchorState::Missing);
+}
