@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use forest::rules::Awaited;
+use forest::rules::WaitFor;
 use forest::{Change, Fact, Forest};
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ impl ForestHandle {
     }
 
     /// Waits until the forest knows `awaited`, or until the deadline; returns whether it does.
-    pub async fn until(&self, awaited: &Awaited, deadline: Instant) -> bool {
+    pub async fn until(&self, awaited: &WaitFor, deadline: Instant) -> bool {
         self.until_that(|forest| awaited.is_known(forest), deadline).await
     }
 
@@ -114,7 +114,7 @@ mod tests {
     use std::time::Duration;
 
     use forest::hnc;
-    use forest::{Definition, NamespaceFact, Settings, Stream, Version};
+    use forest::{CrdState, NamespaceFact, Settings, Stream, Version};
     use parking_lot::Mutex;
 
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn waiting_ends_with_the_fact_or_at_the_deadline() {
         let (writer, handle) = ForestWriter::new(forest(), Box::new(|_| {}));
-        let awaited = Awaited::Namespace("a".into());
+        let awaited = WaitFor::Namespace("a".into());
         let start = Instant::now();
         let deadline = start + Duration::from_secs(1);
         assert!(!handle.until(&awaited, deadline).await);
@@ -168,8 +168,8 @@ mod tests {
             (Fact::StreamLost(Stream::NAMESPACES, "gone".into()), false),
             (Fact::StreamLost(Stream::NAMESPACES, "forbidden".into()), true),
             (namespace("b"), false),
-            (Fact::Hnc(hnc::Fact::Definitions(Definition::Here)), true),
-            (Fact::Hnc(hnc::Fact::Definitions(Definition::Here)), false),
+            (Fact::Hnc(hnc::Fact::Crds(CrdState::Present)), true),
+            (Fact::Hnc(hnc::Fact::Crds(CrdState::Present)), false),
         ] {
             let what = format!("{fact:?}");
             writer.tell([fact]);

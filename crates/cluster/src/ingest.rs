@@ -11,8 +11,8 @@ use forest::exceptions::Exceptions;
 use forest::exclusion::{TOO_DEEP, Traits, exclusion};
 use forest::hnc;
 use forest::{
-    AnchorFact, Canonical, Condition, Content, Fact, Foreign, HierarchyFact, HierarchyStatus, Kind, Labels,
-    Name, NamespaceFact, ObjectFact, Settings, Version, keys,
+    AnchorFact, Canonical, Condition, Fact, Foreign, HierarchyFact, HierarchyStatus, Kind, KnownContent,
+    Labels, Name, NamespaceFact, ObjectFact, Settings, Version, keys,
 };
 use hns_api::names::{FIELD_MANAGER, HNC_FIELD_MANAGER};
 use hns_api::{
@@ -203,7 +203,7 @@ pub fn object(
     let is_copy = fact.inherited_from.is_some();
     fact.content = content.map(|body| {
         let in_force = in_force(kind, &body);
-        Content { in_force, ..Content::whole(canonical(settings, metadata, body, is_copy)) }
+        KnownContent { in_force, ..KnownContent::whole(canonical(settings, metadata, body, is_copy)) }
     });
     fact
 }

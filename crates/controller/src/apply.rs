@@ -51,8 +51,8 @@ impl Applier<'_> {
             Action::PatchNamespace { version, labels, annotations } => {
                 structure.patch_namespace(version, labels, annotations).await.into()
             }
-            Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
-                structure.create_hierarchy(spec.as_ref(), *held, status).await.into()
+            Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }) => {
+                structure.create_hierarchy(spec.as_ref(), *with_finalizer, status).await.into()
             }
             Action::Dialect(HncAction::UpdateHierarchy { version, spec, finalizers, status }) => structure
                 .change_hierarchy(version, spec.as_ref(), finalizers.as_deref(), status.as_ref())

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use forest::hnc;
-use forest::{Definition, Fact};
+use forest::{CrdState, Fact};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use hns_cluster::api::Api;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -21,13 +21,13 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
     loop {
         forest.until_progress(forest::Forest::is_in_doubt).await;
         match read(&client).await {
-            Ok(definition) => {
-                if definition == Definition::Going {
+            Ok(crds) => {
+                if crds == CrdState::BeingDeleted {
                     tracing::warn!(
                         "the CRDs of hnc.x-k8s.io are being deleted; propagation and deletion are paused"
                     );
                 }
-                writer.tell([Fact::Hnc(hnc::Fact::Definitions(definition))]);
+                writer.tell([Fact::Hnc(hnc::Fact::Crds(crds))]);
             }
             Err(error) => {
                 tracing::warn!(%error, "could not read the CRDs of hnc.x-k8s.io; planning is paused");
@@ -43,12 +43,12 @@ pub(crate) async fn known(forest: &ForestHandle) {
 }
 
 /// Reads both CRDs from the API server, not from a cache.
-pub(crate) async fn read(client: &Client) -> Result<Definition, kube::Error> {
+pub(crate) async fn read(client: &Client) -> Result<CrdState, kube::Error> {
     let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let (hierarchies, anchors) = (HierarchyConfiguration::crd_name(), SubnamespaceAnchor::crd_name());
     let (hierarchies, anchors) = tokio::try_join!(api.get_opt(hierarchies), api.get_opt(anchors))?;
     let stays = |found: Option<PartialObjectMeta<CustomResourceDefinition>>| {
         found.is_some_and(|found| found.metadata.deletion_timestamp.is_none())
     };
-    Ok(if stays(hierarchies) && stays(anchors) { Definition::Here } else { Definition::Going })
+    Ok(if stays(hierarchies) && stays(anchors) { CrdState::Present } else { CrdState::BeingDeleted })
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use forest::hnc;
 use forest::plan::{Plan, plan};
 use forest::{
-    Definition, Fact, Forest, HierarchyFact, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey,
+    CrdState, Fact, Forest, HierarchyFact, Kind, KindSettings, Mode, Name, NamespaceFact, ObjectKey,
     OnConflict, Scope, Settings, Version,
 };
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -145,7 +145,7 @@ impl World {
             ]),
             Fact::Hnc(hnc::Fact::Hierarchies(vec![("leaf".into(), below)])),
             Fact::Hnc(hnc::Fact::Anchors(vec![])),
-            Fact::Hnc(hnc::Fact::Definitions(Definition::Here)),
+            Fact::Hnc(hnc::Fact::Crds(CrdState::Present)),
             Fact::Objects(kind, secrets.iter().map(|secret| world.fact(secret)).collect()),
         ]);
         world
@@ -154,7 +154,7 @@ impl World {
     /// The fact of a Secret without its content.
     pub(crate) fn without_content(&self, secret: &Value) -> Fact {
         let mut fact = self.fact(secret);
-        fact.content = fact.content.map(forest::Content::digests);
+        fact.content = fact.content.map(forest::KnownContent::digests);
         Fact::Object(self.key.kind, fact)
     }
 

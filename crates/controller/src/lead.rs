@@ -56,7 +56,7 @@ pub(crate) struct Controller {
 }
 
 /// The state of the cluster under some settings. `feeds` updates it.
-struct Reading {
+struct FedForest {
     queue: Queue,
     writer: ForestWriter,
     forest: ForestHandle,
@@ -85,8 +85,8 @@ impl Controller {
 
     /// Works until the settings change or the shutdown begins.
     async fn work_under(&self, in_force: &InForce, settings: &mut Follower) -> anyhow::Result<()> {
-        let reading = self.read(in_force)?;
-        self.process.current.store(Arc::new(reading.part.clone()));
+        let fed = self.read(in_force)?;
+        self.process.current.store(Arc::new(fed.part.clone()));
         let shutdown = &self.process.shutdown;
         tokio::select! {
             () = self.leadership.acquired() => {}
@@ -94,9 +94,9 @@ impl Controller {
             () = shutdown.begun() => return Ok(()),
         }
         tracing::info!("leading: everything is planned from now on");
-        reading.queue.open();
+        fed.queue.open();
         let end = shutdown.child();
-        let (workers, _feeds) = self.start_workers(reading, in_force, settings, &end);
+        let (workers, _feeds) = self.start_workers(fed, in_force, settings, &end);
         tokio::select! {
             () = self.leadership.lost() => anyhow::bail!(LOST),
             Ok(()) = settings.in_force.changed() => tracing::info!("settings have changed; everything is read and planned anew"),
@@ -107,13 +107,13 @@ impl Controller {
         Ok(())
     }
 
-    fn read(&self, in_force: &InForce) -> anyhow::Result<Reading> {
+    fn read(&self, in_force: &InForce) -> anyhow::Result<FedForest> {
         let (queue, part, mut feeds) = (Queue::default(), Part::default(), JoinSet::new());
         let listener = {
             let queue = queue.clone();
             Box::new(move |change| queue.mark(change))
         };
-        let forest = Forest::unconfigured(in_force.rules.clone()).matching();
+        let forest = Forest::unconfigured(in_force.rules.clone()).with_verified_lists();
         let (writer, forest) = ForestWriter::new(forest, listener);
         ForestMetrics::register(&part.registry, forest.clone())?;
         let is_leading = {
@@ -135,18 +135,18 @@ impl Controller {
         feeds.spawn(definitions::follow(self.client.clone(), forest.clone(), writer.clone()));
         feeds.spawn(structure_sync::follow(self.client.clone(), forest.clone(), writer.clone()));
         let metrics = Metrics::register(&part.registry, &queue, &forest, self.args.suppress_object_tags)?;
-        Ok(Reading { queue, writer, forest, configuration, metrics, part, feeds })
+        Ok(FedForest { queue, writer, forest, configuration, metrics, part, feeds })
     }
 
     /// Starts the workers, and the reconcilers of the registrations and of the configuration's status.
     fn start_workers(
         &self,
-        reading: Reading,
+        fed: FedForest,
         in_force: &InForce,
         settings: &Follower,
         end: &Shutdown,
     ) -> (JoinSet<()>, JoinSet<()>) {
-        let Reading { queue, writer, forest, configuration, metrics, part: _, feeds } = reading;
+        let FedForest { queue, writer, forest, configuration, metrics, part: _, feeds } = fed;
         let may_write = permission(&self.leadership, end);
         let guard =
             if self.args.manage_registrations { Guard::enabled(queue.clone()) } else { Guard::disabled() };

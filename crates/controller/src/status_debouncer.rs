@@ -61,7 +61,7 @@ fn full_delay(shown: &[Condition], report: &Action) -> Option<Duration> {
     };
     match report {
         Action::Dialect(
-            HncAction::CreateHierarchy { spec: None, held: false, status }
+            HncAction::CreateHierarchy { spec: None, with_finalizer: false, status }
             | HncAction::UpdateHierarchy { spec: None, finalizers: None, status: Some(status), .. },
         ) if has_quota_condition(&status.conditions)
             && !has_quota_condition(shown)
@@ -69,7 +69,9 @@ fn full_delay(shown: &[Condition], report: &Action) -> Option<Duration> {
         {
             Some(QUOTA_DELAY)
         }
-        Action::Dialect(HncAction::CreateHierarchy { spec: None, held: false, .. }) => Some(CREATE_DELAY),
+        Action::Dialect(HncAction::CreateHierarchy { spec: None, with_finalizer: false, .. }) => {
+            Some(CREATE_DELAY)
+        }
         Action::Dialect(HncAction::UpdateHierarchy {
             spec: None,
             finalizers: None,
@@ -86,8 +88,12 @@ mod tests {
 
     use super::*;
 
-    fn creation(held: bool) -> Action {
-        Action::Dialect(HncAction::CreateHierarchy { spec: None, held, status: HierarchyStatus::default() })
+    fn creation(with_finalizer: bool) -> Action {
+        Action::Dialect(HncAction::CreateHierarchy {
+            spec: None,
+            with_finalizer,
+            status: HierarchyStatus::default(),
+        })
     }
 
     fn change(finalizers: Option<Vec<Box<str>>>, conditions: &[Condition]) -> Action {
@@ -99,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_creation_of_a_list_of_children_waits_in_each_namespace() {
         let debouncer = StatusDebouncer::default();
-        let wait = |uid: &str, held| debouncer.delay(uid, &[], &creation(held));
+        let wait = |uid: &str, with_finalizer| debouncer.delay(uid, &[], &creation(with_finalizer));
         assert_eq!(wait("a", true), None, "an anchor gets its finalizer at once");
         assert_eq!(wait("a", false), Some(CREATE_DELAY));
         tokio::time::advance(CREATE_DELAY / 2).await;
@@ -149,8 +155,9 @@ mod tests {
         assert_eq!(wait(std::slice::from_ref(&cycle), &both), Some(QUOTA_DELAY / 2));
         tokio::time::advance(QUOTA_DELAY / 2).await;
         assert_eq!(wait(&[cycle], &both), None);
-        let created =
-            |status| Action::Dialect(HncAction::CreateHierarchy { spec: None, held: false, status });
+        let created = |status| {
+            Action::Dialect(HncAction::CreateHierarchy { spec: None, with_finalizer: false, status })
+        };
         let status = HierarchyStatus { conditions: vec![quota], ..HierarchyStatus::default() };
         assert_eq!(debouncer.delay("b", &[], &created(status)), Some(QUOTA_DELAY));
     }

@@ -23,7 +23,7 @@ use crate::execute::has_every_list;
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
 
 /// When a watch takes longer, the structure is listed again: the watch may have been replaced by a new list.
-const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -31,13 +31,13 @@ const RETRY_DELAY: Duration = Duration::from_millis(500);
 pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestWriter) {
     loop {
         forest
-            .until_progress(|forest| !forest.unmatched().is_empty() && forest.structure_gap().is_none())
+            .until_progress(|forest| !forest.unverified().is_empty() && forest.structure_gap().is_none())
             .await;
         // After the timeout, the missing lists are verified later.
         let _ = timeout(BATCH_WINDOW, forest.until_progress(has_every_list)).await;
-        let lists = forest.read(|forest| forest.unmatched());
-        match has_caught_up(&client, &forest).await {
-            Ok(true) => writer.tell([Fact::Matched(lists)]),
+        let lists = forest.read(|forest| forest.unverified());
+        match structure_has_reported_all(&client, &forest).await {
+            Ok(true) => writer.tell([Fact::Verified(lists)]),
             Ok(false) => {
                 tracing::info!("the watches of the structure are behind; writing is paused");
             }
@@ -50,7 +50,7 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
 }
 
 /// Whether the watches of the structure have reported everything that the API server contains now.
-async fn has_caught_up(client: &Client, forest: &ForestHandle) -> Result<bool, kube::Error> {
+async fn structure_has_reported_all(client: &Client, forest: &ForestHandle) -> Result<bool, kube::Error> {
     let (namespaces, hierarchies, anchors) = tokio::try_join!(
         list(client, Namespace::url_path(&(), None), |it| (Name::default(), (&*it.name).into())),
         list(client, HierarchyConfiguration::url_path(&(), None), |it| (
@@ -66,8 +66,8 @@ async fn has_caught_up(client: &Client, forest: &ForestHandle) -> Result<bool, k
         [(Stream::NAMESPACES, namespaces), (Stream::HIERARCHIES, hierarchies), (Stream::ANCHORS, anchors)];
     let lags: Vec<Lag> =
         forest.read(|forest| lists.into_iter().map(|(stream, list)| forest.lag(stream, list)).collect());
-    let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_made_up(lag));
-    Ok(forest.until_that(is_reported, Instant::now() + CATCH_UP_TIMEOUT).await)
+    let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_reported_all(lag));
+    Ok(forest.until_that(is_reported, Instant::now() + REPORT_TIMEOUT).await)
 }
 
 /// The fields of a list that are read.

@@ -19,7 +19,7 @@ use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey};
 use crate::core::name::Name;
 use crate::core::namespace::NamespaceFact;
 use crate::core::object::ObjectFact;
-use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unmatched};
+use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unverified};
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 use crate::hnc;
@@ -43,7 +43,7 @@ pub enum Fact {
     /// These are all the objects of the kind there are.
     Objects(KindId, Vec<ObjectFact>),
     /// The structure is as new as these complete lists: its streams have reported everything in a list that was read after them.
-    Matched(Unmatched),
+    Verified(Unverified),
     /// A list cannot be read; the text says why.
     StreamLost(Stream, Box<str>),
     /// Writing or removing a copy in this namespace failed; the text is the API server's.
@@ -101,10 +101,10 @@ impl Forest {
         Self { store, hnc: hnc::State::new(settings) }
     }
 
-    /// The same forest; its plans use a complete list only when the structure is known to be as new ([`Fact::Matched`]).
+    /// The same forest; its plans use a complete list only when the structure is known to be as new ([`Fact::Verified`]).
     #[must_use]
-    pub fn matching(mut self) -> Self {
-        self.store.set_matching();
+    pub fn with_verified_lists(mut self) -> Self {
+        self.store.require_verified_lists();
         self
     }
 
@@ -137,7 +137,7 @@ impl Forest {
             Fact::Namespace(seen) => self.observe_namespace(seen, change),
             Fact::NamespaceGone(name, uid) => self.forget_namespace(&name, &uid, change),
             Fact::Namespaces(all) => self.list_namespaces(all, change),
-            Fact::Matched(lists) => store.matched(&lists, change),
+            Fact::Verified(lists) => store.verified(&lists, change),
             Fact::Kinds(kinds) => store.configure(kinds, change),
             // A stream may still deliver objects of a kind that is no longer configured.
             Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
@@ -204,7 +204,7 @@ impl Forest {
     }
 
     fn list_namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
-        self.hnc.note_list(&mut self.store);
+        self.hnc.doubt_list_while_crds_are_deleted(&mut self.store);
         self.store.listed(Stream::NAMESPACES, all.iter().map(|seen| &*seen.version.uid), change);
         for (name, uid) in self.store.unlisted(&all) {
             self.forget_namespace(&name, &uid, change);
@@ -221,8 +221,8 @@ impl Forest {
     }
 
     /// Whether the stream has reported all of it.
-    pub fn has_made_up(&self, lag: &Lag) -> bool {
-        lag.is_made_up(&self.store, |place| self.state(lag.stream(), place))
+    pub fn has_reported_all(&self, lag: &Lag) -> bool {
+        lag.is_reported(&self.store, |place| self.state(lag.stream(), place))
     }
 
     /// The known state of an object of a structure stream.

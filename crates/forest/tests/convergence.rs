@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use forest::hnc;
 use forest::plan::{Action, HncAction, Plan, plan};
-use forest::{Definition, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
+use forest::{CrdState, Fact, Forest, Mode, Name, ObjectKey, ObjectScope, Scope, keys};
 use proptest::prelude::*;
 
 use crate::cluster::{Cluster, Object, bindings, note_conflicts, quotas, role_key};
@@ -580,7 +580,7 @@ proptest! {
         let mut run = Run::begin(&story);
         run.happen(&story.then);
         let before = run.cluster.clone();
-        run.hear([Fact::Hnc(hnc::Fact::Definitions(Definition::Going))]);
+        run.hear([Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted))]);
         // The API server deletes what was defined, in any order, and the controller lets it go bit by bit.
         let mut condemned: Vec<(Name, Option<Name>)> =
             run.cluster.hierarchies.keys().map(|name| (name.clone(), None)).collect();

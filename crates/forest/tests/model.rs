@@ -18,9 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forest::hnc;
 use forest::plan::{Action, Plan, plan};
-use forest::why::{Listing, Question, Untouched, Verdict, explain};
+use forest::why::{Expected, KindInConfiguration, Question, Untouched, explain};
 use forest::{
-    Change, Definition, Fact, Forest, KindId, Mode, Name, ObjectFact, ObjectKey, ObjectScope, Scope, Stream,
+    Change, CrdState, Fact, Forest, KindId, Mode, Name, ObjectFact, ObjectKey, ObjectScope, Scope, Stream,
     Version,
 };
 use proptest::prelude::*;
@@ -249,35 +249,39 @@ fn check_against(cluster: &Cluster, forest: &Forest) {
 /// What belongs in a namespace, and whose it is.
 fn check_explanation(cluster: &Cluster, forest: &Forest, name: &Name, key: &ObjectKey) {
     let none = BTreeSet::new();
-    let question =
-        Question { key: key.clone(), listing: Listing::Configured, unseen: &none, unseen_roles: &none };
-    let said = explain(forest, &question, name).verdict;
+    let question = Question {
+        key: key.clone(),
+        in_configuration: KindInConfiguration::Configured,
+        unseen: &none,
+        unseen_roles: &none,
+    };
+    let said = explain(forest, &question, name).expected;
     let object = cluster.objects.get(&(name.clone(), key.clone()));
     let forsaken = object.filter(|it| !it.terminating && cluster.is_forsaken(name, it));
     let is_right = match &said {
-        Verdict::AsItIs(Untouched::Unmanaged(_)) => **name == *EXCLUDED,
-        Verdict::AsItIs(Untouched::NoNamespace) => !cluster.namespaces.contains_key(name),
-        Verdict::AsItIs(Untouched::Ignored) => cluster.mode(key) == Mode::Ignore,
-        Verdict::AsItIs(Untouched::NamespaceGoing) => cluster.namespaces[name].terminating,
-        Verdict::AsItIs(Untouched::Halted { at, .. }) => {
+        Expected::AsItIs(Untouched::Unmanaged(_)) => **name == *EXCLUDED,
+        Expected::AsItIs(Untouched::NoNamespace) => !cluster.namespaces.contains_key(name),
+        Expected::AsItIs(Untouched::Ignored) => cluster.mode(key) == Mode::Ignore,
+        Expected::AsItIs(Untouched::NamespaceTerminating) => cluster.namespaces[name].terminating,
+        Expected::AsItIs(Untouched::Halted { at, .. }) => {
             cluster.halted_root(name).as_ref() == Some(at) && forsaken.is_none()
         }
-        Verdict::AsItIs(Untouched::Going) => object.is_some_and(|it| it.terminating),
-        Verdict::Forsaken(from) => forsaken.is_some_and(|it| it.inherited_from.as_ref() == Some(from)),
-        Verdict::Copy(from) => cluster.wanted_copy(name, key).is_some_and(|(wanted, ..)| wanted == *from),
-        Verdict::Conflict(from) => {
+        Expected::AsItIs(Untouched::Terminating) => object.is_some_and(|it| it.terminating),
+        Expected::Forsaken(from) => forsaken.is_some_and(|it| it.inherited_from.as_ref() == Some(from)),
+        Expected::Copy(from) => cluster.wanted_copy(name, key).is_some_and(|(wanted, ..)| wanted == *from),
+        Expected::Conflict(from) => {
             cluster.in_the_way(name).contains(key)
                 && cluster.source(name, key).is_some_and(|(source, _)| source == *from)
         }
-        Verdict::Own | Verdict::Nothing => {
+        Expected::Own | Expected::Nothing => {
             let own = object.is_some_and(|it| it.inherited_from.is_none());
-            cluster.source(name, key).is_none() && own == (said == Verdict::Own)
+            cluster.source(name, key).is_none() && own == (said == Expected::Own)
         }
-        Verdict::AsItIs(_) | Verdict::Unknown => false,
+        Expected::AsItIs(_) | Expected::Unknown => false,
     };
     let treated = !cluster.is_frozen(name) && cluster.mode(key) != Mode::Ignore;
     let going = object.is_some_and(|it| it.terminating);
-    let untouched = matches!(said, Verdict::AsItIs(_) | Verdict::Forsaken(_));
+    let untouched = matches!(said, Expected::AsItIs(_) | Expected::Forsaken(_));
     assert!(is_right && untouched == (!treated || going), "{name}, {key:?}: {said:?}");
 }
 
@@ -391,7 +395,7 @@ fn aside() -> impl Strategy<Value = (prop::sample::Index, Fact)> {
         6 => (name(), key()).prop_map(|(name, key)| Fact::WriteFailed(name, key, "no".into())),
         4 => (name(), key()).prop_map(|(name, key)| Fact::WriteSettled(name, key)),
         1 => prop::sample::select(streams().to_vec()).prop_map(|lost| Fact::StreamLost(lost, "gone".into())),
-        1 => prop::sample::select(vec![Definition::Here, Definition::Going]).prop_map(|it| hnc::Fact::Definitions(it).into()),
+        1 => prop::sample::select(vec![CrdState::Present, CrdState::BeingDeleted]).prop_map(|it| hnc::Fact::Crds(it).into()),
     ];
     (any::<prop::sample::Index>(), fact)
 }
@@ -431,7 +435,7 @@ fn outside(
 
 /// A lost stream takes what rests on it out of the plans, and touches nothing else.
 fn check_nothing_is_added(forest: &Forest, lost: Stream, name: &str, before: &Plan, after: &Plan) {
-    if forest.is_going() {
+    if forest.crds_are_being_deleted() {
         assert_eq!(before, after, "{name} is let go with or without {lost:?}");
         return;
     }

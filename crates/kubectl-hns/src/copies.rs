@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forest::plan::{Action, plan};
-use forest::why::{Listing, Question, explain};
+use forest::why::{KindInConfiguration, Question, explain};
 use forest::{Name, ObjectKey, ObjectScope, Scope};
 
 use crate::Failure;
@@ -91,8 +91,8 @@ impl Objects {
     /// Why the top-most source of this name is not propagated to the namespace.
     fn withheld(&self, namespace: &Name, key: &ObjectKey) -> Option<String> {
         let all_is_seen = BTreeSet::new();
-        let (listing, unseen) = (Listing::Configured, &all_is_seen);
-        let question = Question { key: key.clone(), listing, unseen, unseen_roles: unseen };
+        let (in_configuration, unseen) = (KindInConfiguration::Configured, &all_is_seen);
+        let question = Question { key: key.clone(), in_configuration, unseen, unseen_roles: unseen };
         let answer = explain(&self.0.forest, &question, namespace);
         answer.above.into_iter().find_map(|above| above.comes.err()).map(|why| why.to_string())
     }

@@ -7,7 +7,9 @@ pub(crate) mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use forest::why::{Above, Answer, Listing, Question, There, Untouched, Verdict, below, explain};
+use forest::why::{
+    Above, Expected, KindInConfiguration, ObjectExplanation, Question, There, Untouched, below, explain,
+};
 use forest::{Forest, Kind, Name, ObjectKey};
 use serde::Serialize;
 
@@ -25,7 +27,7 @@ pub(crate) struct ObjectStates {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) loaded: Loaded,
-    listing: Listing,
+    in_configuration: KindInConfiguration,
     unseen: BTreeSet<Name>,
     unseen_roles: BTreeSet<Name>,
 }
@@ -58,25 +60,25 @@ impl ObjectStates {
 
     fn new(kind: Kind, name: String, loaded: Loaded, configured: &ConfiguredKinds) -> Self {
         let ConfiguredKinds { entries, served, resolution, is_known } = configured;
-        let listing = match Listing::of(&kind, entries, served, resolution) {
-            Listing::Absent if !is_known => Listing::Unknown,
-            listing => listing,
+        let in_configuration = match KindInConfiguration::of(&kind, entries, served, resolution) {
+            KindInConfiguration::Absent if !is_known => KindInConfiguration::Unknown,
+            in_configuration => in_configuration,
         };
         let unseen = |kind: &Kind| {
             let id = loaded.forest.kind_named(&kind.group, &kind.kind);
             id.and_then(|id| loaded.unread.get(&id)).cloned().unwrap_or_default()
         };
         let (unseen, unseen_roles) = (unseen(&kind), unseen(&Kind::role()));
-        Self { kind, name, loaded, listing, unseen, unseen_roles }
+        Self { kind, name, loaded, in_configuration, unseen, unseen_roles }
     }
 
     /// The answer for a namespace.
-    pub(crate) fn answer(&self, namespace: &str) -> Option<Answer> {
+    pub(crate) fn answer(&self, namespace: &str) -> Option<ObjectExplanation> {
         Some(explain(&self.loaded.forest, &self.question()?, namespace))
     }
 
     /// The answers for everything below a namespace.
-    pub(crate) fn below(&self, namespace: &str) -> Vec<(Name, Answer)> {
+    pub(crate) fn below(&self, namespace: &str) -> Vec<(Name, ObjectExplanation)> {
         let question = self.question();
         question.map_or_else(Vec::new, |question| below(&self.loaded.forest, &question, namespace))
     }
@@ -85,7 +87,7 @@ impl ObjectStates {
         let kind = self.loaded.forest.kind_named(&self.kind.group, &self.kind.kind)?;
         let key = ObjectKey { kind, name: self.name.as_str().into() };
         let Self { unseen, unseen_roles, .. } = self;
-        Some(Question { key, listing: self.listing.clone(), unseen, unseen_roles })
+        Some(Question { key, in_configuration: self.in_configuration.clone(), unseen, unseen_roles })
     }
 }
 
@@ -181,20 +183,20 @@ impl ObjectState {
     }
 }
 
-impl From<&Answer> for ObjectState {
-    fn from(answer: &Answer) -> Self {
+impl From<&ObjectExplanation> for ObjectState {
+    fn from(answer: &ObjectExplanation) -> Self {
         let (state, from, why) = judged(answer);
         let from = from.map(ToString::to_string);
         let refused = answer.refused.as_ref().map(|it| format!("the API server refused it: {}", it.message));
         let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
         let is_plain = answer.unseen.is_empty()
             && answer.unseen_roles.is_empty()
-            && matches!(answer.verdict, Verdict::Copy(_));
+            && matches!(answer.expected, Expected::Copy(_));
         Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain }
     }
 }
 
-fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
+fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) {
     let doubt = || match (&answer.unseen[..], &answer.unseen_roles[..]) {
         ([], []) => "the mode of its kind is unknown".to_owned(),
         ([], names) => {
@@ -202,32 +204,32 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
         }
         (names, _) => format!("it is unknown whether {} has one", names.join(", ")),
     };
-    match (&answer.there, &answer.verdict) {
-        (There::Unknown, Verdict::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
+    match (&answer.there, &answer.expected) {
+        (There::Unknown, Expected::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
         (There::Unknown, _) => (State::Unknown, None, Some("you may not read it there".into())),
-        (There::Copy { from, .. }, Verdict::Copy(source)) if from == source => {
+        (There::Copy { from, .. }, Expected::Copy(source)) if from == source => {
             let why = answer.unseen.is_empty().then(|| comes(answer)).flatten();
             (State::Copy, Some(from), why.or_else(|| Some(doubt())))
         }
-        (There::Nothing, Verdict::Copy(source)) => (State::Missing, Some(source), comes(answer)),
-        (_, Verdict::Copy(source)) => {
+        (There::Nothing, Expected::Copy(source)) => (State::Missing, Some(source), comes(answer)),
+        (_, Expected::Copy(source)) => {
             let why = format!("the one in {source} should replace it");
             (State::Replaced, Some(source), Some(why))
         }
-        (There::Copy { from, .. }, Verdict::Nothing) => (State::Surplus, Some(from), Some(stops(answer))),
-        (There::Copy { .. }, Verdict::Forsaken(from)) => {
+        (There::Copy { from, .. }, Expected::Nothing) => (State::Surplus, Some(from), Some(stops(answer))),
+        (There::Copy { .. }, Expected::Forsaken(from)) => {
             (State::Surplus, Some(from), Some(format!("the namespace {from} of its source was deleted")))
         }
-        (There::Copy { from, .. }, Verdict::AsItIs(why)) => {
+        (There::Copy { from, .. }, Expected::AsItIs(why)) => {
             (State::Copy, Some(from), Some(format!("it is not changed, because {why}")))
         }
         (There::Copy { from, .. }, _) => (State::Copy, Some(from), Some(doubt())),
-        (There::Own { .. }, Verdict::Conflict(from)) => {
+        (There::Own { .. }, Expected::Conflict(from)) => {
             let why = format!("it is not a copy, so it is kept and the one in {from} is not copied");
             (State::Conflict, Some(from), Some(why))
         }
-        (There::Own { .. }, Verdict::Unknown) => (State::Source, None, Some(doubt())),
-        (There::Own { .. }, Verdict::AsItIs(why)) if answer.stays.is_none() => {
+        (There::Own { .. }, Expected::Unknown) => (State::Source, None, Some(doubt())),
+        (There::Own { .. }, Expected::AsItIs(why)) if answer.stays.is_none() => {
             (State::Source, None, Some(format!("it is not changed, because {why}")))
         }
         (There::Own { .. }, _) => (
@@ -235,8 +237,8 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
             None,
             answer.stays.as_ref().map(|why| format!("it is not propagated, because {why}")),
         ),
-        (There::Nothing, Verdict::Unknown) => (State::Unknown, None, Some(doubt())),
-        (There::Nothing, Verdict::AsItIs(why)) => blocked(answer, why),
+        (There::Nothing, Expected::Unknown) => (State::Unknown, None, Some(doubt())),
+        (There::Nothing, Expected::AsItIs(why)) => blocked(answer, why),
         (There::Nothing, _) if answer.above.is_empty() => {
             (State::Absent, None, Some("no namespace above has it".into()))
         }
@@ -245,13 +247,13 @@ fn judged(answer: &Answer) -> (State, Option<&Name>, Option<String>) {
 }
 
 /// The first source that propagates here determines the copy.
-fn comes(answer: &Answer) -> Option<String> {
+fn comes(answer: &ObjectExplanation) -> Option<String> {
     let (source, admitted) =
         answer.above.iter().find_map(|it| Some((&it.namespace, it.comes.as_ref().ok()?)))?;
     Some(format!("the one in {source} is copied here, because {admitted}"))
 }
 
-fn stops(answer: &Answer) -> String {
+fn stops(answer: &ObjectExplanation) -> String {
     let line = |it: &Above| {
         Some(format!("the one in {} is not copied here, because {}", it.namespace, it.comes.as_ref().err()?))
     };
@@ -260,7 +262,7 @@ fn stops(answer: &Answer) -> String {
 }
 
 /// The state where nothing is propagated. If the object would not be copied anyway, the reason says so as well.
-fn blocked(answer: &Answer, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
+fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
     if answer.above.is_empty() {
         return (State::Absent, None, Some(format!("no namespace above has it; also, {why}")));
     }

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use futures::StreamExt as _;
 
 pub use self::budget::Bodies;
-use self::budget::{Full, Held};
+use self::budget::{BodyGuard, Full};
 use crate::decode::Unreadable;
 
 /// The largest body that is kept. An object has at most about 3 MiB, and a review holds two states of it.
@@ -27,7 +27,7 @@ const LARGEST_READ: usize = 8 * LARGEST;
 #[derive(Debug)]
 pub(crate) struct Whole {
     bytes: Bytes,
-    _held: Held,
+    _held: BodyGuard,
 }
 
 impl Deref for Whole {
@@ -49,7 +49,7 @@ pub(crate) async fn read(body: Body, address: IpAddr, bodies: &Arc<Bodies>) -> R
     Ok(Whole { bytes, _held: held })
 }
 
-async fn read_into(body: Body, held: &Held) -> Result<Bytes, Unreadable> {
+async fn read_into(body: Body, held: &BodyGuard) -> Result<Bytes, Unreadable> {
     let said = body.size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
     let mut chunks = body.into_data_stream();
     // Most bodies are one chunk, which is kept as it is.

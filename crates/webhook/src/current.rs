@@ -52,7 +52,7 @@ pub(crate) struct Reader {
 }
 
 /// A forest with its feed, which ends with it.
-struct Reading {
+struct FedForest {
     current: Current,
     part: Part,
     tasks: JoinSet<()>,
@@ -63,7 +63,7 @@ impl Reader {
     pub(crate) async fn follow(self, mut settings: Follower) -> anyhow::Result<()> {
         let mut used: Option<JoinSet<()>> = None;
         while let Some(in_force) = settings.next().await {
-            let Reading { current, part, tasks } = self.read(&in_force)?;
+            let FedForest { current, part, tasks } = self.read(&in_force)?;
             if used.is_some() {
                 tracing::info!("settings have changed; the cluster is read under the new ones");
                 tokio::select! {
@@ -88,7 +88,7 @@ impl Reader {
         std::future::pending().await
     }
 
-    fn read(&self, in_force: &InForce) -> anyhow::Result<Reading> {
+    fn read(&self, in_force: &InForce) -> anyhow::Result<FedForest> {
         let (part, mut tasks) = (Part::default(), JoinSet::new());
         let (writer, forest) =
             ForestWriter::new(Forest::unconfigured(in_force.rules.clone()), self.listener());
@@ -116,7 +116,7 @@ impl Reader {
             calls: Calls::default(),
             metrics: self.metrics.clone(),
         };
-        Ok(Reading { current: Current { router: router(app), forest }, part, tasks })
+        Ok(FedForest { current: Current { router: router(app), forest }, part, tasks })
     }
 
     /// An allowed change counts until the forest in use has seen it.

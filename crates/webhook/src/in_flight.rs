@@ -62,7 +62,7 @@ impl Allowed {
 }
 
 fn known(forest: &Forest, change: &ParentChange) -> Option<Version> {
-    forest.stating_version(&change.child, change.stated_by)
+    forest.parent_object_version(&change.child, change.parent_is_in)
 }
 
 /// Why a change is not allowed now.
@@ -127,9 +127,9 @@ mod tests {
     }
 
     fn change(child: &str, above: &[&str]) -> ParentChange {
-        let stated_by = Stream::HIERARCHIES;
-        let link = |namespace: &&str| Link { namespace: (*namespace).into(), parent: None, stated_by };
-        ParentChange { child: child.into(), stated_by, links: above.iter().map(link).collect() }
+        let parent_is_in = Stream::HIERARCHIES;
+        let link = |namespace: &&str| Link { namespace: (*namespace).into(), parent: None, parent_is_in };
+        ParentChange { child: child.into(), parent_is_in, links: above.iter().map(link).collect() }
     }
 
     fn origin(last: u8, dry_run: bool) -> Origin {

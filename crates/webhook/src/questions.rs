@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::configuration::rights::{Account, Right};
-use forest::rules::{Answer, Awaited, Denial, DenialKind, Link, Question};
+use forest::rules::{Answer, Denial, DenialKind, Link, Question, WaitFor};
 use forest::{Name, Stream, is_namespace_name};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
@@ -130,7 +130,7 @@ impl Asker<'_> {
             };
             if parent != link.parent {
                 self.metrics.asked("link", "different");
-                let awaited = Awaited::Parent(name.clone(), parent);
+                let awaited = WaitFor::Parent(name.clone(), parent);
                 if self.wait(&awaited).await != Answer::Yes {
                     return Err(unsure(name, "it is being changed by another request"));
                 }
@@ -142,11 +142,12 @@ impl Asker<'_> {
     /// The present parent of a namespace, from the object that names it. Concurrent requests that set parents in one tree read
     /// the same links.
     async fn parent(&self, link: &Link) -> Result<Option<Name>, Arc<str>> {
-        let (client, namespace, stated_by) = (self.client.clone(), link.namespace.clone(), link.stated_by);
+        let (client, namespace, parent_is_in) =
+            (self.client.clone(), link.namespace.clone(), link.parent_is_in);
         let call = move || async move {
-            read_parent(client, &namespace, stated_by).await.map_err(|error| error.to_string().into())
+            read_parent(client, &namespace, parent_is_in).await.map_err(|error| error.to_string().into())
         };
-        self.calls.parents.run((link.namespace.clone(), link.stated_by), call).await
+        self.calls.parents.run((link.namespace.clone(), link.parent_is_in), call).await
     }
 
     async fn namespace(&self, name: &str) -> Answer {
@@ -162,7 +163,7 @@ impl Asker<'_> {
         }
     }
 
-    async fn wait(&self, awaited: &Awaited) -> Answer {
+    async fn wait(&self, awaited: &WaitFor) -> Answer {
         let deadline = self.deadline.min(Instant::now() + PATIENCE);
         if self.forest.until(awaited, deadline).await { Answer::Yes } else { Answer::No }
     }
@@ -171,9 +172,9 @@ impl Asker<'_> {
 async fn read_parent(
     client: Client,
     namespace: &Name,
-    stated_by: Stream,
+    parent_is_in: Stream,
 ) -> Result<Option<Name>, kube::Error> {
-    let parent = if stated_by == Stream::NAMESPACES {
+    let parent = if parent_is_in == Stream::NAMESPACES {
         let api = Api::<PartialObjectMeta<Namespace>>::all(client);
         let annotations = api.get_opt(namespace).await?.and_then(|it| it.metadata.annotations);
         annotations.and_then(|mut it| it.remove(annotations::SUBNAMESPACE_OF))

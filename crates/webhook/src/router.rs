@@ -27,7 +27,7 @@ use crate::judge::{Decision, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::questions::{Asker, Calls};
 use crate::respond::{self, Subject};
-use crate::webhooks::{Context, Reading, WEBHOOKS, Webhook};
+use crate::webhooks::{Context, ReadRequest, WEBHOOKS, Webhook};
 
 /// The longest that a review waits for discovery.
 const DISCOVERY: Duration = Duration::from_secs(3);
@@ -136,11 +136,11 @@ impl App {
         let asker = self.asker(review);
         let context = self.context(review).instrument(asker.span()).await;
         let decision = match webhook.read(request, context) {
-            Ok(Reading::Patch(None)) => Decision::Allow { warnings: vec![] },
-            Ok(Reading::Patch(Some(patch))) => {
+            Ok(ReadRequest::Patch(None)) => Decision::Allow { warnings: vec![] },
+            Ok(ReadRequest::Patch(Some(patch))) => {
                 return ("patched", Json(respond::patch(request, &patch)).into_response());
             }
-            Ok(Reading::Rule(rule)) => judge(&asker, &self.in_flight, &review.origin(), &rule).await,
+            Ok(ReadRequest::Rule(rule)) => judge(&asker, &self.in_flight, &review.origin(), &rule).await,
             Err(denial) => Decision::Deny(denial),
         };
         match decision {

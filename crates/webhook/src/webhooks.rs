@@ -53,7 +53,7 @@ pub(crate) trait Webhook: Send + Sync {
     }
 
     /// Reads the objects of a request, and denies what it cannot parse.
-    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial>;
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<ReadRequest<'a>, Denial>;
 }
 
 /// The context of a request.
@@ -65,7 +65,7 @@ pub(crate) struct Context {
 }
 
 /// The result of reading a request.
-pub(crate) enum Reading<'a> {
+pub(crate) enum ReadRequest<'a> {
     /// A rule must judge it.
     Rule(Rule<'a>),
     /// It is allowed, with this patch if it needs one.
@@ -75,7 +75,7 @@ pub(crate) enum Reading<'a> {
 /// A rule with the request that it judges, as a function of a forest and the answers so far.
 pub(crate) type Rule<'a> = Box<dyn Fn(&Forest, &Answers) -> Verdict + Send + Sync + 'a>;
 
-impl<'a> Reading<'a> {
+impl<'a> ReadRequest<'a> {
     fn rule(rule: impl Fn(&Forest, &Answers) -> Verdict + Send + Sync + 'a) -> Self {
         Self::Rule(Box::new(rule))
     }
@@ -86,7 +86,7 @@ fn unreadable(what: impl std::fmt::Display) -> Denial {
 }
 
 /// A request as rules read it: the operation, and the object's states before and after.
-struct Change<'r, 'a> {
+struct RequestStates<'r, 'a> {
     operation: Operation,
     /// `None` for a new object.
     old: Option<&'r RequestObject<'a>>,
@@ -97,7 +97,7 @@ struct Change<'r, 'a> {
     object: &'r RequestObject<'a>,
 }
 
-impl<'r, 'a> Change<'r, 'a> {
+impl<'r, 'a> RequestStates<'r, 'a> {
     fn of(request: &'r Request<'a>) -> Result<Self, Denial> {
         let old = || request.old_object.as_ref().ok_or_else(|| unreadable("it holds no oldObject"));
         let new = || request.object.as_ref().ok_or_else(|| unreadable("it holds no object"));

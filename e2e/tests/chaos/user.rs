@@ -82,7 +82,8 @@ impl User {
             })
         };
         let resources = Kind::CONFIGURED.into_iter().filter_map(entry).collect();
-        let config = HNCConfiguration::new("config", HNCConfigurationSpec { resources: Some(resources), trees: None });
+        let config =
+            HNCConfiguration::new("config", HNCConfigurationSpec { resources: Some(resources), trees: None });
         let api: Api<HNCConfiguration> = Api::all(self.steps.client.clone());
         api.patch("config", &PatchParams::apply("chaos").force(), &Patch::Apply(&config)).await.map(drop)
     }

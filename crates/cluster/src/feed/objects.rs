@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forest::{Content, Fact, Kind, KindId, KindSettings, Settings, Stream};
+use forest::{Fact, Kind, KindId, KindSettings, KnownContent, Settings, Stream};
 use kube::Client;
 use tokio::task::JoinHandle;
 
@@ -162,7 +162,7 @@ impl Translate<ApiObject> for Objects {
         object.content = object.content.filter(|_| !is_known());
         let mut fact = ingest::api_object(&self.kind, &self.settings, object);
         if fact.content.is_some() && !self.forest.read(|forest| forest.keeps_content(&fact)) {
-            fact.content = fact.content.map(Content::digests);
+            fact.content = fact.content.map(KnownContent::digests);
         }
         fact
     }

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use forest::plan::Content;
+use forest::plan::CopyContent;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
 use hns_api::{annotations, names};
 use hns_cluster::api::{Api, path_segment};
@@ -64,7 +64,7 @@ enum Deleted {
 }
 
 impl CopyWriter<'_> {
-    pub(super) async fn create(&self, source: &Name, content: &Content) -> WriteResult {
+    pub(super) async fn create(&self, source: &Name, content: &CopyContent) -> WriteResult {
         match self.post(&self.key.name, source, content).await {
             Ok(object) => WriteResult::done(self.written(object, content)),
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.existing().await,
@@ -73,7 +73,7 @@ impl CopyWriter<'_> {
     }
 
     /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
-    pub(super) async fn probe(&self, source: &Name, content: &Content) -> ProbeResult {
+    pub(super) async fn probe(&self, source: &Name, content: &CopyContent) -> ProbeResult {
         let mut manifest = content.0.manifest(&self.kind, self.namespace, &self.key.name, source, None);
         manifest["metadata"]["annotations"][annotations::GUARD_PROBE] = json!("true");
         match self.send(|request, body| request.create(&post_params(true), body), &manifest).await {
@@ -84,7 +84,12 @@ impl CopyWriter<'_> {
         }
     }
 
-    pub(super) async fn replace(&self, version: &Version, source: &Name, content: &Content) -> WriteResult {
+    pub(super) async fn replace(
+        &self,
+        version: &Version,
+        source: &Name,
+        content: &CopyContent,
+    ) -> WriteResult {
         match self.put(version, source, content).await {
             // The object was being deleted, and the replacement removed its finalizers too.
             Ok(object) if object.metadata.deletion_timestamp.is_some() && !exists(&object) => {
@@ -121,7 +126,7 @@ impl CopyWriter<'_> {
         &self,
         version: &Version,
         source: &Name,
-        content: &Content,
+        content: &CopyContent,
         refused: &Status,
     ) -> WriteResult {
         if let Err(error) = self.try_create(source, content).await {
@@ -157,7 +162,7 @@ impl CopyWriter<'_> {
     /// Tries the creation under an unused name, as a dry run.
     ///
     /// A full quota refuses this. It would also refuse the real creation, because the quota counts a deletion some time later.
-    async fn try_create(&self, source: &Name, content: &Content) -> Result<(), kube::Error> {
+    async fn try_create(&self, source: &Name, content: &CopyContent) -> Result<(), kube::Error> {
         let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
         if let Some(metadata) = manifest["metadata"].as_object_mut() {
             metadata.remove("name");
@@ -197,7 +202,7 @@ impl CopyWriter<'_> {
         }
     }
 
-    async fn post(&self, name: &str, source: &Name, content: &Content) -> Result<ApiObject, kube::Error> {
+    async fn post(&self, name: &str, source: &Name, content: &CopyContent) -> Result<ApiObject, kube::Error> {
         let manifest = content.0.manifest(&self.kind, self.namespace, name, source, None);
         self.send(|request, body| request.create(&post_params(false), body), &manifest).await
     }
@@ -206,7 +211,7 @@ impl CopyWriter<'_> {
         &self,
         version: &Version,
         source: &Name,
-        content: &Content,
+        content: &CopyContent,
     ) -> Result<ApiObject, kube::Error> {
         let name = &self.key.name;
         let mut manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
@@ -269,7 +274,7 @@ impl CopyWriter<'_> {
     }
 
     /// The facts after the API server accepted `content` and responded with `object`. It may have added defaults.
-    fn written(&self, object: ApiObject, content: &Content) -> Vec<Fact> {
+    fn written(&self, object: ApiObject, content: &CopyContent) -> Vec<Fact> {
         let stored = self.object_fact(object);
         let written = content.digest();
         let differs = stored.content.as_ref().is_some_and(|content| content.digest != written);

@@ -55,11 +55,11 @@ impl StructureWriter<'_> {
     pub(super) async fn create_hierarchy(
         &self,
         spec: Option<&SubnamespaceSpec>,
-        held: bool,
+        with_finalizer: bool,
         status: &HierarchyStatus,
     ) -> Result<Fact, kube::Error> {
         let mut metadata = json!({ "name": HIERARCHY_CONFIGURATION, "namespace": &**self.namespace });
-        if held {
+        if with_finalizer {
             metadata["finalizers"] = json!([keys::HIERARCHY_FINALIZER]);
         }
         let mut object = json!({
@@ -166,8 +166,8 @@ impl StructureWriter<'_> {
     /// When the CRD is being deleted, its anchors are too, and their subnamespaces must stay.
     pub(super) async fn delete_subnamespace(&self, child: &Name, version: &Version) -> WriteResult {
         match definitions::read(self.client).await {
-            Ok(forest::Definition::Here) => {}
-            Ok(deleted) => return WriteResult::done([Fact::Hnc(hnc::Fact::Definitions(deleted))]),
+            Ok(forest::CrdState::Present) => {}
+            Ok(deleted) => return WriteResult::done([Fact::Hnc(hnc::Fact::Crds(deleted))]),
             Err(error) => return error.into(),
         }
         let api = Api::<Namespace>::all(self.client.clone());

@@ -52,7 +52,7 @@ impl InitialPass {
 
 /// Whether every stream was listed or cannot be listed, and every list was verified against the structure.
 pub(crate) fn is_listed(forest: &Forest) -> bool {
-    has_every_list(forest) && forest.unmatched().is_empty()
+    has_every_list(forest) && forest.unverified().is_empty()
 }
 
 /// Whether every stream was listed or cannot be listed.

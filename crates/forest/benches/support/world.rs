@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use forest::hnc;
 use forest::{
-    Canonical, Content, Fact, Forest, HierarchyFact, HierarchyStatus, Kind, KindId, Labels, Name,
+    Canonical, Fact, Forest, HierarchyFact, HierarchyStatus, Kind, KindId, KnownContent, Labels, Name,
     NamespaceFact, ObjectFact, ObjectKey, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
@@ -159,7 +159,7 @@ impl World {
     ) -> ObjectFact {
         ObjectFact {
             inherited_from: from,
-            content: Some(Content::whole(content)),
+            content: Some(KnownContent::whole(content)),
             ..ObjectFact::new(name(at), name_, self.version(at, salt))
         }
     }

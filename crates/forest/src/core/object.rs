@@ -13,7 +13,7 @@ use super::version::Version;
 
 pub use index::Counts;
 pub(crate) use index::Objects;
-pub(crate) use state::{Copy, Held, Object, Source};
+pub(crate) use state::{Copy, Knowledge, Object, Source};
 
 /// An object of a propagated kind as the API server shows it.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub struct ObjectFact {
     /// What its annotations ask for; `None` when it has no propagation annotations.
     pub exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// What is copied and compared; `None` from streams that carry metadata only.
-    pub content: Option<Content>,
+    pub content: Option<KnownContent>,
     /// The Role of its own namespace that a `RoleBinding` refers to; `None` if it refers to a `ClusterRole`, for other kinds, and
     /// from streams that carry metadata only.
     pub role: Option<Name>,
@@ -58,22 +58,22 @@ impl ObjectFact {
 
 /// What is known of an object's content.
 #[derive(Debug, Clone)]
-pub struct Content {
+pub struct KnownContent {
     /// The digest of all of it.
     pub digest: Digest,
     /// The digest of the body alone.
-    pub body: Digest,
+    pub body_digest: Digest,
     /// All of it, if it may have to be copied. A fact may leave it out; it is read when needed ([`super::plan::Plan::unread`]).
     pub canonical: Option<Arc<Canonical>>,
     /// Whether it is in force in the cluster. A `ResourceQuota` may not be yet; everything else always is.
     pub in_force: bool,
 }
 
-impl Content {
+impl KnownContent {
     /// All of the content is known.
     pub fn whole(canonical: Canonical) -> Self {
-        let (digest, body) = (canonical.digest(), canonical.body_digest());
-        Self { digest, body, canonical: Some(Arc::new(canonical)), in_force: true }
+        let (digest, body_digest) = (canonical.digest(), canonical.body_digest());
+        Self { digest, body_digest, canonical: Some(Arc::new(canonical)), in_force: true }
     }
 
     /// The same without the canonical form.

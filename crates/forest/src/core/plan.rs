@@ -31,7 +31,7 @@ pub enum Action<D> {
         /// The source's namespace.
         source: Name,
         /// The content.
-        content: Content,
+        content: CopyContent,
     },
     /// Replace an object by a copy, whole.
     ReplaceCopy {
@@ -42,7 +42,7 @@ pub enum Action<D> {
         /// The source's namespace.
         source: Name,
         /// The content.
-        content: Content,
+        content: CopyContent,
     },
     /// Delete a copy.
     DeleteCopy {
@@ -93,16 +93,16 @@ impl Edit {
 
 /// The content of a source, shared by all writes of its copies.
 #[derive(Debug, Clone)]
-pub struct Content(pub Arc<Canonical>, pub(crate) Digest);
+pub struct CopyContent(pub Arc<Canonical>, pub(crate) Digest);
 
-impl Content {
+impl CopyContent {
     /// Its fingerprint.
     pub fn digest(&self) -> Digest {
         self.1
     }
 }
 
-impl PartialEq for Content {
+impl PartialEq for CopyContent {
     fn eq(&self, other: &Self) -> bool {
         self.1 == other.1
     }

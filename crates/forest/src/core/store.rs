@@ -13,14 +13,14 @@ use self::departed::Departed;
 pub(crate) use self::failures::Failure;
 use self::kinds::KnownKind;
 pub(crate) use self::matching::NamespacedName;
-pub use self::matching::{Lag, Listing, Unmatched};
+pub use self::matching::{Lag, Listing, Unverified};
 use super::change::{Change, ObjectScope};
 use super::kind::{KindId, ObjectKey};
 use super::managed::ManagedNames;
 use super::name::Name;
 use super::namespace::NamespaceFact;
 pub use super::object::Counts;
-use super::object::{Held, Object, ObjectFact, Objects, is_name_too_long};
+use super::object::{Knowledge, Object, ObjectFact, Objects, is_name_too_long};
 use super::stream::{Stream, StreamState};
 use super::tree::{Id, Tree};
 use super::version::{CompactVersion, Version};
@@ -51,7 +51,7 @@ pub struct Store {
     progress: u64,
     departed: Departed,
     /// The lists that are not matched yet, if plans require matching; and how many lists there have been.
-    unmatched: Option<Unmatched>,
+    unverified: Option<Unverified>,
     lists: u64,
 }
 
@@ -68,7 +68,7 @@ impl Store {
             streams: HashMap::new(),
             progress: 0,
             departed: Departed::default(),
-            unmatched: None,
+            unverified: None,
             lists: 0,
         }
     }
@@ -89,11 +89,12 @@ impl Store {
         let Some(id) = self.tree.id(namespace) else { return false };
         let Some(known) = self.objects.get(id, &ObjectKey { kind, name: name.clone() }) else { return false };
         let kept = match known {
-            Object::Copy(_) => Held::Digests,
-            Object::Source(_) if self.may_spread(Some(id)) => Held::Whole,
-            Object::Source(_) => Held::Metadata,
+            Object::Copy(_) => Knowledge::Digests,
+            Object::Source(_) if self.may_spread(Some(id)) => Knowledge::Whole,
+            Object::Source(_) => Knowledge::Metadata,
         };
-        CompactVersion::from(version.clone()).is_no_news_after(known.version()) && known.held() >= kept
+        CompactVersion::from(version.clone()).is_same_or_older_than(known.version())
+            && known.knowledge() >= kept
     }
 
     /// How many objects and namespaces there are.
@@ -136,7 +137,9 @@ impl Store {
     /// Whether this state of the namespace, or a later one, is known.
     pub(crate) fn knows_namespace(&self, seen: &NamespaceFact) -> bool {
         let known = self.tree.id(&seen.name).and_then(|id| self.tree.namespace(id));
-        known.is_some_and(|known| CompactVersion::from(seen.version.clone()).is_no_news_after(&known.version))
+        known.is_some_and(|known| {
+            CompactVersion::from(seen.version.clone()).is_same_or_older_than(&known.version)
+        })
     }
 
     /// Whether the namespace itself was observed.
@@ -258,7 +261,7 @@ impl Store {
         let key = self.objects.shared_key(ObjectKey { kind, name: seen.name.clone() });
         let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
         let version = CompactVersion::from(seen.version.clone());
-        if known.is_some_and(|known| known.has_seen(&version, Held::of(seen.content.as_ref()))) {
+        if known.is_some_and(|known| known.has_seen(&version, Knowledge::of(seen.content.as_ref()))) {
             return;
         }
         let is_new = known.is_none();

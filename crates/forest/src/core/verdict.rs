@@ -39,7 +39,7 @@ impl Verdict {
 
     /// The same; if it allows, it rests on `change`.
     #[must_use]
-    pub(crate) fn resting_on(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
+    pub(crate) fn with_change(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
         match self {
             Self::Allow { warnings, .. } => Self::Allow { warnings, change: change() },
             verdict => verdict,
@@ -63,7 +63,7 @@ pub struct ParentChange {
     /// The namespace whose parent changes.
     pub child: Name,
     /// The stream of the object that names the parent.
-    pub stated_by: Stream,
+    pub parent_is_in: Stream,
     /// The links that the verdict rests on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
 }
@@ -76,7 +76,7 @@ pub struct Link {
     /// Its parent; `None` for a root.
     pub parent: Option<Name>,
     /// The stream of the object that names the parent.
-    pub stated_by: Stream,
+    pub parent_is_in: Stream,
 }
 
 impl ParentChange {
@@ -100,12 +100,12 @@ pub enum Question {
     /// Has one of the two service accounts this right in all namespaces? A `SubjectAccessReview`.
     Account(Right),
     /// Does the forest learn this within the time that a request can wait?
-    Await(Awaited),
+    Await(WaitFor),
 }
 
 /// Something the forest may learn when its streams deliver what has already happened.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Awaited {
+pub enum WaitFor {
     /// The namespace exists.
     Namespace(Name),
     /// The namespace does not exist.

@@ -25,7 +25,7 @@ impl Version {
 
     /// Whether `self` is the same state of the same object as `other`, or an earlier one. A write that changes nothing leaves the
     /// state as it is, and must not cause another plan.
-    pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
+    pub(crate) fn is_same_or_older_than(&self, other: &Self) -> bool {
         self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
     }
 }
@@ -67,14 +67,14 @@ impl CompactVersion {
         }
     }
 
-    /// As [`Version::is_no_news_after`].
-    pub(crate) fn is_no_news_after(&self, other: &Self) -> bool {
+    /// As [`Version::is_same_or_older_than`].
+    pub(crate) fn is_same_or_older_than(&self, other: &Self) -> bool {
         match (self, other) {
             (
                 Self::Usual { uid, resource_version: mine },
                 Self::Usual { uid: other, resource_version: theirs },
             ) => uid == other && mine <= theirs,
-            _ => self.get().is_no_news_after(&other.get()),
+            _ => self.get().is_same_or_older_than(&other.get()),
         }
     }
 
@@ -190,7 +190,11 @@ mod tests {
                 let compact = [one, other].map(|it| CompactVersion::from(it.clone()));
                 let what = format!("{one:?} and {other:?}");
                 assert_eq!(compact[0].is_older_than(&compact[1]), one.is_older_than(other), "{what}");
-                assert_eq!(compact[0].is_no_news_after(&compact[1]), one.is_no_news_after(other), "{what}");
+                assert_eq!(
+                    compact[0].is_same_or_older_than(&compact[1]),
+                    one.is_same_or_older_than(other),
+                    "{what}"
+                );
                 assert_eq!(compact[0] == compact[1], one == other, "{what}");
                 assert_eq!(compact[0].has_uid(&other.uid), one.uid == other.uid, "{what}");
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::core::content::Canonical;
-use crate::core::object::Content;
+use crate::core::object::KnownContent;
 use crate::hnc::fact::{AnchorFact, HierarchyFact};
 
 fn version(uid: &str, resource_version: &str) -> Version {
@@ -108,7 +108,8 @@ fn what_has_gone_is_not_brought_back_by_an_answer_that_comes_late() {
 fn the_same_state_is_news_only_with_more_of_its_content() {
     let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
     let mut forest = Forest::new(Arc::new(settings), vec![Kind::role()]);
-    let whole = || Content::whole(Canonical::new(BTreeMap::new(), BTreeMap::new(), serde_json::Map::new()));
+    let whole =
+        || KnownContent::whole(Canonical::new(BTreeMap::new(), BTreeMap::new(), serde_json::Map::new()));
     let ways = || [None, Some(whole().digests()), Some(whole())];
     // A namespace that may yet have children keeps what is in its sources; of a copy no more than digests are ever kept.
     for (uid, inherited_from, news) in

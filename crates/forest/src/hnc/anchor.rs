@@ -75,7 +75,7 @@ impl AnchorFact {
     }
 
     /// Whether our finalizer is on it.
-    pub(crate) fn is_held(&self) -> bool {
+    pub(crate) fn has_our_finalizer(&self) -> bool {
         self.finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER)
     }
 }

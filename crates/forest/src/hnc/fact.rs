@@ -68,11 +68,11 @@ pub struct AnchorFact {
 
 /// The state of the CRDs of `HierarchyConfiguration` and `SubnamespaceAnchor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Definition {
+pub enum CrdState {
     /// Both exist.
-    Here,
+    Present,
     /// One is being deleted, or deleted. Its objects are deleted with it, without a user's intent.
-    Going,
+    BeingDeleted,
 }
 
 /// A fact about HNC's own objects.
@@ -91,7 +91,7 @@ pub enum Fact {
     /// These are all the anchors there are, with their namespaces.
     Anchors(Vec<(Name, AnchorFact)>),
     /// The CRDs were read live, after everything that the forest was told so far.
-    Definitions(Definition),
+    Crds(CrdState),
     /// These are the limits of trees.
     TreeLimits(Vec<TreeLimit>),
 }

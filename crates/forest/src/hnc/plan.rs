@@ -25,7 +25,7 @@ use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::fact::HierarchyStatus;
 
-pub use crate::core::plan::{Complaint, ComplaintReason, Content, Edit};
+pub use crate::core::plan::{Complaint, ComplaintReason, CopyContent, Edit};
 use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
 
 /// A write of copies or of HNC's own objects.
@@ -49,7 +49,7 @@ pub enum HncAction {
         /// Its `spec`, for a subnamespace.
         spec: Option<SubnamespaceSpec>,
         /// Whether it needs our finalizer.
-        held: bool,
+        with_finalizer: bool,
         /// Its status.
         status: HierarchyStatus,
     },
@@ -118,17 +118,17 @@ pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<
 /// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
 ///
 /// Nothing is planned before the streams of the structure have delivered complete lists, and nothing about objects of a kind
-/// before its own stream has; where lists have to be matched ([`Forest::matching`]), before they are. While the CRDs are being
+/// before its own stream has; where lists have to be matched ([`Forest::with_verified_lists`]), before they are. While the CRDs are being
 /// deleted, only our finalizers are removed.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
     let Some(id) = forest.id(namespace) else { return plan };
-    if forest.is_going() {
-        plan.report = hierarchy::while_going(forest, id);
-        plan.step(GUARDS, anchors::while_going(forest, id));
+    if forest.crds_are_being_deleted() {
+        plan.report = hierarchy::while_crds_are_deleted(forest, id);
+        plan.step(GUARDS, anchors::while_crds_are_deleted(forest, id));
         return plan;
     }
-    if forest.structure_gap().is_some() || forest.is_structure_unmatched() {
+    if forest.structure_gap().is_some() || forest.is_structure_unverified() {
         return plan;
     }
     let mut marks = marks::changes(forest, id);
@@ -148,7 +148,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     // The annotation stays until its user is bound.
     let mut bound = initial_admin.is_some().then(|| marks.without_admin()).flatten();
     let copies = copies::changes(forest, id, &scope.objects, initial_admin.is_some());
-    if copies.held {
+    if copies.rights_wait {
         (initial_admin, bound) = (None, None);
     }
     plan.settled = copies.settled;

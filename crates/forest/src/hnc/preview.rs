@@ -41,7 +41,7 @@ pub struct Preview {
     open: Change,
     ledger: Ledger,
     /// Namespaces that are deleted because of a change. Those that were terminating before may be stuck, and stay as they are.
-    going: BTreeSet<Name>,
+    terminating: BTreeSet<Name>,
     clock: u64,
     restless: bool,
 }
@@ -70,7 +70,7 @@ impl Preview {
             forest,
             open: Change { everything: true, namespaces: HashMap::new() },
             ledger: Ledger::default(),
-            going: BTreeSet::new(),
+            terminating: BTreeSet::new(),
             clock: 0,
             restless: false,
         }

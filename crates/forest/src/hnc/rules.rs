@@ -21,7 +21,7 @@ use crate::core::name::Name;
 use crate::core::stream::{Stream, StreamState};
 pub(crate) use crate::core::verdict::Check;
 pub use crate::core::verdict::{
-    Answer, Answers, Awaited, Link, Operation, ParentChange, Question, User, Verdict,
+    Answer, Answers, Link, Operation, ParentChange, Question, User, Verdict, WaitFor,
 };
 use crate::core::version::Version;
 use crate::dialects::Forest;
@@ -33,7 +33,7 @@ impl User {
     }
 }
 
-impl Awaited {
+impl WaitFor {
     /// Whether `forest` knows it now.
     pub fn is_known(&self, forest: &Forest) -> bool {
         match self {
@@ -65,10 +65,10 @@ pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
 pub(crate) fn parent_change(
     forest: &Forest,
     child: &Name,
-    stated_by: Stream,
+    parent_is_in: Stream,
     parents: [Option<&str>; 2],
 ) -> ParentChange {
-    ParentChange { child: child.clone(), stated_by, links: links(forest, parents) }
+    ParentChange { child: child.clone(), parent_is_in, links: links(forest, parents) }
 }
 
 fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
@@ -81,7 +81,7 @@ fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
             let is_subnamespace = forest.is_subnamespace(&namespace);
             links.push(Link {
                 parent: forest.parent(&namespace).cloned(),
-                stated_by: if is_subnamespace { Stream::NAMESPACES } else { Stream::HIERARCHIES },
+                parent_is_in: if is_subnamespace { Stream::NAMESPACES } else { Stream::HIERARCHIES },
                 namespace,
             });
         }
@@ -91,8 +91,8 @@ fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
 
 impl Forest {
     /// The known version of the object that names the parent of `namespace`.
-    pub fn stating_version(&self, namespace: &Name, stated_by: Stream) -> Option<Version> {
-        match stated_by {
+    pub fn parent_object_version(&self, namespace: &Name, parent_is_in: Stream) -> Option<Version> {
+        match parent_is_in {
             Stream::NAMESPACES => self.namespace_version(namespace),
             _ => self.hierarchy_version(namespace),
         }

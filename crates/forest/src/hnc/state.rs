@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::fact::{AnchorFact, Definition, Fact, HierarchyFact};
+use super::fact::{AnchorFact, CrdState, Fact, HierarchyFact};
 use super::hierarchy::Hierarchy;
 use super::keys;
 use super::limits::TreeLimit;
@@ -41,7 +41,7 @@ pub(crate) struct State {
     /// Whether it is unclear if objects were deleted by users or with their CRD, and the CRDs must be read.
     doubt: bool,
     /// Whether the CRDs are being deleted.
-    going: bool,
+    crds_are_being_deleted: bool,
 }
 
 /// What a namespace passes on to all namespaces below, beside objects.
@@ -101,7 +101,7 @@ impl State {
             conditioned: BTreeSet::new(),
             holders: HashMap::new(),
             doubt: true,
-            going: false,
+            crds_are_being_deleted: false,
         }
     }
 
@@ -137,8 +137,8 @@ impl State {
         self.doubt
     }
 
-    pub(crate) fn is_going(&self) -> bool {
-        self.going
+    pub(crate) fn crds_are_being_deleted(&self) -> bool {
+        self.crds_are_being_deleted
     }
 
     /// The known version of an object of a structure stream.
@@ -303,7 +303,7 @@ impl State {
             Fact::Anchor(parent, seen) => self.observe_anchor(store, &parent, seen, change),
             Fact::AnchorGone(parent, child, uid) => self.anchor_gone(store, &parent, &child, &uid, change),
             Fact::Anchors(all) => self.list_anchors(store, all, change),
-            Fact::Definitions(definition) => self.definitions(store, definition, change),
+            Fact::Crds(crds) => self.observe_crds(store, crds, change),
             Fact::TreeLimits(limits) => self.set_limits(store, limits, change),
         }
     }
@@ -326,7 +326,7 @@ impl State {
         let known = store.id(name).and_then(|id| self.hierarchy(id).map(|seen| (id, seen)));
         let version = CompactVersion::from(fact.version.clone());
         let id = match known {
-            Some((_, seen)) if version.is_no_news_after(&seen.version) => return,
+            Some((_, seen)) if version.is_same_or_older_than(&seen.version) => return,
             Some((id, _)) => id,
             None => store.tree.pin(name),
         };
@@ -354,7 +354,7 @@ impl State {
     }
 
     fn hierarchies(&mut self, store: &mut Store, all: Vec<(Name, HierarchyFact)>, change: &mut Change) {
-        self.note_list(store);
+        self.doubt_list_while_crds_are_deleted(store);
         store.listed(Stream::HIERARCHIES, all.iter().map(|(_, seen)| &*seen.version.uid), change);
         let listed: HashSet<&str> = all.iter().map(|(name, _)| &**name).collect();
         let known = self.hierarchies.iter().map(|(id, seen)| (store.name(id), seen));
@@ -378,7 +378,7 @@ impl State {
 
     fn observe_anchor(&mut self, store: &mut Store, parent: &Name, fact: AnchorFact, change: &mut Change) {
         let known = store.id(parent).and_then(|id| self.anchors(id).get(&fact.name));
-        if known.is_some_and(|known| fact.version.is_no_news_after(&known.version)) {
+        if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
             return;
         }
         let child = fact.name.clone();
@@ -443,7 +443,7 @@ impl State {
     }
 
     fn list_anchors(&mut self, store: &mut Store, all: Vec<(Name, AnchorFact)>, change: &mut Change) {
-        self.note_list(store);
+        self.doubt_list_while_crds_are_deleted(store);
         store.listed(Stream::ANCHORS, all.iter().map(|(_, seen)| &*seen.version.uid), change);
         let listed: HashSet<(&str, &str)> =
             all.iter().map(|(parent, seen)| (&**parent, &*seen.name)).collect();
@@ -459,8 +459,8 @@ impl State {
 
     /// A complete list of a structure stream has arrived. While the CRDs are being deleted, the list does not show what users
     /// want.
-    pub(crate) fn note_list(&mut self, store: &mut Store) {
-        if self.going {
+    pub(crate) fn doubt_list_while_crds_are_deleted(&mut self, store: &mut Store) {
+        if self.crds_are_being_deleted {
             self.set_doubt(store, true);
         }
     }
@@ -478,10 +478,10 @@ impl State {
         }
     }
 
-    fn definitions(&mut self, store: &mut Store, definition: Definition, change: &mut Change) {
+    fn observe_crds(&mut self, store: &mut Store, crds: CrdState, change: &mut Change) {
         self.set_doubt(store, false);
-        let going = definition == Definition::Going;
-        change.everything |= self.going != going;
-        self.going = going;
+        let crds_are_being_deleted = crds == CrdState::BeingDeleted;
+        change.everything |= self.crds_are_being_deleted != crds_are_being_deleted;
+        self.crds_are_being_deleted = crds_are_being_deleted;
     }
 }

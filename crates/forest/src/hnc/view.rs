@@ -31,8 +31,8 @@ impl Forest {
     }
 
     /// Whether the CRDs are being deleted, so that nothing may be concluded from missing objects.
-    pub fn is_going(&self) -> bool {
-        self.hnc().is_going()
+    pub fn crds_are_being_deleted(&self) -> bool {
+        self.hnc().crds_are_being_deleted()
     }
 
     /// Whether `name` is a subnamespace: its annotation names its parent.

@@ -1,6 +1,6 @@
 //! Why an object is in a namespace, or why not, by the same predicates that rules and plans use.
 //!
-//! An [`Answer`] says what is there, what belongs there and why. It is no plan: it writes nothing, and it also answers when
+//! An [`ObjectExplanation`] says what is there, what belongs there and why. It is no plan: it writes nothing, and it also answers when
 //! information is missing, and says what is missing.
 
 #[cfg(test)]
@@ -27,7 +27,7 @@ pub struct Question<'a> {
     /// The object. A kind that is not configured is in the forest as an ignored one.
     pub key: ObjectKey,
     /// What the configuration says about its kind.
-    pub listing: Listing,
+    pub in_configuration: KindInConfiguration,
     /// Namespaces where it is not known whether such an object exists.
     pub unseen: &'a BTreeSet<Name>,
     /// Namespaces whose Roles are not known, limited to Roles that the bindings in question refer to.
@@ -36,7 +36,7 @@ pub struct Question<'a> {
 
 /// What the configuration says about a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Listing {
+pub enum KindInConfiguration {
     /// It is configured, or always propagated.
     Configured,
     /// No entry names it.
@@ -47,7 +47,7 @@ pub enum Listing {
     Unknown,
 }
 
-impl Listing {
+impl KindInConfiguration {
     /// The result of these entries for a kind.
     pub fn of(
         kind: &Kind,
@@ -70,11 +70,11 @@ impl Listing {
 
 /// The answer for an object in one namespace.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct ObjectExplanation {
     /// What is there.
     pub there: There,
     /// What belongs there.
-    pub verdict: Verdict,
+    pub expected: Expected,
     /// The sources of that name above, top-most first: the first that propagates here decides.
     pub above: Vec<Above>,
     /// For an object that is no copy: why it propagates nowhere at all, if so.
@@ -110,7 +110,7 @@ pub enum There {
 
 /// What belongs in a namespace.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict {
+pub enum Expected {
     /// A copy of the object in this namespace.
     Copy(Name),
     /// The source in this namespace would belong here, but the user's own object here is kept.
@@ -133,7 +133,7 @@ pub enum Untouched {
     /// There is no such namespace.
     NoNamespace,
     /// The namespace is being deleted.
-    NamespaceGoing,
+    NamespaceTerminating,
     /// The namespace is not managed.
     Unmanaged(Unmanaged),
     /// The namespace is frozen.
@@ -150,7 +150,7 @@ pub enum Untouched {
     /// The kind is in mode Ignore.
     Ignored,
     /// The object is being deleted.
-    Going,
+    Terminating,
 }
 
 /// A source above.
@@ -188,7 +188,7 @@ impl fmt::Display for Untouched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoNamespace => f.write_str("there is no such namespace"),
-            Self::NamespaceGoing => f.write_str("the namespace is being deleted"),
+            Self::NamespaceTerminating => f.write_str("the namespace is being deleted"),
             Self::Unmanaged(why) => write!(f, "the namespace {why}"),
             Self::Halted { at, condition: Some(condition) } => {
                 write!(f, "the namespace {at:?} is halted ({}: {})", condition.reason, condition.message)
@@ -199,13 +199,13 @@ impl fmt::Display for Untouched {
                 write!(f, "what the HNCConfiguration says of its kind is not in force: {why}")
             }
             Self::Ignored => f.write_str("its kind is in mode Ignore"),
-            Self::Going => f.write_str("it is being deleted"),
+            Self::Terminating => f.write_str("it is being deleted"),
         }
     }
 }
 
 /// Why the object is in `namespace`, or why not.
-pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
+pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> ObjectExplanation {
     let Question { key, unseen, unseen_roles, .. } = question;
     let Some(id) = forest.id(namespace) else { return nowhere(forest, question, namespace) };
     let object = forest.object(id, key);
@@ -227,18 +227,18 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Ans
             There::Copy { from: copy.inherited_from.clone(), terminating: copy.terminating }
         }
     };
-    let verdict = match verdict(forest, question, (id, object), (winner, &unseen_above)) {
-        Verdict::Copy(_) | Verdict::Nothing if !unseen_roles.is_empty() => Verdict::Unknown,
-        verdict => verdict,
+    let expected = match expected(forest, question, (id, object), (winner, &unseen_above)) {
+        Expected::Copy(_) | Expected::Nothing if !unseen_roles.is_empty() => Expected::Unknown,
+        expected => expected,
     };
     let stays = object.and_then(Object::source).and_then(|source| stays(forest, key, source));
-    let refused = refused(forest, key, (namespace, &there, &verdict));
-    Answer { there, verdict, above, stays, unseen: unseen_above, unseen_roles, refused }
+    let refused = refused(forest, key, (namespace, &there, &expected));
+    ObjectExplanation { there, expected, above, stays, unseen: unseen_above, unseen_roles, refused }
 }
 
 /// The same for all namespaces below `namespace`, in the order of a tree drawing.
-pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(Name, Answer)> {
-    let mut found: Vec<(Name, Answer)> = Vec::new();
+pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(Name, ObjectExplanation)> {
+    let mut found: Vec<(Name, ObjectExplanation)> = Vec::new();
     let mut next: Vec<Name> = forest.children(namespace).into_iter().rev().collect();
     let mut seen = BTreeSet::from([Name::from(namespace)]);
     while let Some(name) = next.pop() {
@@ -251,13 +251,13 @@ pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(
     found
 }
 
-fn nowhere(forest: &Forest, question: &Question<'_>, namespace: &str) -> Answer {
+fn nowhere(forest: &Forest, question: &Question<'_>, namespace: &str) -> ObjectExplanation {
     let unmanaged = forest.settings().unmanaged(namespace);
     let untouched = unmanaged.map_or(Untouched::NoNamespace, Untouched::Unmanaged);
     let there = if question.unseen.contains(namespace) { There::Unknown } else { There::Nothing };
-    Answer {
+    ObjectExplanation {
         there,
-        verdict: Verdict::AsItIs(untouched),
+        expected: Expected::AsItIs(untouched),
         above: Vec::new(),
         stays: None,
         unseen: Vec::new(),
@@ -290,40 +290,40 @@ fn stays(forest: &Forest, key: &ObjectKey, source: &Source) -> Option<Withheld> 
     source.stays(forest.kind_settings(key.kind)?, &key.name)
 }
 
-fn verdict(
+fn expected(
     forest: &Forest,
     question: &Question<'_>,
     (id, object): (Id, Option<&Object>),
     (winner, unseen): (Option<&Name>, &[Name]),
-) -> Verdict {
+) -> Expected {
     if let Some(untouched) = untouched(forest, question, forest.name(id)) {
-        return Verdict::AsItIs(untouched);
+        return Expected::AsItIs(untouched);
     }
     let place = match reach(forest, id) {
         Reach::Full(place) => place,
         Reach::Frozen { root, forsakes } => return frozen(forest, object, root, forsakes),
-        Reach::None => return Verdict::AsItIs(without_reach(forest, id)),
+        Reach::None => return Expected::AsItIs(without_reach(forest, id)),
     };
-    if question.listing == Listing::Unknown && is_ignored(forest, question.key.kind) {
-        return Verdict::Unknown;
+    if question.in_configuration == KindInConfiguration::Unknown && is_ignored(forest, question.key.kind) {
+        return Expected::Unknown;
     }
     if object.is_some_and(Object::is_terminating) {
-        return Verdict::AsItIs(Untouched::Going);
+        return Expected::AsItIs(Untouched::Terminating);
     }
     if !unseen.is_empty() {
         // A copy names its source, which may no longer exist.
         return match object {
             Some(Object::Copy(Copy { inherited_from, .. })) if unseen.contains(inherited_from) => {
-                Verdict::Copy(inherited_from.clone())
+                Expected::Copy(inherited_from.clone())
             }
-            _ => Verdict::Unknown,
+            _ => Expected::Unknown,
         };
     }
     match (place.decide(&question.key), winner, object) {
-        (Decision::Report(from), ..) => Verdict::Conflict(from.clone()),
-        (Decision::Write(from, _), ..) | (Decision::Leave, Some(from), _) => Verdict::Copy(from.clone()),
-        (Decision::Leave, None, Some(Object::Source(_))) => Verdict::Own,
-        (Decision::Leave | Decision::Delete(_), ..) => Verdict::Nothing,
+        (Decision::Report(from), ..) => Expected::Conflict(from.clone()),
+        (Decision::Write(from, _), ..) | (Decision::Leave, Some(from), _) => Expected::Copy(from.clone()),
+        (Decision::Leave, None, Some(Object::Source(_))) => Expected::Own,
+        (Decision::Leave | Decision::Delete(_), ..) => Expected::Nothing,
     }
 }
 
@@ -332,11 +332,11 @@ fn untouched(forest: &Forest, question: &Question<'_>, namespace: &str) -> Optio
     if let Some(why) = forest.settings().unmanaged(namespace) {
         return Some(Untouched::Unmanaged(why));
     }
-    match &question.listing {
-        Listing::Absent => Some(Untouched::NotConfigured),
-        Listing::Refused(why) => Some(Untouched::NotInForce(why.clone())),
-        Listing::Configured if is_ignored(forest, question.key.kind) => Some(Untouched::Ignored),
-        Listing::Configured | Listing::Unknown => None,
+    match &question.in_configuration {
+        KindInConfiguration::Absent => Some(Untouched::NotConfigured),
+        KindInConfiguration::Refused(why) => Some(Untouched::NotInForce(why.clone())),
+        KindInConfiguration::Configured if is_ignored(forest, question.key.kind) => Some(Untouched::Ignored),
+        KindInConfiguration::Configured | KindInConfiguration::Unknown => None,
     }
 }
 
@@ -347,20 +347,20 @@ fn is_ignored(forest: &Forest, kind: KindId) -> bool {
 fn without_reach(forest: &Forest, id: Id) -> Untouched {
     match forest.namespace(id) {
         None => Untouched::NoNamespace,
-        Some(_) => Untouched::NamespaceGoing,
+        Some(_) => Untouched::NamespaceTerminating,
     }
 }
 
-fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) -> Verdict {
+fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) -> Expected {
     if let Some(Object::Copy(copy)) = object
         && forsakes
         && is_forsaken(forest, copy)
     {
-        return Verdict::Forsaken(copy.inherited_from.clone());
+        return Expected::Forsaken(copy.inherited_from.clone());
     }
     let at = forest.name(root).clone();
     let condition = forest.own_halt(root).map(|halt| halt.condition());
-    Verdict::AsItIs(Untouched::Halted { at, condition })
+    Expected::AsItIs(Untouched::Halted { at, condition })
 }
 
 /// The condition about failed writes, if the object differs from the desired one and the condition names it or does not name all;
@@ -368,11 +368,11 @@ fn frozen(forest: &Forest, object: Option<&Object>, root: Id, forsakes: bool) ->
 fn refused(
     forest: &Forest,
     key: &ObjectKey,
-    (namespace, there, verdict): (&str, &There, &Verdict),
+    (namespace, there, expected): (&str, &There, &Expected),
 ) -> Option<Condition> {
-    let is_right = match (there, verdict) {
-        (There::Copy { from, .. }, Verdict::Copy(source)) => from == source,
-        (There::Copy { .. }, Verdict::Nothing | Verdict::Forsaken(_)) | (_, Verdict::Copy(_)) => false,
+    let is_right = match (there, expected) {
+        (There::Copy { from, .. }, Expected::Copy(source)) => from == source,
+        (There::Copy { .. }, Expected::Nothing | Expected::Forsaken(_)) | (_, Expected::Copy(_)) => false,
         _ => true,
     };
     if is_right {

@@ -8,7 +8,7 @@ use crate::core::managed::Unmanaged;
 use crate::core::selector::shortened;
 use crate::core::text::shown;
 use crate::core::tree::Illegal;
-use crate::core::verdict::{Awaited, Question, Right};
+use crate::core::verdict::{Question, Right, WaitFor};
 use crate::hnc::keys;
 
 /// As HNC's messages write a kind: `rbac.authorization.k8s.io/v1, Kind=Role`.
@@ -132,15 +132,15 @@ impl fmt::Display for Question {
             Self::MayConfigure(name) => {
                 write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
             }
-            Self::Namespace(name) | Self::Await(Awaited::Namespace(name)) => {
+            Self::Namespace(name) | Self::Await(WaitFor::Namespace(name)) => {
                 write!(f, "whether namespace {name:?} exists")
             }
             Self::Account(Right { account, verb, resource, .. }) => {
                 write!(f, "whether the service account {} may {verb} {resource}", account.cluster_role())
             }
-            Self::Await(Awaited::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
-            Self::Await(Awaited::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
-            Self::Await(Awaited::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
+            Self::Await(WaitFor::Objects(kind)) => write!(f, "which {} there are", kind.group_resource()),
+            Self::Await(WaitFor::NoNamespace(name)) => write!(f, "whether namespace {name:?} is gone"),
+            Self::Await(WaitFor::Parent(name, _)) => write!(f, "what the parent of namespace {name:?} is"),
         }
     }
 }

@@ -10,7 +10,7 @@ use forest::exceptions::Exceptions;
 use forest::hnc;
 use forest::plan::{Plan, plan};
 use forest::{
-    AnchorFact, Canonical, Content, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, Mode, Name,
+    AnchorFact, Canonical, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, KnownContent, Mode, Name,
     NamespaceFact, ObjectFact, ObjectKey, OnConflict, Scope, Settings, Version, keys,
 };
 use serde_json::{Map, Value, json};
@@ -148,7 +148,7 @@ impl Object {
                 let find = |key: &str| annotations.iter().find(|it| it.0 == key).map(|it| it.1);
                 Box::new(Exceptions::parse(find))
             }),
-            content: Some(Content { in_force: self.in_force, ..Content::whole(content) }),
+            content: Some(KnownContent { in_force: self.in_force, ..KnownContent::whole(content) }),
             role: self.role().filter(|_| key.kind == bindings()).map(Name::from),
         }
     }

@@ -353,8 +353,8 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))
         }
-        Fact::Hnc(hnc::Fact::Definitions(_))
-        | Fact::Matched(_)
+        Fact::Hnc(hnc::Fact::Crds(_))
+        | Fact::Verified(_)
         | Fact::StreamLost(..)
         | Fact::WriteFailed(..)
         | Fact::Conflict(..)

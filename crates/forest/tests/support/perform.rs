@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use forest::hnc;
-use forest::plan::{Action, Content, Edit, HncAction, SubnamespaceSpec};
+use forest::plan::{Action, CopyContent, Edit, HncAction, SubnamespaceSpec};
 use forest::{Fact, HierarchyFact, HierarchyStatus, Labels, Name, ObjectKey, Version, keys};
 use serde_json::{Value, json};
 
@@ -32,11 +32,11 @@ impl Cluster {
             Action::PatchNamespace { version, labels, annotations } => {
                 self.mark(namespace, version, labels, annotations)
             }
-            Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
+            Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }) => {
                 if self.hierarchies.contains_key(namespace) {
                     return Err(Conflict);
                 }
-                let finalizers = held.then(|| vec![keys::HIERARCHY_FINALIZER.into()]);
+                let finalizers = with_finalizer.then(|| vec![keys::HIERARCHY_FINALIZER.into()]);
                 Ok(self.write_hierarchy(namespace, spec.as_ref(), finalizers, Some(status)))
             }
             Action::Dialect(HncAction::UpdateHierarchy { version, spec, finalizers, status }) => {
@@ -222,7 +222,7 @@ impl Cluster {
         namespace: &Name,
         key: &ObjectKey,
         source: &Name,
-        content: &Content,
+        content: &CopyContent,
         version: Option<&Version>,
     ) -> Fact {
         let kind = kinds().iter().find(|(id, _)| *id == key.kind).map(|(_, kind)| kind);

@@ -223,11 +223,14 @@ pub(crate) fn check_report(cluster: &Cluster, name: &Name, report: Option<&Actio
                 cluster.is_right(name, before) && wanted_spec.is_none() && !cluster.wants_holding(name);
             assert!(silent || namespace.terminating, "{name} lacks a report");
         }
-        (None, Some(Action::Dialect(HncAction::CreateHierarchy { spec, held, status }))) => {
+        (None, Some(Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }))) => {
             assert!(!namespace.terminating, "{name}: {report:?}");
-            assert_eq!((spec, *held), (&wanted_spec, cluster.wants_holding(name)), "{name}");
+            assert_eq!((spec, *with_finalizer), (&wanted_spec, cluster.wants_holding(name)), "{name}");
             assert!(cluster.is_right(name, status), "{name}: {report:?}");
-            assert!(spec.is_some() || *held || !status.is_empty(), "{name}: there is nothing to say");
+            assert!(
+                spec.is_some() || *with_finalizer || !status.is_empty(),
+                "{name}: there is nothing to say"
+            );
         }
         (Some(seen), None) => {
             said(None);

@@ -4,7 +4,7 @@ mod text;
 
 use clap::Args;
 use forest::Name;
-use forest::why::{Answer, There};
+use forest::why::{ObjectExplanation, There};
 use serde::Serialize;
 
 use crate::format::{Format, render};
@@ -103,7 +103,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
     ancestors.pop();
     let is_source = matches!(answer.there, There::Own { .. });
     let below = if is_source { object_states.below(namespace) } else { Vec::new() };
-    let place = |(name, answer): &(Name, Answer)| Below {
+    let place = |(name, answer): &(Name, ObjectExplanation)| Below {
         namespace: name.to_string(),
         mark: ObjectState::from(answer),
     };
@@ -120,7 +120,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
     })
 }
 
-fn sources(answer: &Answer) -> Vec<Source> {
+fn sources(answer: &ObjectExplanation) -> Vec<Source> {
     let mut decided = None;
     let mut sources = Vec::new();
     for it in &answer.above {

@@ -1,4 +1,4 @@
-//! The text for each combination of the present object and the verdict.
+//! The text for each combination of the present object and what is expected there.
 
 use std::collections::BTreeMap;
 
@@ -63,13 +63,21 @@ fn above(namespace: &str, comes: bool) -> Above {
     Above { namespace: namespace.into(), comes }
 }
 
-fn answer(there: There, verdict: Verdict, above: Vec<Above>) -> Answer {
-    Answer { there, verdict, above, stays: None, unseen: Vec::new(), unseen_roles: Vec::new(), refused: None }
+fn answer(there: There, expected: Expected, above: Vec<Above>) -> ObjectExplanation {
+    ObjectExplanation {
+        there,
+        expected,
+        above,
+        stays: None,
+        unseen: Vec::new(),
+        unseen_roles: Vec::new(),
+        refused: None,
+    }
 }
 
 #[test]
 fn each_answer_has_a_label_and_a_reason() {
-    let halted = || Verdict::AsItIs(Untouched::Halted { at: "h".into(), condition: None });
+    let halted = || Expected::AsItIs(Untouched::Halted { at: "h".into(), condition: None });
     let comes = "the one in a is copied here, because its kind is in mode Propagate";
     let stops = "the one in a is not copied here, because its annotation propagate.hnc.x-k8s.io/none is true";
     let (yes, no) = (|| vec![above("a", true)], || vec![above("a", false)]);
@@ -78,44 +86,44 @@ fn each_answer_has_a_label_and_a_reason() {
     let conflict = "it is not a copy, so it is kept and the one in a is not copied";
     let unknown_kind = "the mode of its kind is unknown";
     let cases = [
-        (own(), Verdict::Own, vec![], "source", ""),
-        (own(), Verdict::Conflict("a".into()), yes(), "left alone", conflict),
-        (own(), Verdict::Copy("a".into()), yes(), "to be replaced", replaced),
+        (own(), Expected::Own, vec![], "source", ""),
+        (own(), Expected::Conflict("a".into()), yes(), "left alone", conflict),
+        (own(), Expected::Copy("a".into()), yes(), "to be replaced", replaced),
         (own(), halted(), yes(), "source", frozen),
-        (own(), Verdict::Unknown, vec![], "source", unknown_kind),
-        (copy("a"), Verdict::Copy("a".into()), yes(), "copy of a", comes),
-        (copy("b"), Verdict::Copy("a".into()), yes(), "to be replaced", replaced),
-        (copy("a"), Verdict::Nothing, no(), "to be removed", stops),
-        (copy("a"), Verdict::Nothing, vec![], "to be removed", "no namespace above has it any more"),
+        (own(), Expected::Unknown, vec![], "source", unknown_kind),
+        (copy("a"), Expected::Copy("a".into()), yes(), "copy of a", comes),
+        (copy("b"), Expected::Copy("a".into()), yes(), "to be replaced", replaced),
+        (copy("a"), Expected::Nothing, no(), "to be removed", stops),
+        (copy("a"), Expected::Nothing, vec![], "to be removed", "no namespace above has it any more"),
         (
             copy("a"),
-            Verdict::Forsaken("a".into()),
+            Expected::Forsaken("a".into()),
             vec![],
             "to be removed",
             "the namespace a of its source was deleted",
         ),
         (copy("a"), halted(), yes(), "copy of a", frozen),
-        (copy("a"), Verdict::Unknown, vec![], "copy of a", unknown_kind),
-        (There::Nothing, Verdict::Copy("a".into()), yes(), "not there yet", comes),
-        (There::Nothing, Verdict::Nothing, no(), "stopped", stops),
-        (There::Nothing, Verdict::Nothing, vec![], "not there", "no namespace above has it"),
+        (copy("a"), Expected::Unknown, vec![], "copy of a", unknown_kind),
+        (There::Nothing, Expected::Copy("a".into()), yes(), "not there yet", comes),
+        (There::Nothing, Expected::Nothing, no(), "stopped", stops),
+        (There::Nothing, Expected::Nothing, vec![], "not there", "no namespace above has it"),
         (There::Nothing, halted(), yes(), "stopped", "the namespace \"h\" is halted"),
-        (There::Nothing, Verdict::Unknown, vec![], "unknown", unknown_kind),
-        (There::Unknown, Verdict::Nothing, vec![], "unknown", "you may not read it there"),
+        (There::Nothing, Expected::Unknown, vec![], "unknown", unknown_kind),
+        (There::Unknown, Expected::Nothing, vec![], "unknown", "you may not read it there"),
         (There::Unknown, halted(), vec![], "unknown", "the namespace \"h\" is halted"),
     ];
-    for (there, verdict, above, label, why) in cases {
-        let what = format!("{there:?} {verdict:?}");
-        let mark = ObjectState::from(&answer(there, verdict, above));
+    for (there, expected, above, label, why) in cases {
+        let what = format!("{there:?} {expected:?}");
+        let mark = ObjectState::from(&answer(there, expected, above));
         assert_eq!((&*mark.label(), mark.why.as_deref().unwrap_or_default()), (label, why), "{what}");
     }
 }
 
 #[test]
 fn reasons_are_combined() {
-    let said = |answer: &Answer| ObjectState::from(answer).why.unwrap_or_default();
-    let untouched = |why| answer(There::Nothing, Verdict::AsItIs(why), vec![above("a", false)]);
-    let going = said(&untouched(Untouched::NamespaceGoing));
+    let said = |answer: &ObjectExplanation| ObjectState::from(answer).why.unwrap_or_default();
+    let untouched = |why| answer(There::Nothing, Expected::AsItIs(why), vec![above("a", false)]);
+    let going = said(&untouched(Untouched::NamespaceTerminating));
     assert!(going.starts_with("the namespace is being deleted; also, the one in a is not copied"), "{going}");
     assert_eq!(
         said(&untouched(Untouched::Ignored)),
@@ -123,23 +131,28 @@ fn reasons_are_combined() {
         "which is why it does not come"
     );
 
-    let stays = Answer { stays: Some(Withheld::OptedOut), ..answer(own(), Verdict::Own, Vec::new()) };
+    let stays =
+        ObjectExplanation { stays: Some(Withheld::OptedOut), ..answer(own(), Expected::Own, Vec::new()) };
     assert_eq!(
         said(&stays),
         "it is not propagated, because its annotation propagate.hnc.x-k8s.io/none is true"
     );
 
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
-    let missing = answer(There::Nothing, Verdict::Copy("a".into()), vec![above("a", true)]);
-    let refused = said(&Answer { refused: Some(refused), ..missing });
+    let missing = answer(There::Nothing, Expected::Copy("a".into()), vec![above("a", true)]);
+    let refused = said(&ObjectExplanation { refused: Some(refused), ..missing });
     assert!(refused.ends_with("in mode Propagate; the API server refused it: quota"), "{refused}");
 
     let unseen = vec!["top".into()];
-    let hidden = Answer { unseen, ..answer(copy("top"), Verdict::Copy("top".into()), Vec::new()) };
+    let hidden =
+        ObjectExplanation { unseen, ..answer(copy("top"), Expected::Copy("top".into()), Vec::new()) };
     assert_eq!(said(&hidden), "it is unknown whether top has one");
 
     let unseen_roles = vec!["top".into()];
-    let hidden = Answer { unseen_roles, ..answer(copy("top"), Verdict::Unknown, vec![above("top", true)]) };
+    let hidden = ObjectExplanation {
+        unseen_roles,
+        ..answer(copy("top"), Expected::Unknown, vec![above("top", true)])
+    };
     assert_eq!(said(&hidden), "it refers to a Role, and the Roles in top are unknown");
 }
 
@@ -150,8 +163,8 @@ fn a_kind_with_an_unreadable_configuration_is_unknown() {
     let configured =
         ConfiguredKinds { is_known: false, ..ConfiguredKinds::new(Served::default(), Vec::new()) };
     let of_other = ObjectStates::new(other, "x".into(), object_states.loaded, &configured);
-    assert_eq!(of_other.listing, Listing::Unknown);
+    assert_eq!(of_other.in_configuration, KindInConfiguration::Unknown);
     let known = ConfiguredKinds { is_known: true, ..configured };
     let of_other = ObjectStates::new(of_other.kind, "x".into(), of_other.loaded, &known);
-    assert_eq!(of_other.listing, Listing::Absent);
+    assert_eq!(of_other.in_configuration, KindInConfiguration::Absent);
 }

@@ -54,7 +54,7 @@ struct Body {
 
 /// A body, until dropped.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct BodyGuard {
     bodies: Arc<Bodies>,
     id: u64,
     give_up: Arc<Notify>,
@@ -66,7 +66,7 @@ pub(super) struct Full;
 
 impl Bodies {
     /// Begins a body from this address.
-    pub(super) fn begin(self: &Arc<Self>, address: IpAddr) -> Held {
+    pub(super) fn begin(self: &Arc<Self>, address: IpAddr) -> BodyGuard {
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
@@ -80,7 +80,7 @@ impl Bodies {
             give_up: give_up.clone(),
         };
         state.bodies.insert(id, body);
-        Held { bodies: self.clone(), id, give_up }
+        BodyGuard { bodies: self.clone(), id, give_up }
     }
 }
 
@@ -134,7 +134,7 @@ impl State {
     }
 }
 
-impl Held {
+impl BodyGuard {
     /// Waits until the body may have this many bytes.
     pub(super) async fn grow(&self, bytes: usize) -> Result<(), Full> {
         let deadline = Instant::now() + PATIENCE;
@@ -175,7 +175,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyGuard {
     fn drop(&mut self) {
         let mut state = self.bodies.state.lock();
         state.set(self.id, 0);
@@ -187,7 +187,7 @@ impl Drop for Held {
 
 /// A waiting body, until dropped. Then the next one may have its turn.
 struct Waiting<'a> {
-    held: &'a Held,
+    held: &'a BodyGuard,
     bytes: usize,
 }
 
@@ -210,7 +210,7 @@ mod tests {
 
     const MIB: usize = 1024 * 1024;
 
-    async fn held(bodies: &Arc<Bodies>, from: u8, bytes: usize) -> Result<Held, Full> {
+    async fn held(bodies: &Arc<Bodies>, from: u8, bytes: usize) -> Result<BodyGuard, Full> {
         let held = bodies.begin(IpAddr::from([10, 0, 0, from]));
         held.grow(bytes).await.map(|()| held)
     }

@@ -6,7 +6,9 @@ use hns_api::names::{paths, webhooks as names};
 use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Change, Context, Reading, Request, Subject, Webhook, name, pairs, spec, unreadable, user};
+use super::{
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, pairs, spec, unreadable, user,
+};
 
 /// Reviews anchors.
 pub(super) struct SubnamespaceAnchors;
@@ -24,14 +26,14 @@ impl Webhook for SubnamespaceAnchors {
         Subject::anchor(&name(request))
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let request = read(request)?;
-        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
     }
 }
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
-    let Change { operation, old, new, object } = Change::of(request)?;
+    let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let asked: SubnamespaceAnchorSpec = spec(new)?;
     let before: SubnamespaceAnchorSpec = spec(old.filter(|_| new.is_some())).unwrap_or_default();

@@ -7,7 +7,7 @@ use hns_api::names::{paths, webhooks as names};
 use hns_cluster::configured_kinds::{entries_of, trees_of};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Change, Context, Reading, Request, Subject, Webhook};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook};
 
 /// Reviews the `HNCConfiguration`.
 pub(super) struct HncConfigurations;
@@ -30,15 +30,15 @@ impl Webhook for HncConfigurations {
         true
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<ReadRequest<'a>, Denial> {
         let unknown = || Err("it was not asked".to_owned());
         let request = read(request, context.served.unwrap_or_else(unknown))?;
-        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
     }
 }
 
 fn read(request: &Request<'_>, served: Result<Served, String>) -> Result<RuleRequest, Denial> {
-    let Change { operation, old, new, object } = Change::of(request)?;
+    let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
     let spec = |object: Option<&RequestObject<'_>>| object.and_then(|it| it.fields.get("spec"));
     let (old, new) = (spec(old), spec(new));
     Ok(RuleRequest {

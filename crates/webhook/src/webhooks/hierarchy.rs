@@ -7,7 +7,7 @@ use hns_api::HierarchyConfigurationSpec;
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Change, Context, Reading, Request, Subject, Webhook, pairs, unreadable, user};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, pairs, unreadable, user};
 
 /// Reviews `HierarchyConfigurations`.
 pub(super) struct HierarchyConfigurations;
@@ -25,14 +25,14 @@ impl Webhook for HierarchyConfigurations {
         Subject::hierarchy()
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let request = read(request)?;
-        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
     }
 }
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
-    let Change { operation, old, new, .. } = Change::of(request)?;
+    let RequestStates { operation, old, new, .. } = RequestStates::of(request)?;
     // The review of a deleted collection has no name, but always a namespace.
     let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     Ok(RuleRequest {

@@ -11,7 +11,7 @@ use hns_cluster::ingest::request_object::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
-use super::{Context, Reading, Request, Subject, Webhook, name};
+use super::{Context, ReadRequest, Request, Subject, Webhook, name};
 
 /// Adds the included label to managed namespaces.
 pub(super) struct NamespaceLabel;
@@ -29,9 +29,9 @@ impl Webhook for NamespaceLabel {
         Subject::namespace(&name(request))
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<ReadRequest<'a>, Denial> {
         let object = request.object.as_ref();
-        Ok(Reading::Patch(object.and_then(|it| included_label(&context.settings, &it.metadata))))
+        Ok(ReadRequest::Patch(object.and_then(|it| included_label(&context.settings, &it.metadata))))
     }
 }
 
@@ -51,10 +51,10 @@ impl Webhook for InitialAdmin {
         Subject::namespace(&name(request))
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, context: Context) -> Result<ReadRequest<'a>, Denial> {
         let created = request.object.as_ref().zip(request.user_info.username.as_deref());
         let patch = created.and_then(|(it, user)| initial_admin(&context.settings, &it.metadata, user));
-        Ok(Reading::Patch(patch))
+        Ok(ReadRequest::Patch(patch))
     }
 }
 

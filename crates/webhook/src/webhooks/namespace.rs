@@ -7,7 +7,7 @@ use forest::rules::namespace::{Marks, Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Change, Context, Reading, Request, Subject, Webhook, name, user};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, user};
 
 /// Reviews namespaces.
 pub(super) struct Namespaces;
@@ -25,14 +25,14 @@ impl Webhook for Namespaces {
         Subject::namespace(&name(request))
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let request = read(request)?;
-        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
     }
 }
 
 fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
-    let Change { operation, old, new, object } = Change::of(request)?;
+    let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
     Ok(RuleRequest {
         operation,
         name: object.metadata.name(),

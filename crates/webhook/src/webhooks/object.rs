@@ -11,7 +11,7 @@ use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::{Metadata, RequestObject};
 use serde_json::Value;
 
-use super::{Change, Context, Reading, Request, Subject, Webhook, name, unreadable, user};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, unreadable, user};
 
 /// Reviews objects of propagated kinds. All entries of the registration for objects call it.
 pub(super) struct Objects;
@@ -30,14 +30,14 @@ impl Webhook for Objects {
         Subject::object(request, namespace, &name(request))
     }
 
-    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<Reading<'a>, Denial> {
+    fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let request = read(request)?;
-        Ok(Reading::rule(move |forest, answers| review(forest, &request, answers)))
+        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
     }
 }
 
 fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
-    let Change { operation, old, new, object } = Change::of(request)?;
+    let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
     Ok(RuleRequest {
         operation,
         user: user(request),

@@ -5,7 +5,7 @@ use super::super::destination::{Exceptions, Unparsable, Withheld, goes_somewhere
 use super::super::kind::KindSettings;
 use super::super::name::Name;
 use super::super::version::CompactVersion;
-use super::{Content, ObjectFact};
+use super::{KnownContent, ObjectFact};
 
 /// An object that is no copy.
 #[derive(Debug, Clone)]
@@ -16,7 +16,7 @@ pub(crate) struct Source {
     /// What its annotations ask for.
     pub(crate) exceptions: Option<Box<Result<Exceptions, Unparsable>>>,
     /// The content of its copies; `None` from streams that carry metadata only.
-    pub(crate) content: Option<Content>,
+    pub(crate) content: Option<KnownContent>,
     /// The Role of its own namespace that it refers to.
     pub(crate) role: Option<Name>,
     pub(crate) terminating: bool,
@@ -82,17 +82,17 @@ impl Copy {
 
 /// How much of an object's content is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Held {
+pub(crate) enum Knowledge {
     Metadata,
     Digests,
     Whole,
 }
 
-impl Held {
-    pub(crate) fn of(content: Option<&Content>) -> Self {
+impl Knowledge {
+    pub(crate) fn of(content: Option<&KnownContent>) -> Self {
         match content {
             None => Self::Metadata,
-            Some(Content { canonical: None, .. }) => Self::Digests,
+            Some(KnownContent { canonical: None, .. }) => Self::Digests,
             Some(_) => Self::Whole,
         }
     }
@@ -111,7 +111,7 @@ impl Object {
             fact;
         if let Some(inherited_from) = inherited_from {
             let in_force = content.as_ref().is_none_or(|content| content.in_force);
-            let digests = content.map(|content| (content.digest, content.body));
+            let digests = content.map(|content| (content.digest, content.body_digest));
             let version = version.into();
             Self::Copy(Copy { version, inherited_from, digests, accepted: None, in_force, terminating })
         } else {
@@ -130,24 +130,26 @@ impl Object {
     /// The digests of all its content and of its body; `None` from streams that carry metadata only.
     pub(crate) fn digests(&self) -> Option<(Digest, Digest)> {
         match self {
-            Self::Source(source) => source.content.as_ref().map(|content| (content.digest, content.body)),
+            Self::Source(source) => {
+                source.content.as_ref().map(|content| (content.digest, content.body_digest))
+            }
             Self::Copy(copy) => copy.digests,
         }
     }
 
     /// How much of its content is known.
-    pub(crate) fn held(&self) -> Held {
+    pub(crate) fn knowledge(&self) -> Knowledge {
         match self {
-            Self::Source(source) => Held::of(source.content.as_ref()),
-            Self::Copy(copy) => copy.digests.map_or(Held::Metadata, |_| Held::Digests),
+            Self::Source(source) => Knowledge::of(source.content.as_ref()),
+            Self::Copy(copy) => copy.digests.map_or(Knowledge::Metadata, |_| Knowledge::Digests),
         }
     }
 
     /// Whether this state of the object, with this much content, adds nothing to what is known.
-    pub(crate) fn has_seen(&self, version: &CompactVersion, held: Held) -> bool {
-        let kept = if self.source().is_some() { held } else { held.min(Held::Digests) };
+    pub(crate) fn has_seen(&self, version: &CompactVersion, knowledge: Knowledge) -> bool {
+        let kept = if self.source().is_some() { knowledge } else { knowledge.min(Knowledge::Digests) };
         version.is_older_than(self.version())
-            || (version.is_no_news_after(self.version()) && kept <= self.held())
+            || (version.is_same_or_older_than(self.version()) && kept <= self.knowledge())
     }
 
     /// Drops the content, except for the digests.

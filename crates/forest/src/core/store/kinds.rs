@@ -123,7 +123,7 @@ impl Store {
     fn forget_kind(&mut self, id: KindId) {
         self.kinds[usize::from(id.0)].configured = false;
         self.streams.remove(&Stream::Kind(id));
-        self.need_not_match(Stream::Kind(id));
+        self.forget_unverified(Stream::Kind(id));
         for (namespace, key) in self.objects.places(id) {
             self.objects.remove(namespace, &key);
             self.tree.unpin(namespace);
@@ -140,7 +140,7 @@ impl Store {
     }
 
     pub(super) fn synced(&mut self, stream: Stream, change: &mut Change) {
-        self.note_list(stream);
+        self.mark_unverified(stream);
         change.everything |= self.set_stream(stream, StreamState::Synced);
     }
 }

@@ -15,9 +15,9 @@ use crate::core::version::Version;
 
 /// Complete lists that plans do not use yet, each with the number of lists before it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unmatched(BTreeMap<Stream, u64>);
+pub struct Unverified(BTreeMap<Stream, u64>);
 
-impl Unmatched {
+impl Unverified {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -54,48 +54,48 @@ pub struct Lag {
 
 impl Store {
     /// From now on, plans use a complete list only when the structure is known to be as new.
-    pub(crate) fn set_matching(&mut self) {
-        self.unmatched = Some(Unmatched::default());
+    pub(crate) fn require_verified_lists(&mut self) {
+        self.unverified = Some(Unverified::default());
     }
 
     /// The lists that the structure does not match yet.
-    pub fn unmatched(&self) -> Unmatched {
-        self.unmatched.clone().unwrap_or_default()
+    pub fn unverified(&self) -> Unverified {
+        self.unverified.clone().unwrap_or_default()
     }
 
     /// Whether plans may use the list of this stream.
-    pub fn is_matched(&self, stream: Stream) -> bool {
-        self.unmatched.as_ref().is_none_or(|unmatched| !unmatched.contains(stream))
+    pub fn is_verified(&self, stream: Stream) -> bool {
+        self.unverified.as_ref().is_none_or(|unverified| !unverified.contains(stream))
     }
 
     /// Whether the lists of the structure may be of different moments.
-    pub(crate) fn is_structure_unmatched(&self) -> bool {
+    pub(crate) fn is_structure_unverified(&self) -> bool {
         let structure = self.layout.structure;
-        self.unmatched.as_ref().is_some_and(|lists| structure.iter().any(|stream| lists.contains(*stream)))
+        self.unverified.as_ref().is_some_and(|lists| structure.iter().any(|stream| lists.contains(*stream)))
     }
 
     /// A complete list has arrived.
-    pub(super) fn note_list(&mut self, stream: Stream) {
-        if let Some(unmatched) = &mut self.unmatched {
+    pub(super) fn mark_unverified(&mut self, stream: Stream) {
+        if let Some(unverified) = &mut self.unverified {
             self.lists += 1;
-            unmatched.0.insert(stream, self.lists);
+            unverified.0.insert(stream, self.lists);
             self.progress += 1;
         }
     }
 
     /// A list no longer counts.
-    pub(super) fn need_not_match(&mut self, stream: Stream) {
-        if let Some(unmatched) = &mut self.unmatched {
-            unmatched.0.remove(&stream);
+    pub(super) fn forget_unverified(&mut self, stream: Stream) {
+        if let Some(unverified) = &mut self.unverified {
+            unverified.0.remove(&stream);
         }
     }
 
     /// The structure is as new as these lists.
-    pub(crate) fn matched(&mut self, lists: &Unmatched, change: &mut Change) {
-        let Some(unmatched) = &mut self.unmatched else { return };
-        let before = unmatched.0.len();
-        unmatched.0.retain(|stream, number| lists.0.get(stream) != Some(number));
-        if unmatched.0.len() < before {
+    pub(crate) fn verified(&mut self, lists: &Unverified, change: &mut Change) {
+        let Some(unverified) = &mut self.unverified else { return };
+        let before = unverified.0.len();
+        unverified.0.retain(|stream, number| lists.0.get(stream) != Some(number));
+        if unverified.0.len() < before {
             self.progress += 1;
             change.everything = true;
         }
@@ -127,7 +127,7 @@ impl Lag {
             .collect();
         let mut lag = Self { stream, resource_version, missing: objects.into_iter().collect(), surplus };
         let version = lag.resource_version.clone();
-        lag.missing.retain(|(place, listed)| !has_told(store, state(place), &version, listed));
+        lag.missing.retain(|(place, listed)| !has_reported(store, state(place), &version, listed));
         lag
     }
 
@@ -137,7 +137,7 @@ impl Lag {
     }
 
     /// Whether the stream has reported all of it. `state` looks up what is known.
-    pub(crate) fn is_made_up(
+    pub(crate) fn is_reported(
         &self,
         store: &Store,
         state: impl Fn(&NamespacedName) -> Option<Version>,
@@ -146,12 +146,14 @@ impl Lag {
         let is_gone =
             |place: &NamespacedName| state(place).is_none_or(|state| is_after(&state, resource_version));
         surplus.iter().all(is_gone)
-            && missing.iter().all(|(place, listed)| has_told(store, state(place), resource_version, listed))
+            && missing
+                .iter()
+                .all(|(place, listed)| has_reported(store, state(place), resource_version, listed))
     }
 }
 
 /// Whether one of these states of an object, a later one, or its deletion is known.
-fn has_told(store: &Store, known: Option<Version>, listed_at: &str, listed: &[Version]) -> bool {
+fn has_reported(store: &Store, known: Option<Version>, listed_at: &str, listed: &[Version]) -> bool {
     match known {
         Some(known) => {
             let is_later = |state: &Version| known.uid == state.uid && !known.is_older_than(state);

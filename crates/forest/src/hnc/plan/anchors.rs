@@ -32,7 +32,7 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
 }
 
 /// While the CRDs are being deleted, no namespace is deleted and no anchor keeps our finalizer.
-pub(super) fn while_going(forest: &Forest, id: Id) -> Vec<Action> {
+pub(super) fn while_crds_are_deleted(forest: &Forest, id: Id) -> Vec<Action> {
     let mut changes = Changes::default();
     for anchor in forest.anchors(id).values() {
         changes.change(anchor, false, None);
@@ -46,7 +46,8 @@ pub(super) fn has_pending(forest: &Forest, id: Id) -> bool {
     let name = forest.name(id);
     forest.anchors(id).values().any(|anchor| {
         let child = subnamespace(forest, anchor, forest.anchor_state(name, &anchor.name));
-        anchor.is_held() || child.is_some_and(|(child, _)| forest.lasting_namespace(child).is_some())
+        anchor.has_our_finalizer()
+            || child.is_some_and(|(child, _)| forest.lasting_namespace(child).is_some())
     })
 }
 
@@ -88,10 +89,10 @@ impl Changes {
         };
         if forest.lasting_namespace(child).is_none() {
             let done = is_terminating(forest, parent) && !has_pending(forest, child);
-            return self.change(anchor, anchor.is_held() && !done, None);
+            return self.change(anchor, anchor.has_our_finalizer() && !done, None);
         }
         let may_go = forest.downstream(child).is_empty() || forest.allows_cascading_deletion(child);
-        if may_go && anchor.is_held() {
+        if may_go && anchor.has_our_finalizer() {
             self.delete(anchor, version);
         } else {
             self.change(anchor, false, None);
@@ -105,7 +106,7 @@ impl Changes {
         match subnamespace(forest, anchor, state) {
             Some((child, version)) if forest.lasting_namespace(child).is_some() => {
                 self.change(anchor, true, Some(state));
-                if anchor.is_held() && forest.allows_cascading_deletion(parent) {
+                if anchor.has_our_finalizer() && forest.allows_cascading_deletion(parent) {
                     self.delete(anchor, version);
                 }
             }

@@ -137,7 +137,7 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
 fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
     let quotas: Vec<&ObjectKey> = forest.quotas_not_in_force(id).collect();
     let admin_comes = initial_admin(forest, id).is_some();
-    if quotas.is_empty() || !copies::changes(forest, id, &ObjectScope::All, admin_comes).held {
+    if quotas.is_empty() || !copies::changes(forest, id, &ObjectScope::All, admin_comes).rights_wait {
         return None;
     }
     let mut names: Vec<String> =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::place::{Decision, Place, Reach, is_forsaken, reach};
-use super::{Action, Content, restrictions};
+use super::{Action, CopyContent, restrictions};
 use crate::core::change::ObjectScope;
 use crate::core::kind::{Kind, KindId, Mode, ObjectKey};
 use crate::core::name::Name;
@@ -25,14 +25,14 @@ pub(super) struct Changes {
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
     /// Whether new rights must wait.
-    pub(super) held: bool,
+    pub(super) rights_wait: bool,
 }
 
 /// The writes for the objects in `scope`. A namespace that is unmanaged, unknown or being deleted gets none, and neither do the
 /// kinds whose objects are not all known. A halted one is frozen, except for copies from a parent that is deleted. Bindings, and
 /// the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
-    let mut changes = Changes { held: admin_comes, ..Changes::default() };
+    let mut changes = Changes { rights_wait: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
         return changes;
     }
@@ -40,7 +40,7 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
         .kinds()
         .filter(|(kind, settings)| {
             let stream = Stream::Kind(*kind);
-            settings.mode != Mode::Ignore && forest.stream(stream).is_synced() && forest.is_matched(stream)
+            settings.mode != Mode::Ignore && forest.stream(stream).is_synced() && forest.is_verified(stream)
         })
         .map(|(kind, _)| kind)
         .collect();
@@ -72,8 +72,8 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
         return changes;
     }
     changes.separate_changed_bindings(&place);
-    let is_awaited = gains && restrictions::are_awaited(&place);
-    changes.held = is_awaited && (changes.hold_bindings(&place) || admin_comes);
+    let must_wait = gains && restrictions::bindings_must_wait(&place);
+    changes.rights_wait = must_wait && (changes.hold_bindings_back(&place) || admin_comes);
     changes
 }
 
@@ -186,13 +186,13 @@ impl Changes {
     }
 
     /// Holds all bindings back, and deletes a copy whose subjects differ from the desired ones. Returns whether a binding waits.
-    fn hold_bindings(&mut self, place: &Place<'_>) -> bool {
-        let (held, others): (Vec<_>, Vec<_>) =
+    fn hold_bindings_back(&mut self, place: &Place<'_>) -> bool {
+        let (waiting, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
         self.gained_bindings = others;
-        let lost = held.iter().filter_map(|action| withdrawal(place, action));
+        let lost = waiting.iter().filter_map(|action| withdrawal(place, action));
         self.lost_bindings.extend(lost);
-        !held.is_empty()
+        !waiting.is_empty()
     }
 }
 
@@ -210,7 +210,7 @@ pub(super) fn withdrawal(place: &Place<'_>, action: &Action) -> Option<Action> {
 /// A source of which only the digest is known cannot be copied yet.
 fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
     let content = source.content.as_ref()?;
-    let content = Content(content.canonical.clone()?, content.digest);
+    let content = CopyContent(content.canonical.clone()?, content.digest);
     let source = namespace.clone();
     Some(match existing {
         None => Action::CreateCopy { key, source, content },

@@ -25,30 +25,30 @@ pub(super) fn report(forest: &Forest, id: Id) -> Option<Action> {
     let spec = spec(forest, id, shown);
     let Some(seen) = shown else {
         let status = status(forest, children, conditions);
-        let held = has_anchors;
-        let needed = held || spec.is_some() || !status.is_empty();
+        let with_finalizer = has_anchors;
+        let needed = with_finalizer || spec.is_some() || !status.is_empty();
         return (needed && !namespace.terminating)
-            .then_some(HncAction::CreateHierarchy { spec, held, status }.into());
+            .then_some(HncAction::CreateHierarchy { spec, with_finalizer, status }.into());
     };
     // While the namespace is being deleted, the object stays until its anchors are deleted. If a user deletes only the object, a
     // new one is created if needed.
-    let held = if namespace.terminating {
+    let with_finalizer = if namespace.terminating {
         has_anchors && anchors::has_pending(forest, id)
     } else {
         has_anchors && !seen.terminating
     };
     let is_shown = seen.shows(children, &conditions);
     let status = (!is_shown).then(|| status(forest, children, conditions));
-    change(seen, spec.filter(|_| !seen.terminating), held, status)
+    change(seen, spec.filter(|_| !seen.terminating), with_finalizer, status)
 }
 
 fn change(
     seen: &Hierarchy,
     spec: Option<SubnamespaceSpec>,
-    held: bool,
+    with_finalizer: bool,
     status: Option<HierarchyStatus>,
 ) -> Option<Action> {
-    let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, held);
+    let finalizers = finalizers(seen.finalizers(), HIERARCHY_FINALIZER, with_finalizer);
     let needed = spec.is_some() || finalizers.is_some() || status.is_some();
     needed
         .then(|| HncAction::UpdateHierarchy { version: seen.version.get(), spec, finalizers, status }.into())
@@ -83,7 +83,7 @@ fn status(forest: &Forest, children: &[Id], conditions: Vec<Condition>) -> Hiera
 }
 
 /// While the CRDs are being deleted: an object that is being deleted loses our finalizer, any other gets a condition.
-pub(super) fn while_going(forest: &Forest, id: Id) -> Option<Action> {
+pub(super) fn while_crds_are_deleted(forest: &Forest, id: Id) -> Option<Action> {
     let seen = forest.hierarchy(id)?;
     if seen.terminating {
         return change(seen, None, false, None);
@@ -93,7 +93,7 @@ pub(super) fn while_going(forest: &Forest, id: Id) -> Option<Action> {
         "The definitions of hnc.x-k8s.io are being deleted; nothing is propagated any more",
     );
     let conditions = vec![condition.since_shown(seen.conditions())];
-    let held = seen.finalizers().iter().any(|it| **it == *HIERARCHY_FINALIZER);
+    let with_finalizer = seen.finalizers().iter().any(|it| **it == *HIERARCHY_FINALIZER);
     let is_shown = seen.shows(seen.children(), &conditions);
-    change(seen, None, held, (!is_shown).then(|| status(forest, seen.children(), conditions)))
+    change(seen, None, with_finalizer, (!is_shown).then(|| status(forest, seen.children(), conditions)))
 }

@@ -114,7 +114,9 @@ impl<'a> Place<'a> {
             // An object that must be replaced cannot be kept by a deletion that a finalizer delays. It can be a copy of something
             // else, too: the label says only what it claims to be.
             (Some((namespace, source)), Some(object))
-                if object.is_terminating() && !self.keeps(key) && !object.is_copy_of(namespace, source) =>
+                if object.is_terminating()
+                    && !self.kind_keeps_own_objects(key)
+                    && !object.is_copy_of(namespace, source) =>
             {
                 Decision::Write(namespace, source)
             }
@@ -124,27 +126,29 @@ impl<'a> Place<'a> {
             (Some((namespace, source)), Some(object)) if object.is_copy_of(namespace, source) => {
                 Decision::Leave
             }
-            (Some((namespace, _)), Some(Object::Source(_))) if self.keeps(key) => Decision::Report(namespace),
+            (Some((namespace, _)), Some(Object::Source(_))) if self.kind_keeps_own_objects(key) => {
+                Decision::Report(namespace)
+            }
             (Some((namespace, source)), _) => Decision::Write(namespace, source),
         }
     }
 
     /// The namespace of the source that would replace a user's own object, if that object is kept.
-    pub(crate) fn kept_from(&self, key: &ObjectKey) -> Option<&'a Name> {
+    pub(crate) fn conflicting_source(&self, key: &ObjectKey) -> Option<&'a Name> {
         if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
 
     /// Whether a user's own object is kept although a source above is meant to come here. Which Role a binding refers to does not
     /// count: reviews rest on metadata, which does not name it.
-    pub(crate) fn is_kept(&self, key: &ObjectKey) -> bool {
+    pub(crate) fn keeps_own_object(&self, key: &ObjectKey) -> bool {
         let is_own = |object: &Object| matches!(object, Object::Source(own) if !own.terminating);
-        let comes = |goes: Result<(), Withheld>| match goes {
+        let should_come = |goes: Result<(), Withheld>| match goes {
             Ok(()) | Err(Withheld::OtherRole { .. } | Withheld::RoleTerminating(_)) => true,
             Err(_) => false,
         };
-        self.keeps(key)
+        self.kind_keeps_own_objects(key)
             && self.object(key).is_some_and(is_own)
-            && self.candidates(key).any(|(_, _, goes)| comes(goes))
+            && self.candidates(key).any(|(_, _, goes)| should_come(goes))
     }
 
     pub(super) fn source(&self, key: &ObjectKey) -> Option<(&'a Name, &'a Source)> {
@@ -161,7 +165,7 @@ impl<'a> Place<'a> {
     }
 
     /// Whether users' own objects of this kind are kept.
-    pub(super) fn keeps(&self, key: &ObjectKey) -> bool {
+    pub(super) fn kind_keeps_own_objects(&self, key: &ObjectKey) -> bool {
         !self.forest.on_conflict(key.kind).replaces()
     }
 

@@ -20,7 +20,7 @@ pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey>
 }
 
 /// Whether bindings must wait. If quotas can no longer be listed, the last known state counts.
-pub(super) fn are_awaited(place: &Place<'_>) -> bool {
+pub(super) fn bindings_must_wait(place: &Place<'_>) -> bool {
     let mut quotas = keys(place).filter(|key| place.forest.kind(key.kind).is_quota());
     quotas.any(|key| matches!(place.decide(key), Decision::Write(..)))
         || place.forest.quotas_not_in_force(place.id).next().is_some()

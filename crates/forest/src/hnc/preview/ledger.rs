@@ -234,7 +234,7 @@ impl Ledger {
         });
         let new = self.kept.iter().filter(|(_, before)| !**before);
         let kept = new.filter_map(|((name, key), _)| {
-            let source = place(forest, name)?.kept_from(key)?.clone();
+            let source = place(forest, name)?.conflicting_source(key)?.clone();
             Some(KeptObject { namespace: name.clone(), key: key.clone(), source })
         });
         Outcome {

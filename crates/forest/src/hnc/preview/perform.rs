@@ -12,7 +12,7 @@ use crate::core::kind::{Kind, ObjectKey};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::namespace::NamespaceFact;
-use crate::core::object::{Content, ObjectFact};
+use crate::core::object::{KnownContent, ObjectFact};
 use crate::core::version::Version;
 use crate::dialects::Fact;
 use crate::hnc;
@@ -20,7 +20,7 @@ use crate::hnc::fact::{AnchorFact, HierarchyFact, HierarchyStatus};
 use crate::hnc::keys::{
     HIERARCHY_FINALIZER, INCLUDED, INITIAL_ADMIN, INITIAL_ADMIN_BINDING, SUBNAMESPACE_OF,
 };
-use crate::hnc::plan::{Action, Content as Copied, Edit, HncAction, SubnamespaceSpec};
+use crate::hnc::plan::{Action, CopyContent, Edit, HncAction, SubnamespaceSpec};
 
 /// The label that the API server sets on every namespace: its name.
 const METADATA_NAME: &str = "kubernetes.io/metadata.name";
@@ -57,8 +57,8 @@ impl Preview {
 
     fn perform_own(&mut self, namespace: &Name, action: &HncAction) {
         match action {
-            HncAction::CreateHierarchy { spec, held, status } => {
-                let finalizers = held.then(|| vec![HIERARCHY_FINALIZER.into()]);
+            HncAction::CreateHierarchy { spec, with_finalizer, status } => {
+                let finalizers = with_finalizer.then(|| vec![HIERARCHY_FINALIZER.into()]);
                 self.edit_hierarchy(namespace, |seen| write(seen, spec.as_ref(), finalizers, Some(status)));
             }
             HncAction::UpdateHierarchy { spec, finalizers, status, .. } => {
@@ -89,19 +89,19 @@ impl Preview {
     /// Deletes a namespace, which ends as soon as it is empty.
     pub(super) fn terminate(&mut self, name: &Name) {
         self.edit_namespace(name, |seen| seen.terminating = true);
-        self.going.insert(name.clone());
+        self.terminating.insert(name.clone());
     }
 
     /// A turn of the namespace controller: in every namespace that is being deleted, deletes the objects and, when all deletions
     /// are observed, the namespace. Returns whether there was anything to do.
     pub(super) fn clean_up(&mut self) -> bool {
         let before = self.clock;
-        let going: Vec<Name> = self.going.iter().cloned().collect();
-        for name in &going {
+        let terminating: Vec<Name> = self.terminating.iter().cloned().collect();
+        for name in &terminating {
             self.empty(name);
         }
         if self.clock == before {
-            for name in &going {
+            for name in &terminating {
                 self.remove_if_empty(name);
             }
         }
@@ -133,7 +133,7 @@ impl Preview {
         let Some(uid) = self.forest.namespace(id).map(|seen| seen.version.uid()) else { return };
         self.ledger.namespace(&self.forest, name);
         self.clock += 1;
-        self.going.remove(name);
+        self.terminating.remove(name);
         self.tell(Fact::NamespaceGone(name.clone(), uid));
     }
 
@@ -210,15 +210,15 @@ impl Preview {
         self.tell(Fact::Namespace(fact));
     }
 
-    fn copy(&mut self, namespace: &Name, key: &ObjectKey, source: &Name, content: &Copied) {
+    fn copy(&mut self, namespace: &Name, key: &ObjectKey, source: &Name, content: &CopyContent) {
         let known = self.forest.object_version(namespace, key).map(|known| known.uid);
         let version = match known {
             Some(uid) => self.next_version(uid),
             None => self.new_version(),
         };
-        let content = Content {
+        let content = KnownContent {
             digest: content.digest(),
-            body: content.0.body_digest(),
+            body_digest: content.0.body_digest(),
             canonical: Some(content.0.clone()),
             in_force: true,
         };
@@ -249,7 +249,7 @@ impl Preview {
         let content = Canonical::new(BTreeMap::new(), BTreeMap::new(), body).as_copy();
         let version = self.new_version();
         let fact = object(namespace, &key, version);
-        self.put(namespace, &key, ObjectFact { content: Some(Content::whole(content)), ..fact });
+        self.put(namespace, &key, ObjectFact { content: Some(KnownContent::whole(content)), ..fact });
     }
 
     fn put(&mut self, namespace: &Name, key: &ObjectKey, fact: ObjectFact) {

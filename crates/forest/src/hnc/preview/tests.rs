@@ -7,7 +7,7 @@ use crate::core::content::Canonical;
 use crate::core::kind::{Kind, Mode};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::object::{Content, ObjectFact};
+use crate::core::object::{KnownContent, ObjectFact};
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 use crate::dialects::Fact;
@@ -169,7 +169,7 @@ fn map(namespace: &str, value: &str) -> ObjectFact {
     let content = Canonical::new(std::collections::BTreeMap::new(), std::collections::BTreeMap::new(), body);
     let version = Version { uid: namespace.into(), resource_version: "1".into() };
     ObjectFact {
-        content: Some(Content::whole(content.as_copy())),
+        content: Some(KnownContent::whole(content.as_copy())),
         ..ObjectFact::new(namespace.into(), "m".into(), version)
     }
 }

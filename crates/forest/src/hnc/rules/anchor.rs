@@ -3,7 +3,7 @@
 //! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The stored state of
 //! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
 
-use super::{Answer, Answers, Awaited, Question, all_answered};
+use super::{Answer, Answers, Question, WaitFor, all_answered};
 use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
@@ -66,10 +66,10 @@ impl Review<'_> {
         }
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
-        self.child_is_free_or_ours()?;
+        self.child_is_free_or_below_this_parent()?;
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;
         self.keys_stay(self.configured())?;
-        self.owner_is_an_admins()?;
+        self.only_an_admin_adds_an_owner()?;
         self.orphans_consent()
     }
 
@@ -77,8 +77,8 @@ impl Review<'_> {
         self.well_formed()?;
         self.initial_admin_stays()?;
         self.conflict_stays()?;
-        self.conflict_is_shown()?;
-        self.owner_is_an_admins()?;
+        self.no_update_before_conflict_is_shown()?;
+        self.only_an_admin_adds_an_owner()?;
         self.keys_stay(Some(self.request.old.clone()))?;
         // The controller may not have been able to act on the anchor before this change.
         self.orphans_consent()
@@ -87,7 +87,7 @@ impl Review<'_> {
     /// The garbage collector deletes an anchor whose owner is deleted, and the subnamespace is deleted with it. The garbage
     /// collector may delete everything, so the rule judges the user who adds the reference: the right to write anchors must not
     /// be a right to delete namespaces.
-    fn owner_is_an_admins(&self) -> Check {
+    fn only_an_admin_adds_an_owner(&self) -> Check {
         let Request { parent, child, user, adds_owner, .. } = self.request;
         if !adds_owner {
             return Ok(());
@@ -163,7 +163,7 @@ impl Review<'_> {
     }
 
     /// Row 5. A lost anchor of a subnamespace may be created again.
-    fn child_is_free_or_ours(&self) -> Check {
+    fn child_is_free_or_below_this_parent(&self) -> Check {
         let Request { parent, child, .. } = self.request;
         match self.forest.anchor_state(parent, child) {
             AnchorState::Ok | AnchorState::Forbidden => Ok(()),
@@ -190,7 +190,7 @@ impl Review<'_> {
                 Err(Denial::internal(format!("could not check whether {child:?} exists: {why}")).into())
             }
             Some(Answer::Yes | Answer::Terminating) => {
-                let question = Question::Await(Awaited::Namespace(child.clone()));
+                let question = Question::Await(WaitFor::Namespace(child.clone()));
                 if !self.answers.contains_key(&question) {
                     return Err(Verdict::Ask(vec![question]));
                 }
@@ -252,7 +252,7 @@ impl Review<'_> {
 
     /// An anchor in conflict shows that before anything else happens to it. If it is too large for the controller to change, a user
     /// could otherwise make it smaller and wait until the name is free.
-    fn conflict_is_shown(&self) -> Check {
+    fn no_update_before_conflict_is_shown(&self) -> Check {
         let Request { parent, child, state: (old, new), .. } = self.request;
         let is_shown = [old, new].into_iter().flatten().any(|state| state == AnchorState::Conflict.as_str());
         if is_shown || self.forest.anchor_state(parent, child) != AnchorState::Conflict {

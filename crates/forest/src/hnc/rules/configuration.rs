@@ -4,7 +4,7 @@
 //! not in the request's old object. Conflicts are known for kinds that are already configured, also in mode `Ignore`; for a kind
 //! that was never configured a warning says that they are not known.
 
-use super::{Answer, Answers, Awaited, Question};
+use super::{Answer, Answers, Question, WaitFor};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
 use crate::core::kind::{KindId, KindSettings, Mode};
 use crate::core::name::Name;
@@ -148,7 +148,7 @@ fn known(
             }
         ))),
         None | Some((_, StreamState::Waiting)) => {
-            let question = Question::Await(Awaited::Objects(kind.kind.clone()));
+            let question = Question::Await(WaitFor::Objects(kind.kind.clone()));
             if !answers.contains_key(&question) {
                 return Err(Verdict::Ask(vec![question]));
             }

@@ -8,7 +8,7 @@
 //! the forest disagrees, the rule waits for it and never overrules it.
 
 use super::{
-    Answer, Answers, Awaited, Check, Denial, Operation, Question, User, Verdict, all_answered, managed_keys,
+    Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, managed_keys,
     parent_change,
 };
 use crate::core::managed::Unmanaged;
@@ -58,11 +58,13 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     let review = Review { forest, request, answers, way: Way::Hierarchy };
     let verdict = review.judge().unwrap_or_else(|verdict| verdict);
     let verdict = match verdict {
-        Verdict::Deny(denial) if request.operation == Operation::Delete => review.unless_terminating(denial),
+        Verdict::Deny(denial) if request.operation == Operation::Delete => {
+            review.deny_unless_terminating(denial)
+        }
         verdict => verdict,
     };
     let parents = [request.old.parent.as_deref(), request.new.parent.as_deref()];
-    verdict.resting_on(|| {
+    verdict.with_change(|| {
         let change = || parent_change(forest, &request.namespace, Stream::HIERARCHIES, parents);
         (parents[0] != parents[1]).then(change)
     })
@@ -109,7 +111,7 @@ impl Review<'_> {
         self.is_there_to_stay()?;
         if self.way != Way::NewNamespace {
             self.namespace_is_known()?;
-            if self.stays_as_its_anchor_says()? {
+            if self.parent_is_that_of_the_annotation()? {
                 return self.concluded(Vec::new());
             }
             self.forest_agrees_on_the_present_parent()?;
@@ -148,7 +150,7 @@ impl Review<'_> {
 
     /// Everyone may delete the contents of a namespace that is being deleted, this object included, or the deletion could never
     /// end. A live read must confirm it; the cache is not enough.
-    fn unless_terminating(&self, denial: Denial) -> Verdict {
+    fn deny_unless_terminating(&self, denial: Denial) -> Verdict {
         let question = Question::Namespace(self.request.namespace.clone());
         match self.answers.get(&question) {
             None => Verdict::Ask(vec![question]),
@@ -202,7 +204,7 @@ impl Review<'_> {
     }
 
     /// Row 8: the annotation of a subnamespace decides its parent. Returns whether the parent stays.
-    fn stays_as_its_anchor_says(&self) -> Check<bool> {
+    fn parent_is_that_of_the_annotation(&self) -> Check<bool> {
         let Request { namespace, old, new, .. } = self.request;
         let id = self.forest.id(namespace).filter(|_| self.way == Way::Hierarchy);
         let Some(parent) = id.and_then(|id| self.forest.subnamespace_of(id)) else {
@@ -227,7 +229,7 @@ impl Review<'_> {
         if is_external || self.forest.parent(namespace) == old.parent.as_ref() {
             return Ok(());
         }
-        self.wait_for(Awaited::Parent(namespace.clone(), old.parent.clone()), || {
+        self.wait_for(WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
             format!("the parent of namespace {namespace:?} is being changed by another request; try again in a moment")
         })
     }
@@ -317,7 +319,7 @@ impl Review<'_> {
                     .into())
             }
             Some(Answer::Yes | Answer::Terminating) => self
-                .wait_for(Awaited::Namespace(name.clone()), || {
+                .wait_for(WaitFor::Namespace(name.clone()), || {
                     format!("namespace {name:?} is not in the cache yet; try again in a moment")
                 })
                 .map(|()| Presence::Here),
@@ -325,7 +327,7 @@ impl Review<'_> {
     }
 
     /// Waits until the forest learns something; denies when it does not in time.
-    fn wait_for(&self, awaited: Awaited, otherwise: impl FnOnce() -> String) -> Check {
+    fn wait_for(&self, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
         let question = Question::Await(awaited);
         if self.answers.contains_key(&question) {
             Err(Denial::unavailable(otherwise()).into())

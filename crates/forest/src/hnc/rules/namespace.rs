@@ -1,10 +1,10 @@
 //! `namespaces.hnc.x-k8s.io`: which changes of a namespace are allowed (section 7.6 of docs/compatibility.md).
 //!
 //! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be written
-//! through all three. `namespace/keys.rs` judges changes of the project's own keys one by one; other labels and annotations are
+//! through all three. `namespace/own_keys.rs` judges changes of the project's own keys one by one; other labels and annotations are
 //! not judged.
 
-mod keys;
+mod own_keys;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +16,7 @@ use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::dialects::Forest;
 use crate::hnc::hierarchy::Hierarchy;
-use crate::hnc::keys as words;
+use crate::hnc::keys;
 
 /// A request that creates, changes or deletes a namespace.
 #[derive(Debug, Clone)]
@@ -44,12 +44,12 @@ pub struct Marks<'a> {
 
 impl Marks<'_> {
     pub(super) fn subnamespace_of(&self) -> Option<&str> {
-        self.annotations.get(words::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
+        self.annotations.get(keys::SUBNAMESPACE_OF).filter(|parent| !parent.is_empty())
     }
 
     fn external_manager(&self) -> Option<&str> {
-        let manager = self.annotations.get(words::EXTERNALLY_MANAGED_BY);
-        manager.filter(|manager| !manager.is_empty() && *manager != words::GROUP)
+        let manager = self.annotations.get(keys::EXTERNALLY_MANAGED_BY);
+        manager.filter(|manager| !manager.is_empty() && *manager != keys::GROUP)
     }
 }
 
@@ -62,7 +62,7 @@ pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verd
         Operation::Delete => review.delete(),
     };
     let verdict = judged.err().unwrap_or_else(Verdict::allow);
-    verdict.resting_on(|| {
+    verdict.with_change(|| {
         let new = request.new.subnamespace_of();
         let parent = new.filter(|_| new != request.old.subnamespace_of())?;
         let parents = [forest.parent(&request.name).map(|present| &**present), Some(parent)];
@@ -108,7 +108,7 @@ impl Review<'_> {
         let Request { old, new, .. } = self.request;
         self.keys()?;
         self.is_not_given_away()?;
-        if old.annotations.get(words::INITIAL_ADMIN) != new.annotations.get(words::INITIAL_ADMIN) {
+        if old.annotations.get(keys::INITIAL_ADMIN) != new.annotations.get(keys::INITIAL_ADMIN) {
             return Err(anchor::initial_admin_is_fixed());
         }
         match (old.subnamespace_of(), new.subnamespace_of()) {
@@ -156,7 +156,7 @@ impl Review<'_> {
                 "user {:?} is not authorized to remove the annotation {} of {:?}: admin rights (update on \
                  hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {parent:?}, which is its parent",
                 self.request.user.name,
-                words::SUBNAMESPACE_OF,
+                keys::SUBNAMESPACE_OF,
                 self.request.name
             ))
             .into()),
@@ -201,12 +201,12 @@ impl Review<'_> {
 
     fn initial_admin_is_the_creator(&self) -> Check {
         let Request { new, user, .. } = self.request;
-        match new.annotations.get(words::INITIAL_ADMIN) {
+        match new.annotations.get(keys::INITIAL_ADMIN) {
             Some(named) if named != user.name => Err(anchor::initial_admin_is_fixed()),
             Some(_) if new.subnamespace_of().is_none() => Err(Denial::forbidden(format!(
                 "the annotation {} is for subnamespaces, and this namespace has no annotation {}",
-                words::INITIAL_ADMIN,
-                words::SUBNAMESPACE_OF
+                keys::INITIAL_ADMIN,
+                keys::SUBNAMESPACE_OF
             ))
             .into()),
             _ => Ok(()),
@@ -217,7 +217,7 @@ impl Review<'_> {
     /// deleted: one outside every tree must not have to wait.
     fn delete(&self) -> Check {
         let Request { name, old, .. } = self.request;
-        let marked = old.labels.get(words::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();
+        let marked = old.labels.get(keys::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();
         if let Err(unknown) = hierarchy::structure_is_known(self.forest) {
             return if marked { Err(unknown) } else { Ok(()) };
         }

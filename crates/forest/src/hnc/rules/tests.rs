@@ -1,7 +1,7 @@
 //! How rules are tried: a dialogue of exactly the questions that a rule has to ask, and what comes of it.
 
 use super::Answer::{self, Failed, Yes};
-use super::{Answers, Awaited, Denial, DenialKind, Question, User, Verdict};
+use super::{Answers, Denial, DenialKind, Question, User, Verdict, WaitFor};
 use crate::dialects::Forest;
 use crate::hnc::configuration::rights::Right;
 
@@ -26,10 +26,10 @@ fn words(question: &Question) -> String {
         Question::Account(Right { account, verb, resource, .. }) => {
             format!("{} {verb} {resource}", account.cluster_role())
         }
-        Question::Await(Awaited::Objects(kind)) => format!("await {}", kind.group_resource()),
-        Question::Await(Awaited::Namespace(name)) => format!("await {name}"),
-        Question::Await(Awaited::NoNamespace(name)) => format!("await no {name}"),
-        Question::Await(Awaited::Parent(name, parent)) => {
+        Question::Await(WaitFor::Objects(kind)) => format!("await {}", kind.group_resource()),
+        Question::Await(WaitFor::Namespace(name)) => format!("await {name}"),
+        Question::Await(WaitFor::NoNamespace(name)) => format!("await no {name}"),
+        Question::Await(WaitFor::Parent(name, parent)) => {
             format!("await {name} below {}", parent.as_deref().unwrap_or("nothing"))
         }
     }

@@ -11,25 +11,25 @@ use crate::hnc::fact::HierarchyFact;
 
 static NO_NAMESPACES: BTreeSet<Name> = BTreeSet::new();
 
-fn asked(listing: Listing, unseen: &BTreeSet<Name>) -> Question<'_> {
-    Question { key: role_key("r"), listing, unseen, unseen_roles: &NO_NAMESPACES }
+fn asked(in_configuration: KindInConfiguration, unseen: &BTreeSet<Name>) -> Question<'_> {
+    Question { key: role_key("r"), in_configuration, unseen, unseen_roles: &NO_NAMESPACES }
 }
 
-fn line(answer: &Answer) -> String {
+fn line(answer: &ObjectExplanation) -> String {
     let there = match &answer.there {
         There::Unknown => "?".to_owned(),
         There::Nothing => "nothing".to_owned(),
         There::Own { .. } => "own".to_owned(),
         There::Copy { from, .. } => format!("copy of {from}"),
     };
-    let verdict = match &answer.verdict {
-        Verdict::Copy(from) => format!("copy of {from}"),
-        Verdict::Conflict(from) => format!("own in spite of {from}"),
-        Verdict::Own => "own".to_owned(),
-        Verdict::Nothing => "nothing".to_owned(),
-        Verdict::Forsaken(from) => format!("nothing without {from}"),
-        Verdict::AsItIs(why) => format!("as it is: {why}"),
-        Verdict::Unknown => "?".to_owned(),
+    let expected = match &answer.expected {
+        Expected::Copy(from) => format!("copy of {from}"),
+        Expected::Conflict(from) => format!("own in spite of {from}"),
+        Expected::Own => "own".to_owned(),
+        Expected::Nothing => "nothing".to_owned(),
+        Expected::Forsaken(from) => format!("nothing without {from}"),
+        Expected::AsItIs(why) => format!("as it is: {why}"),
+        Expected::Unknown => "?".to_owned(),
     };
     let above = answer.above.iter().map(|it| match &it.comes {
         Ok(admitted) => format!("; {} comes: {admitted}", it.namespace),
@@ -40,11 +40,11 @@ fn line(answer: &Answer) -> String {
     let roles = answer.unseen_roles.iter().map(|name| format!("; unseen Roles of {name}"));
     let refused = answer.refused.iter().map(|it| format!("; refused: {}", it.message));
     let rest: String = above.chain(stays).chain(unseen).chain(roles).chain(refused).collect();
-    format!("{there} -> {verdict}{rest}")
+    format!("{there} -> {expected}{rest}")
 }
 
 fn why(forest: &Forest, namespace: &str) -> String {
-    line(&explain(forest, &asked(Listing::Configured, &NO_NAMESPACES), namespace))
+    line(&explain(forest, &asked(KindInConfiguration::Configured, &NO_NAMESPACES), namespace))
 }
 
 type Happens = fn(&mut Cluster);
@@ -290,19 +290,19 @@ fn the_configuration_of_the_kind_may_be_the_reason() {
     assert_eq!(why(&forest, "root"), format!("own -> own; goes nowhere: {excluded}"));
 
     forest.apply(Fact::Kinds(vec![KindSettings::new(Kind::role(), Mode::Ignore)]));
-    let say = |listing| line(&explain(&forest, &asked(listing, &NO_NAMESPACES), "mid"));
+    let say = |in_configuration| line(&explain(&forest, &asked(in_configuration, &NO_NAMESPACES), "mid"));
     let not = "; root not: its kind is in mode Ignore";
     assert_eq!(
-        say(Listing::Absent),
+        say(KindInConfiguration::Absent),
         format!("copy of root -> as it is: the HNCConfiguration does not name its kind{not}")
     );
     assert_eq!(
-        say(Listing::Refused("it cannot be listed".into())),
+        say(KindInConfiguration::Refused("it cannot be listed".into())),
         format!(
             "copy of root -> as it is: what the HNCConfiguration says of its kind is not in force: it cannot be listed{not}"
         )
     );
-    assert_eq!(say(Listing::Unknown), format!("copy of root -> ?{not}"));
+    assert_eq!(say(KindInConfiguration::Unknown), format!("copy of root -> ?{not}"));
 }
 
 #[test]
@@ -325,10 +325,13 @@ fn a_kind_is_listed_absent_or_refused() {
     let entry = |resource: &str| Ok(Entry { resource: resource.into(), ..Entry::default() });
     let entries = [entry("gone"), entry("odd"), entry("wells"), Err("no".into())];
     let resolution = resolve(&entries, &served);
-    let listing = |at: usize| Listing::of(&served.kinds[at].kind, &entries, &served, &resolution);
-    assert_eq!(listing(0), Listing::Configured);
-    assert!(matches!(listing(1), Listing::Refused(why) if why.contains("does not offer to list")));
-    assert_eq!(listing(2), Listing::Absent);
+    let in_configuration =
+        |at: usize| KindInConfiguration::of(&served.kinds[at].kind, &entries, &served, &resolution);
+    assert_eq!(in_configuration(0), KindInConfiguration::Configured);
+    assert!(
+        matches!(in_configuration(1), KindInConfiguration::Refused(why) if why.contains("does not offer to list"))
+    );
+    assert_eq!(in_configuration(2), KindInConfiguration::Absent);
 }
 
 #[test]
@@ -338,14 +341,16 @@ fn what_is_not_known_is_not_guessed() {
     cluster.remove_object("leaf", &role_key("r"));
     let forest = cluster.forest();
     let unseen = BTreeSet::from([Name::from("root")]);
-    let say = |namespace: &str| line(&explain(&forest, &asked(Listing::Configured, &unseen), namespace));
+    let say = |namespace: &str| {
+        line(&explain(&forest, &asked(KindInConfiguration::Configured, &unseen), namespace))
+    };
     assert_eq!(say("mid"), "copy of root -> copy of root; unseen root", "as the copy says");
     assert_eq!(say("leaf"), "nothing -> ?; unseen root");
     assert_eq!(say("root"), "? -> nothing");
 
     let unseen = BTreeSet::from([Name::from("mid")]);
     let forest = settled().forest();
-    let answer = explain(&forest, &asked(Listing::Configured, &unseen), "leaf");
+    let answer = explain(&forest, &asked(KindInConfiguration::Configured, &unseen), "leaf");
     assert_eq!(answer.unseen, [] as [Name; 0], "what is below the one that decides does not matter");
 }
 
@@ -358,8 +363,11 @@ fn bound() -> Cluster {
 }
 
 fn why_bound(forest: &Forest, unseen_roles: &BTreeSet<Name>, namespace: &str) -> String {
-    let question =
-        Question { key: binding_key("b"), unseen_roles, ..asked(Listing::Configured, &NO_NAMESPACES) };
+    let question = Question {
+        key: binding_key("b"),
+        unseen_roles,
+        ..asked(KindInConfiguration::Configured, &NO_NAMESPACES)
+    };
     line(&explain(forest, &question, namespace))
 }
 
@@ -456,7 +464,7 @@ fn everything_below_is_told_in_the_order_of_the_drawing() {
     cluster.role("root", "r", "x");
     cluster.set_parent("root", Some("loop"));
     let forest = cluster.forest();
-    let found = below(&forest, &asked(Listing::Configured, &NO_NAMESPACES), "root");
+    let found = below(&forest, &asked(KindInConfiguration::Configured, &NO_NAMESPACES), "root");
     let names: Vec<&str> = found.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["a", "a1", "loop", "b"]);
 }

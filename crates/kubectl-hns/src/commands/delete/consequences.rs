@@ -62,10 +62,12 @@ fn deleted(mut preview: Preview, intents: &[Intent]) -> BTreeSet<Name> {
         preview.change(intent, &User::default());
         preview.settle();
     }
-    let is_going = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
+    let is_terminating = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let outcome = preview.outcome();
-    let gone =
-        outcome.namespaces.iter().filter(|it| !is_going(it.before.as_ref()) && is_going(it.after.as_ref()));
+    let gone = outcome
+        .namespaces
+        .iter()
+        .filter(|it| !is_terminating(it.before.as_ref()) && is_terminating(it.after.as_ref()));
     gone.map(|it| it.name.clone()).collect()
 }
 

@@ -125,8 +125,8 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
             Ok(None) => return Ok(Ok(())),
             Err(problem) => return Ok(Err(problem)),
         };
-        let going = anchor.metadata.deletion_timestamp.is_some();
-        if !going && releases(&anchor.data) {
+        let is_terminating = anchor.metadata.deletion_timestamp.is_some();
+        if !is_terminating && releases(&anchor.data) {
             let preconditions = Preconditions {
                 uid: anchor.metadata.uid.clone(),
                 resource_version: anchor.metadata.resource_version.clone(),
@@ -139,7 +139,7 @@ async fn delete_anchor(session: &Session, name: &str, parent: &str) -> Result<Re
                 Err(problem) => return Ok(Err(problem)),
             }
         }
-        if Instant::now() >= deadline && going {
+        if Instant::now() >= deadline && is_terminating {
             // It is being deleted, and another finalizer keeps it.
             return Ok(Ok(()));
         }

@@ -60,7 +60,7 @@ impl<'a> Place<'a> {
     fn meaning(&self, role: &ObjectKey) -> Option<&'a Name> {
         let own = matches!(self.object(role), Some(Object::Source(_)));
         match self.source(role) {
-            Some((namespace, _)) if !(own && self.keeps(role)) => Some(namespace),
+            Some((namespace, _)) if !(own && self.kind_keeps_own_objects(role)) => Some(namespace),
             _ => own.then(|| self.forest.name(self.id)),
         }
     }

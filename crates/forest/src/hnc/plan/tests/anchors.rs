@@ -5,7 +5,7 @@ use super::*;
 use crate::cluster::settings;
 use crate::hnc;
 use crate::hnc::anchor::AnchorState;
-use crate::hnc::fact::Definition;
+use crate::hnc::fact::CrdState;
 use crate::hnc::plan::HncAction;
 
 type Happens = fn(&mut Cluster);
@@ -337,18 +337,18 @@ fn the_definitions_are_read_when_objects_disappear_that_no_user_may_have_deleted
         let mut cluster = rest.clone();
         let mut forest = cluster.forest();
         assert!(forest.is_in_doubt(), "the CRDs are not read yet");
-        forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here)));
+        forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::Present)));
         assert!(!forest.is_in_doubt());
         forest.apply(happens(&mut cluster).unwrap());
         assert_eq!(forest.is_in_doubt(), doubtful, "{what}");
     }
     let mut forest = rest.forest();
-    forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going)));
-    assert!(forest.is_going() && !forest.is_in_doubt());
+    forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted)));
+    assert!(forest.crds_are_being_deleted() && !forest.is_in_doubt());
     forest.apply(rest.list_namespaces());
     assert!(forest.is_in_doubt(), "a list that comes while they go may be of other definitions");
-    forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here)));
-    assert!(!forest.is_going() && !forest.is_in_doubt());
+    forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::Present)));
+    assert!(!forest.crds_are_being_deleted() && !forest.is_in_doubt());
 }
 
 #[test]
@@ -360,14 +360,14 @@ fn while_definitions_go_what_is_going_is_let_go_and_the_rest_says_so() {
     cluster.role("p", "r", "y");
     let mut forest = cluster.forest();
     assert!(about_anchors(&forest, "p").contains(&"delete subnamespace c".to_owned()));
-    let change = forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going)));
+    let change = forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted)));
     assert!(change.everything);
     assert_eq!(planned(&forest, "p"), ["report [c x] [DeletingCRD]", "off anchor c held by []"]);
     assert_eq!(planned(&forest, "x"), ["report [] [DeletingCRD]"]);
-    assert!(!forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going))).everything, "nothing new");
+    assert!(!forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted))).everything, "nothing new");
 
     forest.apply(cluster.delete_hierarchy("p").unwrap());
     assert_eq!(planned(&forest, "p"), ["report held by []", "off anchor c held by []"]);
-    assert!(forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Here))).everything);
+    assert!(forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::Present))).everything);
     assert!(about_anchors(&forest, "p").contains(&"delete subnamespace c".to_owned()));
 }

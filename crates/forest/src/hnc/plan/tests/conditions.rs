@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hnc;
-use crate::hnc::fact::Definition;
+use crate::hnc::fact::CrdState;
 
 const SUBNAMESPACE_OF: &str = "hnc.x-k8s.io/subnamespace-of";
 
@@ -242,7 +242,7 @@ fn deleted_definitions_are_reported_where_there_is_somewhere_to_report() {
     let mut cluster = Cluster::draw("p, x:p, lone");
     settle(&mut cluster);
     let mut forest = cluster.forest();
-    forest.apply(Fact::Hnc(hnc::Fact::Definitions(Definition::Going)));
+    forest.apply(Fact::Hnc(hnc::Fact::Crds(CrdState::BeingDeleted)));
     for (name, lines) in [("p", 1), ("x", 1), ("lone", 0)] {
         let plan = plan(&forest, name, &Scope::whole());
         assert_eq!(plan.actions().count(), lines, "{name}");

@@ -25,8 +25,8 @@ pub(super) fn line(action: &Action) -> String {
             let annotated = if annotations.is_empty() { "" } else { " annotate" };
             format!("label{}{annotated}{}", edit(labels), edit(annotations))
         }
-        Action::Dialect(HncAction::CreateHierarchy { spec, held, status }) => {
-            let held = if *held { " held" } else { "" };
+        Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }) => {
+            let held = if *with_finalizer { " held" } else { "" };
             format!("hierarchy with{}{held} {}", of_subnamespace(spec.as_ref()), shown(status))
         }
         Action::Dialect(HncAction::UpdateHierarchy { spec, finalizers, status, .. }) => {

@@ -11,7 +11,7 @@ use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::plan::{Reach, label_below, reach};
-use crate::hnc::rules::Awaited;
+use crate::hnc::rules::WaitFor;
 use crate::hnc::rules::{Check, Denial};
 use crate::hnc::words::WAY_OUT;
 
@@ -41,7 +41,7 @@ impl Review<'_> {
             };
             // The list of a kind that has just been configured arrives soon.
             if state == StreamState::Waiting {
-                self.wait_for(Awaited::Objects(kind.clone()), unknown)?;
+                self.wait_for(WaitFor::Objects(kind.clone()), unknown)?;
             }
             return Err(Denial::unavailable(unknown()).into());
         }
@@ -95,13 +95,13 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
         path.extend(&above);
         path
     };
-    let comes = |key: &ObjectKey, source: &Source, holder: Id| {
+    let would_replace = |key: &ObjectKey, source: &Source, holder: Id| {
         let Some(kind) = forest.kind_settings(key.kind) else { return false };
         is_meant(kind)
             && source
                 .goes_to(kind, &key.name, &|label| label_below(forest, holder, &joined(holder), label))
                 .is_ok()
-            && !(refused && is_kept(forest, holder, key))
+            && !(refused && keeps_own_object(forest, holder, key))
     };
     above
         .iter()
@@ -110,12 +110,12 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
         .flat_map(|(key, source)| {
             let here = forest.source(child, key).map(|_| child);
             let holders = forest.holders_below(key, child).into_iter().chain(here);
-            holders.filter(move |holder| comes(key, source, *holder)).map(move |holder| (holder, key))
+            holders.filter(move |holder| would_replace(key, source, *holder)).map(move |holder| (holder, key))
         })
         .map(|(holder, key)| (forest.name(holder).clone(), key.clone()))
         .collect()
 }
 
-fn is_kept(forest: &Forest, holder: Id, key: &ObjectKey) -> bool {
-    matches!(reach(forest, holder), Reach::Full(place) if place.is_kept(key))
+fn keeps_own_object(forest: &Forest, holder: Id, key: &ObjectKey) -> bool {
+    matches!(reach(forest, holder), Reach::Full(place) if place.keeps_own_object(key))
 }

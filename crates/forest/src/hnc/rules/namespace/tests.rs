@@ -15,7 +15,7 @@ use crate::hnc::rules::tests::{self as dialogue, USER, check, failed};
 use crate::hnc::settings::{Identity, Settings};
 
 const A: &str = "a.tree.hnc.x-k8s.io/depth";
-const MARKER: &str = words::HAS_CHILDREN;
+const MARKER: &str = keys::HAS_CHILDREN;
 
 /// `"name: key=value, key=value"`; labels are those of our labels and of `team`, the rest annotations.
 fn marks(text: &str) -> Marks<'static> {
@@ -24,7 +24,7 @@ fn marks(text: &str) -> Marks<'static> {
         let (key, value) =
             pair.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).unwrap();
         let is_label =
-            key.contains(".tree.") || [words::INCLUDED, words::EXCLUDED, MARKER, "team"].contains(&&*key);
+            key.contains(".tree.") || [keys::INCLUDED, keys::EXCLUDED, MARKER, "team"].contains(&&*key);
         if is_label { labels.push((key, value)) } else { annotations.push((key, value)) }
     }
     Marks { labels: labels.into_iter().collect(), annotations: annotations.into_iter().collect() }
@@ -163,12 +163,12 @@ fn rule_c_no_user_writes_tree_labels_and_the_marker() {
 /// Bill of rights, (e).
 #[test]
 fn the_initial_admin_is_the_creator_for_ever() {
-    let [jane, joe] = [USER, "joe"].map(|user| format!("{}={user}", words::INITIAL_ADMIN));
+    let [jane, joe] = [USER, "joe"].map(|user| format!("{}={user}", keys::INITIAL_ADMIN));
     check_all([
         (
             "oneself",
             "p",
-            create("x", &format!("{jane}, {}=p", words::SUBNAMESPACE_OF)),
+            create("x", &format!("{jane}, {}=p", keys::SUBNAMESPACE_OF)),
             vec![("admin p", Yes)],
             Allowed,
         ),
@@ -177,7 +177,7 @@ fn the_initial_admin_is_the_creator_for_ever() {
             "",
             create("x", &jane),
             vec![],
-            Denied(Forbidden, &["for subnamespaces", words::SUBNAMESPACE_OF]),
+            Denied(Forbidden, &["for subnamespaces", keys::SUBNAMESPACE_OF]),
         ),
         ("another", "", create("x", &joe), vec![], FIXED),
         ("one's own group", "", create("x", "hnc.x-k8s.io/initial-admin=staff"), vec![], FIXED),
@@ -224,11 +224,8 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
 
 #[test]
 fn a_restorer_creates_what_was_and_changes_nothing() {
-    let exported = format!(
-        "{A}=1, {MARKER}=true, {INCLUDED}, {}=a, {}=joe",
-        words::SUBNAMESPACE_OF,
-        words::INITIAL_ADMIN
-    );
+    let exported =
+        format!("{A}=1, {MARKER}=true, {INCLUDED}, {}=a, {}=joe", keys::SUBNAMESPACE_OF, keys::INITIAL_ADMIN);
     let restore = |request| by("backup", request);
     check_all([
         ("as it was", "", restore(create("x", &exported)), vec![], Allowed),

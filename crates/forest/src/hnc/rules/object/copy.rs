@@ -17,7 +17,7 @@ impl Review<'_> {
         let Request { operation, old, new, .. } = self.request;
         match (operation, old, new) {
             (Operation::Create, ..) => self.is_restored(),
-            (Operation::Delete, ..) => self.namespace_is_going(before.unwrap_or_default()),
+            (Operation::Delete, ..) => self.namespace_is_terminating(before.unwrap_or_default()),
             (Operation::Update, Some(old), Some(new)) => {
                 stays_what_it_is(before, after)?;
                 self.content_stays(before.unwrap_or_default(), old, new)?;
@@ -42,7 +42,7 @@ impl Review<'_> {
 
     /// Everyone may delete the contents of a namespace that is being deleted, or the deletion could never end. The cache is
     /// enough to allow it, but not to deny it.
-    fn namespace_is_going(&self, source: &str) -> Check {
+    fn namespace_is_terminating(&self, source: &str) -> Check {
         let Request { namespace, .. } = self.request;
         let forest = self.forest;
         let seen = forest.id(namespace).and_then(|id| forest.namespace(id));

@@ -181,7 +181,7 @@ fn the_rows_before_consent_apply_too() {
     ]);
     // Row 6: one that another tool keeps.
     let mut cluster = Cluster::draw("x, p");
-    cluster.annotate("x", &[(words::EXTERNALLY_MANAGED_BY, "config-sync")]);
+    cluster.annotate("x", &[(keys::EXTERNALLY_MANAGED_BY, "config-sync")]);
     let external = "hnc.x-k8s.io/managed-by=config-sync";
     let verdict =
         judge(&mut cluster.forest(), &update("x", external, &format!("{external}, {}", of("p"))), &[]);
