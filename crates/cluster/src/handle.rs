@@ -48,7 +48,7 @@ impl ForestHandle {
         self.changed.changed().await.is_ok()
     }
 
-    /// Waits until the state of a stream, the configured kinds, the awaited names or the set of unconfirmed lists changes,
+    /// Waits until the state of a stream, the configured kinds, the awaited names or the set of unverified lists changes,
     /// which is rarer than other changes. Returns `false` when all writers are gone.
     pub async fn progressed(&mut self) -> bool {
         self.progressed.changed().await.is_ok()

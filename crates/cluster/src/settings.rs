@@ -1,8 +1,8 @@
 //! What all programs of an installation must agree on, and how each comes to know it.
 //!
-//! The `ConfigMap` `hns-config` has a document ([`SharedSettings`]). The leading controller checks it, puts its flags over it, and
-//! writes what comes of that to the `ConfigMap` `hnc-settings`. Every program runs with what stands there
-//! ([`Follower`]), and follows it. Both are in the namespace of the installation.
+//! The administrator writes a document into the `ConfigMap` `hns-config` ([`SharedSettings`]). The leading controller checks the
+//! document, applies its own flags to it, and writes the result to the `ConfigMap` `hnc-settings`. Every program runs with the
+//! settings in `hnc-settings`, and follows their changes ([`Follower`]). Both are in the namespace of the installation.
 
 mod data;
 mod document;

@@ -55,7 +55,7 @@ pub(crate) struct Controller {
     pub(crate) trust: Trust,
 }
 
-/// The state of the cluster under some settings. `feeds` updates it.
+/// A forest for some settings, and everything that depends on it. `feeds` updates it.
 struct FedForest {
     queue: Queue,
     writer: ForestWriter,

@@ -1,4 +1,4 @@
-//! Is the known structure at least as new as the lists of objects? No plan uses a list before this is verified.
+//! Verifies lists: a list is *verified* when the known structure is at least as new as the list. No plan uses a list before that.
 //!
 //! Each stream starts with its own list, so the lists are from different moments. After each complete list, this task lists the
 //! structure again, only names and versions, and not from a cache. When the watches of the structure have reported everything in

@@ -42,7 +42,7 @@ pub enum Fact {
     ObjectGone(KindId, Name, Name, Box<str>),
     /// These are all the objects of the kind there are.
     Objects(KindId, Vec<ObjectFact>),
-    /// The structure is as new as these complete lists: its streams have reported everything in a list that was read after them.
+    /// These complete lists are verified: the streams of the structure have reported everything in lists that were read later.
     Verified(Unverified),
     /// A list cannot be read; the text says why.
     StreamLost(Stream, Box<str>),
@@ -101,7 +101,7 @@ impl Forest {
         Self { store, hnc: hnc::State::new(settings) }
     }
 
-    /// The same forest; its plans use a complete list only when the structure is known to be as new ([`Fact::Verified`]).
+    /// The same forest; its plans use a complete list only when it is verified ([`Fact::Verified`]).
     #[must_use]
     pub fn with_verified_lists(mut self) -> Self {
         self.store.require_verified_lists();
@@ -220,7 +220,7 @@ impl Forest {
         Lag::new(&self.store, stream, listing, states, |place| self.state(stream, place))
     }
 
-    /// Whether the stream has reported all of it.
+    /// Whether the stream has reported everything that was missing.
     pub fn has_reported_all(&self, lag: &Lag) -> bool {
         lag.is_reported(&self.store, |place| self.state(lag.stream(), place))
     }

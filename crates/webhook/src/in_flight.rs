@@ -1,7 +1,7 @@
 //! The changes of parent that this replica has allowed and not yet observed.
 //!
-//! While one is in flight, no other change is allowed that rests on the parent of its namespace. So this module only turns an
-//! allow into "try again". A change ends when the watch shows the object in a later state, or deleted, or after a minute: the
+//! While the parent of a namespace is being changed, no other change is allowed that depends on this parent. The rule has already
+//! allowed such a change; this module makes it wait, or denies it with "try again". A change ends when the watch shows the object in a later state, or deleted, or after a minute: the
 //! request may have failed after this webhook, which is not reported.
 //!
 //! The number of changes is limited for each address that sends reviews, so that forged reviews cannot block all changes of

@@ -1,5 +1,4 @@
-//! Following the settings in force. What a program has once understood stays in force for it until there is something else that
-//! it understands.
+//! Following the settings in force. If a program cannot parse new settings, the last ones that it could parse stay in force.
 
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ pub fn watch_config_map(
                 WatchEvent::Listed(all) => all.into_iter().next(),
                 WatchEvent::Applied(data) => Some(data),
                 WatchEvent::Deleted(_) => None,
-                // What was seen last stands.
+                // The last known data stays valid.
                 WatchEvent::Refused(_) => return,
             };
             sender.send_replace(Some(data.map(Arc::new)));
@@ -51,9 +50,9 @@ pub fn watch_config_map(
 /// Settings that a program runs with.
 #[derive(Debug, Clone)]
 pub struct InForce {
-    /// As the document says them.
+    /// In the form of the document.
     pub shared: SharedSettings,
-    /// As rules and plans read them.
+    /// In the form that rules and plans read.
     pub rules: Arc<forest::Settings>,
 }
 
@@ -110,7 +109,7 @@ impl Follower {
 struct Keeper {
     namespace: String,
     condition: Condition,
-    /// What is said where there are none.
+    /// The message if there are no settings.
     none: String,
     metric: IntGauge,
     /// What was logged last.

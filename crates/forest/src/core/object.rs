@@ -59,9 +59,9 @@ impl ObjectFact {
 /// What is known of an object's content.
 #[derive(Debug, Clone)]
 pub struct KnownContent {
-    /// The digest of all of it.
+    /// The digest of the whole content.
     pub digest: Digest,
-    /// The digest of the body alone.
+    /// The digest of the body: all content except labels and annotations.
     pub body_digest: Digest,
     /// All of it, if it may have to be copied. A fact may leave it out; it is read when needed ([`super::plan::Plan::unread`]).
     pub canonical: Option<Arc<Canonical>>,

@@ -91,7 +91,7 @@ impl Edit {
     }
 }
 
-/// The content of a source, shared by all writes of its copies.
+/// The content that copies get from their source. All writes of the copies share it.
 #[derive(Debug, Clone)]
 pub struct CopyContent(pub Arc<Canonical>, pub(crate) Digest);
 

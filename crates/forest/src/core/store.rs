@@ -50,7 +50,7 @@ pub struct Store {
     streams: HashMap<Stream, StreamState>,
     progress: u64,
     departed: Departed,
-    /// The lists that are not matched yet, if plans require matching; and how many lists there have been.
+    /// The lists that are not verified yet; `None` if plans use all lists. `lists` is how many lists there have been.
     unverified: Option<Unverified>,
     lists: u64,
 }

@@ -37,7 +37,7 @@ impl Verdict {
         Self::Allow { warnings, change: None }
     }
 
-    /// The same; if it allows, it rests on `change`.
+    /// The same verdict. If it allows the request, it carries `change`: the change of parent that the request makes.
     #[must_use]
     pub(crate) fn with_change(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
         match self {
@@ -62,7 +62,7 @@ impl From<Denial> for Verdict {
 pub struct ParentChange {
     /// The namespace whose parent changes.
     pub child: Name,
-    /// The stream of the object that names the parent.
+    /// The stream of the object that names the parent of `child`.
     pub parent_is_in: Stream,
     /// The links that the verdict rests on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
@@ -99,11 +99,11 @@ pub enum Question {
     Namespace(Name),
     /// Has one of the two service accounts this right in all namespaces? A `SubjectAccessReview`.
     Account(Right),
-    /// Does the forest learn this within the time that a request can wait?
+    /// Waits until the forest knows this, for as long as a request can wait.
     Await(WaitFor),
 }
 
-/// Something the forest may learn when its streams deliver what has already happened.
+/// What a request can wait for: something that has already happened, but that the streams have not delivered yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum WaitFor {
     /// The namespace exists.

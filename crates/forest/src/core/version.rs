@@ -23,8 +23,8 @@ impl Version {
             && matches!((number(self), number(other)), (Some(mine), Some(theirs)) if mine < theirs)
     }
 
-    /// Whether `self` is the same state of the same object as `other`, or an earlier one. A write that changes nothing leaves the
-    /// state as it is, and must not cause another plan.
+    /// Whether `self` is the same state of the same object as `other`, or an earlier one. A write that changes nothing keeps the
+    /// version, and must not cause another plan.
     pub(crate) fn is_same_or_older_than(&self, other: &Self) -> bool {
         self.is_older_than(other) || (self == other && !self.resource_version.is_empty())
     }

@@ -51,7 +51,7 @@ pub enum Reason {
     AncestorHaltActivities,
     /// The `HierarchyConfiguration` could not be parsed.
     Unreadable,
-    /// The definition of `HierarchyConfiguration` is being deleted.
+    /// The CRD of `HierarchyConfiguration` is being deleted.
     DeletingCRD,
     /// The anchor of a subnamespace is missing.
     SubnamespaceAnchorMissing,

@@ -108,7 +108,7 @@ pub struct SubnamespaceSpec {
 }
 
 /// The writes that must replace a step that gives access and is skipped, because a guarding write failed: without them, access that
-/// the step changes or withdraws would stay as it was.
+/// the step changes or withdraws would remain.
 pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<Action> {
     let Some(id) = forest.id(namespace) else { return Vec::new() };
     let place = Place::of(forest, id);
@@ -117,9 +117,9 @@ pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<
 
 /// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
 ///
-/// Nothing is planned before the streams of the structure have delivered complete lists, and nothing about objects of a kind
-/// before its own stream has; where lists have to be matched ([`Forest::with_verified_lists`]), before they are. While the CRDs are being
-/// deleted, only our finalizers are removed.
+/// The plan is empty until the streams of the structure have delivered complete lists. The plan has no writes for objects of a
+/// kind until the stream of that kind has delivered a complete list. With [`Forest::with_verified_lists`], these lists must also
+/// be verified. While the CRDs are being deleted, a plan only shows that as a condition and removes our finalizers.
 pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     let mut plan = Plan::default();
     let Some(id) = forest.id(namespace) else { return plan };

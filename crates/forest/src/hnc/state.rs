@@ -457,8 +457,8 @@ impl State {
         }
     }
 
-    /// A complete list of a structure stream has arrived. While the CRDs are being deleted, the list does not show what users
-    /// want.
+    /// A complete list of a structure stream has arrived. While the CRDs are being deleted, objects may be missing from the list
+    /// although no user has deleted them.
     pub(crate) fn doubt_list_while_crds_are_deleted(&mut self, store: &mut Store) {
         if self.crds_are_being_deleted {
             self.set_doubt(store, true);

@@ -31,8 +31,8 @@ impl fmt::Display for Mode {
 }
 
 /// How to resolve a conflict, in every message about one. As a clause.
-pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind \
-                           (Roles and RoleBindings: --rbac-on-conflict=Report)";
+pub const WAY_OUT: &str = "rename or delete one of the two, or keep both: with onConflict: Report for the kind; for Roles \
+                           and RoleBindings with propagation.rbacOnConflict: Report (--rbac-on-conflict=Report)";
 
 /// As in the `HNCConfiguration`.
 impl fmt::Display for OnConflict {
@@ -98,10 +98,12 @@ impl fmt::Display for Withheld {
 impl fmt::Display for Unmanaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Excluded => f.write_str("is excluded by the administrator (--excluded-namespace)"),
+            Self::Excluded => {
+                f.write_str("is excluded by the administrator in excludedNamespaces (--excluded-namespace)")
+            }
             Self::NotIncluded(pattern) => write!(
                 f,
-                "does not match the administrator's pattern of included namespaces \
+                "does not match the administrator's pattern of included namespaces, includedNamespaceRegex \
                  (--included-namespace-regex={pattern})"
             ),
         }

@@ -1,8 +1,9 @@
 //! How many bytes of bodies are held at once, over all connections.
 //!
-//! An address may hold as many bytes as remain free, so there is always room for another address. A body that needs more waits;
-//! small bodies come before large ones. While another body waits, one that takes too long to arrive is given up, first of the
-//! address that holds most. Reads nothing.
+//! The bodies from one address together may have at most as many bytes as are still free. So there is always room for another
+//! address. A body that needs more bytes waits. When bytes become free, the smallest waiting body gets them first. While a body waits,
+//! another body may be *given up*: one that has been arriving for too long. If there are several, the address with the most
+//! bytes loses one first. This module only counts; `body.rs` reads the bodies.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// All bytes that are held. The container's limit is 300 MiB, of which the hierarchy of a large cluster needs a third.
+/// The limit for all bodies together. The container's limit is 300 MiB, of which the hierarchy of a large cluster needs a third.
 const MOST: usize = 64 * 1024 * 1024;
 
 /// After this time a body that has not arrived is given up if others wait. The API server sends one in milliseconds.
@@ -52,7 +53,7 @@ struct Body {
     give_up: Arc<Notify>,
 }
 
-/// A body, until dropped.
+/// The place of one body in the count. The bytes are free again when it is dropped.
 #[derive(Debug)]
 pub(crate) struct BodyGuard {
     bodies: Arc<Bodies>,

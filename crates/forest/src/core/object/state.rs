@@ -80,7 +80,7 @@ impl Copy {
     }
 }
 
-/// How much of an object's content is known.
+/// How much of an object's content the forest knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Knowledge {
     Metadata,

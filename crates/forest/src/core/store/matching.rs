@@ -1,9 +1,9 @@
-//! Whether the known structure is as new as the lists that plans rest on.
+//! Which lists are verified: the known structure is at least as new as a verified list.
 //!
 //! Each stream has its own list and watch. A list of objects may hold an object that was created after a namespace left its tree,
 //! while the stream that reports the move is behind. A plan would then create a copy that must not exist. So plans use a complete
-//! list only after the streams of the structure have reported everything that was true when it was read. This module sends no
-//! requests: a caller passes in lists that are at least as new.
+//! list only when it is verified: the streams of the structure have reported everything that was true when it was read. This
+//! module sends no requests: the caller passes separate lists of the structure that are at least as new.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use crate::core::name::Name;
 use crate::core::stream::Stream;
 use crate::core::version::Version;
 
-/// Complete lists that plans do not use yet, each with the number of lists before it.
+/// Complete lists that are not verified yet, so that plans do not use them. Each has a number; a later list has a higher number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unverified(BTreeMap<Stream, u64>);
 
@@ -53,28 +53,28 @@ pub struct Lag {
 }
 
 impl Store {
-    /// From now on, plans use a complete list only when the structure is known to be as new.
+    /// From now on, plans use a complete list only when it is verified.
     pub(crate) fn require_verified_lists(&mut self) {
         self.unverified = Some(Unverified::default());
     }
 
-    /// The lists that the structure does not match yet.
+    /// The lists that are not verified yet.
     pub fn unverified(&self) -> Unverified {
         self.unverified.clone().unwrap_or_default()
     }
 
-    /// Whether plans may use the list of this stream.
+    /// Whether the list of this stream is verified, so that plans may use it.
     pub fn is_verified(&self, stream: Stream) -> bool {
         self.unverified.as_ref().is_none_or(|unverified| !unverified.contains(stream))
     }
 
-    /// Whether the lists of the structure may be of different moments.
+    /// Whether a list of the structure is not verified yet.
     pub(crate) fn is_structure_unverified(&self) -> bool {
         let structure = self.layout.structure;
         self.unverified.as_ref().is_some_and(|lists| structure.iter().any(|stream| lists.contains(*stream)))
     }
 
-    /// A complete list has arrived.
+    /// A complete list has arrived; it is not verified yet.
     pub(super) fn mark_unverified(&mut self, stream: Stream) {
         if let Some(unverified) = &mut self.unverified {
             self.lists += 1;
@@ -83,14 +83,14 @@ impl Store {
         }
     }
 
-    /// A list no longer counts.
+    /// The list of this stream is not used any more, so it need not be verified.
     pub(super) fn forget_unverified(&mut self, stream: Stream) {
         if let Some(unverified) = &mut self.unverified {
             unverified.0.remove(&stream);
         }
     }
 
-    /// The structure is as new as these lists.
+    /// These lists are verified. A list that arrived later for the same stream is not.
     pub(crate) fn verified(&mut self, lists: &Unverified, change: &mut Change) {
         let Some(unverified) = &mut self.unverified else { return };
         let before = unverified.0.len();
@@ -136,7 +136,7 @@ impl Lag {
         self.stream
     }
 
-    /// Whether the stream has reported all of it. `state` looks up what is known.
+    /// Whether the stream has reported everything that was missing. `state` looks up what is known.
     pub(crate) fn is_reported(
         &self,
         store: &Store,

@@ -24,7 +24,7 @@ pub(super) struct Changes {
     pub(super) settled: Vec<ObjectKey>,
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
-    /// Whether new rights must wait.
+    /// Whether new rights must wait: bindings, and the initial admin.
     pub(super) rights_wait: bool,
 }
 
@@ -185,7 +185,7 @@ impl Changes {
         }
     }
 
-    /// Holds all bindings back, and deletes a copy whose subjects differ from the desired ones. Returns whether a binding waits.
+    /// Takes out the bindings that change access: they wait. Deletes their outdated copies. Returns whether a binding waits.
     fn hold_bindings_back(&mut self, place: &Place<'_>) -> bool {
         let (waiting, others): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));

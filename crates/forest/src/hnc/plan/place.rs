@@ -18,10 +18,11 @@ use crate::hnc::exceptions::Withheld;
 
 /// How far propagation reaches a namespace.
 pub(crate) enum Reach<'a> {
-    /// It is unmanaged, unknown or being deleted, and stays as it is.
+    /// It is unmanaged, unknown or being deleted: nothing is written there.
     None,
-    /// It is frozen, because the namespace `root`, itself or an ancestor, is halted. If the parent of `root` is missing, copies
-    /// whose source was deleted with its namespace are deleted all the same.
+    /// It is frozen: it is halted (it has a fault of its own), or an ancestor is halted. `root` is the nearest halted namespace.
+    /// No copy is written or deleted there, with one exception (`forsakes`): if the parent of `root` is missing, copies whose
+    /// source was deleted with its namespace are deleted.
     Frozen { root: Id, forsakes: bool },
     /// Propagation works as usual.
     Full(Place<'a>),
@@ -133,13 +134,13 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The namespace of the source that would replace a user's own object, if that object is kept.
+    /// The namespace of the source that is in conflict with a user's own object here, if that object is kept.
     pub(crate) fn conflicting_source(&self, key: &ObjectKey) -> Option<&'a Name> {
         if let Decision::Report(source) = self.decide(key) { Some(source) } else { None }
     }
 
-    /// Whether a user's own object is kept although a source above is meant to come here. Which Role a binding refers to does not
-    /// count: reviews rest on metadata, which does not name it.
+    /// Whether a user's own object is kept here although a source above propagates here. This function ignores which Role a
+    /// binding refers to: the webhook knows only the metadata of objects, and metadata does not name the Role.
     pub(crate) fn keeps_own_object(&self, key: &ObjectKey) -> bool {
         let is_own = |object: &Object| matches!(object, Object::Source(own) if !own.terminating);
         let should_come = |goes: Result<(), Withheld>| match goes {
@@ -173,8 +174,8 @@ impl<'a> Place<'a> {
         self.forest.object(self.id, key)
     }
 
-    /// Whether writing a Role or a binding changes what a user may do. Other labels, or another source with the same content, do
-    /// not.
+    /// Whether writing a Role or a binding changes what a user may do. A change of labels does not, and neither does another
+    /// source with the same body.
     pub(super) fn changes_access(&self, action: &Action) -> bool {
         match action {
             Action::CreateCopy { .. } => true,

@@ -1,5 +1,7 @@
 //! `subnamespaceanchors.hnc.x-k8s.io`: who may create and delete which subnamespace (section 7.4 of docs/compatibility.md).
 //!
+//! "Row N" is a row of the table in that section.
+//!
 //! RBAC on anchors decides who may create subnamespaces. An anchor that is being deleted is not judged again. The stored state of
 //! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
 
@@ -84,9 +86,9 @@ impl Review<'_> {
         self.orphans_consent()
     }
 
-    /// The garbage collector deletes an anchor whose owner is deleted, and the subnamespace is deleted with it. The garbage
-    /// collector may delete everything, so the rule judges the user who adds the reference: the right to write anchors must not
-    /// be a right to delete namespaces.
+    /// The garbage collector deletes an anchor whose owner is deleted, and then the subnamespace is deleted too. The garbage
+    /// collector may delete everything, so the rule judges the user who adds the owner reference. Otherwise a user with the
+    /// right to write anchors could delete namespaces.
     fn only_an_admin_adds_an_owner(&self) -> Check {
         let Request { parent, child, user, adds_owner, .. } = self.request;
         if !adds_owner {
@@ -112,8 +114,8 @@ impl Review<'_> {
         Some(seen.map(|seen| (seen.labels().clone(), seen.annotations().clone())).unwrap_or_default())
     }
 
-    /// The keys of an anchor replace those of its subnamespace, which only an admin of the subnamespace, or of its parent, may
-    /// change.
+    /// The labels and annotations of an anchor replace those of its subnamespace. Only an admin of the subnamespace or of its
+    /// parent may change them.
     fn keys_stay(&self, before: Option<(Labels, Labels)>) -> Check {
         let Request { parent, child, user, labels, annotations, .. } = self.request;
         let listed = |pairs: &[(String, String)]| pairs.iter().map(|(key, value)| (key, value)).collect();
@@ -180,7 +182,7 @@ impl Review<'_> {
         .into()
     }
 
-    /// What the forest does not know is read live first.
+    /// If the forest does not know the child, the rule reads it live.
     fn is_really_missing(&self, child: &Name) -> Check {
         let question = Question::Namespace(child.clone());
         match self.answers.get(&question) {
@@ -202,7 +204,8 @@ impl Review<'_> {
         }
     }
 
-    /// The creator of a missing parent would gain power over the namespaces that name it, so their consent is needed.
+    /// The creator of a missing parent gains power over the namespaces that name it as their parent. So the admins of these
+    /// namespaces must consent.
     fn orphans_consent(&self) -> Check {
         orphans_consent(self.forest, &self.request.child, self.answers)
     }
@@ -236,7 +239,8 @@ impl Review<'_> {
         }
     }
 
-    /// An anchor in conflict creates nothing, also when the name is free again. Otherwise its user could wait for that.
+    /// An anchor in conflict creates nothing, even if the name becomes free. Otherwise its user could wait until the other
+    /// namespace is deleted, and take over its name.
     fn conflict_stays(&self) -> Check {
         let conflict = |state: &Option<String>| state.as_deref() == Some(AnchorState::Conflict.as_str());
         let (old, new) = &self.request.state;
@@ -250,8 +254,8 @@ impl Review<'_> {
         .into())
     }
 
-    /// An anchor in conflict shows that before anything else happens to it. If it is too large for the controller to change, a user
-    /// could otherwise make it smaller and wait until the name is free.
+    /// Row 5 on UPDATE: an anchor whose name is taken may be updated only after it shows the state `Conflict`. Otherwise a user
+    /// could create an anchor that is too large for the controller to update, make it smaller, and wait until the name is free.
     fn no_update_before_conflict_is_shown(&self) -> Check {
         let Request { parent, child, state: (old, new), .. } = self.request;
         let is_shown = [old, new].into_iter().flatten().any(|state| state == AnchorState::Conflict.as_str());

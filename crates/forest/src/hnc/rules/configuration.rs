@@ -1,5 +1,7 @@
 //! `hncconfigurations.hnc.x-k8s.io`: which kinds may be propagated (section 7.7 of docs/compatibility.md).
 //!
+//! "Row N" is item N of the list in that section, here and in `configuration/conflict.rs`.
+//!
 //! RBAC decides who may change the configuration; this rule decides whether it is valid and what it would overwrite. "New" means:
 //! not in the request's old object. Conflicts are known for kinds that are already configured, also in mode `Ignore`; for a kind
 //! that was never configured a warning says that they are not known.
@@ -72,7 +74,7 @@ fn unknown(why: &str) -> Verdict {
         .into()
 }
 
-/// Row 1. An entry about which nothing is known at the moment is not the user's fault.
+/// Row 1. If nothing is known about an entry at the moment, the user gets a warning and no denial.
 fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
     let (in_doubt, faults): (Vec<&Finding>, Vec<&Finding>) =
         findings.iter().partition(|finding| finding.fault == Fault::Unavailable);

@@ -1,6 +1,7 @@
 //! `hierarchyconfigurations.hnc.x-k8s.io`: who may set which parent (section 7.3 of docs/compatibility.md).
 //!
-//! The functions below are the rows of that section, in its order, with one exception: authorization (row 12) comes before
+//! "Row N" is a row of the first table in that section, here and in the files of `hierarchy/`. The functions below are in the
+//! order of the rows, with one exception: authorization (row 12) comes before
 //! conflicts (row 11), because a conflict names objects that an unauthorized user may not see. Deleting a
 //! `HierarchyConfiguration` is judged as setting its parent to none.
 //!
@@ -148,8 +149,8 @@ impl Review<'_> {
         Ok(Verdict::warn(warnings))
     }
 
-    /// Everyone may delete the contents of a namespace that is being deleted, this object included, or the deletion could never
-    /// end. A live read must confirm it; the cache is not enough.
+    /// Everyone may delete this object in a namespace that is being deleted, otherwise the deletion could never end. Only a live
+    /// read shows that the namespace is being deleted; the cache is not enough.
     fn deny_unless_terminating(&self, denial: Denial) -> Verdict {
         let question = Question::Namespace(self.request.namespace.clone());
         match self.answers.get(&question) {
@@ -203,7 +204,8 @@ impl Review<'_> {
         }
     }
 
-    /// Row 8: the annotation of a subnamespace decides its parent. Returns whether the parent stays.
+    /// Row 8: the annotation of a subnamespace decides its parent. Returns `true` if the request names this parent, or does not
+    /// change the parent; then the rows about a change of parent do not apply. Returns `false` if the namespace is no subnamespace.
     fn parent_is_that_of_the_annotation(&self) -> Check<bool> {
         let Request { namespace, old, new, .. } = self.request;
         let id = self.forest.id(namespace).filter(|_| self.way == Way::Hierarchy);

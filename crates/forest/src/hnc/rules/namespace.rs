@@ -1,5 +1,7 @@
 //! `namespaces.hnc.x-k8s.io`: which changes of a namespace are allowed (section 7.6 of docs/compatibility.md).
 //!
+//! "Row x" is a row of the table in that section, here and in the files of `namespace/`.
+//!
 //! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be written
 //! through all three. `namespace/own_keys.rs` judges changes of the project's own keys one by one; other labels and annotations are
 //! not judged.
@@ -186,7 +188,7 @@ impl Review<'_> {
         .into())
     }
 
-    /// Rule d.
+    /// Row d.
     fn is_not_given_away(&self) -> Check {
         let Request { name, old, new, .. } = self.request;
         let manager = new.external_manager().filter(|manager| old.external_manager() != Some(*manager));
@@ -213,8 +215,8 @@ impl Review<'_> {
         }
     }
 
-    /// Rules e and f of section 7.6. While the structure is not known, a namespace that is marked neither as a parent nor as a subnamespace may be
-    /// deleted: one outside every tree must not have to wait.
+    /// Rows e and f. While the structure is not known, a namespace may be deleted if it is marked neither as a parent nor as a
+    /// subnamespace: a namespace outside all trees must not wait.
     fn delete(&self) -> Check {
         let Request { name, old, .. } = self.request;
         let marked = old.labels.get(keys::HAS_CHILDREN).is_some() || old.subnamespace_of().is_some();

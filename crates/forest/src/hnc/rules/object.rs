@@ -1,5 +1,7 @@
 //! `objects.hnc.x-k8s.io`: which changes of objects of a propagated kind are allowed (section 7.5 of docs/compatibility.md).
 //!
+//! "Row N" is a row of the first table in that section, here and in the files of `object/`.
+//!
 //! Serves requests for a resource and for its `status` alike: labels and annotations can be written through both. An object with
 //! the label `hnc.x-k8s.io/inherited-from` before or afterwards is judged as a copy (`object/copy.rs`), any other as a source:
 //! its annotations (`object/annotations.rs`), and what it would overwrite below (`object/conflict.rs`). Objects of kinds that are

@@ -213,7 +213,7 @@ fn a_namespace_may_be_the_reason() {
             "an excluded one",
             |_| {},
             EXCLUDED,
-            "nothing -> as it is: the namespace is excluded by the administrator (--excluded-namespace)".into(),
+            "nothing -> as it is: the namespace is excluded by the administrator in excludedNamespaces (--excluded-namespace)".into(),
         ),
         (
             "one that is going",

@@ -208,7 +208,7 @@ fn row_5_the_child_is_new_or_was_ours() {
     );
 }
 
-/// Bill of rights, (f): the creator of a missing parent would have power over those that wait for it.
+/// Creating a missing parent needs consent: the creator of a missing parent would have power over those that wait for it.
 #[test]
 fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
     check_all([

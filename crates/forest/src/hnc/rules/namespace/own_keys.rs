@@ -16,7 +16,7 @@ impl Review<'_> {
         self.external_manager()
     }
 
-    /// Rule a. A managed namespace may be created without the label; the controller adds it: users can create namespaces even
+    /// Row a. A managed namespace may be created without the label; the controller adds it: users can create namespaces even
     /// while the mutating webhook is down.
     fn included(&self) -> Check {
         let Request { operation, name, old, new, .. } = self.request;
@@ -44,7 +44,7 @@ impl Review<'_> {
             return Ok(());
         }
         Err(forbidden(format!(
-            "only a namespace that the administrator has excluded by name (--excluded-namespace) may bear the label \
+            "only a namespace that the administrator has excluded by name in excludedNamespaces (--excluded-namespace) may bear the label \
              {EXCLUDED}, with the value \"true\"; {name:?} is not or would not"
         )))
     }
@@ -78,7 +78,7 @@ impl Review<'_> {
             None => self.is_admin_of_itself(),
             Some(manager) => Err(forbidden(format!(
                 "namespace {name:?} cannot be given to the manager {manager:?} (annotation {EXTERNALLY_MANAGED_BY}) by {:?}; \
-                 the administrator names who may (--external-manager)",
+                 the administrator names who may in externalManagers (--external-manager)",
                 user.name
             ))),
         }
@@ -97,7 +97,7 @@ impl Review<'_> {
         )))
     }
 
-    /// Rule c: network policies and selectors trust tree labels, so only the controller adds, changes or removes one, on any
+    /// Row c: network policies and selectors trust tree labels, so only the controller adds, changes or removes one, on any
     /// namespace. On an external one, its manager does; but such a label must not name an existing managed namespace. A new
     /// namespace may have its own, which a policy adds.
     fn tree_labels(&self) -> Check {

@@ -121,7 +121,7 @@ fn the_excluded_label_is_for_listed_namespaces() {
     check("not included is not listed", &verdict, &LISTED);
 }
 
-/// Rule b of HNC never fires; what it was meant to keep apart is in [`external`].
+/// Row b of HNC never fires; what it was meant to keep apart is in [`external`].
 #[test]
 fn rule_c_no_user_writes_tree_labels_and_the_marker() {
     let label = |value: &str| format!("{A}={value}");
@@ -160,7 +160,7 @@ fn rule_c_no_user_writes_tree_labels_and_the_marker() {
     check("kept", &judge(&mut Cluster::draw("x").forest(), &update("x", &marked, &marked), &[]), &Allowed);
 }
 
-/// Bill of rights, (e).
+/// Only the creator becomes the initial admin.
 #[test]
 fn the_initial_admin_is_the_creator_for_ever() {
     let [jane, joe] = [USER, "joe"].map(|user| format!("{}={user}", keys::INITIAL_ADMIN));
@@ -188,7 +188,7 @@ fn the_initial_admin_is_the_creator_for_ever() {
     ]);
 }
 
-/// Bill of rights, (f).
+/// Creating a missing parent needs the consent of the namespaces that name it.
 #[test]
 fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
     check_all([

@@ -40,8 +40,8 @@ impl Review<'_> {
         )))
     }
 
-    /// Everyone may delete the contents of a namespace that is being deleted, or the deletion could never end. The cache is
-    /// enough to allow it, but not to deny it.
+    /// Everyone may delete copies in a namespace that is being deleted, otherwise the deletion could never end. The cache is
+    /// enough to allow the request. Before the rule denies it, it reads the namespace live.
     fn namespace_is_terminating(&self, source: &str) -> Check {
         let Request { namespace, .. } = self.request;
         let forest = self.forest;
@@ -84,8 +84,8 @@ impl Review<'_> {
     }
 }
 
-/// An empty value is a value: otherwise a user could turn a source into a copy, which is then deleted, with a label that looks
-/// empty.
+/// The label cannot be added, changed or removed. An empty value counts as a value: with an empty label, a user could otherwise
+/// turn a source into a copy, and the controller would delete it.
 fn stays_what_it_is(before: Option<&str>, after: Option<&str>) -> Check {
     let how = match (before, after) {
         (Some(before), Some(after)) if before == after => return Ok(()),
@@ -105,7 +105,7 @@ fn body_differs(old: &Fields<'_>, new: &Fields<'_>) -> bool {
     is_set || old.names().filter(counts).any(|name| !old.has_the_same(name, new))
 }
 
-/// A finalizer, or an owner, that a user adds to a copy would decide when it is deleted.
+/// Users cannot add finalizers and owners: a finalizer could delay the deletion of the copy, and an owner could cause it.
 fn gains_no_owner_or_finalizer(old: &State<'_>, new: &State<'_>) -> Check {
     let known: BTreeSet<&str> = old.finalizers.iter().map(|it| &**it).collect();
     if let Some(finalizer) = new.finalizers.iter().find(|it| !known.contains(&***it)) {

@@ -1,4 +1,4 @@
-//! Rules e and f.
+//! Rows e and f.
 
 use super::*;
 use crate::core::stream::Stream;

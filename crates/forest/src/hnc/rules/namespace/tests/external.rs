@@ -1,4 +1,4 @@
-//! Rule d and what else there is about namespaces that another tool keeps.
+//! Row d, and other tests of namespaces that another tool manages.
 
 use super::*;
 
