@@ -40,11 +40,13 @@ pub struct HierarchyConfigurationSpec {
     /// Labels of this namespace and all namespaces below. Only keys that the administrator has declared as
     /// managed are accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
     pub labels: Option<Vec<KeyValue>>,
 
     /// Annotations of this namespace and all namespaces below. Only keys that the administrator has
     /// declared as managed are accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
     pub annotations: Option<Vec<KeyValue>>,
 }
 

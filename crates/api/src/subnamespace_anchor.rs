@@ -27,10 +27,12 @@ use crate::KeyValue;
 pub struct SubnamespaceAnchorSpec {
     /// Managed labels for the subnamespace; they replace those in its hierarchy configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
     pub labels: Option<Vec<KeyValue>>,
 
     /// Managed annotations for the subnamespace; they replace those in its hierarchy configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
     pub annotations: Option<Vec<KeyValue>>,
 }
 

@@ -12,7 +12,7 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::plan::{Action, Plan, Step, withdrawals};
+use forest::plan::{Action, Plan, Step, after_refusals, withdrawals};
 use forest::{Fact, Name, Scope, Version};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -200,14 +200,31 @@ impl Executor {
             let actions = actions.into_iter().map(|action| with_version(action, version.as_ref()));
             // `FuturesUnordered` polls only the writes whose responses have arrived.
             let writes: FuturesUnordered<_> =
-                actions.map(|action| async move { self.write(namespace, &action).await }).collect();
-            let written: Vec<Written> = writes.collect().await;
+                actions.map(|action| async move { (self.write(namespace, &action).await, action) }).collect();
+            let written: Vec<(Written, Action)> = writes.collect().await;
+            self.withdraw_refused(namespace, &written).await;
+            let written = written.into_iter().map(|(written, _)| written);
+            let written: Vec<Written> = written.collect();
             let progress = written.iter().map(|it| it.progress).max().unwrap_or(Progress::Complete);
             guarded &= !guards || progress == Progress::Complete;
             version = written.into_iter().find_map(|it| it.namespace_version).or(version);
             worst = worst.max(progress);
         }
         worst
+    }
+
+    /// Where the API server refuses a replacement, the old copy must not keep giving what the source has withdrawn.
+    async fn withdraw_refused(&self, namespace: &Name, written: &[(Written, Action)]) {
+        let is_refused = |(written, _): &&(Written, Action)| written.progress == Progress::Refused;
+        let refused: Vec<Action> =
+            written.iter().filter(is_refused).map(|(_, action)| action.clone()).collect();
+        if refused.is_empty() {
+            return;
+        }
+        for action in self.forest.read(|forest| after_refusals(forest, namespace, &refused)) {
+            tracing::warn!(%namespace, key = ?action.key(), "deleting a copy that the API server does not allow to replace");
+            self.write(namespace, &action).await;
+        }
     }
 
     fn applier<'a>(&'a self, namespace: &'a Name) -> Applier<'a> {

@@ -16,17 +16,25 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long a change that the watch does not show is kept.
-const LONGEST: Duration = Duration::from_secs(60);
+///
+/// A request can be stored later than this, if other webhooks are slow. Then another change may be allowed, and if both make a cycle,
+/// the controller halts it. A longer time would help whoever sends requests that are never stored.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// How many changes are kept. An address may have as many as remain free, so there is always room for another address. Beyond
 /// that no change is allowed: a dropped one could conflict with another.
 const MOST: usize = 2_000;
 
+/// How many of one user. A user can send requests that the webhook allows and the API server does not store.
+const MOST_OF_A_USER: usize = 250;
+
 /// The parts of a request that matter for a change of parent, beside what the rule knows.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// A dry run changes nothing.
-    pub(crate) dry_run: bool,
+    /// Whether the request changes nothing: it is a dry run, or the API server will refuse it.
+    pub(crate) changes_nothing: bool,
+    /// The user who sends it.
+    pub(crate) user: String,
     /// The state that the request changes, as the API server sent it. It may be older than the forest's; such a request fails,
     /// and the API server repeats it. `None` for a new object.
     pub(crate) over: Option<Version>,
@@ -62,7 +70,13 @@ impl Allowed {
 }
 
 fn known(forest: &Forest, change: &ParentChange) -> Option<Version> {
-    forest.parent_object_version(&change.child, change.parent_is_in)
+    forest.changed_version(change)
+}
+
+/// Whether the request changes a state that the forest does not know yet. A forged one could name a state that never comes, and
+/// its change would stay in flight.
+pub(crate) fn is_ahead(forest: &Forest, change: &ParentChange, origin: &Origin) -> bool {
+    origin.over.as_ref().zip(known(forest, change)).is_some_and(|(over, known)| known.is_older_than(over))
 }
 
 /// Why a change is not allowed now.
@@ -84,14 +98,17 @@ impl InFlight {
     ) -> Result<(), Blocked> {
         let mut changes = self.changes.lock();
         changes.retain(|allowed| !allowed.is_over(forest));
-        if changes.iter().any(|allowed| change.concerns(&allowed.change.child)) {
+        if changes.iter().any(|allowed| change.is_blocked_by(&allowed.change)) {
             return Err(Blocked::Crossing);
         }
-        let own = changes.iter().filter(|allowed| allowed.origin.source == origin.source).count();
-        if own + changes.len() >= MOST {
+        let count =
+            |is: &dyn Fn(&Origin) -> bool| changes.iter().filter(|allowed| is(&allowed.origin)).count();
+        let of_address = count(&|it| it.source == origin.source);
+        let of_user = count(&|it| it.user == origin.user);
+        if of_address + changes.len() >= MOST || of_user >= MOST_OF_A_USER {
             return Err(Blocked::Full);
         }
-        if !origin.dry_run {
+        if !origin.changes_nothing {
             let was_known = known(forest, change).is_some();
             let (change, origin) = (change.clone(), origin.clone());
             changes.push(Allowed { change, origin, since: Instant::now(), was_known });
@@ -108,7 +125,7 @@ impl InFlight {
     /// Whether a change in flight still blocks this one.
     pub(crate) fn blocks(&self, forest: &Forest, change: &ParentChange) -> bool {
         let changes = self.changes.lock();
-        changes.iter().any(|allowed| change.concerns(&allowed.change.child) && !allowed.is_over(forest))
+        changes.iter().any(|allowed| change.is_blocked_by(&allowed.change) && !allowed.is_over(forest))
     }
 }
 
@@ -118,7 +135,7 @@ mod tests {
 
     use forest::hnc;
     use forest::rules::Link;
-    use forest::{Fact, HierarchyFact, Settings, Stream, Version};
+    use forest::{AnchorFact, Fact, HierarchyFact, Settings, Stream, Version};
 
     use super::*;
 
@@ -129,11 +146,17 @@ mod tests {
     fn change(child: &str, above: &[&str]) -> ParentChange {
         let parent_is_in = Stream::HIERARCHIES;
         let link = |namespace: &&str| Link { namespace: (*namespace).into(), parent: None, parent_is_in };
-        ParentChange { child: child.into(), parent_is_in, links: above.iter().map(link).collect() }
+        ParentChange {
+            child: child.into(),
+            parent_is_in,
+            links: above.iter().map(link).collect(),
+            missing_parent: None,
+            anchor_in: None,
+        }
     }
 
-    fn origin(last: u8, dry_run: bool) -> Origin {
-        Origin { dry_run, over: None, source: IpAddr::from([10, 0, 0, last]) }
+    fn origin(last: u8, changes_nothing: bool) -> Origin {
+        Origin { changes_nothing, user: "joe".into(), over: None, source: IpAddr::from([10, 0, 0, last]) }
     }
 
     fn admit(
@@ -166,7 +189,7 @@ mod tests {
 
         assert_eq!(admit(&in_flight, &forest, &change("y", &["x"]), false), Err(Blocked::Crossing));
         tokio::time::advance(LONGEST).await;
-        assert_eq!(admit(&in_flight, &forest, &change("y", &["x"]), false), Ok(()), "a minute has passed");
+        assert_eq!(admit(&in_flight, &forest, &change("y", &["x"]), false), Ok(()), "some time has passed");
     }
 
     #[tokio::test(start_paused = true)]
@@ -213,12 +236,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_address_fills_its_own_share_and_a_minute_later_there_is_room() {
+    async fn an_address_fills_its_own_share_and_some_time_later_there_is_room() {
         let (in_flight, forest) = (InFlight::default(), forest());
         let fill = |from: u8| {
             let mut count = 0;
             let next = |count| change(&format!("from-{from}-{count}"), &[]);
-            while in_flight.admit(&forest, &next(count), &origin(from, false)) == Ok(()) {
+            let by =
+                |count| Origin { user: format!("{from}-{}", count / MOST_OF_A_USER), ..origin(from, false) };
+            while in_flight.admit(&forest, &next(count), &by(count)) == Ok(()) {
                 count += 1;
             }
             count
@@ -229,5 +254,57 @@ mod tests {
         assert_eq!(in_flight.admit(&forest, &change("more", &[]), &origin(1, false)), Err(Blocked::Full));
         tokio::time::advance(LONGEST).await;
         assert_eq!(in_flight.admit(&forest, &change("more", &[]), &origin(1, false)), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_user_fills_their_own_share() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        let admit = |count: usize, user: &str| {
+            let by = Origin { user: user.into(), ..origin(1, false) };
+            in_flight.admit(&forest, &change(&format!("{user}-{count}"), &[]), &by)
+        };
+        assert!((0..MOST_OF_A_USER).all(|count| admit(count, "tim") == Ok(())));
+        assert_eq!(admit(MOST_OF_A_USER, "tim"), Err(Blocked::Full));
+        assert_eq!(admit(0, "rita"), Ok(()));
+        tokio::time::advance(LONGEST).await;
+        assert_eq!(admit(MOST_OF_A_USER, "tim"), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_anchor_and_a_namespace_that_waits_for_its_name_block_each_other() {
+        let anchor = ParentChange { anchor_in: Some("e".into()), ..change("p", &[]) };
+        let waiting = ParentChange { missing_parent: Some("p".into()), ..change("y", &[]) };
+        for (first, second) in [(&anchor, &waiting), (&waiting, &anchor)] {
+            let (in_flight, mut forest) = (InFlight::default(), forest());
+            assert_eq!(admit(&in_flight, &forest, first, false), Ok(()));
+            assert_eq!(admit(&in_flight, &forest, second, false), Err(Blocked::Crossing));
+            let version = Version { uid: "1".into(), resource_version: "1".into() };
+            let seen = if first.anchor_in.is_some() {
+                hnc::Fact::Anchor(
+                    "e".into(),
+                    AnchorFact { name: "p".into(), version, ..AnchorFact::default() },
+                )
+            } else {
+                hnc::Fact::Hierarchy("y".into(), HierarchyFact { version, ..HierarchyFact::default() })
+            };
+            forest.apply(seen);
+            assert_eq!(
+                admit(&in_flight, &forest, second, false),
+                Ok(()),
+                "it was seen, and the rule judges it"
+            );
+        }
+    }
+
+    #[test]
+    fn a_state_that_is_not_known_yet_is_ahead() {
+        let mut forest = forest();
+        let version = |of: &str| Version { uid: "1".into(), resource_version: of.into() };
+        let hierarchy = HierarchyFact { version: version("5"), ..HierarchyFact::default() };
+        forest.apply(hnc::Fact::Hierarchy("a".into(), hierarchy));
+        for (over, expected) in [(None, false), (Some("4"), false), (Some("5"), false), (Some("999"), true)] {
+            let origin = Origin { over: over.map(version), ..origin(1, false) };
+            assert_eq!(is_ahead(&forest, &change("a", &[]), &origin), expected, "{over:?}");
+        }
     }
 }

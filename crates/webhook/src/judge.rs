@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::in_flight::{Blocked, InFlight, Origin};
+use crate::in_flight::{Blocked, InFlight, Origin, is_ahead};
 use crate::questions::Asker;
 use crate::webhooks::Rule;
 
@@ -38,6 +38,8 @@ enum Round {
     Verify(Vec<Link>),
     /// Another change in flight blocks this one.
     Wait(ParentChange),
+    /// The request changes a state that the forest does not know yet.
+    Behind(ParentChange),
 }
 
 /// Runs `rule` until it decides.
@@ -66,6 +68,13 @@ pub(crate) async fn judge(
                     return Decision::Deny(denial);
                 }
                 verified = links;
+            }
+            Round::Behind(change) => {
+                let deadline = asker.deadline.min(Instant::now() + PATIENCE);
+                let is_known = |forest: &Forest| !is_ahead(forest, &change, origin);
+                if !asker.forest.until_that(is_known, deadline).await {
+                    return Decision::Deny(busy("the object that this changes is newer than the cache"));
+                }
             }
             Round::Wait(change) => {
                 let deadline = asker.deadline.min(Instant::now() + PATIENCE);
@@ -97,6 +106,9 @@ fn round(
     let Some(change) = change else { return Round::Decided(Decision::Allow { warnings }) };
     if change.links != verified {
         return Round::Verify(change.links);
+    }
+    if is_ahead(forest, &change, origin) {
+        return Round::Behind(change);
     }
     match in_flight.admit(forest, &change, origin) {
         Ok(()) => Round::Decided(Decision::Allow { warnings }),

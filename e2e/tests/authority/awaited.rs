@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::future::try_join_all;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Signal, eventually, refusal};
+use hns_e2e::{Signal, Steps, eventually, refusal};
 use kube::Client;
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -158,6 +158,57 @@ async fn absent(user: &Client, name: &str) -> Result<bool> {
     match Request::get(user, &namespace(name)).send().await {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
         Ok(_) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A user who is admin of one root gets no namespace of somebody else by an anchor whose namespace does not exist yet: neither while
+/// the controller cannot create it, nor if the anchor is created at the moment in which the other user names the missing parent.
+#[tokio::test]
+async fn an_anchor_takes_no_namespace_that_names_it_as_its_missing_parent() -> Result<()> {
+    const ROUNDS: usize = 40;
+    let scene = fixture::alone().await?;
+    scene.steps.plant(&[("an-root", ""), ("an-child", "")]).await?;
+    scene.steps.make_admin("an-root", "an-eve").await?;
+    scene.give_namespaces("an-gus").await?;
+    // Not `update`, which would make gus an admin of every namespace.
+    let resource = "--resource=hierarchyconfigurations.hnc.x-k8s.io";
+    for command in [
+        &["create", "clusterrole", "an-hierarchies", "--verb=get,create,patch", resource][..],
+        &["create", "clusterrolebinding", "an-gus", "--clusterrole=an-hierarchies", "--user=an-gus"],
+    ] {
+        scene.cluster().kubectl().args(command).ok().await?;
+    }
+    let (eve, gus) = (Steps::of(scene.user("an-eve")), Steps::of(scene.user("an-gus")));
+    let controller = scene.controller().process();
+    controller.signal(Signal::STOP)?;
+    eve.create_anchor("an-root", "an-frozen").await?;
+    let refused = eventually("the webhook knows the anchor", PATIENCE, async || {
+        let status = refusal(gus.set_parent("an-child", "an-frozen").await);
+        if status.code == 403 { Ok(status) } else { Err(format!("{status:?}")) }
+    })
+    .await;
+    controller.signal(Signal::CONT)?;
+    let status = refused?;
+    ensure!(status.message.contains("only an admin of \"an-root\""), "{status:?}");
+
+    let mut counts = std::collections::BTreeMap::<(u16, u16), usize>::new();
+    for round in 0..ROUNDS {
+        let (parent, child) = (format!("an-parent-{round}"), format!("an-child-{round}"));
+        gus.create_namespace(&child).await?;
+        let (anchor, waits) =
+            tokio::join!(eve.create_anchor("an-root", &parent), gus.set_parent(&child, &parent));
+        *counts.entry((code(anchor)?, code(waits)?)).or_default() += 1;
+    }
+    println!("{ROUNDS} races of an anchor and a namespace that waits for its name: {counts:?}");
+    ensure!(!counts.contains_key(&(200, 200)), "both were allowed: {counts:?}");
+    Ok(())
+}
+
+fn code<T>(answer: Result<T, kube::Error>) -> Result<u16> {
+    match answer {
+        Ok(_) => Ok(200),
+        Err(kube::Error::Api(status)) => Ok(status.code),
         Err(error) => Err(error.into()),
     }
 }

@@ -25,7 +25,7 @@ const NAMESPACES_ROLE: &str = "authority-suite-namespaces";
 
 struct Fixture {
     product: Product<'static>,
-    _controller: Replica,
+    controller: Replica,
     webhook: RwLock<Replica>,
 }
 
@@ -47,7 +47,7 @@ async fn install() -> Result<Fixture> {
     cluster_role(&admin, ADMIN_ROLE, hns_api::GROUP, &["hierarchyconfigurations"]).await?;
     let namespaces = ["namespaces", "namespaces/status", "namespaces/finalize"];
     cluster_role(&admin, NAMESPACES_ROLE, "", &namespaces).await?;
-    Ok(Fixture { product, _controller: controller, webhook: RwLock::new(webhook) })
+    Ok(Fixture { product, controller, webhook: RwLock::new(webhook) })
 }
 
 /// A test's access to the installation. `H` holds the webhook: shared with other tests, or alone.
@@ -81,6 +81,11 @@ pub(crate) async fn alone() -> Result<Scene<RwLockWriteGuard<'static, Replica>>>
 }
 
 impl<H> Scene<H> {
+    /// The controller. A test that stops it holds the installation alone.
+    pub(crate) fn controller(&self) -> &'static Replica {
+        &self.fixture.controller
+    }
+
     pub(crate) fn cluster(&self) -> &'static Cluster {
         self.fixture.product.cluster()
     }

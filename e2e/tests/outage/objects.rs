@@ -23,7 +23,7 @@ pub(super) async fn configure(steps: &Steps, kinds: &[Kind]) -> Result<()> {
         resource: (*resource).to_owned(),
         ..ResourceSpec::default()
     };
-    let spec = HNCConfigurationSpec { resources: Some(kinds.iter().map(entry).collect()) };
+    let spec = HNCConfigurationSpec { resources: Some(kinds.iter().map(entry).collect()), trees: None };
     let api: Api<HNCConfiguration> = Api::all(steps.client.clone());
     let patch = Patch::Apply(HNCConfiguration::new("config", spec));
     eventually("the configuration is accepted", PATIENCE, async || {

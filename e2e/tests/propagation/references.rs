@@ -112,3 +112,54 @@ async fn a_binding_gives_no_rights_of_another_role_of_that_name() -> Result<()> 
     in_mid(&scene, ("rolebindings", "attack"), true).await?;
     scene.fixture.unharmed()
 }
+
+/// The API server refuses to replace a binding, here because of a quota of the namespace: it can neither change the role of a binding nor
+/// create another one. What the old copy gave must go all the same.
+#[tokio::test]
+async fn what_cannot_be_replaced_gives_nothing_that_was_withdrawn() -> Result<()> {
+    const MOVED: &str = "ref-moved";
+    let scene = scene().await?;
+    scene
+        .plant(&[planted("ref-old", None), planted("ref-new", None), planted(MOVED, Some("ref-old"))])
+        .await?;
+    for (namespace, role, user) in [("ref-old", "admin", "wendy"), ("ref-new", "view", "eva")] {
+        let team = binding(json!({ "kind": "ClusterRole", "name": role }), user);
+        scene.create("admin", ("rolebindings", namespace, "team"), team).await?.allowed("creating")?;
+    }
+    let wendy = async |wanted: bool| {
+        let path = format!("/api/v1/namespaces/{MOVED}/secrets");
+        eventually(&format!("wendy lists secrets: {wanted}"), PATIENCE, async || {
+            let answer = scene.users.send("wendy", Method::GET, &path, &Value::Null).await;
+            let answer = answer.map_err(|error| format!("{error:#}"))?;
+            if answer.is_allowed() == wanted { Ok(()) } else { Err(answer.to_string()) }
+        })
+        .await
+    };
+    wendy(true).await?;
+    let none = json!({ "spec": { "hard": { "count/rolebindings.rbac.authorization.k8s.io": "0" } } });
+    scene.create("admin", ("resourcequotas", MOVED, "none"), none).await?.allowed("creating")?;
+    eventually("the quota is in force", PATIENCE, async || {
+        let quota = scene.get("resourcequotas", MOVED, "none").await.map_err(|error| format!("{error:#}"))?;
+        let hard = quota.map(|it| it["status"]["hard"].clone()).unwrap_or_default();
+        if hard.is_null() { Err("not yet".to_owned()) } else { Ok(()) }
+    })
+    .await?;
+    scene.hang("admin", MOVED, "ref-new").await?;
+    wendy(false).await?;
+    scene.steps.reasons(MOVED, &["CannotPropagateObject"]).await?;
+    scene
+        .users
+        .send("admin", Method::DELETE, &object_path("resourcequotas", MOVED, "none"), &Value::Null)
+        .await?
+        .allowed("deleting")?;
+    eventually("the binding of the new tree arrives", PATIENCE, async || {
+        let team = scene.get("rolebindings", MOVED, "team").await.map_err(|error| format!("{error:#}"))?;
+        match team {
+            Some(team) if team["roleRef"]["name"] == "view" => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
+    wendy(false).await?;
+    scene.fixture.unharmed()
+}

@@ -134,6 +134,21 @@ pub(super) fn conflict_is_removed() -> String {
     )
 }
 
+/// Whether the metadata of an object of hns becomes too large for the controller to change the object afterwards. What is too large
+/// already can be made smaller. Annotations are limited by the API server.
+pub(super) fn metadata_grows() -> String {
+    let size = |of: &str, field: &str, empty: &str| format!("{of}?metadata.?{field}.orValue({empty}).size()");
+    let limits = [("labels", "{}", 100), ("finalizers", "[]", 20), ("ownerReferences", "[]", 20)];
+    let limits = limits.iter().map(|(field, empty, limit)| {
+        let (new, old) = (size("object.", field, empty), size("oldObject.", field, empty));
+        format!("({new} > {limit} && {new} > {old})")
+    });
+    let texts =
+        ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
+    let owners = format!("object.metadata.?ownerReferences.orValue([]).exists(o, {})", texts.join(" || "));
+    any_of(&limits.chain([owners]).collect::<Vec<_>>())
+}
+
 /// An annotation of the new object, as an optional.
 pub(super) fn new_annotation(key: &str) -> String {
     format!("object.metadata.?annotations[?{}]", literal(key))

@@ -27,7 +27,7 @@ pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPol
     vec![
         namespace_keys::policy(settings),
         copies::policy(settings),
-        hierarchy::policy(),
+        hierarchy::policy(settings),
         anchors::policy(settings),
         namespace_anchors::policy(settings),
     ]

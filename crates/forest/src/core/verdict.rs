@@ -66,6 +66,10 @@ pub struct ParentChange {
     pub parent_is_in: Stream,
     /// The links that the verdict rests on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
+    /// The new parent, if it does not exist.
+    pub missing_parent: Option<Name>,
+    /// The namespace of the anchor, if an anchor is created that creates `child`.
+    pub anchor_in: Option<Name>,
 }
 
 /// A namespace and its parent, as the forest knows it.
@@ -83,6 +87,14 @@ impl ParentChange {
     /// Whether this changes the parent of `namespace`, or rests on it.
     pub fn concerns(&self, namespace: &str) -> bool {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
+    }
+
+    /// Whether this may not be allowed while `other` is in flight: it rests on what that changes, or one creates the parent that the
+    /// other names.
+    pub fn is_blocked_by(&self, other: &Self) -> bool {
+        self.concerns(&other.child)
+            || other.missing_parent.as_ref() == Some(&self.child)
+            || self.missing_parent.as_ref() == Some(&other.child)
     }
 }
 

@@ -61,6 +61,17 @@ impl Forest {
             && (anchor.shows(AnchorState::Forbidden) || self.exceeded(parent, &anchor.name, false).is_some())
     }
 
+    /// The namespaces with an anchor of this name that may still create a namespace: it is not in conflict, or does not show it.
+    pub(crate) fn holders_of_waiting(&self, child: &str) -> Vec<Name> {
+        let waits = |holder: &Id| {
+            let state = self.anchor_state(self.name(*holder), child);
+            let anchor = &self.anchors(*holder)[child];
+            matches!(state, AnchorState::Missing | AnchorState::Conflict)
+                && !anchor.shows(AnchorState::Conflict)
+        };
+        self.hnc().holders(child).filter(waits).map(|holder| self.name(holder).clone()).collect()
+    }
+
     /// The anchor of this subnamespace, if it exists.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
         let parent = self.id(self.namespace(child)?.subnamespace_of()?)?;

@@ -115,6 +115,14 @@ pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<
     skipped.iter().filter_map(|action| copies::withdrawal(&place, action)).collect()
 }
 
+/// The deletions that must follow replacements that the API server refuses. Otherwise the old copies would keep giving access that
+/// their source has withdrawn, and a namespace would keep objects of a tree that it has left. Restrictions stay.
+pub fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action]) -> Vec<Action> {
+    let Some(id) = forest.id(namespace) else { return Vec::new() };
+    let place = Place::of(forest, id);
+    refused.iter().filter_map(|action| copies::after_refusal(&place, action)).collect()
+}
+
 /// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
 ///
 /// The plan is empty until the streams of the structure have delivered complete lists. The plan has no writes for objects of a

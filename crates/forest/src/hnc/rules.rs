@@ -68,7 +68,14 @@ pub(crate) fn parent_change(
     parent_is_in: Stream,
     parents: [Option<&str>; 2],
 ) -> ParentChange {
-    ParentChange { child: child.clone(), parent_is_in, links: links(forest, parents) }
+    let missing_parent = parents[1].filter(|parent| !forest.exists(parent)).map(Name::from);
+    ParentChange {
+        child: child.clone(),
+        parent_is_in,
+        links: links(forest, parents),
+        missing_parent,
+        anchor_in: None,
+    }
 }
 
 fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
@@ -90,6 +97,14 @@ fn links(forest: &Forest, parents: [Option<&str>; 2]) -> Vec<Link> {
 }
 
 impl Forest {
+    /// The known version of the object whose parent the change writes.
+    pub fn changed_version(&self, change: &ParentChange) -> Option<Version> {
+        match &change.anchor_in {
+            Some(holder) => Some(self.anchors(self.id(holder)?).get(&change.child)?.version.clone()),
+            None => self.parent_object_version(&change.child, change.parent_is_in),
+        }
+    }
+
     /// The known version of the object that names the parent of `namespace`.
     pub fn parent_object_version(&self, namespace: &Name, parent_is_in: Stream) -> Option<Version> {
         match parent_is_in {

@@ -11,28 +11,15 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    condition, conflict_is_removed, new_annotation, not_the_controller, old_annotation, restoring,
+    condition, conflict_is_removed, metadata_grows, new_annotation, not_the_controller, old_annotation,
+    restoring,
 };
 use super::super::entries::rule;
 use super::{Policy, must};
 
 /// Whether the anchor becomes too large. What is too large already can be made smaller.
 fn grows() -> String {
-    let size = |of: &str, field: &str, empty: &str| format!("{of}?metadata.?{field}.orValue({empty}).size()");
-    let limits = [("labels", "{}", 100), ("finalizers", "[]", 20), ("ownerReferences", "[]", 20)];
-    let mut alternatives: Vec<String> = limits
-        .iter()
-        .map(|(field, empty, limit)| {
-            let (new, old) = (size("object.", field, empty), size("oldObject.", field, empty));
-            format!("({new} > {limit} && {new} > {old})")
-        })
-        .collect();
-    let texts =
-        ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
-    alternatives
-        .push(format!("object.metadata.?ownerReferences.orValue([]).exists(o, {})", texts.join(" || ")));
-    alternatives.push("object.?status.?status.orValue('').size() > 100".to_owned());
-    any_of(&alternatives)
+    any_of(&[metadata_grows(), "object.?status.?status.orValue('').size() > 100".to_owned()])
 }
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {

@@ -1,35 +1,46 @@
-//! `hns-hierarchy`: accounts whose deletions the webhook does not receive may delete only in a namespace that is being deleted.
+//! `hns-hierarchy`: accounts whose deletions the webhook does not receive may delete only in a namespace that is being deleted; and a
+//! `HierarchyConfiguration` stays small.
 //!
-//! The namespace controller does this. If all controllers share one identity, the garbage collector has it too, and deletes every
-//! object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted and so leave the tree.
-//!
-//! The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
+//! The namespace controller deletes without a review. If all controllers share one identity, the garbage collector has it too, and
+//! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted and so leave the
+//! tree. The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
 //! tree, and the refusal is a 401.
+//!
+//! The webhook does not receive writes that leave the spec as it is. A user could make the object so large that the controller cannot
+//! correct the labels that it sets for its namespace.
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
+use super::super::RegistrationSettings;
 use super::super::cel::list;
-use super::super::conditions::condition;
+use super::super::conditions::{condition, metadata_grows, not_the_controller};
 use super::super::entries::rule;
-use super::{Policy, must_saying};
+use super::{Policy, must, must_saying};
 
-pub(super) fn policy() -> ValidatingAdmissionPolicy {
+pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
+    let drops_a_parent =
+        format!("request.userInfo.username in {} && oldObject.?spec.?parent.orValue('') != ''", list(&users));
+    let guarded = format!("request.operation == 'DELETE' ?\n({drops_a_parent}) :\n({})", metadata_grows());
     Policy {
         name: names::policies::HIERARCHY,
-        rules: vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["DELETE"])],
-        conditions: vec![
-            condition("not-judged-by-the-webhook", format!("request.userInfo.username in {}", list(&users))),
-            condition("drops-a-parent", "oldObject.?spec.?parent.orValue('') != ''".to_owned()),
-        ],
+        rules: vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["CREATE", "UPDATE", "DELETE"])],
+        conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
         variables: vec![],
-        validations: vec![must_saying(
-            "has(namespaceObject.metadata.deletionTimestamp)",
-            "it has a parent, and a controller of the cluster cannot take a namespace out of its tree",
-            "'its parent is \"' + oldObject.spec.parent +\n\
-             '\", and a controller of the cluster cannot take a namespace out of its tree'",
-        )],
+        validations: vec![
+            must_saying(
+                "request.operation != 'DELETE' || has(namespaceObject.metadata.deletionTimestamp)",
+                "it has a parent, and a controller of the cluster cannot take a namespace out of its tree",
+                "'its parent is \"' + oldObject.spec.parent +\n\
+                 '\", and a controller of the cluster cannot take a namespace out of its tree'",
+            ),
+            must(
+                format!("request.operation == 'DELETE' || !({})", metadata_grows()),
+                "a HierarchyConfiguration may have at most 100 labels, 20 finalizers, and 20 owner references with texts of at most 253 \
+                 characters",
+            ),
+        ],
     }
     .build()
 }

@@ -207,6 +207,17 @@ pub(super) fn withdrawal(place: &Place<'_>, action: &Action) -> Option<Action> {
         .then(|| Action::DeleteCopy { key: key.clone(), version: version.clone() })
 }
 
+/// The deletion of a copy that cannot be replaced: of a Role or `RoleBinding` that gives other access than it should, and of an
+/// object of a namespace that is not above any more, unless it restricts.
+pub(super) fn after_refusal(place: &Place<'_>, action: &Action) -> Option<Action> {
+    let withdrawal = withdrawal(place, action);
+    let Action::ReplaceCopy { key, version, .. } = action else { return None };
+    let Some(Object::Copy(copy)) = place.object(key) else { return None };
+    let is_below_source = place.above.iter().any(|id| *place.forest.name(*id) == copy.inherited_from);
+    let has_left = !is_below_source && !place.forest.kind(key.kind).restricts();
+    withdrawal.or_else(|| has_left.then(|| Action::DeleteCopy { key: key.clone(), version: version.clone() }))
+}
+
 /// A source of which only the digest is known cannot be copied yet.
 fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
     let content = source.content.as_ref()?;

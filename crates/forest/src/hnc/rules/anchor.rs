@@ -6,10 +6,11 @@
 //! an anchor does not count, because users may write it, with one exception: `Conflict` stays until the controller removes it.
 
 use super::{Answer, Answers, Question, WaitFor, all_answered};
-use super::{Cause, Check, Denial, Operation, User, Verdict, hierarchy, managed_keys};
+use super::{Cause, Check, Denial, Operation, ParentChange, User, Verdict, hierarchy, managed_keys};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
+use crate::core::stream::Stream;
 use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::keys;
@@ -50,7 +51,20 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
         Operation::Update => review.update(),
         Operation::Delete => review.delete(),
     };
-    judged.err().unwrap_or_else(Verdict::allow)
+    let verdict = judged.err().unwrap_or_else(Verdict::allow);
+    verdict.with_change(|| (request.operation == Operation::Create).then(|| creation(request)))
+}
+
+/// The anchor creates a namespace, so no other request may name that as its missing parent before the anchor is seen.
+fn creation(request: &Request) -> ParentChange {
+    let Request { parent, child, .. } = request;
+    ParentChange {
+        child: child.clone(),
+        parent_is_in: Stream::ANCHORS,
+        links: Vec::new(),
+        missing_parent: None,
+        anchor_in: Some(parent.clone()),
+    }
 }
 
 struct Review<'a> {
@@ -69,6 +83,7 @@ impl Review<'_> {
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
         self.child_is_free_or_below_this_parent()?;
+        self.parent_is_not_below()?;
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;
         self.keys_stay(self.configured())?;
         self.only_an_admin_adds_an_owner()?;
@@ -172,6 +187,16 @@ impl Review<'_> {
             AnchorState::Missing => self.is_really_missing(child),
             AnchorState::Conflict => Err(self.name_is_taken()),
         }
+    }
+
+    /// The child does not exist yet, but namespaces can already be below it.
+    fn parent_is_not_below(&self) -> Check {
+        let (forest, Request { parent, child, .. }) = (self.forest, self.request);
+        let Some((parent, child)) = forest.id(parent).zip(forest.id(child)) else { return Ok(()) };
+        forest.may_join(parent, child).map_err(|illegal| {
+            Denial::conflict(format!("{:?} cannot be a subnamespace here: {illegal}", forest.name(child)))
+                .into()
+        })
     }
 
     fn name_is_taken(&self) -> Verdict {

@@ -132,6 +132,7 @@ impl Review<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
+            self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
             warnings.extend(self.no_conflicts(parent)?);
         }
@@ -294,6 +295,28 @@ impl Review<'_> {
             )]);
         }
         absent()
+    }
+
+    /// An anchor that waits for the name of the new parent will create it, and then its namespace is above this one. So an admin of
+    /// the anchor's namespace must set this parent. An anchor that shows `Conflict` creates nothing.
+    fn no_anchor_waits_for(&self, parent: &Name) -> Check {
+        let holders = self.forest.holders_of_waiting(parent);
+        let questions: Vec<Question> = holders.iter().cloned().map(Question::IsAdmin).collect();
+        all_answered(&questions, self.answers)?;
+        let mut refusing = holders.iter().zip(&questions).filter(|(_, it)| self.answers[it] != Answer::Yes);
+        let Some((holder, _)) = refusing.next() else { return Ok(()) };
+        Err(if self.forest.exists(parent) {
+            Denial::unavailable(format!(
+                "an anchor in {holder:?} has the name of the requested parent {parent:?}, and does not show yet that it is in \
+                 conflict; try again in a moment"
+            ))
+        } else {
+            Denial::forbidden(format!(
+                "the requested parent {parent:?} does not exist, and an anchor in {holder:?} will create it as a subnamespace; only \
+                 an admin of {holder:?} may name it before that"
+            ))
+        }
+        .into())
     }
 
     /// Row 10.

@@ -241,6 +241,13 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
             vec![("live c", No), ("admin x", failed())],
             Denied(Internal, &["\"x\"", "connection refused"]),
         ),
+        (
+            "the namespace of the anchor would be below it",
+            "p:c",
+            create("p", "c"),
+            vec![("live c", No)],
+            Denied(Conflict, &["\"c\" cannot be a subnamespace here"]),
+        ),
         ("a lost anchor takes no other's", "p, c<<p, x:c", create("p", "c"), vec![], Allowed),
         (
             "the subnamespace is being deleted",

@@ -384,6 +384,43 @@ fn row_7_an_unchanged_parent_needs_no_consent() {
     ]);
 }
 
+/// The anchor would create the parent, and rights of its namespace would come down.
+#[test]
+fn an_anchor_that_waits_for_the_name_of_a_parent_needs_the_consent_of_its_admin() {
+    let missing = |admin| vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin h", admin)];
+    check_all([
+        (
+            "an anchor of another namespace",
+            "child, h, (p)<h",
+            create("child", "p"),
+            missing(No),
+            Denied(Forbidden, &["\"p\" does not exist", "an anchor in \"h\"", "only an admin of \"h\""]),
+        ),
+        (
+            "an admin of its namespace",
+            "child, h, (p)<h",
+            create("child", "p"),
+            missing(Yes),
+            Warned(&["\"p\" does not exist yet"]),
+        ),
+        (
+            "it cannot be found out",
+            "child, h, (p)<h",
+            create("child", "p"),
+            missing(failed()),
+            Denied(Internal, &["\"h\"", "connection refused"]),
+        ),
+    ]);
+    let mut cluster = Cluster::draw("child, p, h");
+    cluster.anchor("h", "p");
+    let yes = [("admin p", Yes), ("admin h", No)];
+    let verdict = judge(&mut cluster.forest(), &create("child", "p"), &yes, |_| ());
+    check("its conflict is not shown", &verdict, &Denied(Unavailable, &["\"h\"", "does not show yet"]));
+    cluster.change_anchor("h", "p", |anchor| anchor.state = Some("Conflict".into()));
+    let verdict = judge(&mut cluster.forest(), &create("child", "p"), &yes[..1], |_| ());
+    check("its conflict is shown", &verdict, &Allowed);
+}
+
 #[test]
 fn row_9_a_new_parent_has_to_exist() {
     check_all([

@@ -114,6 +114,9 @@ fn gains_no_owner_or_finalizer(old: &State<'_>, new: &State<'_>) -> Check {
              removed from it"
         )));
     }
+    if old.owner_references == new.owner_references {
+        return Ok(());
+    }
     let known: BTreeSet<String> = old.owner_references.iter().flat_map(no_more_than).collect();
     let is_new = |owner: &&Value| !known.contains(&owner.to_string());
     match new.owner_references.iter().find(is_new) {
