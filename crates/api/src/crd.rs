@@ -11,7 +11,7 @@ use kube::CustomResourceExt;
 
 use crate::{HNCConfiguration, HierarchicalResourceQuota, HierarchyConfiguration, SubnamespaceAnchor, names};
 
-/// All four definitions, sorted by name and ready to install.
+/// All four CRDs, sorted by name and ready to install.
 pub fn all() -> Vec<CustomResourceDefinition> {
     vec![
         hierarchical_resource_quotas(),
@@ -21,7 +21,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     ]
 }
 
-/// The definition of hierarchical quotas. As in HNC, the key `subresources` is present and empty: there is
+/// The CRD of hierarchical quotas. As in HNC, the key `subresources` is present and empty: there is
 /// no status subresource.
 pub fn hierarchical_resource_quotas() -> CustomResourceDefinition {
     let mut crd = finish(HierarchicalResourceQuota::crd(), None);
@@ -31,17 +31,17 @@ pub fn hierarchical_resource_quotas() -> CustomResourceDefinition {
     crd
 }
 
-/// The definition of hierarchy configurations. The only allowed name is `hierarchy`.
+/// The CRD of hierarchy configurations. The only allowed name is `hierarchy`.
 pub fn hierarchy_configurations() -> CustomResourceDefinition {
     finish(HierarchyConfiguration::crd(), Some(names::HIERARCHY_CONFIGURATION))
 }
 
-/// The definition of the cluster's configuration. The only allowed name is `config`.
+/// The CRD of the cluster's configuration. The only allowed name is `config`.
 pub fn hnc_configurations() -> CustomResourceDefinition {
     finish(HNCConfiguration::crd(), Some(names::HNC_CONFIGURATION))
 }
 
-/// The definition of anchors.
+/// The CRD of anchors.
 pub fn subnamespace_anchors() -> CustomResourceDefinition {
     finish(SubnamespaceAnchor::crd(), None)
 }

@@ -9,7 +9,7 @@ use crate::{KeyValue, schema};
 
 // An absent field and its zero value mean the same; the types distinguish them so that an object is written
 // back unchanged. (This is not a doc comment, because the doc comment becomes the description in the
-// definition.)
+// CRD.)
 /// The place of this namespace in the hierarchy, and what namespaces below inherit.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(

@@ -4,7 +4,7 @@
 //! `/` and `%`: `?` and `#` would end the path, so that the request addresses the whole collection, and a space makes
 //! the URL invalid. All programs use this type; clippy forbids kube's own methods.
 //!
-//! An answer is read however deeply its `managedFields` are nested, which users decide.
+//! An answer is read even if its `managedFields` are nested very deeply, because users can write any `managedFields`.
 
 use std::borrow::Cow;
 use std::fmt::Debug;

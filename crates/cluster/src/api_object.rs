@@ -161,7 +161,7 @@ fn label_writes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Manage
     Ok(writes.into_iter().flatten().map(Into::into).collect())
 }
 
-/// A namespace, hierarchy or anchor. A user can write any text into `managedFields`, so these must be read however they are nested.
+/// A namespace, hierarchy or anchor. A user can write any text into `managedFields`, so these objects are read at any depth.
 #[derive(Debug, Clone)]
 pub struct StructureObject {
     /// The metadata, with the writes of labels and annotations.

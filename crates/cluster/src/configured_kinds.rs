@@ -35,15 +35,15 @@ use crate::handle::{ForestHandle, ForestWriter};
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// Changes of definitions are collected until there was none for this long.
+/// Changes of CRDs are collected until there was none for this long.
 const QUIET: Duration = Duration::from_millis(30);
 
 /// The largest number of events that are handled together.
 const MAX_EVENTS: usize = 1_000;
 
-/// The longest time that the first list of definitions may take. Without definitions, a kind that appears or disappears
+/// The longest time that the first list of CRDs may take. Without CRDs, a kind that appears or disappears
 /// is detected later.
-const DEFINITIONS: Duration = Duration::from_secs(5);
+const CRDS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// After this many failures of discovery, roles and role bindings are propagated without the other kinds.
 const FAILURES: u32 = 5;
@@ -59,26 +59,25 @@ pub struct Configuration {
     pub resolution: Option<Arc<Resolution>>,
     /// The last known resources of the API server.
     pub served: Option<Arc<Served>>,
-    /// The uids of all definitions that are not being deleted, by name; `None` if they are unknown.
-    pub definitions: Option<Arc<BTreeMap<String, String>>>,
+    /// The uids of all CRDs that are not being deleted, by name; `None` if they are unknown.
+    pub crds: Option<Arc<BTreeMap<String, String>>>,
     /// Why the configuration may be out of date.
     pub trouble: Option<String>,
 }
 
 impl Configuration {
-    /// Completes this answer with earlier knowledge about groups that are unavailable or whose definitions exist.
+    /// Completes this answer with earlier knowledge about groups that are unavailable or whose CRDs exist.
     pub fn completed(&self, served: Served) -> Served {
-        let is_defined =
-            |name: &str| self.definitions.as_ref().is_some_and(|definitions| definitions.contains_key(name));
+        let is_defined = |name: &str| self.crds.as_ref().is_some_and(|crds| crds.contains_key(name));
         match &self.served {
             Some(before) => served.keeping(before, &is_defined),
             None => served,
         }
     }
 
-    /// Whether the definition of `HNCConfiguration` exists and is not being deleted, as far as is known.
+    /// Whether the CRD of `HNCConfiguration` exists and is not being deleted, as far as is known.
     pub fn may_exist(&self) -> bool {
-        self.definitions.as_ref().is_some_and(|it| it.contains_key(HNCConfiguration::crd_name()))
+        self.crds.as_ref().is_some_and(|it| it.contains_key(HNCConfiguration::crd_name()))
     }
 
     /// The resolution of the given object; `None` before the resources of the API server are known.
@@ -116,7 +115,7 @@ pub fn start(
         writer: writer.clone(),
         feeds: ObjectFeeds::new(client.clone(), (writer.clone(), forest.clone()), detail, metrics.clone()),
         state: Configuration::default(),
-        definitions_are_known: false,
+        crds_are_known: false,
         schedule: Schedule::default(),
         failures: 0,
         refused: None,
@@ -136,8 +135,8 @@ struct Follower {
     writer: ForestWriter,
     feeds: ObjectFeeds,
     state: Configuration,
-    /// Also true if definitions cannot be listed.
-    definitions_are_known: bool,
+    /// Also true if CRDs cannot be listed.
+    crds_are_known: bool,
     schedule: Schedule,
     failures: u32,
     /// Why the configuration cannot be read, and why discovery failed.
@@ -153,7 +152,7 @@ struct Follower {
 
 impl Follower {
     async fn follow(mut self, mut incoming: UnboundedReceiver<Event>) {
-        let deadline = Instant::now() + DEFINITIONS;
+        let deadline = Instant::now() + CRDS_TIMEOUT;
         loop {
             let due = self.schedule.next().filter(|_| self.is_informed());
             tokio::select! {
@@ -162,7 +161,7 @@ impl Follower {
                     None => return,
                 },
                 () = sleep_until(due.unwrap_or(deadline)), if due.is_some() => {}
-                () = sleep_until(deadline), if !self.definitions_are_known => self.definitions_are_known = true,
+                () = sleep_until(deadline), if !self.crds_are_known => self.crds_are_known = true,
             }
             if self.is_informed() {
                 self.act().await;
@@ -173,10 +172,10 @@ impl Follower {
 
     /// Whether both watches have delivered their first result.
     fn is_informed(&self) -> bool {
-        (self.state.is_known || self.refused.is_some()) && self.definitions_are_known
+        (self.state.is_known || self.refused.is_some()) && self.crds_are_known
     }
 
-    /// Changes of definitions come in bursts and are collected. A change of the configuration is handled at once,
+    /// Changes of CRDs come in bursts and are collected. A change of the configuration is handled at once,
     /// because until then users' objects are treated by the old configuration.
     async fn receive_all(&mut self, first: Event, incoming: &mut UnboundedReceiver<Event>) {
         let quiet = |event: &Event| match event {
@@ -221,26 +220,26 @@ impl Follower {
                 }
                 self.refused = Some(why);
             }
-            Event::Definitions(all) => self.update_definitions(now, |definitions| *definitions = all),
-            Event::Definition(name, uid) => self.update_definitions(now, |definitions| {
-                definitions.insert(name, uid);
+            Event::Crds(all) => self.update_crds(now, |crds| *crds = all),
+            Event::Crd(name, uid) => self.update_crds(now, |crds| {
+                crds.insert(name, uid);
             }),
-            Event::DefinitionGone(name) => self.update_definitions(now, |definitions| {
-                definitions.remove(&name);
+            Event::CrdGone(name) => self.update_crds(now, |crds| {
+                crds.remove(&name);
             }),
-            Event::DefinitionsRefused => {
-                self.definitions_are_known = true;
-                self.state.definitions = None;
+            Event::CrdsRefused => {
+                self.crds_are_known = true;
+                self.state.crds = None;
             }
         }
     }
 
-    fn update_definitions(&mut self, now: Instant, change: impl FnOnce(&mut BTreeMap<String, String>)) {
-        let mut definitions = self.state.definitions.as_deref().cloned().unwrap_or_default();
-        change(&mut definitions);
-        self.state.definitions = Some(Arc::new(definitions));
-        self.definitions_are_known = true;
-        self.schedule.definition_changed(now);
+    fn update_crds(&mut self, now: Instant, change: impl FnOnce(&mut BTreeMap<String, String>)) {
+        let mut crds = self.state.crds.as_deref().cloned().unwrap_or_default();
+        change(&mut crds);
+        self.state.crds = Some(Arc::new(crds));
+        self.crds_are_known = true;
+        self.schedule.crd_changed(now);
     }
 
     /// Earlier discovery suffices for entries that it resolves; a new entry may need a new discovery.
@@ -300,8 +299,8 @@ impl Follower {
                 tracing::warn!(%finding, "an entry of the configuration is ignored");
             }
         }
-        let definitions = self.state.definitions.clone().unwrap_or_default();
-        let uid = |kind: &forest::Kind| definitions.get(&kind.group_resource()).cloned();
+        let crds = self.state.crds.clone().unwrap_or_default();
+        let uid = |kind: &forest::Kind| crds.get(&kind.group_resource()).cloned();
         self.writer.tell([hnc::Fact::TreeLimits(resolution.limits.clone()).into()]);
         self.feeds.follow(resolution.settings(), uid).await;
         self.configured.ready();

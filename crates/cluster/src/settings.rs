@@ -1,4 +1,4 @@
-//! What all programs of an installation must agree on, and how each comes to know it.
+//! The settings that all programs of an installation share, and how each program reads them.
 //!
 //! The administrator writes a document into the `ConfigMap` `hns-config` ([`SharedSettings`]). The leading controller checks the
 //! document, applies its own flags to it, and writes the result to the `ConfigMap` `hnc-settings`. Every program runs with the

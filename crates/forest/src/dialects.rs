@@ -142,7 +142,7 @@ impl Forest {
             // A stream may still deliver objects of a kind that is no longer configured.
             Fact::Object(kind, ..) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, ..)
                 if store.kind_settings(kind).is_none() => {}
-            // So may the response to a write, which nothing would ever settle.
+            // The response to a write may also arrive so late. Its failure would never be settled.
             Fact::WriteFailed(_, ref key, _) | Fact::Conflict(_, ref key, _)
                 if store.kind_settings(key.kind).is_none() => {}
             Fact::Object(kind, seen) => store.observe_object(kind, seen, change),

@@ -1,17 +1,16 @@
 //! The hierarchy of namespaces as a value: facts go in, answers come out.
 //!
 //! Admission asks a [`Forest`] *may this happen?* and gets a [`rules::Verdict`]; reconciliation asks *what should exist?* and gets
-//! a [`plan::Plan`]; users ask *why is it so?* ([`why`]). All answers rest on the same few predicates (who is whose ancestor, what
-//! is halted, what propagates where), so what is refused, what is reported when it was not refused, and what is explained
-//! cannot differ.
+//! a [`plan::Plan`]; users ask *why is it so?* ([`why`]). All answers use the same predicates: who is an ancestor of whom, what
+//! is halted, what propagates where. So rules, plans and explanations cannot contradict each other.
 //!
 //! [`core`] holds what all dialects have in common, [`hnc`] is the API of the Hierarchical Namespace Controller, and [`Forest`] is
-//! the table of dialects. Imports go from `hnc`'s rules and plans to the forest, from there to what dialects keep, and from there
-//! to the core.
+//! the table of dialects. The rules and plans of `hnc` import the forest. The forest imports the state of each dialect. These
+//! states import the core.
 //!
 //! The crate never does I/O, never reads a clock, and knows neither Kubernetes clients nor async runtimes. Looking
-//! something up never changes the forest, and the order in which facts arrive does not matter: what counts is the last
-//! fact told of each object.
+//! something up never changes the forest, and the order in which facts arrive does not matter: the forest
+//! uses the last fact about each object.
 #![warn(missing_docs)]
 
 #[cfg(test)]

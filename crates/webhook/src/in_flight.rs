@@ -82,7 +82,7 @@ pub(crate) fn is_ahead(forest: &Forest, change: &ParentChange, origin: &Origin) 
 /// Why a change is not allowed now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Blocked {
-    /// It rests on the parent of a namespace that another request is changing.
+    /// It depends on the parent of a namespace that another request is changing.
     Crossing,
     /// Too many are in flight.
     Full,

@@ -1,7 +1,7 @@
 //! Running a rule until it decides: judge, ask the rule's questions, judge again.
 //!
 //! The forest may change between two rounds; each round uses the forest of its moment. An allowed change of parent is verified:
-//! the links that the verdict rests on are read live, and no change in flight may touch them. A request that is not decided at
+//! the links that the verdict depends on are read live, and no change in flight may change one of them. A request that is not decided at
 //! the deadline is denied with "try again".
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ enum Round {
     Decided(Decision),
     /// The rule needs answers.
     Ask(Vec<Question>),
-    /// The verdict rests on links that are not verified yet.
+    /// The verdict depends on links that are not verified yet.
     Verify(Vec<Link>),
     /// Another change in flight blocks this one.
     Wait(ParentChange),

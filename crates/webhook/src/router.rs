@@ -183,8 +183,8 @@ impl App {
         (status, message + "\n").into_response()
     }
 
-    /// What the API server serves, read live: a CRD that was just created is not known here yet. Groups that cannot be read are
-    /// as they were before.
+    /// What the API server serves, read live: a CRD that was just created is not known here yet. For groups that
+    /// cannot be read, the last known answer counts.
     async fn served(&self, deadline: tokio::time::Instant) -> Result<Served, String> {
         let deadline = deadline.min(tokio::time::Instant::now() + DISCOVERY);
         let asked = tokio::time::timeout_at(deadline, discover(&self.client)).await;

@@ -20,7 +20,7 @@ use crate::metrics::AdmissionMetrics;
 /// Runs until the process is shut down.
 ///
 /// # Errors
-/// Something is wrong that does not mend itself: a flag's value, an address, a kubeconfig.
+/// An error that a retry does not solve: the value of a flag, an address, a kubeconfig.
 pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
     let client = client::connect(&args.common, process.program).await?;
     let certificate = certificate(&args, &process, &client)?;

@@ -1,6 +1,6 @@
 //! When to repeat discovery: after changes and after failures, not at regular intervals.
 //!
-//! The watch may deliver a changed definition before all API servers act on it, so discovery is repeated a few times
+//! The watch may deliver a changed CRD before all API servers act on it, so discovery is repeated a few times
 //! after a change. After a failed or incomplete discovery, the interval grows. The module is pure: the caller passes
 //! the time.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The delays after a change of a definition.
+/// The delays after a change of a CRD.
 const FOLLOW_UPS: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(300),
@@ -54,8 +54,8 @@ impl Schedule {
         self.due.push_front(now);
     }
 
-    /// A definition has changed.
-    pub(super) fn definition_changed(&mut self, now: Instant) {
+    /// A CRD has changed.
+    pub(super) fn crd_changed(&mut self, now: Instant) {
         self.retry = None;
         self.due = FOLLOW_UPS.into_iter().map(|after| now + after).collect();
     }
@@ -100,12 +100,12 @@ mod tests {
         assert!(schedule.is_due(start));
         assert_eq!(times(&mut schedule, start, &[Complete; 3]), [0]);
 
-        schedule.definition_changed(start);
+        schedule.crd_changed(start);
         assert_eq!(times(&mut schedule, start, &[Complete; 9]), [0, 300, 1_000, 3_000, 10_000]);
 
         // Each change restarts the schedule; an overdue discovery runs at once.
-        schedule.definition_changed(start);
-        schedule.definition_changed(start + Duration::from_millis(200));
+        schedule.crd_changed(start);
+        schedule.crd_changed(start + Duration::from_millis(200));
         schedule.completed(Complete, start + Duration::from_secs(2));
         assert_eq!(times(&mut schedule, start, &[Complete; 9]), [3_200, 10_200]);
     }

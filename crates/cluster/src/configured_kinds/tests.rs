@@ -15,7 +15,7 @@ use tower::{BoxError, service_fn};
 use super::*;
 
 const CONFIGS: &str = "/apis/hnc.x-k8s.io/v1alpha2/hncconfigurations";
-const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// Answers by path; other paths are not found. A watch delivers no events.
 #[derive(Clone, Default)]
@@ -63,7 +63,7 @@ impl Server {
 
     fn defines(&self, uids: &[&str]) {
         let of = |uid: &&str| json!({ "metadata": { "name": "things.x.io", "uid": uid } });
-        self.set(DEFINITIONS, list(&uids.iter().map(of).collect::<Vec<_>>()));
+        self.set(CRDS, list(&uids.iter().map(of).collect::<Vec<_>>()));
     }
 
     fn configures(&self, resources: &Value) {
@@ -251,7 +251,7 @@ async fn unreadable_definitions_do_not_block_readiness() {
     for answer in [refusal(403), refusal(500)] {
         let server = Server::default();
         server.serves_things(&things("Current", &[resource("things", "Thing")]));
-        server.set(DEFINITIONS, answer);
+        server.set(CRDS, answer);
         server.configures(&json!([{ "resource": "things" }]));
         let followed = follow(server, Detail::Content);
         followed.until_all_is_listed().await;

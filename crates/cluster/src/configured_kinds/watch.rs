@@ -1,4 +1,4 @@
-//! The two watches that the configuration depends on: the `HNCConfiguration`, and the metadata of definitions.
+//! The two watches that the configuration depends on: the `HNCConfiguration`, and the metadata of CRDs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ pub(super) enum Event {
     Configuration(Option<Arc<DynamicObject>>),
     /// The configuration cannot be read, with the message of the API server.
     ConfigurationRefused(String),
-    /// The names and uids of all definitions that are not being deleted.
-    Definitions(BTreeMap<String, String>),
-    /// A definition exists, with this uid.
-    Definition(String, String),
-    /// A definition is deleted or is being deleted.
-    DefinitionGone(String),
-    /// Definitions cannot be listed.
-    DefinitionsRefused,
+    /// The names and uids of all CRDs that are not being deleted.
+    Crds(BTreeMap<String, String>),
+    /// A CRD exists, with this uid.
+    Crd(String, String),
+    /// A CRD is deleted or is being deleted.
+    CrdGone(String),
+    /// CRDs cannot be listed.
+    CrdsRefused,
 }
 
 /// Starts both watches.
@@ -40,7 +40,7 @@ pub(super) fn start(
 ) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(configuration(client.clone(), metrics.clone(), events.clone()));
-    tasks.spawn(definitions(client.clone(), metrics.clone(), events.clone()));
+    tasks.spawn(crds(client.clone(), metrics.clone(), events.clone()));
     tasks
 }
 
@@ -61,30 +61,30 @@ async fn configuration(client: Client, metrics: StreamMetrics, events: Unbounded
     watch(HNCConfiguration::crd_name(), &metrics, open, |object| object, tell).await;
 }
 
-type Definition = PartialObjectMeta<CustomResourceDefinition>;
+type Crd = PartialObjectMeta<CustomResourceDefinition>;
 
-async fn definitions(client: Client, metrics: StreamMetrics, events: UnboundedSender<Event>) {
-    let api = Api::<Definition>::all(client);
+async fn crds(client: Client, metrics: StreamMetrics, events: UnboundedSender<Event>) {
+    let api = Api::<Crd>::all(client);
     let open = move || watcher(api.clone(), Config::default());
-    let tell = move |told: WatchEvent<(String, Option<String>), Definition>| {
+    let tell = move |told: WatchEvent<(String, Option<String>), Crd>| {
         let event = match told {
             WatchEvent::Listed(all) => {
                 let live = all.into_iter().filter_map(|(name, uid)| Some((name, uid?)));
-                Event::Definitions(live.collect())
+                Event::Crds(live.collect())
             }
-            WatchEvent::Applied((name, Some(uid))) => Event::Definition(name, uid),
-            WatchEvent::Applied((name, None)) => Event::DefinitionGone(name),
-            WatchEvent::Deleted(object) => Event::DefinitionGone(identity(object).0),
-            WatchEvent::Refused(_) => Event::DefinitionsRefused,
+            WatchEvent::Applied((name, Some(uid))) => Event::Crd(name, uid),
+            WatchEvent::Applied((name, None)) => Event::CrdGone(name),
+            WatchEvent::Deleted(object) => Event::CrdGone(identity(object).0),
+            WatchEvent::Refused(_) => Event::CrdsRefused,
         };
         let _ = events.send(event);
     };
     watch("customresourcedefinitions.apiextensions.k8s.io", &metrics, open, identity, tell).await;
 }
 
-/// The name, and the uid unless the definition is being deleted.
-fn identity(definition: Definition) -> (String, Option<String>) {
-    let metadata = definition.metadata;
+/// The name, and the uid unless the CRD is being deleted.
+fn identity(crd: Crd) -> (String, Option<String>) {
+    let metadata = crd.metadata;
     let uid = metadata.uid.filter(|_| metadata.deletion_timestamp.is_none());
     (metadata.name.unwrap_or_default(), uid)
 }

@@ -30,8 +30,8 @@ pub(crate) struct ObjectFeeds {
 
 struct Running {
     task: JoinHandle<()>,
-    /// The uid of the kind's definition, if it is known.
-    definition: Option<String>,
+    /// The uid of the kind's CRD, if it is known.
+    crd: Option<String>,
 }
 
 impl ObjectFeeds {
@@ -51,14 +51,14 @@ impl ObjectFeeds {
         self.told.is_some()
     }
 
-    /// Sets the configured kinds: stops the streams of other kinds and starts missing ones. If the definition of a kind
-    /// was replaced by another object, its stream is restarted; `definition` gives the uid of the definition.
+    /// Sets the configured kinds: stops the streams of other kinds and starts missing ones. If the CRD of a kind
+    /// was replaced by another object, its stream is restarted; `crd` gives the uid of the CRD.
     ///
     /// Ignored kinds are omitted if the program does not use them.
     pub(crate) async fn follow<'a>(
         &mut self,
         kinds: impl IntoIterator<Item = &'a KindSettings>,
-        definition: impl Fn(&Kind) -> Option<String>,
+        crd: impl Fn(&Kind) -> Option<String>,
     ) {
         let kinds: Vec<KindSettings> =
             kinds.into_iter().filter(|kind| self.detail.wants(kind.mode)).cloned().collect();
@@ -76,15 +76,15 @@ impl ObjectFeeds {
             self.told = Some(kinds.clone());
         }
         for KindSettings { kind, .. } in kinds {
-            self.keep(kind.clone(), definition(&kind)).await;
+            self.keep(kind.clone(), crd(&kind)).await;
         }
     }
 
-    async fn keep(&mut self, kind: Kind, definition: Option<String>) {
+    async fn keep(&mut self, kind: Kind, crd: Option<String>) {
         let Some(id) = self.forest.read(|forest| forest.kind_named(&kind.group, &kind.kind)) else { return };
         if let Some(running) = self.running.get_mut(&kind) {
-            if running.definition.is_none() || definition.is_none() || running.definition == definition {
-                running.definition = definition.or(running.definition.take());
+            if running.crd.is_none() || crd.is_none() || running.crd == crd {
+                running.crd = crd.or(running.crd.take());
                 return;
             }
             self.stop(&kind).await;
@@ -101,7 +101,7 @@ impl ObjectFeeds {
             forest: self.forest.clone(),
         };
         let task = tokio::spawn(self.objects(stream));
-        self.running.insert(kind, Running { task, definition });
+        self.running.insert(kind, Running { task, crd });
     }
 
     /// Stops a stream and waits until it has ended.

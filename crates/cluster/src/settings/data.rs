@@ -16,7 +16,7 @@ pub const REFUSED: &str = "refused";
 /// The key of `hnc-settings` that names the version of the controller.
 pub const VERSION: &str = "version";
 
-/// The settings in force by what `hnc-settings` has; `None` where it has none.
+/// The settings in force, from the data of `hnc-settings`; `None` if there are none.
 ///
 /// # Errors
 /// This version does not understand them.
@@ -24,7 +24,7 @@ pub fn in_force(data: &Data) -> Result<Option<SharedSettings>, Invalid> {
     data.get(DOCUMENT).map(|text| SharedSettings::parse(text)).transpose()
 }
 
-/// Why the document of `hns-config` is not in force, by what `hnc-settings` has; `None` if it is.
+/// Why the document of `hns-config` is not in force, from the data of `hnc-settings`; `None` if it is in force.
 pub fn refused(data: &Data) -> Option<&str> {
     data.get(REFUSED).map(String::as_str).filter(|reason| !reason.is_empty())
 }

@@ -1,5 +1,5 @@
-//! The shared settings as a document: what its keys are, what may stand there, and what rules and plans make of it. Reads and
-//! writes nothing.
+//! The shared settings as a document: its keys, their valid values, and the conversion for rules and plans. This module does no
+//! I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

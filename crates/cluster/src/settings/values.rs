@@ -1,11 +1,11 @@
-//! What may stand in a setting: a function per kind of value, for the document and for flags.
+//! The valid values of settings: a function for each type of value, for the document and for flags.
 //!
 //! Errors are the end of a sentence that names the key and the value.
 
 use forest::OnConflict;
 use regex::Regex;
 
-/// What becomes of conflicts, as the `HNCConfiguration` spells it.
+/// How conflicts are treated, in the spelling of the `HNCConfiguration`.
 ///
 /// # Errors
 /// What is wrong with it.
@@ -55,8 +55,7 @@ pub fn anchored_regex(value: &str) -> Result<Regex, String> {
     Regex::new(value).and_then(|_| Regex::new(&format!("^(?:{value})$"))).map_err(|error| error.to_string())
 }
 
-/// A pattern of keys. Those of the hierarchy itself are never matched, whatever the pattern; one that is about nothing else
-/// is refused.
+/// A pattern of keys. No pattern ever matches the hierarchy's own keys. A pattern that names them is refused.
 ///
 /// # Errors
 /// What is wrong with it.

@@ -254,8 +254,8 @@ impl CopyWriter<'_> {
         }
     }
 
-    /// Removes the finalizers of an object that is being deleted and must be replaced: an object cannot escape that by having
-    /// some. An update of the content would have removed them too.
+    /// Removes the finalizers of an object that is being deleted and must be replaced: finalizers must not prevent the
+    /// replacement. An update of the content would have removed them too.
     async fn remove_finalizers(&self, object: &ApiObject) -> Result<Deleted, kube::Error> {
         let key = self.key;
         let mut manifest = json!(object.content);

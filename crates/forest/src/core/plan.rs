@@ -144,7 +144,7 @@ pub struct Plan<D> {
     pub steps: Vec<Step<D>>,
     /// Objects with a recorded failure that need no write any more.
     pub settled: Vec<ObjectKey>,
-    /// Objects that are left as they are although a source from above should replace them, and why; to be recorded. Recorded ones
+    /// Objects that are kept although a source from above should replace them, and why. The controller records them. Recorded ones
     /// are not listed again.
     pub conflicts: Vec<(ObjectKey, Box<str>)>,
     /// Sources, by namespace, whose content must be read before this plan is complete.

@@ -33,11 +33,11 @@ pub use walk::Illegal;
 pub(crate) struct Tree {
     managed: Arc<ManagedNames>,
     texts: Texts,
-    /// Those that have downstream namespaces and do not exist, or are being deleted.
+    /// The names of namespaces that have downstream namespaces, and do not exist or are being deleted.
     awaited: BTreeSet<Id>,
     /// How often that set has changed.
     awaited_changes: u64,
-    /// Those whose configuration a dialect could not parse, and why. They are frozen.
+    /// The namespaces whose configuration a dialect could not parse, and why. They are halted.
     unreadable: HashMap<Id, Box<str>>,
     /// Whether conditions about a namespace are shown on all namespaces above it, so that a new edge touches them.
     links_matter_above: bool,

@@ -1,4 +1,4 @@
-//! The verdict of a rule, the questions it needs answered before, and what an allowed change rests on.
+//! The verdict of a rule, the questions that it asks first, and the links that an allowed change depends on.
 
 use std::collections::HashMap;
 
@@ -64,7 +64,7 @@ pub struct ParentChange {
     pub child: Name,
     /// The stream of the object that names the parent of `child`.
     pub parent_is_in: Stream,
-    /// The links that the verdict rests on: the ancestry of the present and of the new parent.
+    /// The links that the verdict depends on: the ancestry of the present and of the new parent.
     pub links: Vec<Link>,
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
@@ -84,7 +84,7 @@ pub struct Link {
 }
 
 impl ParentChange {
-    /// Whether this changes the parent of `namespace`, or rests on it.
+    /// Whether this changes the parent of `namespace`, or depends on that parent.
     pub fn concerns(&self, namespace: &str) -> bool {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }

@@ -44,10 +44,10 @@ impl Forest {
         }
     }
 
-    /// The state that this anchor in `parent` should show. An anchor that has shown `Conflict` keeps it while no namespace has
-    /// its name: its user was never allowed to take over a name that another user had. Only the controller can remove it. An
-    /// anchor beyond a limit of the tree keeps its state while a limit holds there, so that it creates nothing at the moment in
-    /// which another namespace is deleted.
+    /// The state that this anchor in `parent` should show. If an anchor has shown `Conflict`, and the namespace of that name is
+    /// then deleted, the anchor stays in `Conflict`: its user must not take over a name that another user had. Only the controller
+    /// can remove that state. An anchor beyond a limit of the tree stays in `Forbidden` while a limit holds there, so that it creates
+    /// nothing at the moment in which another namespace is deleted.
     pub(crate) fn shown_anchor_state(&self, parent: &Name, anchor: &AnchorFact) -> AnchorState {
         match self.anchor_state(parent, &anchor.name) {
             AnchorState::Missing if anchor.shows(AnchorState::Conflict) => AnchorState::Conflict,

@@ -1,10 +1,10 @@
 //! The annotations that say where a source propagates: `select`, `treeSelect`, `none` and `all` (section 3.3 of
 //! docs/compatibility.md).
 //!
-//! Values are parsed here and nowhere else, for admission and for reconciliation alike, and matched against the labels that a
-//! destination should have. The parsers accept the full Kubernetes selector syntax; HNC does not accept `!=`, `>` and `<`. Any
-//! user who may edit an object writes these texts, so an invalid one only gives an error message, the cost of parsing grows with
-//! the length, and the requirements that each namespace below is matched against have a limit ([`MOST`]).
+//! Admission and reconciliation both use these parsers. Selectors are evaluated for the labels that a destination should have. The
+//! parsers accept the full Kubernetes selector syntax; HNC does not accept `!=`, `>` and `<`. Any user who may edit an object can
+//! write these texts. So an invalid text only gives an error message, the cost of parsing is proportional to the length, and the
+//! number of requirements has a limit ([`MOST`]), because they are evaluated for each namespace below.
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,7 @@ pub struct HierarchyFact {
     pub terminating: bool,
     /// `status`, as last written.
     pub status: HierarchyStatus,
-    /// The object exists but its content could not be parsed; the text says why. Its namespace is frozen.
+    /// The object exists but its content could not be parsed; the text says why. Its namespace is halted.
     pub unreadable: Option<Box<str>>,
 }
 

@@ -107,8 +107,8 @@ pub struct SubnamespaceSpec {
     pub from_anchor: Option<(Labels, Labels)>,
 }
 
-/// The writes that must replace a step that gives access and is skipped, because a guarding write failed: without them, access that
-/// the step changes or withdraws would remain.
+/// If a guarding write fails, the controller skips the later writes that give access (`skipped`). These are the writes to make
+/// instead: they remove the access that the skipped writes would have changed or removed.
 pub fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action]) -> Vec<Action> {
     let Some(id) = forest.id(namespace) else { return Vec::new() };
     let place = Place::of(forest, id);
@@ -140,8 +140,8 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
         return plan;
     }
     let mut marks = marks::changes(forest, id);
-    // While the tree labels are those of the old place, everything that is lost with that place goes before anything is gained in
-    // the new one, in any scope.
+    // If the tree labels are still those of the old place, the whole namespace is planned: everything that is lost with the old
+    // place is removed before anything of the new place is written.
     let whole = Scope::whole();
     let scope = if *scope != Scope::default() && marks.change_place() { &whole } else { scope };
     let mut anchors = anchors::Changes::default();

@@ -40,7 +40,8 @@ pub struct Preview {
     /// What is not planned yet.
     open: Change,
     ledger: Ledger,
-    /// Namespaces that are deleted because of a change. Those that were terminating before may be stuck, and stay as they are.
+    /// Namespaces that are deleted because of a change. The preview does not delete namespaces that were terminating before: their
+    /// deletion may be stuck.
     terminating: BTreeSet<Name>,
     clock: u64,
     restless: bool,

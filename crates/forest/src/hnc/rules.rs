@@ -61,7 +61,7 @@ pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
     failed.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
-/// The links that an allowed change of parent rests on.
+/// The links that an allowed change of parent depends on.
 pub(crate) fn parent_change(
     forest: &Forest,
     child: &Name,

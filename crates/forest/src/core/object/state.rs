@@ -185,7 +185,7 @@ impl Object {
         }
     }
 
-    /// The part of a quota on which bindings wait.
+    /// The part of a quota that bindings wait for.
     pub(crate) fn force(&self) -> impl PartialEq + use<> {
         let copy = match self {
             Self::Source(_) => None,

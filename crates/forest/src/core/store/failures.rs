@@ -15,7 +15,7 @@ pub(crate) struct Failure {
 }
 
 impl Store {
-    /// A failure in a deleted namespace is not noted: nothing would ever settle it.
+    /// A failure in a deleted namespace is not recorded: no later fact would settle it.
     pub(crate) fn failed(
         &mut self,
         namespace: Name,

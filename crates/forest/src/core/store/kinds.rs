@@ -70,7 +70,7 @@ impl Store {
         self.progress += 1;
     }
 
-    /// A configuration that can no longer be read stays in force as last read.
+    /// If the configuration can no longer be read, the last one that was read stays in force.
     pub(crate) fn stream_lost(&mut self, stream: Stream, why: Box<str>) {
         if stream != self.layout.configuration || !self.is_configured() {
             self.set_stream(stream, StreamState::Lost(why));

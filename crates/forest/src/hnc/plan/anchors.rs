@@ -81,8 +81,8 @@ impl Changes {
         }
     }
 
-    /// A deleted anchor deletes its subnamespace if that is a leaf or allows cascading deletion, and stays until the namespace is
-    /// deleted. Otherwise only the anchor goes.
+    /// If an anchor is being deleted, its subnamespace is deleted too, if it has no children or cascading deletion holds for it.
+    /// The anchor then stays until the namespace is gone. Otherwise only the anchor is deleted.
     fn end(&mut self, forest: &Forest, parent: Id, anchor: &AnchorFact, state: AnchorState) {
         let Some((child, version)) = subnamespace(forest, anchor, state) else {
             return self.change(anchor, false, None);

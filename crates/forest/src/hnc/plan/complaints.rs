@@ -9,7 +9,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::exclusion::{FINALIZERS, NAME_TOO_LONG};
 
-/// The faults of the sources in this namespace that are in `scope`. A source that its owner keeps from propagating has no fault.
+/// The faults of the sources in this namespace that are in `scope`. An annotation that stops a source is no fault.
 pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Complaint> {
     if *scope == ObjectScope::None || !forest.is_managed(id) {
         return Vec::new();

@@ -28,9 +28,9 @@ pub(super) struct Changes {
     pub(super) rights_wait: bool,
 }
 
-/// The writes for the objects in `scope`. A namespace that is unmanaged, unknown or being deleted gets none, and neither do the
-/// kinds whose objects are not all known. A halted one is frozen, except for copies from a parent that is deleted. Bindings, and
-/// the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
+/// The writes for the objects in `scope`. There are none in a namespace that is unmanaged, unknown or being deleted, and none for
+/// kinds whose objects are not all known. In a frozen namespace, copies are only deleted, and only those that [`Reach::Frozen`]
+/// describes. Bindings, and the initial admin (`admin_comes`), come after all restrictions, which are planned in every scope.
 pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes: bool) -> Changes {
     let mut changes = Changes { rights_wait: admin_comes, ..Changes::default() };
     if !forest.is_configured() || (*scope == ObjectScope::None && !admin_comes) {
@@ -133,7 +133,7 @@ impl Changes {
         }
     }
 
-    /// The object is left as it is, and the conflict is recorded.
+    /// The object is kept, and the conflict is recorded.
     fn conflict(&mut self, place: &Place<'_>, key: ObjectKey, source: &Name) {
         let why = format!(
             "it is left as it is, although the one from namespace {source:?} should be in its place; rename or delete one of \
@@ -196,8 +196,8 @@ impl Changes {
     }
 }
 
-/// The deletion of a copy of a Role or `RoleBinding` that should be replaced, but must not be yet, because that gives access. The access
-/// that the old copy gives must not stay meanwhile. `None` for all other actions.
+/// Deletes a copy of a Role or `RoleBinding` whose replacement must wait because it gives access. Until the replacement is written,
+/// the access that the old copy gives must not remain. `None` for all other actions.
 pub(super) fn withdrawal(place: &Place<'_>, action: &Action) -> Option<Action> {
     let Action::ReplaceCopy { key, version, .. } = action else { return None };
     let kind = place.forest.kind(key.kind);
@@ -218,7 +218,7 @@ pub(super) fn after_refusal(place: &Place<'_>, action: &Action) -> Option<Action
     withdrawal.or_else(|| has_left.then(|| Action::DeleteCopy { key: key.clone(), version: version.clone() }))
 }
 
-/// A source of which only the digest is known cannot be copied yet.
+/// The write of a copy. `None` if the content of the source is not known, or only its digest: it cannot be copied yet.
 fn write(key: ObjectKey, (namespace, source): (&Name, &Source), existing: Option<&Object>) -> Option<Action> {
     let content = source.content.as_ref()?;
     let content = CopyContent(content.canonical.clone()?, content.digest);

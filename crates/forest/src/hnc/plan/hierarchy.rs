@@ -1,7 +1,7 @@
 //! The desired `HierarchyConfiguration` of a namespace (section 6.1 of docs/compatibility.md).
 //!
-//! The controller writes the status, one finalizer, and the parent, labels and annotations of a subnamespace. The rest of the
-//! object is its owner's.
+//! The controller writes the status, one finalizer, and the parent, labels and annotations of a subnamespace. Users own the rest of
+//! the object.
 
 use super::conditions::conditions;
 use super::{Action, HncAction, SubnamespaceSpec, anchors};

@@ -70,8 +70,8 @@ impl Marks {
     }
 }
 
-/// The writes for this namespace. One that is not managed loses the included label and keeps all others; one that is being
-/// deleted stays as it is.
+/// The writes for this namespace. A namespace that is not managed loses only the included label. A namespace that is being deleted
+/// is not changed.
 pub(super) fn changes(forest: &Forest, id: Id) -> Marks {
     let Some((seen, live)) = forest.lasting_namespace(id).zip(forest.labels(id)) else {
         return Marks::default();
@@ -218,7 +218,7 @@ fn above_an_external_root<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<
     let top = path.last().copied().filter(|top| forest.is_external(*top));
     let between = path.len().saturating_sub(1);
     let tree_labels = top.and_then(|top| forest.labels(top)).into_iter().flat_map(NamespaceLabels::suffixed);
-    // Another tool wrote the value, so it may be no depth, or too large to add to.
+    // Another tool wrote the value: it may be no number, or too large.
     tree_labels.filter_map(move |(ancestor, depth)| {
         let depth = depth.parse::<usize>().ok()?.checked_add(between)?;
         (top.is_none_or(|top| *ancestor != **forest.name(top))).then_some((ancestor, depth))

@@ -67,8 +67,8 @@ pub(crate) struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Every object that exists here, may be inherited, or has a recorded failure; with each binding the Roles that must precede
-    /// it.
+    /// Every object that exists here, may be inherited, or has a recorded failure; for each binding, also the Roles that must be
+    /// written before it.
     pub(super) fn keys(&self, scope: &ObjectScope) -> BTreeSet<ObjectKey> {
         match scope {
             ObjectScope::None => BTreeSet::new(),
@@ -112,8 +112,8 @@ impl<'a> Place<'a> {
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
         let source = self.source(key);
         match (source, self.object(key)) {
-            // An object that must be replaced cannot be kept by a deletion that a finalizer delays. It can be a copy of something
-            // else, too: the label says only what it claims to be.
+            // An object that is being deleted is replaced too: otherwise a finalizer could keep it. It may also be a copy from
+            // another namespace, or only claim to be a copy.
             (Some((namespace, source)), Some(object))
                 if object.is_terminating()
                     && !self.kind_keeps_own_objects(key)

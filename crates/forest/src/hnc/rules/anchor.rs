@@ -296,8 +296,8 @@ impl Review<'_> {
     }
 }
 
-/// The creator of a namespace that existing ones name as their parent must be admin of each of these. A namespace that is being
-/// deleted may be deleted before another one of its name is stored.
+/// If existing namespaces name a missing namespace as their parent, only an admin of all of them may create it. A namespace that is
+/// being deleted counts as missing: it may be gone before the new one is stored.
 pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     // A webhook that has just started knows no orphans yet.
     hierarchy::structure_is_known(forest)?;

@@ -5,8 +5,8 @@
 //! conflicts (row 11), because a conflict names objects that an unauthorized user may not see. Deleting a
 //! `HierarchyConfiguration` is judged as setting its parent to none.
 //!
-//! The present parent is the one in the request's old object; if it has changed meanwhile, the API server repeats the request. If
-//! the forest disagrees, the rule waits for it and never overrules it.
+//! The present parent is the one in the old object of the request. If the object has changed since then, the API server repeats the
+//! request. If the forest knows another parent, the rule waits until the forest is up to date.
 
 use super::{
     Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, managed_keys,
@@ -175,7 +175,7 @@ impl Review<'_> {
         Ok(())
     }
 
-    /// Nothing is concluded from an incomplete structure.
+    /// Denies with 503 while the structure is not completely known.
     fn structure_is_known(&self) -> Check {
         structure_is_known(self.forest)
     }
@@ -351,7 +351,7 @@ impl Review<'_> {
         }
     }
 
-    /// Waits until the forest learns something; denies when it does not in time.
+    /// Waits until the forest knows `awaited`, and denies the request if that takes too long.
     fn wait_for(&self, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
         let question = Question::Await(awaited);
         if self.answers.contains_key(&question) {

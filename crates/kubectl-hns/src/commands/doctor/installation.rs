@@ -1,4 +1,4 @@
-//! Checks the installed objects: definitions, registrations, policies, deployments, the certificate, the lease and the
+//! Checks the installed objects: CRDs, registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
 use hns_api::{HNCConfiguration, crd, names};

@@ -9,8 +9,8 @@ use crate::core::name::Name;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
 
-/// It may update everything, and deletes objects because of owner references that users write: its rights do not show which user
-/// wants the change.
+/// The garbage collector. It may update everything, and it deletes objects because of owner references that users write. So its
+/// rights do not show whether the user behind the change has the authority.
 const GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
 
 /// A namespace of which the user must be admin, and its role in the change.
