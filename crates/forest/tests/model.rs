@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use forest::hnc;
 use forest::plan::{Action, Plan, plan};
-use forest::why::{Expected, KindInConfiguration, Question, Untouched, explain};
+use forest::why::{Expected, KindInConfiguration, ObjectQuestion, Untouched, explain};
 use forest::{
     Change, CrdState, Fact, Forest, KindId, Mode, Name, ObjectFact, ObjectKey, ObjectScope, Scope, Stream,
     Version,
@@ -249,7 +249,7 @@ fn check_against(cluster: &Cluster, forest: &Forest) {
 /// What belongs in a namespace, and whose it is.
 fn check_explanation(cluster: &Cluster, forest: &Forest, name: &Name, key: &ObjectKey) {
     let none = BTreeSet::new();
-    let question = Question {
+    let question = ObjectQuestion {
         key: key.clone(),
         in_configuration: KindInConfiguration::Configured,
         unseen: &none,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forest::plan::{Action, plan};
-use forest::why::{KindInConfiguration, Question, explain};
+use forest::why::{KindInConfiguration, ObjectQuestion, explain};
 use forest::{Name, ObjectKey, ObjectScope, Scope};
 
 use crate::Failure;
@@ -92,7 +92,7 @@ impl Objects {
     fn withheld(&self, namespace: &Name, key: &ObjectKey) -> Option<String> {
         let all_is_seen = BTreeSet::new();
         let (in_configuration, unseen) = (KindInConfiguration::Configured, &all_is_seen);
-        let question = Question { key: key.clone(), in_configuration, unseen, unseen_roles: unseen };
+        let question = ObjectQuestion { key: key.clone(), in_configuration, unseen, unseen_roles: unseen };
         let answer = explain(&self.0.forest, &question, namespace);
         answer.above.into_iter().find_map(|above| above.comes.err()).map(|why| why.to_string())
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use forest::why::{
-    Above, Expected, KindInConfiguration, ObjectExplanation, Question, There, Untouched, below, explain,
+    Above, Expected, KindInConfiguration, ObjectExplanation, ObjectQuestion, There, Untouched, below, explain,
 };
 use forest::{Forest, Kind, Name, ObjectKey};
 use serde::Serialize;
@@ -83,11 +83,11 @@ impl ObjectStates {
         question.map_or_else(Vec::new, |question| below(&self.loaded.forest, &question, namespace))
     }
 
-    fn question(&self) -> Option<Question<'_>> {
+    fn question(&self) -> Option<ObjectQuestion<'_>> {
         let kind = self.loaded.forest.kind_named(&self.kind.group, &self.kind.kind)?;
         let key = ObjectKey { kind, name: self.name.as_str().into() };
         let Self { unseen, unseen_roles, .. } = self;
-        Some(Question { key, in_configuration: self.in_configuration.clone(), unseen, unseen_roles })
+        Some(ObjectQuestion { key, in_configuration: self.in_configuration.clone(), unseen, unseen_roles })
     }
 }
 

@@ -1,8 +1,10 @@
 //! The changes of parent that this replica has allowed and not yet observed.
 //!
 //! While the parent of a namespace is being changed, no other change is allowed that depends on this parent. The rule has already
-//! allowed such a change; this module makes it wait, or denies it with "try again". A change ends when the watch shows the object in a later state, or deleted, or after a minute: the
-//! request may have failed after this webhook, which is not reported.
+//! allowed such a change; this module makes it wait, or denies it with "try again".
+//!
+//! A change ends when the watch shows the object in a later state or deleted. It also ends after a minute, because the request may
+//! have failed after this webhook has allowed it; nothing reports that.
 //!
 //! The number of changes is limited for each address that sends reviews, so that forged reviews cannot block all changes of
 //! parents. Behind address translation all API servers have one address, and may have half of all changes.

@@ -1,8 +1,8 @@
 //! Running a rule until it decides: judge, ask the rule's questions, judge again.
 //!
 //! The forest may change between two rounds; each round uses the forest of its moment. An allowed change of parent is verified:
-//! the links that the verdict depends on are read live, and no change in flight may change one of them. A request that is not decided at
-//! the deadline is denied with "try again".
+//! the links that the verdict depends on are read live, and no change in flight may change one of them. A request that is not
+//! decided at the deadline is denied with "try again".
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! One stream of watch events, written to the forest while the process runs.
 //!
 //! A complete list becomes one fact, so that objects that were deleted during a gap disappear from the forest as well.
-//! A stream is synced at the *end* of its first list. After an error the next attempt follows within two seconds, from the last version
-//! that was seen. If the API server no longer has that version (410 Gone), the stream lists again.
-//! Until the new list arrives, both programs use the last known state. After that, the controller plans nothing that uses this list
-//! until `structure_sync` has verified it.
+//! A stream is synced at the *end* of its first list. After an error the next attempt follows within two seconds, from the last
+//! version that was seen. If the API server no longer has that version (410 Gone), the stream lists again.
+//!
+//! Until the new list arrives, both programs use the last known state. When it has arrived, the controller plans nothing that uses
+//! this list until `structure_sync` has verified it.
 
 use std::time::Duration;
 

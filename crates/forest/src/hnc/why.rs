@@ -23,7 +23,7 @@ use crate::hnc::plan::{Decision, Place, Reach, is_forsaken, reach};
 
 /// A question about an object in any namespace.
 #[derive(Debug, Clone)]
-pub struct Question<'a> {
+pub struct ObjectQuestion<'a> {
     /// The object. A kind that is not configured is in the forest as an ignored one.
     pub key: ObjectKey,
     /// What the configuration says about its kind.
@@ -205,8 +205,8 @@ impl fmt::Display for Untouched {
 }
 
 /// Why the object is in `namespace`, or why not.
-pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> ObjectExplanation {
-    let Question { key, unseen, unseen_roles, .. } = question;
+pub fn explain(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) -> ObjectExplanation {
+    let ObjectQuestion { key, unseen, unseen_roles, .. } = question;
     let Some(id) = forest.id(namespace) else { return nowhere(forest, question, namespace) };
     let object = forest.object(id, key);
     let place = Place::of(forest, id);
@@ -237,7 +237,11 @@ pub fn explain(forest: &Forest, question: &Question<'_>, namespace: &str) -> Obj
 }
 
 /// The same for all namespaces below `namespace`, in the order of a tree drawing.
-pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(Name, ObjectExplanation)> {
+pub fn below(
+    forest: &Forest,
+    question: &ObjectQuestion<'_>,
+    namespace: &str,
+) -> Vec<(Name, ObjectExplanation)> {
     let mut found: Vec<(Name, ObjectExplanation)> = Vec::new();
     let mut next: Vec<Name> = forest.children(namespace).into_iter().rev().collect();
     let mut seen = BTreeSet::from([Name::from(namespace)]);
@@ -251,7 +255,7 @@ pub fn below(forest: &Forest, question: &Question<'_>, namespace: &str) -> Vec<(
     found
 }
 
-fn nowhere(forest: &Forest, question: &Question<'_>, namespace: &str) -> ObjectExplanation {
+fn nowhere(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) -> ObjectExplanation {
     let unmanaged = forest.settings().unmanaged(namespace);
     let untouched = unmanaged.map_or(Untouched::NoNamespace, Untouched::Unmanaged);
     let there = if question.unseen.contains(namespace) { There::Unknown } else { There::Nothing };
@@ -292,7 +296,7 @@ fn stays(forest: &Forest, key: &ObjectKey, source: &Source) -> Option<Withheld> 
 
 fn expected(
     forest: &Forest,
-    question: &Question<'_>,
+    question: &ObjectQuestion<'_>,
     (id, object): (Id, Option<&Object>),
     (winner, unseen): (Option<&Name>, &[Name]),
 ) -> Expected {
@@ -328,7 +332,7 @@ fn expected(
 }
 
 /// Whether no write is made for the kind.
-fn untouched(forest: &Forest, question: &Question<'_>, namespace: &str) -> Option<Untouched> {
+fn untouched(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) -> Option<Untouched> {
     if let Some(why) = forest.settings().unmanaged(namespace) {
         return Some(Untouched::Unmanaged(why));
     }

@@ -1,9 +1,8 @@
 //! `hierarchyconfigurations.hnc.x-k8s.io`: who may set which parent (section 7.3 of docs/compatibility.md).
 //!
 //! "Row N" is a row of the first table in that section, here and in the files of `hierarchy/`. The functions below are in the
-//! order of the rows, with one exception: authorization (row 12) comes before
-//! conflicts (row 11), because a conflict names objects that an unauthorized user may not see. Deleting a
-//! `HierarchyConfiguration` is judged as setting its parent to none.
+//! order of the rows, with one exception: authorization (row 12) comes before conflicts (row 11), because a conflict names objects
+//! that an unauthorized user may not see. Deleting a `HierarchyConfiguration` is judged as setting its parent to none.
 //!
 //! The present parent is the one in the old object of the request. If the object has changed since then, the API server repeats the
 //! request. If the forest knows another parent, the rule waits until the forest is up to date.

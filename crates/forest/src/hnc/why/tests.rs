@@ -11,8 +11,8 @@ use crate::hnc::fact::HierarchyFact;
 
 static NO_NAMESPACES: BTreeSet<Name> = BTreeSet::new();
 
-fn asked(in_configuration: KindInConfiguration, unseen: &BTreeSet<Name>) -> Question<'_> {
-    Question { key: role_key("r"), in_configuration, unseen, unseen_roles: &NO_NAMESPACES }
+fn asked(in_configuration: KindInConfiguration, unseen: &BTreeSet<Name>) -> ObjectQuestion<'_> {
+    ObjectQuestion { key: role_key("r"), in_configuration, unseen, unseen_roles: &NO_NAMESPACES }
 }
 
 fn line(answer: &ObjectExplanation) -> String {
@@ -363,7 +363,7 @@ fn bound() -> Cluster {
 }
 
 fn why_bound(forest: &Forest, unseen_roles: &BTreeSet<Name>, namespace: &str) -> String {
-    let question = Question {
+    let question = ObjectQuestion {
         key: binding_key("b"),
         unseen_roles,
         ..asked(KindInConfiguration::Configured, &NO_NAMESPACES)

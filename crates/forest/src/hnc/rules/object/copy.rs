@@ -24,7 +24,7 @@ impl Review<'_> {
                 gains_no_owner_or_finalizer(old, new)
             }
             (Operation::Update, ..) => {
-                Err(Denial::internal("an update without what was before or what is to be").into())
+                Err(Denial::internal("an update without the old or the new object").into())
             }
         }
     }
