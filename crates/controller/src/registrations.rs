@@ -28,6 +28,7 @@ use serde_json::Value;
 
 /// The settings of registrations and policies.
 #[derive(Clone, Debug, Eq, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct RegistrationSettings {
     /// The namespace of the installation.
     pub namespace: String,

@@ -182,7 +182,7 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
     };
     let mut outcomes = Vec::new();
     for name in options.measures() {
-        let new = measure_one(name, &scale).await?;
+        let new = Box::pin(measure_one(name, &scale)).await?;
         for outcome in &new {
             print(&outcome.text());
         }
@@ -195,7 +195,7 @@ async fn measure(options: &Options) -> anyhow::Result<Vec<Outcome>> {
 async fn measure_one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     say(&format!("{name}: starting a cluster"));
     if name == "tax" {
-        return measures::tax::measure(scale).await;
+        return Box::pin(measures::tax::measure(scale)).await;
     }
     let cluster = Cluster::start_audited(&audit::policy()).await?;
     if name == "reviews" {

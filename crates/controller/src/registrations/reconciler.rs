@@ -128,7 +128,7 @@ async fn serves_mutating_policies(client: &Client) -> bool {
         match client.list_api_group_resources("admissionregistration.k8s.io/v1").await {
             Ok(served) => return served.resources.iter().any(|it| it.name == "mutatingadmissionpolicies"),
             Err(error) => {
-                tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again")
+                tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again");
             }
         }
         tokio::time::sleep(FIRST_RETRY).await;

@@ -163,9 +163,9 @@ impl Forest {
     /// Whether `added` namespaces fit below `root`. With the name of a child, the anchors of others count whose subnamespace does
     /// not exist yet.
     fn has_room(&self, root: &Name, max: usize, added: usize, pending: Option<&Name>) -> bool {
-        let Some(room) = max.checked_sub(added) else { return false };
+        let Some(free) = max.checked_sub(added) else { return false };
         let Some(root) = self.id(root) else { return true };
-        let Some(below) = self.few_descendants(root, room) else { return false };
+        let Some(below) = self.few_descendants(root, free) else { return false };
         let holders = below.iter().chain([&root]).filter(|_| pending.is_some());
         let waiting =
             holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));
@@ -176,7 +176,7 @@ impl Forest {
                 && !creates_nothing
                 && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
         });
-        below.len() + waiting.take(room + 1).count() <= room
+        below.len() + waiting.take(free + 1).count() <= free
     }
 
     /// The number of levels below a namespace.

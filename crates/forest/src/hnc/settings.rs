@@ -14,6 +14,7 @@ use crate::core::patterns::Patterns;
 
 /// The settings of the operator on which rules and plans depend.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of the operator")]
 pub struct Settings {
     namespaces: Arc<ManagedNames>,
     managed_labels: RegexSet,

@@ -2,6 +2,7 @@
 //! configuration.
 
 use hns_api::{HNCConfiguration, crd, names};
+use hns_cluster::api::Api;
 use hns_runtime::tls;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -12,7 +13,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
-use kube::Api;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, some};
