@@ -38,6 +38,10 @@ pub const CONTROLLER_USER: &str = "system:serviceaccount:hnc-system:hns-controll
 /// The variable that names another directory with `hns-webhook` and `hns-controller`.
 pub const BINARIES: &str = "HNS_BINARIES";
 
+/// Arguments of Helm that name the images, which the chart's defaults do not: `NAME:TAG` for each of the two binaries.
+pub const CHART_IMAGES: [&str; 4] =
+    ["--set", "controller.image.repository=hns-controller", "--set", "webhook.image.repository=hns-webhook"];
+
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 const GRACE: Duration = Duration::from_secs(15);
 

@@ -1,10 +1,21 @@
 {{/* Labels that say where an object comes from. */}}
 {{- define "hns.labels" -}}
 app.kubernetes.io/name: hns
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels that only the pods of one component have, whose label of HNC's is "plane". Deployments select by that label alone,
+as HNC's does: a selector cannot be changed. */}}
+{{- define "hns.selector" -}}
+app.kubernetes.io/name: hns
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+control-plane: {{ .plane }}
 {{- end }}
 
 {{/* The image of one component; its values are given as "component". */}}
@@ -54,16 +65,6 @@ propagation: {{ pick .propagation "nopropagationLabels" "unpropagatedLabels" "un
 {{- end -}}
 {{- end }}
 
-{{/* What every pod is held to. */}}
-{{- define "hns.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
-{{- end }}
-
 {{- define "hns.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -81,6 +82,9 @@ env:
 # Free memory is given back after so many milliseconds, instead of a thousand: a fifth less is held after a start.
 - name: MIMALLOC_PURGE_DELAY
   value: "0"
+{{- with .extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "hns.probes" -}}
@@ -98,6 +102,8 @@ readinessProbe:
 
 {{/* Labels of the pods of one component, "component", whose label of HNC's is "plane". */}}
 {{- define "hns.podLabels" -}}
+{{ include "hns.labels" .root }}
+app.kubernetes.io/component: {{ .plane }}
 control-plane: {{ .plane }}
 {{- with .component.podLabels }}
 {{ toYaml . }}
@@ -118,7 +124,7 @@ annotations:
 
 {{/* Where the pods of one component run, and how important they are. */}}
 {{- define "hns.scheduling" -}}
-{{- $plane := .plane -}}
+{{- $selector := include "hns.selector" . | fromYaml -}}
 {{- with .component -}}
 {{- with .priorityClassName }}
 priorityClassName: {{ . | quote }}
@@ -138,14 +144,12 @@ tolerations:
 {{- with .topologySpreadConstraints }}
 topologySpreadConstraints:
 {{- range . }}
-- {{- toYaml (set (deepCopy .) "labelSelector" (dict "matchLabels" (dict "control-plane" $plane))) | nindent 2 }}
+- {{- toYaml (set (deepCopy .) "labelSelector" (dict "matchLabels" $selector)) | nindent 2 }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- with .root.Values.imagePullSecrets }}
 imagePullSecrets:
-{{- range . }}
-- name: {{ . | quote }}
-{{- end }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}

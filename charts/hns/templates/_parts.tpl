@@ -9,15 +9,9 @@ metadata:
     {{- include "hns.labels" .root | nindent 4 }}
     control-plane: {{ .plane }}
     hns.metrics: "true"
-  {{- if .root.Values.metrics.annotations }}
-  annotations:
-    prometheus.io/scrape: "true"
-    prometheus.io/port: {{ .root.Values.metrics.port | quote }}
-    prometheus.io/scheme: http
-  {{- end }}
 spec:
   selector:
-    control-plane: {{ .plane }}
+    {{- include "hns.selector" . | nindent 4 }}
   ports:
   - name: metrics
     port: {{ .root.Values.metrics.port }}
@@ -42,7 +36,7 @@ spec:
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:
-      control-plane: {{ .plane }}
+      {{- include "hns.selector" . | nindent 6 }}
 {{- end }}
 {{- end }}
 

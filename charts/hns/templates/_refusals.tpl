@@ -12,6 +12,21 @@
 {{- if and (ne .mode "provided") .caBundle }}{{ fail (printf "certificates.caBundle is only for certificates.mode=provided; with %s another program writes it into the registrations" .mode) }}{{ end -}}
 {{- if and (eq .mode "internal") (ne .secretName "hnc-webhook-server-cert") }}{{ fail "certificates.mode is internal, where the Secret is hnc-webhook-server-cert; leave certificates.secretName as it is" }}{{ end -}}
 {{- end -}}
+{{- range $name := tuple "controller" "webhook" -}}
+{{- if not (index $.Values $name "image" "repository") }}{{ fail (printf "%s.image.repository is not set: there is no public image of hns; build the images, push them to your registry, and set controller.image.repository and webhook.image.repository" $name) }}{{ end -}}
+{{- end -}}
+{{- with .Values.controller.leaderElection -}}
+{{- $lease := include "hns.milliseconds" .leaseDuration | int -}}
+{{- $deadline := include "hns.milliseconds" .renewDeadline | int -}}
+{{- $period := include "hns.milliseconds" .retryPeriod | int -}}
+{{- if or (le $lease $deadline) (le $deadline $period) (gt $lease 3600000) }}{{ fail (printf "controller.leaderElection: leaseDuration (%s) must be at most 60m and longer than renewDeadline (%s), and renewDeadline longer than retryPeriod (%s)" .leaseDuration .renewDeadline .retryPeriod) }}{{ end -}}
+{{- end -}}
+{{- with .Values.webhook -}}
+{{- $delay := include "hns.milliseconds" .shutdownDelay | int -}}
+{{- $timeout := include "hns.milliseconds" .shutdownTimeout | int -}}
+{{- if le $timeout $delay }}{{ fail (printf "webhook.shutdownTimeout (%s) must be longer than webhook.shutdownDelay (%s): it includes the delay" .shutdownTimeout .shutdownDelay) }}{{ end -}}
+{{- if le (mul 1000 .terminationGracePeriodSeconds | int) $timeout }}{{ fail (printf "webhook.terminationGracePeriodSeconds (%v) must be longer than webhook.shutdownTimeout (%s): the kubelet would kill the webhook before it has answered" .terminationGracePeriodSeconds .shutdownTimeout) }}{{ end -}}
+{{- end -}}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}{{ fail "metrics.serviceMonitor and metrics.podMonitor are alternatives: with both everything is counted twice" }}{{ end -}}
 {{- with .Values.webhook.clientCertificates -}}
 {{- if and .configMap (not .allowedNames) }}{{ fail "webhook.clientCertificates.configMap needs webhook.clientCertificates.allowedNames: without names, everyone with a certificate of that authority could send reviews" }}{{ end -}}
@@ -19,4 +34,10 @@
 {{- end -}}
 {{- if and .Values.webhook.hostNetwork .Values.networkPolicy.apiServerCIDRs }}{{ fail "networkPolicy.apiServerCIDRs has no effect with webhook.hostNetwork: no NetworkPolicy applies to pods in the network of their node; use webhook.clientCertificates" }}{{ end -}}
 {{- if and .Values.rbac.escalate .Values.rbac.bindableClusterRoles }}{{ fail "rbac.bindableClusterRoles is for rbac.escalate=false: with rbac.escalate the controller may bind every role" }}{{ end -}}
+{{- end }}
+
+{{/* A duration in milliseconds. */}}
+{{- define "hns.milliseconds" -}}
+{{- $start := toDate "2006" "2000" -}}
+{{- (($start | mustDateModify .).Sub $start).Milliseconds -}}
 {{- end }}

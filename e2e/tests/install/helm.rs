@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use hns_e2e::product::CHART_IMAGES;
 use hns_e2e::{Cluster, Programs};
 use serde_json::Value;
 use tokio::process::Command;
@@ -40,10 +41,19 @@ impl Helm {
         Self { kubeconfig: Some(cluster.kubeconfig()), ..Self::alone().await }
     }
 
-    /// Runs it in the checkout.
+    /// Runs it in the checkout. Commands that render the chart are given the images; arguments may override them.
     pub(crate) async fn run(&self, args: &[&str]) -> anyhow::Result<Said> {
         let mut command = Command::new(&self.program);
-        command.args(args).current_dir(checkout()).stdin(Stdio::null()).kill_on_drop(true);
+        let images = match args.first() {
+            Some(&("template" | "lint" | "install" | "upgrade")) => &CHART_IMAGES[..],
+            _ => &[],
+        };
+        let (verb, rest) = args.split_at(1);
+        command
+            .args([verb, images, rest].concat())
+            .current_dir(checkout())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, self.directory.path());
         }

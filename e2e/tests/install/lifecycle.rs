@@ -33,7 +33,8 @@ async fn a_release_is_installed_upgraded_uninstalled_and_installed_again_and_use
 async fn install(cluster: &Cluster, helm: &Helm, deployed: &mut Deployed<'_>, port: &str, root: &str) {
     let began = Instant::now();
     let install = ["install", RELEASE, "charts/hns", "-n", NAMESPACE, "--create-namespace", "--set", port];
-    helm.ok(&install).await.unwrap();
+    let notes = helm.ok(&install).await.unwrap();
+    assert!(notes.contains(&format!("rollout status deployment --namespace {NAMESPACE}")), "{notes}");
     println!("  installed into {NAMESPACE} in {:.1} s", began.elapsed().as_secs_f32());
     let took = works(cluster, deployed, root, began).await.unwrap();
     println!("  it worked {:.1} s after the start of helm install", took.as_secs_f32());

@@ -58,10 +58,24 @@ async fn what_cannot_be_is_refused_in_words() {
         ("certificates.caBundle=Zm9v", "only for certificates.mode=provided"),
         ("certificates.secretName=other", "leave certificates.secretName as it is"),
         ("rbac.bindableClusterRoles={view}", "rbac.escalate=false"),
-        ("webhook.podLabels.control-plane=other", "/webhook/podLabels"),
+        ("webhook.podLabels.control-plane=other", "/webhook/podLabels/control-plane"),
         ("webhook.clientCertificates.configMap=x", "needs webhook.clientCertificates.allowedNames"),
         ("webhook.clientCertificates.allowedNames={x}", "needs webhook.clientCertificates.configMap"),
         ("networkPolicy.apiServerCIDRs={10.0.0.1}", "/networkPolicy/apiServerCIDRs/0"),
+        ("webhook.podLabels.app\\.kubernetes\\.io/name=x", "/webhook/podLabels"),
+        ("commonLabels.app\\.kubernetes\\.io/instance=x", "/commonLabels"),
+        ("imagePullSecrets={a}", "/imagePullSecrets/0"),
+        ("webhook.image.repository=", "webhook.image.repository is not set"),
+        ("controller.image.repository=", "set controller.image.repository and webhook.image.repository"),
+        ("controller.leaderElection.leaseDuration=1500ms", "/controller/leaderElection/leaseDuration"),
+        ("controller.leaderElection.leaseDuration=61m", "leaseDuration (61m) must be at most 60m"),
+        ("controller.leaderElection.leaseDuration=10s", "longer than renewDeadline (10s)"),
+        ("controller.leaderElection.renewDeadline=2000ms", "renewDeadline longer than retryPeriod (2s)"),
+        ("controller.leaderElection.retryPeriod=0s", "/controller/leaderElection/retryPeriod"),
+        ("webhook.shutdownDelay=8", "/webhook/shutdownDelay"),
+        ("webhook.shutdownDelay=8s", "must be longer than webhook.shutdownDelay (8s)"),
+        ("webhook.shutdownTimeout=10000ms", "must be longer than webhook.shutdownTimeout (10000ms)"),
+        ("webhook.terminationGracePeriodSeconds=3601", "/webhook/terminationGracePeriodSeconds"),
     ];
     for (value, words) in refusals {
         let said = helm.run(&["template", "x", "charts/hns", "--set", value]).await.unwrap();
@@ -206,13 +220,83 @@ async fn any_namespace_will_do_and_pods_are_restricted() {
             assert_eq!(security["readOnlyRootFilesystem"], true);
             assert_eq!(security["capabilities"]["drop"], json!(["ALL"]));
         }
-        let selector = &object["spec"]["selector"]["matchLabels"];
-        for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
-            let other = find(&objects, kind, deployment).unwrap();
-            let selected = &other["spec"][if kind == "NetworkPolicy" { "podSelector" } else { "selector" }];
-            assert_eq!(&selected["matchLabels"], selector, "{kind}");
+    }
+}
+
+/// A namespace may contain pods of others with the label of HNC's. Nothing but the Deployments, whose selectors cannot be changed,
+/// selects by that label alone.
+#[tokio::test]
+async fn the_release_selects_its_own_pods_only() {
+    let helm = Helm::alone().await;
+    let values = [
+        "networkPolicy.enabled=true",
+        "metrics.podMonitor.enabled=true",
+        "webhook.podLabels.team=a",
+        "commonLabels.team=b",
+    ];
+    let objects = helm.template(&set(&values[..3])).await.unwrap();
+    let contains = |labels: &Value, selector: &Value| {
+        let mut selector = selector.as_object().unwrap().iter();
+        selector.all(|(key, value)| &labels[key] == value)
+    };
+    for (deployment, plane) in [("hnc-controller-manager", "controller-manager"), ("hnc-webhook", "webhook")]
+    {
+        let object = find(&objects, "Deployment", deployment).unwrap();
+        assert_eq!(object["spec"]["selector"], json!({ "matchLabels": { "control-plane": plane } }));
+        let template = &object["spec"]["template"];
+        let labels = &template["metadata"]["labels"];
+        let own = json!({
+            "app.kubernetes.io/name": "hns", "app.kubernetes.io/instance": "some-release", "control-plane": plane,
+        });
+        for key in ["version", "managed-by", "component"] {
+            assert!(labels[format!("app.kubernetes.io/{key}")].is_string(), "{key}: {labels}");
         }
-        assert_eq!(&pod["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"], selector);
+        assert!(contains(labels, &own), "{labels}");
+        let selects = |kind: &str, name: &str, path: &str| {
+            find(&objects, kind, name).unwrap().pointer(path).unwrap().clone()
+        };
+        let metrics = format!("{deployment}-metrics-service");
+        assert_eq!(selects("Service", &metrics, "/spec/selector"), own);
+        assert_eq!(selects("PodDisruptionBudget", deployment, "/spec/selector/matchLabels"), own);
+        assert_eq!(selects("NetworkPolicy", deployment, "/spec/podSelector/matchLabels"), own);
+        let spread = &template["spec"]["topologySpreadConstraints"][0]["labelSelector"]["matchLabels"];
+        assert_eq!(*spread, own);
+        let monitored = &find(&objects, "PodMonitor", "hns").unwrap()["spec"]["selector"]["matchLabels"];
+        assert!(contains(&own, monitored) && monitored["app.kubernetes.io/instance"].is_string());
+    }
+    let webhook = &find(&objects, "Service", "hnc-webhook-service").unwrap()["spec"]["selector"];
+    assert_eq!(webhook["app.kubernetes.io/instance"], "some-release");
+    // The Job of an uninstallation is none of them.
+    let job = &find(&objects, "Job", "hns-uninstall").unwrap()["spec"]["template"]["metadata"]["labels"];
+    assert!(job["control-plane"].is_null() && job["app.kubernetes.io/instance"] == "some-release");
+
+    let labelled = helm.template(&set(&values[3..])).await.unwrap();
+    assert!(labelled.iter().all(|object| object["metadata"]["labels"]["team"] == "b"));
+    let pod = &find(&labelled, "Deployment", "hnc-webhook").unwrap()["spec"]["template"]["metadata"];
+    assert_eq!(pod["labels"]["team"], "b");
+}
+
+/// What a cluster may need of pods: Secrets of a registry, another user, environment variables.
+#[tokio::test]
+async fn pods_are_as_the_values_say() {
+    let helm = Helm::alone().await;
+    let values = [
+        "imagePullSecrets[0].name=registry",
+        "podSecurityContext.runAsUser=null",
+        "webhook.extraEnv[0].name=RUST_LOG,webhook.extraEnv[0].value=debug",
+        "revisionHistoryLimit=1",
+    ];
+    let objects = helm.template(&set(&values)).await.unwrap();
+    for deployment in ["hnc-controller-manager", "hnc-webhook"] {
+        let spec = &find(&objects, "Deployment", deployment).unwrap()["spec"];
+        assert_eq!(spec["revisionHistoryLimit"], 1);
+        let pod = &spec["template"]["spec"];
+        assert_eq!(pod["imagePullSecrets"], json!([{ "name": "registry" }]));
+        let security = pod["securityContext"].as_object().unwrap();
+        assert!(!security.contains_key("runAsUser") && security["runAsNonRoot"] == true);
+        let environment = pod["containers"][0]["env"].as_array().unwrap();
+        let added = environment.contains(&json!({ "name": "RUST_LOG", "value": "debug" }));
+        assert_eq!(added, deployment == "hnc-webhook", "{environment:?}");
     }
 }
 
@@ -262,6 +346,12 @@ async fn what_watches_an_installation_is_made_when_it_is_asked_for() {
     };
     let by_default = helm.template(&[]).await.unwrap();
     assert_eq!(by_default.iter().filter(is_of_metrics).count(), 0);
+    let is_annotated = |object: &Value| object["annotations"]["prometheus.io/scrape"] == "true";
+    for object in &by_default {
+        let of_pods = &object["spec"]["template"]["metadata"];
+        assert!(!is_annotated(&object["metadata"]), "twice: {object}");
+        assert_eq!(is_annotated(of_pods), object["kind"] == "Deployment", "{object}");
+    }
     let values = [
         "metrics.serviceMonitor.enabled=true",
         "metrics.prometheusRule.enabled=true",

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use hns_e2e::node::sandbox::Inside;
+use hns_e2e::product::CHART_IMAGES;
 use hns_e2e::{Cluster, Command, Node, Programs, Steps, eventually};
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Pod;
@@ -37,7 +38,7 @@ pub(crate) struct World<'c> {
     helm: PathBuf,
 }
 
-/// The image that the chart's default values name for a binary.
+/// The image that [`CHART_IMAGES`] names for a binary.
 pub(crate) fn reference(binary: &str) -> String {
     format!("{binary}:{}", env!("CARGO_PKG_VERSION"))
 }
@@ -99,7 +100,7 @@ impl<'c> World<'c> {
 
     /// `helm install`; gives the names of the pods once all are ready and reviews reach them.
     pub(crate) async fn install_with(&self, args: &[&str]) -> Result<Vec<String>> {
-        self.helm(["install", RELEASE, &chart()]).args(args).ok().await?;
+        self.helm(["install", RELEASE, &chart()]).args(CHART_IMAGES).args(args).ok().await?;
         let pods = self.all_ready().await?;
         // The node may learn of the last pod a moment later.
         eventually("the webhook is asked", PATIENCE, async || {

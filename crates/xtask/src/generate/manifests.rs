@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 use hns_e2e::Programs;
+use hns_e2e::product::CHART_IMAGES;
 
 use super::{Generated, HEADER};
 
@@ -45,6 +46,7 @@ fn render(helm: &Path, root: &Path, name: &str, comment: &str, values: &[&str]) 
     // Helm's hooks would not run with these manifests.
     command
         .args(["template", "hns", "charts/hns", "--namespace", "hnc-system", "--no-hooks"])
+        .args(CHART_IMAGES)
         .current_dir(root);
     for value in values {
         command.args(["--set", value]);
@@ -73,7 +75,6 @@ fn tidy(text: &str) -> String {
         line.starts_with("# Source: ")
             || line.starts_with("helm.sh/")
             || line.starts_with("app.kubernetes.io/managed-by: ")
-            || line.starts_with("app.kubernetes.io/instance: ")
     };
     let lines: Vec<&str> = text.lines().filter(|line| !of_helm(line)).map(str::trim_end).collect();
     format!("{}\n", lines.join("\n").trim_end())

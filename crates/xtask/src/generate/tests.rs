@@ -6,6 +6,7 @@ use std::process::Command;
 use clap::{Args as _, CommandFactory};
 use hns_cluster::settings::SharedSettings;
 use hns_e2e::Programs;
+use hns_e2e::product::CHART_IMAGES;
 use hns_runtime::args::SharedArgs;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
@@ -70,7 +71,7 @@ const VALUES: &str = r#"{
 /// What Helm makes of the chart, by kind and name.
 fn rendered(values: &[(&str, &str)]) -> Vec<Value> {
     let mut command = Command::new(Programs::helm().unwrap());
-    command.args(["template", "a-release", "charts/hns", "--namespace", "elsewhere"]);
+    command.args(["template", "a-release", "charts/hns", "--namespace", "elsewhere"]).args(CHART_IMAGES);
     for (path, value) in values {
         command.args(["--set-json", &format!("{path}={value}")]);
     }
