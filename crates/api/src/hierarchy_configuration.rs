@@ -11,6 +11,7 @@ use crate::{KeyValue, schema};
 // back unchanged. (This is not a doc comment, because the doc comment becomes the description in the
 // CRD.)
 /// The place of this namespace in the hierarchy, and what namespaces below inherit.
+#[expect(clippy::duplicated_attributes, reason = "three printer columns are strings, and each must say so")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "hnc.x-k8s.io",
@@ -18,10 +19,15 @@ use crate::{KeyValue, schema};
     kind = "HierarchyConfiguration",
     plural = "hierarchyconfigurations",
     singular = "hierarchyconfiguration",
+    shortname = "hc",
     namespaced,
     status = "HierarchyConfigurationStatus",
     derive = "Default",
     derive = "PartialEq",
+    printcolumn(name = "Parent", type_ = "string", json_path = ".spec.parent"),
+    printcolumn(name = "Children", type_ = "string", json_path = ".status.children"),
+    printcolumn(name = "Condition", type_ = "string", json_path = ".status.conditions[*].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     doc = "Places the namespace it is in below a parent. There is at most one per namespace, and its name is \"hierarchy\".",
     attr = "cfg_attr(all(), serde(default))"
 )]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::schema;
 
 /// Which kinds of object are propagated from a namespace to those below, and in which mode.
+#[expect(clippy::duplicated_attributes, reason = "two printer columns are strings, and each must say so")]
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "hnc.x-k8s.io",
@@ -15,9 +16,13 @@ use crate::schema;
     kind = "HNCConfiguration",
     plural = "hncconfigurations",
     singular = "hncconfiguration",
+    shortname = "hncconfig",
     status = "HNCConfigurationStatus",
     derive = "Default",
     derive = "PartialEq",
+    printcolumn(name = "Resources", type_ = "string", json_path = ".status.resourcesSummary"),
+    printcolumn(name = "Condition", type_ = "string", json_path = ".status.conditions[*].reason"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     doc = "The configuration of the cluster. There is one object, and its name is \"config\".",
     attr = "cfg_attr(all(), serde(default))"
 )]
@@ -95,6 +100,10 @@ pub struct HNCConfigurationStatus {
     /// All synchronized resources, including roles and role bindings, sorted by group and then by resource.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
+
+    /// The synchronized resources in one line for people, with the mode of each unless it is Propagate.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resources_summary: String,
 
     /// Problems of this configuration, and a summary of the conditions of namespaces. Empty if there are no
     /// problems.

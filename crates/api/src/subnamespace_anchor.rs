@@ -20,6 +20,8 @@ use crate::KeyValue;
     status = "SubnamespaceAnchorStatus",
     derive = "Default",
     derive = "PartialEq",
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.status"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     doc = "Asks for a subnamespace: a namespace with the name of this object, as a child of the namespace this object is in. Deleting the anchor deletes the subnamespace.",
     attr = "cfg_attr(all(), serde(default))"
 )]

@@ -1,4 +1,5 @@
-//! The generated definitions equal, field by field, the definitions that HNC's clients were written for.
+//! The generated definitions equal, field by field, the definitions that HNC's clients were written for. Printer columns and short
+//! names are additions.
 
 use hns_api::{Condition, crd};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -116,6 +117,7 @@ fn hierarchy_configurations() {
             "kind": "HierarchyConfiguration",
             "listKind": "HierarchyConfigurationList",
             "plural": "hierarchyconfigurations",
+            "shortNames": ["hc"],
             "singular": "hierarchyconfiguration",
         }),
         "Namespaced",
@@ -124,7 +126,6 @@ fn hierarchy_configurations() {
         &definition,
         &[
             ("/metadata", json!({ "name": "hierarchyconfigurations.hnc.x-k8s.io" })),
-            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
             ("/spec/versions/0/subresources", Value::Null),
             ("~/properties/metadata/properties/name", json!({ "type": "string", "enum": ["hierarchy"] })),
             ("~/properties/spec/properties/parent/type", json!("string")),
@@ -160,7 +161,6 @@ fn subnamespace_anchors() {
         &definition,
         &[
             ("/metadata", json!({ "name": "subnamespaceanchors.hnc.x-k8s.io" })),
-            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
             ("/spec/versions/0/subresources", Value::Null),
             ("~/properties/metadata/properties", Value::Null),
             ("~/properties/status/properties/status/type", json!("string")),
@@ -181,6 +181,7 @@ fn hnc_configurations() {
             "kind": "HNCConfiguration",
             "listKind": "HNCConfigurationList",
             "plural": "hncconfigurations",
+            "shortNames": ["hncconfig"],
             "singular": "hncconfiguration",
         }),
         "Cluster",
@@ -192,7 +193,6 @@ fn hnc_configurations() {
         &definition,
         &[
             ("/metadata", json!({ "name": "hncconfigurations.hnc.x-k8s.io" })),
-            ("/spec/versions/0/additionalPrinterColumns", Value::Null),
             ("/spec/versions/0/subresources", Value::Null),
             ("~/properties/metadata/properties/name", json!({ "type": "string", "enum": ["config"] })),
             (at(entry, "/required").as_str(), json!(["resource"])),
@@ -217,7 +217,10 @@ fn hnc_configurations() {
         check(&definition, &[(at("type").as_str(), json!("integer")), (at("minimum").as_str(), json!(0.0))]);
     }
     assert_eq!(properties(&definition, "/properties/spec"), ["resources"]);
-    assert_eq!(properties(&definition, "/properties/status"), ["conditions", "resources"]);
+    assert_eq!(
+        properties(&definition, "/properties/status"),
+        ["conditions", "resources", "resourcesSummary"]
+    );
     check_conditions(&definition);
 }
 
@@ -265,6 +268,25 @@ fn hierarchical_resource_quotas() {
         properties(&definition, "/properties/status"),
         ["hard", "limitsSummary", "requestsSummary", "used"]
     );
+}
+
+/// A definition with printer columns shows no age unless it has such a column.
+#[test]
+fn printer_columns_are_of_fields_that_exist() {
+    for definition in
+        [crd::hierarchy_configurations(), crd::hnc_configurations(), crd::subnamespace_anchors()]
+    {
+        let name = definition.metadata.name.clone().unwrap();
+        let value = serde_json::to_value(definition).unwrap();
+        let columns = value.pointer("/spec/versions/0/additionalPrinterColumns").unwrap().as_array().unwrap();
+        let (age, columns) = columns.split_last().unwrap();
+        assert_eq!(*age, json!({ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }));
+        for column in columns {
+            let path = column["jsonPath"].as_str().unwrap();
+            let pointer = path.replace("[*]", "/items").replace('.', "/properties/");
+            assert!(value.pointer(&format!("{SCHEMA}{pointer}")).is_some(), "{name}: {path}");
+        }
+    }
 }
 
 /// Walks the whole schema: no field accepts a value, or has a default, that HNC's schema does not have.

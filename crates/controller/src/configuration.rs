@@ -247,7 +247,11 @@ impl Keeper {
         let metadata = &object.metadata;
         let patch = json!({
             "metadata": { "uid": metadata.uid, "resourceVersion": metadata.resource_version },
-            "status": { "resources": status.resources, "conditions": status.conditions },
+            "status": {
+                "resources": status.resources,
+                "resourcesSummary": status.resources_summary,
+                "conditions": status.conditions,
+            },
         });
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         self.api().patch(HNC_CONFIGURATION, &params, &Patch::Merge(patch)).await

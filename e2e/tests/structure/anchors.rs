@@ -59,7 +59,25 @@ async fn an_anchor_makes_a_subnamespace_with_all_that_it_says() -> Result<()> {
         .hierarchy_is("am-root", "lists the child", |it| it["status"]["children"] == json!(["am-child"]))
         .await?;
     assert_eq!(above["metadata"]["finalizers"], json!([finalizers::HAS_SUBNAMESPACE]));
+    assert_eq!(above["spec"], json!({}), "as in an object of HNC");
     assert_eq!(hierarchy["metadata"]["finalizers"], Value::Null, "a leaf needs no finalizer");
+
+    for (words, columns, shown) in [
+        ("subns -n am-root", "NAME STATUS AGE", "am-child Ok"),
+        ("hc -n am-root", "NAME PARENT CHILDREN CONDITION AGE", r#"hierarchy ["am-child"]"#),
+        ("hc -n am-child", "NAME PARENT CHILDREN CONDITION AGE", "hierarchy am-root"),
+        ("hncconfig", "NAME RESOURCES CONDITION AGE", "config rolebindings, roles"),
+    ] {
+        eventually(&format!("kubectl get {words} shows {shown}"), PATIENCE, async || {
+            let kubectl = scene.cluster().kubectl().args(["get"]).args(words.split(' '));
+            let printed = kubectl.ok().await.map_err(|error| error.to_string())?;
+            let mut lines = printed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+            let is_header = lines.next().is_some_and(|line| line == columns);
+            let is_shown = lines.next().is_some_and(|line| line.starts_with(shown));
+            if is_header && is_shown { Ok(()) } else { Err(printed) }
+        })
+        .await?;
+    }
 
     // A guard must be able to see that a namespace is a parent before it is one.
     let mut events =

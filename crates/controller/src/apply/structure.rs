@@ -62,15 +62,14 @@ impl StructureWriter<'_> {
         if with_finalizer {
             metadata["finalizers"] = json!([keys::HIERARCHY_FINALIZER]);
         }
-        let mut object = json!({
+        // HNC's clients expect the key `spec`.
+        let object = json!({
             "apiVersion": API_VERSION,
             "kind": "HierarchyConfiguration",
             "metadata": metadata,
+            "spec": spec.map_or_else(|| json!({}), spec_json),
             "status": status_json(status),
         });
-        if let Some(spec) = spec {
-            object["spec"] = spec_json(spec);
-        }
         let object = serde_json::from_value(object).map_err(kube::Error::SerdeError)?;
         let created = self.hierarchies().create(&post_params(false), &object).await?;
         Ok(hierarchy_fact(created))

@@ -133,6 +133,17 @@ fn resource(forest: &Forest, Resolved { settings, group, resource, .. }: &Resolv
     }
 }
 
+/// For the printer column: `jsonPath` finds the first element of a list only.
+fn summary(resources: &[ResourceStatus]) -> String {
+    let names = resources.iter().map(|it| match &it.mode {
+        Some(SynchronizationMode::AllowPropagate) => format!("{} (AllowPropagate)", it.resource),
+        Some(SynchronizationMode::Remove) => format!("{} (Remove)", it.resource),
+        Some(SynchronizationMode::Ignore) => format!("{} (Ignore)", it.resource),
+        _ => it.resource.clone(),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// One condition for each condition that namespaces have.
 fn namespaces(forest: &Forest) -> Vec<Draft> {
     let mut shown: BTreeMap<(&str, &str), BTreeSet<&Name>> = BTreeMap::new();
@@ -177,7 +188,11 @@ impl Wanted {
             status: STATUS_TRUE.to_owned(),
             observed_generation: None,
         });
-        let status = HNCConfigurationStatus { resources: self.resources, conditions: conditions.collect() };
+        let status = HNCConfigurationStatus {
+            resources_summary: summary(&self.resources),
+            resources: self.resources,
+            conditions: conditions.collect(),
+        };
         (status != *shown).then_some(status)
     }
 }
@@ -321,6 +336,8 @@ mod tests {
             "rbac.authorization.k8s.io/v1 roles Propagate 0 0",
         ];
         assert_eq!(shown, expected);
+        let one_line = "configmap (Remove), events (Ignore), secrets, rolebindings, roles";
+        assert_eq!(summary(&status.resources), one_line);
         let [line] = &lines(&status)[..] else { panic!("{status:?}") };
         assert!(
             line.starts_with("BadConfiguration ResourceNotFound spec.resources[3] (\"crontabs\"): "),
