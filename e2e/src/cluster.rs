@@ -25,7 +25,7 @@ use crate::audit::Audit;
 use crate::cleanup;
 use crate::ports;
 use crate::process::{Process, ProcessSpec, tail};
-use crate::programs::Programs;
+use crate::programs::{Kubernetes, Programs};
 
 /// A shared machine may be slow; a successful start takes a small part of this.
 const START_TIMEOUT: Duration = Duration::from_secs(180);
@@ -42,6 +42,7 @@ pub struct Cluster {
     config: Config,
     ca_pem: String,
     kubectl: PathBuf,
+    kubernetes: Kubernetes,
     etcd: Slot,
     api_server: Slot,
     controller_manager: Slot,
@@ -81,17 +82,27 @@ impl Cluster {
     /// Starts a cluster whose API server listens at `address` instead of loopback, so that pods reach it. The address
     /// must be one of this network namespace.
     pub async fn start_at(address: Ipv4Addr) -> anyhow::Result<Self> {
-        Self::start_with(address, AUDIT_POLICY).await
+        Self::start_with(Programs::find_or_build, address, AUDIT_POLICY).await
+    }
+
+    /// Starts a cluster as [`Cluster::start`] does, of programs of the machine where they are supported: for people, not for
+    /// tests.
+    pub async fn start_installed() -> anyhow::Result<Self> {
+        Self::start_with(Programs::find_installed_or_build, Ipv4Addr::LOCALHOST, AUDIT_POLICY).await
     }
 
     /// Starts a cluster with this audit policy (`audit.k8s.io/v1`) instead of one that records every write.
     pub async fn start_audited(policy: &str) -> anyhow::Result<Self> {
-        Self::start_with(Ipv4Addr::LOCALHOST, policy).await
+        Self::start_with(Programs::find_or_build, Ipv4Addr::LOCALHOST, policy).await
     }
 
-    async fn start_with(address: Ipv4Addr, audit_policy: &str) -> anyhow::Result<Self> {
+    async fn start_with(
+        programs: fn() -> anyhow::Result<Programs>,
+        address: Ipv4Addr,
+        audit_policy: &str,
+    ) -> anyhow::Result<Self> {
         install_crypto_provider();
-        let programs = tokio::task::spawn_blocking(Programs::find_or_build).await??;
+        let programs = tokio::task::spawn_blocking(programs).await??;
         let mut attempt = 1;
         loop {
             match Self::start_once(&programs, address, audit_policy).await {
@@ -142,6 +153,7 @@ impl Cluster {
             config,
             ca_pem,
             kubectl: programs.kubectl.clone(),
+            kubernetes: programs.kubernetes,
             etcd,
             api_server,
             controller_manager,
@@ -180,6 +192,16 @@ impl Cluster {
     pub fn kubectl(&self) -> Kubectl {
         let cache = self.dir().join("kubectl-cache");
         Kubectl::new(&self.kubectl, &self.kubeconfig(), &cache)
+    }
+
+    /// The program that [`Cluster::kubectl`] runs.
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
+    }
+
+    /// The pinned version that the API server behaves like.
+    pub(crate) fn kubernetes(&self) -> Kubernetes {
+        self.kubernetes
     }
 
     /// The files of the cluster, for a node that joins it.

@@ -134,7 +134,8 @@ impl<'c> Product<'c> {
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
         // Policies first: the registrations exclude what they refuse.
         if product.options.policies {
-            manifests::apply_owned(cluster, manifests::moved(manifests::policies()?, namespace)?).await?;
+            manifests::apply_owned(cluster, manifests::moved(manifests::policies(cluster)?, namespace)?)
+                .await?;
         }
         product.install_registrations().await?;
         Ok(product)
@@ -188,8 +189,10 @@ impl<'c> Product<'c> {
 
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
-        let mut documents =
-            manifests::moved(manifests::registrations(self.options.policies)?, &self.options.namespace)?;
+        let mut documents = manifests::moved(
+            manifests::registrations(self.cluster, self.options.policies)?,
+            &self.options.namespace,
+        )?;
         let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
         for document in &mut documents {
             manifests::through_service(document, port, authority)?;
@@ -200,7 +203,7 @@ impl<'c> Product<'c> {
 
     /// Deletes the webhook configurations; everything else of hns stays, including the policies.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
-        manifests::delete(self.cluster, &manifests::registrations(self.options.policies)?).await
+        manifests::delete(self.cluster, &manifests::registrations(self.cluster, self.options.policies)?).await
     }
 
     /// Starts a webhook at the registered port and waits until it is ready.

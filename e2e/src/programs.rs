@@ -1,17 +1,21 @@
 //! The programs of control plane and node: built from the pinned Go modules of this package, once, into a per-user cache keyed by
-//! version. Never downloads a binary and never rebuilds an existing one.
+//! version. Never downloads a binary and never rebuilds an existing one. A demonstration can use programs of the machine instead.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 
+mod installed;
 mod kubernetes;
 mod prometheus;
 
@@ -21,11 +25,15 @@ pub use self::prometheus::Prometheus;
 const ETCD_GO_MOD: &str = include_str!("../binaries/etcd/go.mod");
 const CONTAINERD_GO_MOD: &str = include_str!("../binaries/containerd/go.mod");
 const HELM_GO_MOD: &str = include_str!("../binaries/helm/go.mod");
+/// Kubernetes needs 3.5 or newer.
+const ETCD_VERSIONS: RangeInclusive<(u32, u32)> = (3, 5)..=(3, 6);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The executables a cluster needs.
 #[derive(Debug, Clone)]
 pub struct Programs {
+    /// The pinned version that the API server behaves like.
+    pub kubernetes: Kubernetes,
     /// etcd.
     pub etcd: PathBuf,
     /// The API server.
@@ -48,14 +56,44 @@ impl Programs {
 
     /// As [`Programs::find_or_build`], for this version.
     pub fn of(kubernetes: Kubernetes) -> anyhow::Result<Self> {
+        Self::with(kubernetes, [None, None, None])
+    }
+
+    /// As [`Programs::find_or_build`], but etcd, kube-apiserver and kubectl may be those of the machine, in any version that is
+    /// supported. kube-controller-manager, which envtest does not have, is not newer than the API server.
+    pub fn find_installed_or_build() -> anyhow::Result<Self> {
+        let etcd = installed::find("etcd", &["--version"], &ETCD_VERSIONS);
+        let supported = Kubernetes::Oldest.number()..=Kubernetes::Newest.number();
+        let api_server = installed::find("kube-apiserver", &["--version"], &supported);
+        let kubernetes = match &api_server {
+            Some((_, version)) if *version == Kubernetes::Newest.number() => Kubernetes::Newest,
+            Some(_) => Kubernetes::Oldest,
+            None => Kubernetes::wanted()?,
+        };
+        let (major, minor) = api_server.as_ref().map_or_else(|| kubernetes.number(), |(_, version)| *version);
+        // Kubernetes supports one minor version of difference.
+        let kubectl = (major, minor - 1)..=(major, minor + 1);
+        let kubectl = installed::find("kubectl", &["version", "--client"], &kubectl);
+        Self::with(kubernetes, [etcd, api_server, kubectl].map(|found| found.map(|(path, _)| path)))
+    }
+
+    /// With these programs etcd, kube-apiserver and kubectl instead of built ones.
+    fn with(
+        kubernetes: Kubernetes,
+        [etcd, kube_apiserver, kubectl]: [Option<PathBuf>; 3],
+    ) -> anyhow::Result<Self> {
         let cache = cache_directory()?;
-        let kubernetes = Module::kubernetes(&cache, kubernetes)?;
-        let etcd = Module::etcd(&cache)?;
+        let module = Module::kubernetes(&cache, kubernetes)?;
+        let or_built = |found: Option<PathBuf>, name| found.map_or_else(|| module.command(name), Ok);
         Ok(Self {
-            etcd: etcd.program("etcd", "go.etcd.io/etcd/server/v3")?,
-            kube_apiserver: kubernetes.command("kube-apiserver")?,
-            kube_controller_manager: kubernetes.command("kube-controller-manager")?,
-            kubectl: kubernetes.command("kubectl")?,
+            kubernetes,
+            etcd: match etcd {
+                Some(path) => path,
+                None => Module::etcd(&cache)?.program("etcd", "go.etcd.io/etcd/server/v3")?,
+            },
+            kube_apiserver: or_built(kube_apiserver, "kube-apiserver")?,
+            kube_controller_manager: or_built(None, "kube-controller-manager")?,
+            kubectl: or_built(kubectl, "kubectl")?,
         })
     }
 }
@@ -160,6 +198,14 @@ impl Module {
         }
     }
 
+    /// The go command for this module, with the flags by which it knows what is built already.
+    fn go(&self, verb: &str) -> Command {
+        let mut command = Command::new("go");
+        command.args([verb, "-trimpath", "-tags", self.tags, "-ldflags", &self.linker_flags]);
+        command.env("CGO_ENABLED", "0").current_dir(&self.source);
+        command
+    }
+
     fn command(&self, name: &str) -> anyhow::Result<PathBuf> {
         self.program(name, &format!("k8s.io/kubernetes/cmd/{name}"))
     }
@@ -193,24 +239,13 @@ impl Module {
     }
 
     fn build(&self, name: &str, package: &str, path: &Path) -> anyhow::Result<()> {
-        say(&format!("building {name} into {} (once; this takes minutes)", self.output.display()));
+        say(&format!("building {name} into {} (once)", self.output.display()));
         let began = Instant::now();
         // A killed build leaves only this name behind, and the next build overwrites it.
         let unfinished = self.output.join(format!(".{name}.unfinished"));
-        let arguments: [OsString; 9] = [
-            "build".into(),
-            "-trimpath".into(),
-            "-tags".into(),
-            self.tags.into(),
-            "-ldflags".into(),
-            self.linker_flags.clone().into(),
-            "-o".into(),
-            unfinished.clone().into(),
-            package.into(),
-        ];
-        let mut command = Command::new("go");
-        command.args(arguments).env("CGO_ENABLED", "0").current_dir(&self.source);
-        let child = match command.spawn() {
+        let stale = "{{if .Stale}}{{.ImportPath}}{{end}}";
+        let stale = self.go("list").args(["-deps", "-f", stale, package]).stderr(Stdio::inherit()).output();
+        let stale = match stale {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => bail!(
                 "{name} is missing from {} and the `go` command to build it with is not installed \
                  (see https://go.dev/doc/install)",
@@ -218,7 +253,11 @@ impl Module {
             ),
             other => other.context("running go")?,
         };
-        let status = wait_with_progress(child, name, began)?;
+        let total = stale.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+        let mut build = self.go("build");
+        build.args(["-v", "-o"]).arg(&unfinished).arg(package).stderr(Stdio::piped());
+        let child = build.spawn().context("running go")?;
+        let status = wait_with_progress(child, name, total)?;
         anyhow::ensure!(status.success(), "go build {package} failed ({status}); its output is above");
         fs::rename(&unfinished, path).with_context(|| format!("putting {} in place", path.display()))?;
         say(&format!("built {name} in {} s", began.elapsed().as_secs()));
@@ -226,17 +265,40 @@ impl Module {
     }
 }
 
-fn wait_with_progress(mut child: Child, name: &str, began: Instant) -> anyhow::Result<ExitStatus> {
+/// Passes on what go says, except for the names of packages, of which `total` are to be built.
+fn wait_with_progress(mut child: Child, name: &str, total: usize) -> anyhow::Result<ExitStatus> {
     let (sender, ended) = mpsc::channel();
-    thread::spawn(move || sender.send(child.wait()));
+    let (began, built) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    let count = Arc::clone(&built);
+    let said = BufReader::new(child.stderr.take().context("go's standard error")?);
+    thread::spawn(move || {
+        for line in said.lines().map_while(Result::ok) {
+            if line.contains(char::is_whitespace) {
+                eprintln!("{line}");
+            } else {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        sender.send(child.wait())
+    });
     loop {
         match ended.recv_timeout(PROGRESS_INTERVAL) {
             Ok(status) => return status.context("waiting for go"),
             Err(RecvTimeoutError::Timeout) => {
-                say(&format!("still building {name}, {} s", began.elapsed().as_secs()));
+                say(&progress(name, built.load(Ordering::Relaxed), total, began.elapsed()));
             }
             Err(RecvTimeoutError::Disconnected) => bail!("the wait for go ended without a result"),
         }
+    }
+}
+
+fn progress(name: &str, built: usize, total: usize, elapsed: Duration) -> String {
+    let begun = format!("building {name}: {built} of {total} packages after {} s", elapsed.as_secs());
+    match (u32::try_from(total.saturating_sub(built)), u32::try_from(built)) {
+        (Ok(left), Ok(built)) if built > 0 => {
+            format!("{begun}, about {} s left", (elapsed * left / built).as_secs())
+        }
+        _ => begun,
     }
 }
 
@@ -257,6 +319,14 @@ fn required_version<'a>(go_mod: &'a str, module: &str) -> anyhow::Result<&'a str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rest_of_a_build_is_estimated() {
+        let after = |built| progress("etcd", built, 400, Duration::from_secs(30));
+        assert_eq!(after(0), "building etcd: 0 of 400 packages after 30 s");
+        assert_eq!(after(100), "building etcd: 100 of 400 packages after 30 s, about 90 s left");
+        assert_eq!(after(401), "building etcd: 401 of 400 packages after 30 s, about 0 s left");
+    }
 
     #[test]
     fn versions_are_those_of_the_go_modules() {

@@ -73,7 +73,16 @@ pub(crate) fn step<T>(name: &str, work: impl FnOnce() -> anyhow::Result<T>) -> a
     Ok(outcome)
 }
 
-/// Builds only the two programs: this executable must not be replaced while it runs.
+/// Builds only the product's programs: this executable must not be replaced while it runs.
 pub(crate) fn build_binaries() -> anyhow::Result<()> {
-    cargo(&["build", "--workspace", "--bin", "hns-webhook", "--bin", "hns-controller"])
+    cargo(&[
+        "build",
+        "--workspace",
+        "--bin",
+        "hns-webhook",
+        "--bin",
+        "hns-controller",
+        "--bin",
+        "kubectl-hns",
+    ])
 }

@@ -3,11 +3,12 @@
 //! All printed results are read from the cluster or checked; an unexpected result fails the demo.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use hns_e2e::steps::{HIERARCHY, PATIENCE};
-use hns_e2e::{Cluster, Options, Output, Product, Steps, eventually};
+use hns_e2e::{Cluster, Command, Options, Output, Product, Steps, eventually};
 
 use crate::cargo::{build_binaries, step};
 
@@ -21,19 +22,28 @@ const ORGANISATION: [(&str, &str); 6] = [
     ("rival", ""),
 ];
 
+/// Commands to try, and what each prints.
+const COMMANDS: [(&str, &str); 5] = [
+    ("kubectl get hc -A", "CHILDREN"),
+    ("kubectl hns tree acme", "acme-ops"),
+    ("kubectl hns set acme --parent acme-dev", "cycle"),
+    ("kubectl hns plan set acme-ops --parent rival", "acme-ops"),
+    ("kubectl hns tree acme -o svg > acme.svg", ""),
+];
+
 const BINDING: &str = "viewers";
 
 pub(crate) fn run(once: bool) -> anyhow::Result<ExitCode> {
-    step("building hns-webhook and hns-controller", build_binaries)?;
+    step("building hns-webhook, hns-controller and kubectl-hns", build_binaries)?;
     tokio::runtime::Runtime::new()?.block_on(show(once))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn show(once: bool) -> anyhow::Result<()> {
     say(
-        "Starting etcd, kube-apiserver and kube-controller-manager on loopback (the first time, they are built)",
+        "Starting etcd, kube-apiserver and kube-controller-manager on loopback (those that are missing are built once)",
     );
-    let cluster = Cluster::start().await?;
+    let cluster = Cluster::start_installed().await?;
     say(
         "Installing definitions, rights and registrations; starting both binaries under their own service accounts",
     );
@@ -47,13 +57,35 @@ async fn show(once: bool) -> anyhow::Result<()> {
     refused_cycle(&cluster, &steps).await?;
     refused_theft(&cluster, &steps).await?;
 
-    say("To look around yourself:");
-    print(&format!("  export KUBECONFIG={}\n", cluster.kubeconfig().display()));
-    print("  kubectl get hierarchyconfigurations -A\n");
-    if !once {
-        say("Press Ctrl-C to stop.");
-        tokio::signal::ctrl_c().await?;
+    say("To look around yourself, in another shell (`set` is refused, because it asks for a cycle):");
+    let programs = std::env::current_exe()?;
+    let directories = [programs.parent(), cluster.kubectl_program().parent()];
+    let [plugin, kubectl] = directories.map(|it| it.unwrap_or(Path::new(".")).display().to_string());
+    let environment = format!(
+        "export KUBECONFIG={}\nexport PATH={plugin}:{kubectl}:$PATH\n",
+        cluster.kubeconfig().display()
+    );
+    let commands = COMMANDS.map(|(command, _)| command).join("\n");
+    print(&format!("{environment}{commands}\n"));
+    if once {
+        return work_as_printed(&cluster, &environment).await;
     }
+    say("Press Ctrl-C to stop.");
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
+
+/// Runs the commands that were printed in a directory of the cluster.
+async fn work_as_printed(cluster: &Cluster, environment: &str) -> anyhow::Result<()> {
+    for (command, expected) in COMMANDS {
+        let script = format!("cd {}\n{environment}{command}", cluster.dir().display());
+        let output = Command::new("sh", Path::new("sh"), ["-c", &script]).run().await?;
+        let said = format!("{}{}", output.stdout, output.stderr);
+        ensure!(said.contains(expected), "`{command}` did not print {expected:?}: {said}");
+    }
+    let picture = std::fs::read_to_string(cluster.dir().join("acme.svg"))?;
+    ensure!(picture.contains("acme-ops"), "the picture does not show acme-ops");
+    say(&format!("All {} commands work as printed.", COMMANDS.len()));
     Ok(())
 }
 
@@ -61,20 +93,14 @@ async fn organisation(steps: &Steps) -> anyhow::Result<()> {
     say("A company, its departments, their teams: six namespaces, four of them given a parent");
     steps.plant(&ORGANISATION).await?;
     steps.labelled(&["acme-dev-web", "acme-dev", "acme"]).await?;
-    for (namespace, parent) in ORGANISATION.into_iter().filter(|(_, parent)| !parent.is_empty()) {
-        // The controller writes the list of children with a short delay.
-        eventually(&format!("{parent} lists {namespace}"), PATIENCE, async || {
-            let found =
-                steps.hierarchies(parent).get_opt(HIERARCHY).await.map_err(|error| error.to_string())?;
-            let children = found.and_then(|found| found.status).unwrap_or_default().children;
-            if children.iter().any(|child| child == namespace) {
-                Ok(())
-            } else {
-                Err(format!("{children:?}"))
-            }
-        })
-        .await?;
-    }
+    // The controller creates that of a root with a short delay.
+    eventually("acme has a HierarchyConfiguration", PATIENCE, async || {
+        match steps.hierarchies("acme").get_opt(HIERARCHY).await {
+            Ok(Some(_)) => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
     print(&tree(steps, "acme", &BTreeMap::new()).await?);
     Ok(())
 }
@@ -159,8 +185,12 @@ async fn parent(steps: &Steps, namespace: &str) -> anyhow::Result<String> {
     Ok(hierarchy.and_then(|it| it.spec.parent).unwrap_or_default())
 }
 
-/// The tree below `root` from the controller's status, with remarks on some names.
+/// The tree below `root`, from the parents that are configured, with remarks on some names.
 async fn tree(steps: &Steps, root: &str, marks: &BTreeMap<&str, String>) -> anyhow::Result<String> {
+    let mut children: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (namespace, _) in ORGANISATION {
+        children.entry(parent(steps, namespace).await?).or_default().push(namespace.to_owned());
+    }
     let mut text = String::new();
     // The lines that are not printed yet, the next one last: indentation, branch and name.
     let mut open = vec![("  ".to_owned(), "", root.to_owned())];
@@ -172,8 +202,7 @@ async fn tree(steps: &Steps, root: &str, marks: &BTreeMap<&str, String>) -> anyh
             "└── " => indent + "    ",
             _ => indent + "│   ",
         };
-        let hierarchy = steps.hierarchies(&name).get_opt(HIERARCHY).await?;
-        let children = hierarchy.and_then(|it| it.status).unwrap_or_default().children;
+        let children = children.remove(&name).unwrap_or_default();
         let last = children.len();
         for (index, child) in children.into_iter().enumerate().rev() {
             open.push((below.clone(), if index + 1 == last { "└── " } else { "├── " }, child));

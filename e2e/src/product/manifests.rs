@@ -13,7 +13,6 @@ use kube::Api;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, Kubectl};
-use crate::programs::Kubernetes;
 
 /// The kinds of the two service accounts and their rights.
 pub(super) const RIGHTS: [&str; 6] =
@@ -50,15 +49,15 @@ pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Ve
     Ok(chosen)
 }
 
-/// The default settings for the API server of the tests.
-fn settings(policies: bool) -> anyhow::Result<RegistrationSettings> {
-    let mutating_policy = policies && Kubernetes::wanted()?.has_mutating_policies();
-    Ok(RegistrationSettings { policies, mutating_policy, ..RegistrationSettings::default() })
+/// The default settings for an API server.
+fn settings(cluster: &Cluster, policies: bool) -> RegistrationSettings {
+    let mutating_policy = policies && cluster.kubernetes().has_mutating_policies();
+    RegistrationSettings { policies, mutating_policy, ..RegistrationSettings::default() }
 }
 
 /// The webhook configurations, with the Service.
-pub(super) fn registrations(policies: bool) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(policies)?);
+pub(super) fn registrations(cluster: &Cluster, policies: bool) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, policies));
     [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
         .into_iter()
         .map(|object| Ok(object?))
@@ -66,8 +65,8 @@ pub(super) fn registrations(policies: bool) -> anyhow::Result<Vec<Value>> {
 }
 
 /// The policies and their bindings.
-pub(super) fn policies() -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(true)?);
+pub(super) fn policies(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, true));
     let validating = all.policies.iter().map(serde_json::to_value);
     let validating = validating.chain(all.bindings.iter().map(serde_json::to_value));
     let mutating = all.mutating_policy.into_iter().flatten().map(Ok);

@@ -40,6 +40,14 @@ impl Kubernetes {
         }
     }
 
+    /// [`Kubernetes::minor`] as two numbers.
+    pub(super) fn number(self) -> (u32, u32) {
+        match self {
+            Self::Newest => (1, 36),
+            Self::Oldest => (1, 30),
+        }
+    }
+
     /// Whether its API server applies `MutatingAdmissionPolicy` in version v1.
     pub fn has_mutating_policies(self) -> bool {
         self == Self::Newest
@@ -79,6 +87,8 @@ mod tests {
         for kubernetes in Kubernetes::ALL {
             let version = kubernetes.version().unwrap();
             assert!(version.starts_with(&format!("v{}.", kubernetes.minor())), "{version}");
+            let (major, minor) = kubernetes.number();
+            assert_eq!(kubernetes.minor(), format!("{major}.{minor}"));
             assert_eq!(Kubernetes::of_minor(kubernetes.minor()).unwrap(), kubernetes);
         }
         let error = Kubernetes::of_minor("1.29").unwrap_err().to_string();
