@@ -20,7 +20,7 @@ use crate::configured_kinds::{self, ConfiguredKinds};
 use crate::loader::{self, Selection, load};
 use crate::published;
 use crate::session::Session;
-use crate::structure::{self, Structure};
+use crate::structure::{self, Extent, Structure};
 use crate::user_rights;
 
 /// The current cluster, on which changes are tried.
@@ -252,5 +252,5 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Stru
             starts.push((*name).to_owned());
         }
     }
-    structure::surroundings(session, &starts).await
+    structure::read_with_anchors(session, Extent::Around(&starts)).await
 }

@@ -6,6 +6,8 @@ pub(crate) mod mermaid;
 pub(crate) mod svg;
 pub(crate) mod text;
 
+use std::collections::BTreeSet;
+
 use forest::{Forest, Name};
 use serde::Serialize;
 
@@ -18,11 +20,22 @@ use crate::structure::Structure;
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) subnamespace: bool,
+    /// Whether the settings of the installation exclude the namespace.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) excluded: bool,
     pub(crate) conditions: Vec<ConditionView>,
     /// The state of the requested object in this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) object: Option<ObjectState>,
+    /// The number of namespaces below that `--depth` leaves out.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) omitted: usize,
     pub(crate) children: Vec<Node>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// A condition for display.
@@ -103,39 +116,75 @@ enum Health {
     Halted,
 }
 
+impl Node {
+    /// The name with the words that follow it in a drawing.
+    pub(crate) fn title(&self) -> String {
+        let excluded = if self.excluded { " [excluded]" } else { "" };
+        let omitted =
+            if self.omitted == 0 { String::new() } else { format!(" [{} more below]", self.omitted) };
+        format!("{}{excluded}{omitted}", self.name)
+    }
+
+    /// Changes this node and all nodes below it.
+    pub(crate) fn each(&mut self, change: &mut impl FnMut(&mut Self)) {
+        change(self);
+        for child in &mut self.children {
+            child.each(change);
+        }
+    }
+
+    /// Removes the namespaces more than `depth` levels below this one.
+    pub(crate) fn cut(&mut self, depth: usize) {
+        if depth == 0 {
+            self.omitted = self.all().len() - 1;
+            self.children.clear();
+        }
+        for child in &mut self.children {
+            child.cut(depth - 1);
+        }
+    }
+
+    /// Keeps the namespaces that match and those above them; returns whether there is one.
+    pub(crate) fn keep(&mut self, matches: &impl Fn(&str) -> bool) -> bool {
+        self.children.retain_mut(|child| child.keep(matches));
+        !self.children.is_empty() || matches(&self.name)
+    }
+}
+
 /// Builds the trees below `roots`. A member of a cycle is repeated where the cycle closes, without the nodes below it.
 pub(crate) fn build(structure: &Structure, roots: &[Name]) -> Vec<Node> {
-    roots.iter().map(|root| node(structure, root, &mut Vec::new())).collect()
+    let forest = structure.forest();
+    roots.iter().map(|root| node((structure, &forest), root, &mut Vec::new())).collect()
 }
 
 /// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is neither there
 /// nor in a namespace above.
 pub(crate) fn build_with_object(object_states: &ObjectStates, roots: &[Name]) -> Vec<Node> {
     let mut trees = build(&object_states.loaded.structure, roots);
-    mark(&mut trees, object_states);
+    for tree in &mut trees {
+        tree.each(&mut |node| {
+            let found = object_states.answer(&node.name).as_ref().map(ObjectState::from);
+            node.object = found.filter(|mark| mark.state != State::Absent);
+        });
+    }
     trees
 }
 
-fn mark(trees: &mut [Node], object_states: &ObjectStates) {
-    for node in trees {
-        let found = object_states.answer(&node.name).as_ref().map(ObjectState::from);
-        node.object = found.filter(|mark| mark.state != State::Absent);
-        mark(&mut node.children, object_states);
-    }
-}
-
-fn node(structure: &Structure, name: &Name, above: &mut Vec<Name>) -> Node {
+fn node(seen: (&Structure, &Forest), name: &Name, above: &mut Vec<Name>) -> Node {
+    let (structure, forest) = seen;
     let mut children = Vec::new();
     if !above.contains(name) {
         above.push(name.clone());
-        children.extend(structure.children(name).iter().map(|child| node(structure, child, above)));
+        children.extend(forest.children(name).iter().map(|child| node(seen, child, above)));
         above.pop();
     }
     Node {
         name: name.to_string(),
         subnamespace: structure.is_subnamespace(name),
+        excluded: false,
         conditions: structure.conditions(name).iter().map(ConditionView::from).collect(),
         object: None,
+        omitted: 0,
         children,
     }
 }
@@ -143,7 +192,9 @@ fn node(structure: &Structure, name: &Name, above: &mut Vec<Name>) -> Node {
 /// The roots of all trees: namespaces without a parent, members of cycles, and namespaces whose parent does not exist.
 pub(crate) fn roots(structure: &Structure) -> Vec<Name> {
     let forest = structure.forest();
-    structure.namespaces.keys().filter(|name| is_tree_root(&forest, name)).cloned().collect()
+    // A user who may not read a namespace may still know its place.
+    let names: BTreeSet<&Name> = structure.namespaces.keys().chain(structure.hierarchies.keys()).collect();
+    names.into_iter().filter(|name| is_tree_root(&forest, name)).cloned().collect()
 }
 
 fn is_tree_root(forest: &Forest, name: &str) -> bool {
@@ -168,5 +219,28 @@ mod tests {
         let drawn = build(&structure, &["x".into()]);
         let names: Vec<&str> = drawn[0].all().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["x", "y", "x"]);
+    }
+
+    #[test]
+    fn trees_are_cut_at_a_depth_and_by_a_selection() {
+        let lines = ["a", "b < a", "c < b", "d < c", "e < a"];
+        let tree = || build(&sketch(&lines), &["a".into()]).remove(0);
+        for (depth, wanted) in [
+            (0, "a [4 more below]"),
+            (1, "a, b [2 more below], e"),
+            (2, "a, b, c [1 more below], e"),
+            (9, "a, b, c, d, e"),
+        ] {
+            let mut tree = tree();
+            tree.cut(depth);
+            let titles: Vec<String> = tree.all().iter().map(|it| it.title()).collect();
+            assert_eq!(titles.join(", "), wanted);
+        }
+        for (matching, wanted) in [("c", Some("a, b, c")), ("ae", Some("a, e")), ("x", None)] {
+            let mut tree = tree();
+            let is_kept = tree.keep(&|name| matching.contains(name));
+            let names: Vec<&str> = tree.all().iter().map(|it| &*it.name).collect();
+            assert_eq!(is_kept.then(|| names.join(", ")).as_deref(), wanted);
+        }
     }
 }

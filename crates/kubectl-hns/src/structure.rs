@@ -3,12 +3,11 @@
 
 mod around;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forest::hnc;
 use forest::{AnchorFact, Condition, Fact, Forest, HierarchyFact, Name, NamespaceFact, Settings};
-use futures::future::join_all;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, annotations, names};
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
@@ -16,13 +15,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams};
 use kube::core::ApiResource;
 
-pub(crate) use self::around::surroundings;
 use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;
-
-/// Namespaces that are read at together where they cannot be listed.
-const AT_ONCE: usize = 8;
 
 /// The namespaces, hierarchies and anchors that were read.
 #[derive(Debug, Default)]
@@ -38,8 +33,8 @@ pub(crate) struct Structure {
 }
 
 impl Structure {
-    /// The children in the status of the `HierarchyConfiguration`, in its order.
-    pub(crate) fn children(&self, name: &str) -> &[Name] {
+    /// The children in the status of the `HierarchyConfiguration`, which may be older than the parents in `spec`.
+    fn listed_children(&self, name: &str) -> &[Name] {
         self.hierarchies.get(name).map_or(&[], |it| &it.status.children)
     }
 
@@ -93,19 +88,39 @@ pub(crate) fn anchors() -> ApiResource {
     ApiResource::erase::<SubnamespaceAnchor>(&())
 }
 
-/// Reads the whole cluster in a few lists, or what the user's rights allow around `roots`.
+/// The namespaces that a command needs. A user who may list the whole cluster gets all of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Extent<'a> {
+    /// These namespaces, which must exist, and all below them.
+    Below(&'a [String]),
+    /// These namespaces, which must exist, and all above and below them.
+    Around(&'a [String]),
+    /// The whole cluster. For a user who may not list it: what is above and below the namespace of the request.
+    All,
+}
+
+/// Reads the whole cluster in a few lists, or what the user's rights allow.
 ///
 /// # Errors
-/// A list failed for a reason other than missing rights, or one of `roots` does not exist.
-pub(crate) async fn read(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
-    let structure = match lists(session).await? {
-        Some(structure) => structure,
-        None => around(session, roots).await?,
-    };
-    for root in roots {
-        if !structure.namespaces.contains_key(&**root) && !structure.hierarchies.contains_key(&**root) {
-            return Err(unreadable(root, &missing(root)));
-        }
+/// A list failed for a reason other than missing rights, or a namespace does not exist or cannot be read at all.
+pub(crate) async fn read(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
+    let Some(structure) = lists(session).await? else { return around::read(session, extent).await };
+    let (Extent::Below(names) | Extent::Around(names)) = extent else { return Ok(structure) };
+    match names.iter().find(|name| !structure.namespaces.contains_key(&***name)) {
+        Some(name) => Err(unreadable(name, &missing(name))),
+        None => Ok(structure),
+    }
+}
+
+/// The same with all anchors.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) async fn read_with_anchors(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
+    let mut structure = read(session, extent).await?;
+    if structure.is_whole && !add_anchors(session, &mut structure).await? {
+        let note = "you may not list subnamespaceanchors in the whole cluster; they are omitted";
+        structure.notes.push(note.into());
     }
     Ok(structure)
 }
@@ -174,63 +189,6 @@ struct NamespaceRead {
     namespace: Result<NamespaceFact, Problem>,
     hierarchy: Result<Option<HierarchyFact>, Problem>,
     anchors: Result<Vec<(Name, AnchorFact)>, Problem>,
-}
-
-/// Reads namespaces one by one, downward from `roots`.
-async fn around(session: &Session, roots: &[String]) -> Result<Structure, Failure> {
-    let mut structure = Structure::default();
-    let mut hidden = Vec::new();
-    let mut seen: BTreeSet<Name> = BTreeSet::new();
-    let mut next: Vec<Name> = roots.iter().map(|name| Name::from(&**name)).collect();
-    while !next.is_empty() {
-        next.retain(|name| seen.insert(name.clone()));
-        let mut below = Vec::new();
-        for some in next.chunks(AT_ONCE) {
-            for read in join_all(some.iter().map(|name| read_namespace(session, name))).await {
-                let name = read.name.clone();
-                if !structure.add(read, roots)? {
-                    hidden.push(name.to_string());
-                }
-                below.extend(structure.children(&name).iter().cloned());
-            }
-        }
-        next = below;
-    }
-    structure.notes.push(format!(
-        "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces below {} are shown",
-        roots.join(", ")
-    ));
-    if !hidden.is_empty() {
-        structure.notes.push(format!("you may not read the hierarchy of {}", hidden.join(", ")));
-    }
-    Ok(structure)
-}
-
-impl Structure {
-    /// Adds what was read; returns false if the user may not read the hierarchy of the namespace.
-    fn add(&mut self, read: NamespaceRead, roots: &[String]) -> Result<bool, Failure> {
-        let NamespaceRead { name, namespace, hierarchy, anchors } = read;
-        match namespace {
-            Ok(fact) => drop(self.namespaces.insert(name.clone(), fact)),
-            // A child may be deleted meanwhile, or have only an anchor.
-            Err(problem) if problem.is_not_found() && !roots.iter().any(|root| **root == *name) => {}
-            Err(problem) if problem.is_forbidden() => {}
-            Err(problem) => return Err(unreadable(&name, &problem)),
-        }
-        self.anchors.extend(anchors.unwrap_or_default());
-        match hierarchy {
-            Ok(fact) => {
-                // A missing object is recorded as one with default values.
-                self.hierarchies.insert(name, fact.unwrap_or_default());
-                Ok(true)
-            }
-            Err(problem) if problem.is_forbidden() && roots.iter().any(|root| **root == *name) => {
-                Err(unreadable(&name, &problem))
-            }
-            Err(problem) if problem.is_forbidden() => Ok(false),
-            Err(problem) => Err(unreadable(&name, &problem)),
-        }
-    }
 }
 
 async fn read_namespace(session: &Session, name: &Name) -> NamespaceRead {

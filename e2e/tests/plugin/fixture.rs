@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use hns_e2e::{Cluster, Options, Product, Replica, Steps};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
-use tokio::process::Command;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::OnceCell;
 
 /// The result of a run of the plugin.
@@ -57,14 +58,18 @@ pub(crate) async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
     run(words, &[], terminal.into()).await
 }
 
-async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Output> {
+/// A command of the plugin, in an environment without a kubeconfig.
+fn command(words: &str) -> Result<Command> {
     // Tests are beside the binaries, one directory down.
     let program = std::env::current_exe()?.with_file_name("../kubectl-hns");
-    let words = words.split_whitespace();
-    let mut command = Command::new(&program);
-    command.args(words).env_clear().envs(variables.iter().copied()).stdin(stdin).kill_on_drop(true);
-    let output = command.output().await;
-    let output = output.with_context(|| format!("{}: build it first", program.display()))?;
+    let mut command = Command::new(program);
+    command.args(words.split_whitespace()).env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    Ok(command)
+}
+
+async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Output> {
+    let output = command(words)?.envs(variables.iter().copied()).stdin(stdin).output().await;
+    let output = output.context("kubectl-hns: build it first")?;
     Ok(Output {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout)?,
@@ -91,6 +96,14 @@ impl Fixture {
     pub(crate) async fn asked(&self, words: &str, answer: &str) -> Output {
         let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
         at_terminal(&words, answer).await.unwrap()
+    }
+
+    /// Starts the plugin; its standard output can be read line by line.
+    pub(crate) fn started(&self, words: &str) -> (Child, Lines<BufReader<ChildStdout>>) {
+        let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
+        let mut child = command(&words).unwrap().stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        (child, lines)
     }
 
     pub(crate) fn steps(&self) -> Steps {

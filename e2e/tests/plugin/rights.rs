@@ -60,13 +60,21 @@ r-team
 Conditions:
 1) BadConfiguration (X): x
 ";
-    for words in ["tree r-team --as rita", "tree -A -n r-team --as rita"] {
+    let above = "r-org\n└── r-team\n    ├── [s] r-db\n    └── [s] r-web (1)\n";
+    let tree_with_above = format!("{above}{}", tree.split_once("(1)\n").unwrap().1);
+    for (words, wanted, reach, hidden) in [
+        ("tree r-team --as rita", tree, "below", "r-db"),
+        ("tree -A -n r-team --as rita", &tree_with_above, "above and below", "r-db, r-org"),
+    ] {
         let seen = still.hns(words).await;
-        assert_eq!((seen.code, &*seen.stdout), (Some(0), tree), "{words}: {seen:?}");
+        assert_eq!((seen.code, &*seen.stdout), (Some(0), wanted), "{words}: {seen:?}");
         assert_eq!(
             seen.stderr,
-            "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces below r-team are shown\n\
-             Note: you may not read the hierarchy of r-db\n",
+            format!(
+                "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} \
+                 r-team are shown\nNote: you may not read the hierarchy of {hidden}; where it is shown, it comes from tree \
+                 labels and from the parents\n"
+            ),
             "{words}"
         );
     }

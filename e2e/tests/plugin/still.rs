@@ -38,6 +38,19 @@ Conditions:
 2) BadConfiguration (SubnamespaceAnchorMissing): no anchor
 ";
     still.hns("tree acme-org").await.says(wanted);
+    still
+        .hns("tree acme-org team-b --depth 0")
+        .await
+        .says("acme-org [3 more below] (1)\nteam-b\n\nConditions:\n1) ActivitiesHalted (ParentMissing): parent gone does not exist\n");
+    // What `spec` says is drawn, even while the status of the parents is out of date.
+    still.apply(&[hierarchy("team-a", "acme-org", &[], &[])]).await;
+    still.hns("tree acme-org").await.says(wanted);
+    let label = ["label", "ns", "service-1", "team=blue"];
+    still.cluster.kubectl().args(label).ok().await.unwrap();
+    let selected = still.hns("tree -A -l team=blue -o name").await;
+    selected.says("namespace/acme-org\nnamespace/team-a\nnamespace/service-1\n");
+    let none = still.hns("tree acme-org -l team=none").await;
+    assert_eq!(none.stderr, "Note: no namespace in these trees matches team=none\n", "{none:?}");
     still.hns("tree team-b team-a").await.says(
         "team-b\nteam-a\n└── [s] service-1 (1,2)\n\n[s] indicates subnamespaces\n\nConditions:\n\
          1) ActivitiesHalted (ParentMissing): parent gone does not exist\n\
@@ -104,6 +117,18 @@ async fn all_trees_start_at_roots_orphans_and_cycles() {
     );
     for lone in ["default", "kube-system"] {
         assert!(all.stdout.lines().any(|line| line == lone), "every lone namespace too: {lone}");
+    }
+}
+
+#[tokio::test]
+async fn a_watched_tree_is_drawn_again_when_it_changes() {
+    let still = still().await;
+    still.apply(&[namespace("w-org", "")]).await;
+    let (_running, mut lines) = still.started("tree w-org --watch");
+    assert_eq!(lines.next_line().await.unwrap().as_deref(), Some("w-org"));
+    still.apply(&[namespace("w-web", ""), hierarchy("w-web", "w-org", &[], &[])]).await;
+    for line in ["", "w-org", "└── w-web"] {
+        assert_eq!(lines.next_line().await.unwrap().as_deref(), Some(line));
     }
 }
 

@@ -2,17 +2,24 @@
 
 mod text;
 
+use std::collections::BTreeMap;
+
 use clap::Args;
 use forest::Name;
 use forest::why::{ObjectExplanation, There};
+use futures::future::join_all;
+use hns_api::annotations::PROPAGATE;
+use hns_cluster::api::Api;
+use hns_cluster::feed::api_resource;
+use kube::api::DynamicObject;
 use serde::Serialize;
 
 use crate::format::{Format, render};
 use crate::object_argument::ObjectArgument;
-use crate::object_states::{ObjectState, ObjectStates};
+use crate::object_states::{ObjectState, ObjectStates, State};
 use crate::picture::ConditionView;
 use crate::session::Session;
-use crate::structure;
+use crate::structure::{self, Extent};
 use crate::{Failure, Terminal};
 
 /// Explain why an object is in a namespace, or why it is not.
@@ -50,6 +57,9 @@ struct Explanation {
     unknown_above: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     condition: Option<ConditionView>,
+    /// The propagation annotations of the object here, if it is a source, and of those above, by namespace.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, BTreeMap<String, String>>,
     /// All namespaces below, if this object is a source.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     below: Vec<Below>,
@@ -79,10 +89,15 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let Arguments { subject, output } = arguments;
     let namespace = Name::from(&*session.namespace);
-    let structure = structure::surroundings(session, std::slice::from_ref(&session.namespace)).await?;
+    let structure =
+        structure::read_with_anchors(session, Extent::Around(std::slice::from_ref(&session.namespace)))
+            .await?;
     let object_states =
         ObjectStates::read(session, subject, structure, std::slice::from_ref(&namespace)).await?;
-    let explanation = explanation(&object_states, &namespace);
+    let mut explanation = explanation(&object_states, &namespace);
+    if let Some(explanation) = &mut explanation {
+        explanation.annotations = annotations(session, &object_states, explanation).await;
+    }
     match (output, explanation) {
         (_, None) => {}
         (None, Some(explanation)) => terminal.print(&text::draw(&explanation, terminal.paint)),
@@ -94,6 +109,25 @@ pub(crate) async fn run(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// The propagation annotations that decide. Where they cannot be read, the reasons stand alone.
+async fn annotations(
+    session: &Session,
+    object_states: &ObjectStates,
+    explanation: &Explanation,
+) -> BTreeMap<String, BTreeMap<String, String>> {
+    let own = explanation.is_source().then_some(&explanation.namespace);
+    let sources = explanation.above.iter().map(|it| &it.namespace).chain(own);
+    let read = sources.map(async |namespace| {
+        let resource = api_resource(&object_states.kind);
+        let api = Api::<DynamicObject>::namespaced_with(session.client.clone(), namespace, &resource);
+        let mut found =
+            session.call(api.get_metadata(&object_states.name)).await.ok()?.metadata.annotations?;
+        found.retain(|key, _| PROPAGATE.contains(&&**key));
+        (!found.is_empty()).then(|| (namespace.clone(), found))
+    });
+    join_all(read).await.into_iter().flatten().collect()
 }
 
 fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explanation> {
@@ -116,6 +150,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         above: sources(&answer),
         unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
         condition: answer.refused.as_ref().map(ConditionView::from),
+        annotations: BTreeMap::new(),
         below: below.iter().map(place).collect(),
     })
 }
@@ -138,6 +173,10 @@ fn sources(answer: &ObjectExplanation) -> Vec<Source> {
 }
 
 impl Explanation {
+    fn is_source(&self) -> bool {
+        matches!(self.mark.state, State::Source)
+    }
+
     /// The namespaces that have the object.
     fn holders(&self) -> Vec<String> {
         let below = self.below.iter().map(|it| (&it.namespace, &it.mark));

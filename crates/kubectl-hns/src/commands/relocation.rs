@@ -27,7 +27,7 @@ use crate::copies::Objects;
 use crate::failure::Problem;
 use crate::lines::printable;
 use crate::session::Session;
-use crate::structure::{self, unreadable};
+use crate::structure::{self, Extent, unreadable};
 use crate::user_rights::{self, Right};
 use crate::wait::{Deadline, Progress, until};
 use crate::{Failure, Terminal};
@@ -415,7 +415,7 @@ fn label_progress(name: &str, above: &Depths, members: &[(String, Depths)]) -> P
 
 /// The progress of the copies in the namespace and below. What the user may not read is omitted and noted.
 async fn copies(session: &Session, name: &str, notes: &mut Vec<String>) -> Result<Progress, Failure> {
-    let structure = structure::read(session, &[name.to_owned()]).await?;
+    let structure = structure::read(session, Extent::Below(&[name.to_owned()])).await?;
     if !structure.notes.is_empty() {
         *notes = vec![format!("you may not list what is in {name}, so its copies were not checked")];
         return Ok(Progress::Done);

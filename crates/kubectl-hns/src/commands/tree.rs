@@ -1,21 +1,33 @@
 //! `tree`: draws the hierarchy.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use clap::{Args, ValueEnum};
 use forest::Name;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::ListParams;
 
 use crate::flags::Switch;
 use crate::format::{self, render};
+use crate::lines::printable;
 use crate::object_argument::ObjectArgument;
 use crate::object_states::ObjectStates;
 use crate::picture::{self, Node, dot, mermaid, svg, text};
+use crate::published;
 use crate::session::Session;
-use crate::structure;
+use crate::structure::{self, Extent, Structure};
 use crate::{Failure, Terminal};
+
+/// How often `--watch` reads the trees.
+const WATCH: Duration = Duration::from_secs(2);
 
 /// Draw the hierarchy below namespaces.
 ///
-/// [s] marks subnamespaces; numbers in brackets refer to conditions, which are listed below the drawing. With -A, the
-/// trees start at namespaces that have no parent, whose parent does not exist, or that are in a cycle.
+/// [s] marks subnamespaces. A number in parentheses refers to a condition below the drawing; a number in brackets refers
+/// to a reason. With -A, the trees start at namespaces that have no parent, whose parent does not exist, or that are in a
+/// cycle, and [excluded] marks namespaces that the settings of the installation exclude. If you may not list namespaces,
+/// -A draws what you may see above and below your own namespace (-n).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The roots of the trees.
@@ -26,6 +38,18 @@ pub(crate) struct Arguments {
     #[arg(short = 'A', long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
           value_name = "BOOL")]
     all_namespaces: Option<Switch>,
+
+    /// Draw at most this many levels below the roots.
+    #[arg(long, value_name = "LEVELS")]
+    depth: Option<usize>,
+
+    /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in and notin.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    selector: Option<String>,
+
+    /// Draw the trees again whenever they change, until interrupted.
+    #[arg(short, long)]
+    watch: bool,
 
     /// Show for each namespace whether it has this object, such as secret/registry, as a source or a copy, and where
     /// and why copies are missing.
@@ -58,41 +82,99 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let all = Switch::is_on(arguments.all_namespaces);
-    if arguments.roots.is_empty() && !all {
+    if arguments.roots.is_empty() && !arguments.is_all() {
         return Err(Failure::new(
             "Error: Must specify the root of the tree(s) to draw, or --all-namespaces (-A)",
         ));
     }
-    // If all are requested but cannot be listed, draw the user's own namespace.
-    let own = [session.namespace.clone()];
-    let asked = &arguments.roots;
-    let read = async |starts: &[String]| match arguments.show_copies {
-        Some(_) => structure::surroundings(session, starts).await,
-        None => structure::read(session, starts).await,
-    };
-    let structure = match (asked.is_empty(), read(asked).await?) {
-        (true, seen) if !seen.is_whole => read(&own).await?,
-        (_, seen) => seen,
-    };
-    let everything = asked.is_empty() && structure.is_whole;
-    let roots: Vec<Name> = match (everything, asked.is_empty()) {
-        (true, _) => picture::roots(&structure),
-        (false, true) => own.iter().map(|it| Name::from(&**it)).collect(),
-        (false, false) => asked.iter().map(|it| Name::from(&**it)).collect(),
-    };
-    let (trees, notes) = match &arguments.show_copies {
-        None => (picture::build(&structure, &roots), structure.notes),
-        Some(subject) => {
-            let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
-            (picture::build_with_object(&object_states, &roots), object_states.loaded.notes)
+    let mut last = None;
+    loop {
+        let (trees, notes) = read(arguments, session).await?;
+        let drawing = drawn(&trees, arguments.output, terminal)?;
+        if last.as_ref() != Some(&drawing) {
+            let gap = if last.is_some() { "\n" } else { "" };
+            terminal.print(&format!("{gap}{drawing}"));
+            for note in &notes {
+                terminal.note(note);
+            }
+            last = Some(drawing);
         }
-    };
-    terminal.print(&drawn(&trees, arguments.output, terminal)?);
-    for note in &notes {
-        terminal.note(note);
+        if !arguments.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH).await;
     }
-    Ok(())
+}
+
+impl Arguments {
+    /// Whether all trees are requested; roots take precedence.
+    fn is_all(&self) -> bool {
+        self.roots.is_empty() && Switch::is_on(self.all_namespaces)
+    }
+}
+
+/// The trees to draw, and notes on what is missing.
+async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Vec<String>), Failure> {
+    let extent = if arguments.is_all() { Extent::All } else { Extent::Below(&arguments.roots) };
+    let roots = |structure: &Structure| {
+        let named = arguments.roots.iter().map(|it| Name::from(&**it));
+        if arguments.is_all() { picture::roots(structure) } else { named.collect() }
+    };
+    let (mut trees, mut notes) = match &arguments.show_copies {
+        None => {
+            let structure = structure::read(session, extent).await?;
+            (picture::build(&structure, &roots(&structure)), structure.notes)
+        }
+        Some(subject) => with_object(subject, session, extent, roots).await?,
+    };
+    if arguments.is_all() {
+        let (settings, _) = published::settings(session).await;
+        for tree in &mut trees {
+            tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
+        }
+    }
+    if let Some(selector) = &arguments.selector {
+        let matching = matching(selector, session).await?;
+        trees.retain_mut(|tree| tree.keep(&|name| matching.contains(name)));
+        if trees.is_empty() {
+            notes.push(format!("no namespace in these trees matches {selector}"));
+        }
+    }
+    if let Some(depth) = arguments.depth {
+        for tree in &mut trees {
+            tree.cut(depth);
+        }
+    }
+    Ok((trees, notes))
+}
+
+async fn with_object(
+    subject: &ObjectArgument,
+    session: &Session,
+    extent: Extent<'_>,
+    roots: impl Fn(&Structure) -> Vec<Name>,
+) -> Result<(Vec<Node>, Vec<String>), Failure> {
+    // A copy may come from above the roots.
+    let extent = if let Extent::Below(roots) = extent { Extent::Around(roots) } else { extent };
+    let structure = structure::read_with_anchors(session, extent).await?;
+    let roots = roots(&structure);
+    let object_states = ObjectStates::read(session, subject, structure, &roots).await?;
+    let trees = picture::build_with_object(&object_states, &roots);
+    let mut notes = object_states.loaded.notes;
+    if trees.iter().flat_map(Node::all).all(|it| it.object.is_none()) {
+        let (resource, name) = (object_states.kind.group_resource(), printable(&object_states.name));
+        notes.push(format!("{resource} {name} exists neither in these namespaces nor above them"));
+    }
+    Ok((trees, notes))
+}
+
+/// The names of the namespaces whose labels match, as the API server evaluates the selector.
+async fn matching(selector: &str, session: &Session) -> Result<BTreeSet<String>, Failure> {
+    let params = ListParams::default().labels(selector);
+    let found = session.list_metadata(&session.all::<Namespace>(), &params).await;
+    let found =
+        found.map_err(|problem| Failure::because("namespaces cannot be selected by label", &problem))?;
+    Ok(found.into_iter().filter_map(|it| it.metadata.name).collect())
 }
 
 fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> Result<String, Failure> {

@@ -40,7 +40,7 @@ fn add<'a>(
         let tooltip =
             if remarks.is_empty() { String::new() } else { format!(", tooltip={:?}", remarks.join("; ")) };
         let mark = node.object.as_ref().map(|mark| format!("\n{}", mark.label())).unwrap_or_default();
-        let label = format!("{}{mark}", node.name);
+        let label = format!("{}{mark}", node.title());
         text.line(format!("  {:?} [label={label:?}{style}{fill}{tooltip}];", node.name));
     }
     for child in &node.children {

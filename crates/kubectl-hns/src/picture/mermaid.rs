@@ -53,7 +53,7 @@ impl<'a> Chart<'a> {
         let id = format!("n{}", self.ids.len() + 1);
         let sub = if node.subnamespace { ":::sub" } else { "" };
         let mark = node.object.as_ref().map(|mark| format!("<br/>{}", mark.label())).unwrap_or_default();
-        self.nodes.line(format!("  {id}[\"{}{mark}\"]{sub}", node.name));
+        self.nodes.line(format!("  {id}[\"{}{mark}\"]{sub}", node.title()));
         if let Some(class) = node.class() {
             self.marked |= node.object.is_some();
             self.nodes.line(format!("  class {id} {class}"));

@@ -1,5 +1,7 @@
 //! Draws trees as SVG: boxes from left to right, readable on light and dark backgrounds, without scripts.
 
+use std::collections::BTreeSet;
+
 use super::Node;
 use crate::lines::Lines;
 
@@ -26,7 +28,16 @@ const MARKS: &str = "\
 .source{fill:#cfe2ff;stroke:#0a58ca}.copy{fill:#d1e7dd;stroke:#146c43}\
 @media(prefers-color-scheme:dark){.source{fill:#031633;stroke:#6ea8fe}.copy{fill:#051b11;stroke:#75b798}}";
 
-/// One picture with all trees below each other.
+/// The meaning of the styles of boxes.
+const LEGEND: [(&str, &str); 5] = [
+    ("sub", "subnamespace"),
+    ("source", "has the source"),
+    ("copy", "has a copy"),
+    ("complaining", "needs attention"),
+    ("halted", "halted: nothing is propagated"),
+];
+
+/// One picture with all trees below each other, and a legend of the styles that it uses.
 pub(crate) fn draw(trees: &[Node]) -> String {
     let mut widths = Vec::new();
     for tree in trees {
@@ -45,7 +56,9 @@ pub(crate) fn draw(trees: &[Node]) -> String {
     for tree in trees {
         layout.place(tree, 0);
     }
-    let (width, height) = (left - GAP + MARGIN, layout.rows * ROW + 2.0 * MARGIN - (ROW - HEIGHT));
+    let legend_width = layout.legend(trees);
+    let width = (left - GAP).max(MARGIN + legend_width) + MARGIN;
+    let height = layout.rows * ROW + 2.0 * MARGIN - (ROW - HEIGHT);
     let marks = if trees.iter().flat_map(Node::all).any(|it| it.object.is_some()) { MARKS } else { "" };
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
@@ -58,13 +71,21 @@ pub(crate) fn draw(trees: &[Node]) -> String {
 fn label(node: &Node) -> String {
     let mark = node.object.as_ref().map(|mark| format!(": {}", mark.label())).unwrap_or_default();
     let sub = if node.subnamespace { "[s] " } else { "" };
-    format!("{sub}{}{mark}", node.name)
+    format!("{sub}{}{mark}", node.title())
+}
+
+fn box_width(label: &str) -> f64 {
+    f64::from(u32::try_from(label.chars().count()).unwrap_or(u32::MAX)) * LETTER + 2.0 * PADDING
+}
+
+/// The style classes of a node.
+fn classes(node: &Node) -> Vec<&'static str> {
+    node.subnamespace.then_some("sub").into_iter().chain(node.class()).collect()
 }
 
 /// The width of each column: that of its widest box.
 fn measure(node: &Node, depth: usize, widths: &mut Vec<f64>) {
-    let letters = u32::try_from(label(node).chars().count()).unwrap_or(u32::MAX);
-    let width = f64::from(letters) * LETTER + 2.0 * PADDING;
+    let width = box_width(&label(node));
     if widths.len() <= depth {
         widths.push(0.0);
     }
@@ -105,22 +126,41 @@ impl Layout {
     }
 
     fn draw_box(&mut self, node: &Node, left: f64, width: f64, middle: f64) {
-        let mut classes = Vec::new();
-        if node.subnamespace {
-            classes.push("sub");
-        }
-        classes.extend(node.class());
-        let class =
-            if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
         let titles: Vec<String> = node.remarks().iter().map(|it| escaped(it)).collect();
         let title =
             if titles.is_empty() { String::new() } else { format!("<title>{}</title>", titles.join("\n")) };
+        self.draw_text_box(&title, &classes(node), &label(node), (left, width, middle));
+    }
+
+    fn draw_text_box(
+        &mut self,
+        title: &str,
+        classes: &[&str],
+        label: &str,
+        (left, width, middle): (f64, f64, f64),
+    ) {
+        let class =
+            if classes.is_empty() { String::new() } else { format!(" class=\"{}\"", classes.join(" ")) };
         let (top, text_left, text_top) = (middle - HEIGHT / 2.0, left + PADDING, middle + 4.5);
         self.boxes.line(format!(
             "<g>{title}<rect{class} x=\"{left:.1}\" y=\"{top:.1}\" width=\"{width:.1}\" height=\"{HEIGHT:.0}\" rx=\"5\"/>\
              <text x=\"{text_left:.1}\" y=\"{text_top:.1}\">{}</text></g>",
-            escaped(&label(node))
+            escaped(label)
         ));
+    }
+
+    /// Draws a box for each style in use, one row below the trees. Returns the width of the widest.
+    fn legend(&mut self, trees: &[Node]) -> f64 {
+        let used: BTreeSet<&str> = trees.iter().flat_map(Node::all).flat_map(classes).collect();
+        let mut widest = 0.0_f64;
+        for (class, meaning) in LEGEND.iter().filter(|(class, _)| used.contains(class)) {
+            let (width, gap) = (box_width(meaning), if widest == 0.0 { 1.0 } else { 0.0 });
+            self.rows += 1.0 + gap;
+            widest = widest.max(width);
+            let middle = MARGIN + (self.rows - 1.0) * ROW + HEIGHT / 2.0;
+            self.draw_text_box("", &[class], meaning, (MARGIN, width, middle));
+        }
+        widest
     }
 }
 
@@ -139,7 +179,11 @@ mod tests {
     fn every_namespace_has_a_box_and_every_edge_a_line() {
         let structure = sketch(&["a", "[s] b < a", "c < a ! ActivitiesHalted (X): <&>", "d < c", "lone"]);
         let text = draw(&build(&structure, &["a".into(), "lone".into()]));
-        assert_eq!(text.matches("<rect").count(), 5);
+        assert_eq!(text.matches("<rect").count(), 5 + 2, "and two boxes of the legend");
+        assert!(
+            text.contains(">subnamespace</text>") && text.contains(">halted: nothing is propagated</text>")
+        );
+        assert!(!text.contains("has a copy"), "the legend has only the styles in use");
         assert_eq!(text.matches("<path").count(), 3);
         assert!(text.contains(">[s] b</text>") && text.contains("class=\"sub\""));
         assert!(text.contains("<title>ActivitiesHalted (X): &lt;&amp;&gt;</title>"));

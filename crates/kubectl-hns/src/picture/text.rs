@@ -5,9 +5,11 @@ use crate::lines::Lines;
 use crate::object_states::ObjectState;
 use crate::terminal::{Ink, Paint};
 
-/// The trees, the legend for subnamespaces if there are any, and the footnotes with conditions.
+/// The trees, the legend for subnamespaces if there are any, and the footnotes with conditions and with the reasons for the
+/// states of an object.
 pub(crate) fn draw(trees: &[Node], paint: Paint) -> String {
-    let mut drawing = Drawing { paint, lines: String::new(), footnotes: Vec::new(), marked: false };
+    let mut drawing =
+        Drawing { paint, lines: String::new(), conditions: Vec::new(), reasons: Vec::new(), marked: false };
     for tree in trees {
         let label = drawing.label(tree, false);
         drawing.lines.line(label);
@@ -20,7 +22,9 @@ struct Drawing {
     paint: Paint,
     lines: String,
     /// The texts of conditions; the first has the number 1.
-    footnotes: Vec<String>,
+    conditions: Vec<String>,
+    /// Why an object is there or not, numbered in the same way.
+    reasons: Vec<String>,
     marked: bool,
 }
 
@@ -41,14 +45,15 @@ impl Drawing {
         let marked = marked && node.subnamespace;
         self.marked |= marked;
         let mark = if marked { self.paint.ink(Ink::Faint, "[s]") + " " } else { String::new() };
-        let name = format!("{mark}{}", node.name);
+        let name = format!("{mark}{}", node.title());
         let object = node.object.as_ref().map(|it| self.object(it)).unwrap_or_default();
         let ink = match node.health() {
             Health::Well => return name + &object,
             Health::Complaining => Ink::Warning,
             Health::Halted => Ink::Bad,
         };
-        let mut numbers: Vec<usize> = node.conditions.iter().map(|it| self.number(&it.line())).collect();
+        let mut numbers: Vec<usize> =
+            node.conditions.iter().map(|it| number(&mut self.conditions, &it.line())).collect();
         numbers.sort_unstable();
         numbers.dedup();
         let numbers: Vec<String> = numbers.iter().map(ToString::to_string).collect();
@@ -56,21 +61,13 @@ impl Drawing {
         format!("{name} {notes}{object}")
     }
 
-    /// The state of the object, and its reason unless it is obvious.
-    fn object(&self, mark: &ObjectState) -> String {
+    /// The state of the object, and the number of its reason unless it is obvious.
+    fn object(&mut self, mark: &ObjectState) -> String {
         let label = self.paint.ink(mark.state.ink(), &mark.label());
         match &mark.why {
-            Some(why) if mark.needs_a_reason() => format!(" [{label}: {why}]"),
+            Some(why) if mark.needs_a_reason() => format!(" [{label}] [{}]", number(&mut self.reasons, why)),
             _ => format!(" [{label}]"),
         }
-    }
-
-    fn number(&mut self, text: &str) -> usize {
-        if let Some(place) = self.footnotes.iter().position(|it| it == text) {
-            return place + 1;
-        }
-        self.footnotes.push(text.to_owned());
-        self.footnotes.len()
     }
 
     fn finish(self) -> String {
@@ -78,14 +75,24 @@ impl Drawing {
         if self.marked {
             text.line(format!("\n{} indicates subnamespaces", self.paint.ink(Ink::Faint, "[s]")));
         }
-        if !self.footnotes.is_empty() {
-            text.push_str("\nConditions:\n");
-        }
-        for (place, note) in self.footnotes.iter().enumerate() {
-            text.line(format!("{}) {note}", place + 1));
+        let blocks = [("\nConditions:", "", ")", self.conditions), ("\nReasons:", "[", "]", self.reasons)];
+        for (heading, open, close, notes) in blocks.iter().filter(|(_, _, _, notes)| !notes.is_empty()) {
+            text.line(heading);
+            for (number, note) in (1..).zip(notes) {
+                text.line(format!("{open}{number}{close} {note}"));
+            }
         }
         text
     }
+}
+
+/// The number of a footnote; a new text gets the next number.
+fn number(notes: &mut Vec<String>, text: &str) -> usize {
+    let place = notes.iter().position(|it| it == text).unwrap_or_else(|| {
+        notes.push(text.to_owned());
+        notes.len() - 1
+    });
+    place + 1
 }
 
 #[cfg(test)]
@@ -159,22 +166,33 @@ Conditions:
 
     #[test]
     fn an_object_is_shown_where_it_exists_and_where_it_is_blocked() {
-        let lines = ["acme", "dev < acme ! BadConfiguration (X): x", "[s] web < dev", "old < acme", "other"];
-        let all = object_states(&lines, &[("acme", "", "!old"), ("dev", "acme", "")]);
+        let lines = [
+            "acme",
+            "dev < acme ! BadConfiguration (X): x",
+            "[s] web < dev",
+            "off < acme",
+            "old < acme",
+            "other",
+        ];
+        let all = object_states(&lines, &[("acme", "", "!old, !off"), ("dev", "acme", "")]);
         let text = draw(&build_with_object(&all, &["acme".into(), "other".into()]), Paint::NONE);
         let wanted = "\
 acme [source]
 ├── dev (1) [copy of acme]
-│   └── [s] web [not there yet: the one in acme is copied here, because its kind is in mode Propagate and its annotation \
-propagate.hnc.x-k8s.io/treeSelect lets it through]
-└── old [stopped: the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not select \
-the namespace]
+│   └── [s] web [not there yet] [1]
+├── off [stopped] [2]
+└── old [stopped] [2]
 other
 
 [s] indicates subnamespaces
 
 Conditions:
 1) BadConfiguration (X): x
+
+Reasons:
+[1] the one in acme is copied here, because its kind is in mode Propagate and its annotation \
+propagate.hnc.x-k8s.io/treeSelect lets it through
+[2] the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not select the namespace
 ";
         assert_eq!(text, wanted);
     }

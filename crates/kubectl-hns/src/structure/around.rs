@@ -1,45 +1,52 @@
-//! What a user without list rights can read around one namespace: the ancestors as far as rights go, and beyond that as
+//! What a user without list rights can read around some namespaces: the ancestors as far as rights go, and beyond that as
 //! tree labels of known namespaces show them; and all namespaces below.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use forest::{HierarchyFact, Name};
+use futures::future::join_all;
 use hns_api::labels;
 
-use super::{AT_ONCE, NamespaceRead, Structure, add_anchors, lists, missing, read_namespace, unreadable};
+use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
 use crate::Failure;
+use crate::failure::Problem;
 use crate::session::Session;
 
-/// The whole cluster with its anchors, or what the user's rights allow above and below `starts`.
+/// The number of namespaces that are read concurrently.
+const AT_ONCE: usize = 8;
+
+/// What the user's rights allow.
 ///
 /// # Errors
-/// A request failed for a reason other than missing rights, or one of `starts` does not exist.
-pub(crate) async fn surroundings(session: &Session, starts: &[String]) -> Result<Structure, Failure> {
-    let Some(mut structure) = lists(session).await? else {
-        let mut view = View::default();
-        for start in starts {
-            view.upwards(session, start).await?;
-            view.downwards(session, start).await?;
-        }
-        return Ok(view.into_structure(starts));
+/// A request failed for a reason other than missing rights, or a namespace does not exist, or nothing of one that is to be drawn
+/// may be read.
+pub(super) async fn read(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
+    let own = [session.namespace.clone()];
+    let (starts, upwards) = match extent {
+        Extent::Below(starts) => (starts, false),
+        Extent::Around(starts) => (starts, true),
+        Extent::All => (&own[..], true),
     };
-    if let Some(start) = starts.iter().find(|start| !structure.namespaces.contains_key(&***start)) {
-        return Err(unreadable(start, &missing(start)));
+    let mut view = View::default();
+    for start in starts {
+        if upwards {
+            view.upwards(session, start).await?;
+        }
+        view.downwards(session, start).await?;
     }
-    if !add_anchors(session, &mut structure).await? {
-        structure
-            .notes
-            .push("you may not list subnamespaceanchors in the whole cluster; they are omitted".into());
+    if !matches!(extent, Extent::Around(_)) {
+        starts.iter().try_for_each(|start| view.has_seen(start))?;
     }
-    Ok(structure)
+    Ok(view.into_structure(starts, upwards))
 }
 
 #[derive(Default)]
 struct View {
     structure: Structure,
-    /// The parents that tree labels show, for namespaces whose hierarchy cannot be read.
+    /// The parents of namespaces whose hierarchy cannot be read: tree labels show them, or the parents list them.
     parents: BTreeMap<Name, Name>,
-    hidden: BTreeSet<Name>,
+    /// Why the hierarchy of a namespace cannot be read.
+    hidden: BTreeMap<Name, Problem>,
 }
 
 impl View {
@@ -53,22 +60,27 @@ impl View {
     }
 
     async fn downwards(&mut self, session: &Session, start: &str) -> Result<(), Failure> {
-        let mut next = self.structure.children(start).to_vec();
+        let (mut seen, mut next) = (BTreeSet::new(), vec![Name::from(start)]);
         while !next.is_empty() {
-            next.retain(|name| !self.structure.hierarchies.contains_key(name));
-            let mut below = Vec::new();
-            for some in next.chunks(AT_ONCE) {
-                for read in
-                    futures::future::join_all(some.iter().map(|name| read_namespace(session, name))).await
-                {
-                    let name = read.name.clone();
+            next.retain(|name| seen.insert(name.clone()));
+            let unread = next.iter().filter(|name| !self.structure.hierarchies.contains_key(*name));
+            let unread: Vec<Name> = unread.cloned().collect();
+            for some in unread.chunks(AT_ONCE) {
+                for read in join_all(some.iter().map(|name| read_namespace(session, name))).await {
                     self.add(read, start)?;
-                    below.extend(self.structure.children(&name).iter().cloned());
                 }
             }
-            next = below;
+            next = next.iter().flat_map(|name| self.structure.listed_children(name)).cloned().collect();
         }
         Ok(())
+    }
+
+    /// An error if nothing of this namespace can be read.
+    fn has_seen(&self, name: &str) -> Result<(), Failure> {
+        match self.hidden.get(name) {
+            Some(problem) if !self.structure.namespaces.contains_key(name) => Err(unreadable(name, problem)),
+            _ => Ok(()),
+        }
     }
 
     /// Adds what was read. A namespace that does not exist has no hierarchy either and stays unknown.
@@ -87,12 +99,15 @@ impl View {
         let fact = match hierarchy {
             Ok(fact) => fact.unwrap_or_default(),
             Err(problem) if problem.is_forbidden() => {
-                self.hidden.insert(name.clone());
+                self.hidden.insert(name.clone(), problem);
                 let parent = self.parents.get(&name).cloned();
                 HierarchyFact { parent, ..HierarchyFact::default() }
             }
             Err(problem) => return Err(unreadable(&name, &problem)),
         };
+        for child in &fact.status.children {
+            self.parents.entry(child.clone()).or_insert_with(|| name.clone());
+        }
         self.structure.hierarchies.insert(name, fact);
         Ok(())
     }
@@ -109,16 +124,17 @@ impl View {
         }
     }
 
-    fn into_structure(self, starts: &[String]) -> Structure {
+    fn into_structure(self, starts: &[String], upwards: bool) -> Structure {
         let Self { mut structure, hidden, .. } = self;
+        let reach = if upwards { "above and below" } else { "below" };
         structure.notes.push(format!(
-            "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces above and below {} are shown",
+            "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} {} are shown",
             starts.join(", ")
         ));
         if !hidden.is_empty() {
-            let hidden: Vec<&str> = hidden.iter().map(|it| &**it).collect();
+            let hidden: Vec<&str> = hidden.keys().map(|it| &**it).collect();
             structure.notes.push(format!(
-                "you may not read the hierarchy of {}; the parent is taken from tree labels, if there are any",
+                "you may not read the hierarchy of {}; where it is shown, it comes from tree labels and from the parents",
                 hidden.join(", ")
             ));
         }
@@ -154,7 +170,7 @@ mod tests {
         view.add(read("leaf", Ok(fact)), "leaf").unwrap();
         view.add(read("mid", Err(forbidden())), "leaf").unwrap();
         view.add(read("top", Err(forbidden())), "leaf").unwrap();
-        let structure = view.into_structure(&["leaf".into()]);
+        let structure = view.into_structure(&["leaf".into()], true);
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
     }

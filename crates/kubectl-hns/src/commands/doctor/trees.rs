@@ -9,11 +9,11 @@ use super::{Finding, some};
 use crate::copies::{Objects, Wrong};
 use crate::lines::printable;
 use crate::session::Session;
-use crate::structure::{self, Structure};
+use crate::structure::{self, Extent, Structure};
 
 /// Runs these checks. If the user may not list namespaces, only a note is returned.
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
-    let mut structure = match structure::read(session, &[]).await {
+    let mut structure = match structure::read(session, Extent::Below(&[])).await {
         Ok(structure) if structure.notes.is_empty() => structure,
         Ok(_) => {
             let text = "you may not list namespaces and hierarchyconfigurations, so trees were not checked";

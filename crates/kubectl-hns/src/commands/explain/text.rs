@@ -7,7 +7,8 @@ use crate::terminal::{Ink, Paint};
 
 /// The whole explanation.
 pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
-    let Explanation { namespace, resource, name, mark, ancestors, above, below, .. } = explanation;
+    let Explanation { namespace, resource, name, mark, ancestors, above, below, annotations, .. } =
+        explanation;
     let mut text = String::new();
     let (name, label) = (printable(name), paint.ink(mark.state.ink(), &mark.label()));
     text.line(format!("{resource} {name} in {namespace}: {label}"));
@@ -18,13 +19,19 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
         [] => "  Above: nothing".to_owned(),
         ancestors => format!("  Above: {}", ancestors.join(" > ")),
     });
-    for source in above {
-        text.line(format!("  - {}", line(source)));
+    let is_said = |line: &String| mark.why.as_ref().is_some_and(|why| why.contains(line));
+    for line in above.iter().map(line).filter(|it| !is_said(it)) {
+        text.line(format!("  - {line}"));
+    }
+    for (namespace, annotations) in annotations {
+        for (key, value) in annotations {
+            text.line(format!("  Annotation in {namespace}: {key}={}", printable(value)));
+        }
     }
     if let Some(condition) = &explanation.condition {
         text.line(format!("  Condition: {}", paint.ink(Ink::Bad, &condition.line())));
     }
-    if mark.state == State::Source {
+    if explanation.is_source() {
         draw_below(namespace, below, paint, &mut text);
     }
     text
@@ -36,7 +43,7 @@ fn line(source: &Source) -> String {
     format!("the one in {namespace} {comes}, because {why}")
 }
 
-/// The number of regular copies, and all exceptions.
+/// The number of regular copies, and all exceptions; those with one reason are in one line.
 fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String) {
     if below.is_empty() {
         text.line("  Below: nothing");
@@ -45,10 +52,17 @@ fn draw_below(namespace: &str, below: &[Below], paint: Paint, text: &mut String)
     let is_ours = |mark: &ObjectState| mark.state == State::Copy && mark.from.as_deref() == Some(namespace);
     let ours = below.iter().filter(|it| is_ours(&it.mark)).count();
     text.line(format!("  Below: {ours} of {} namespaces have a copy", below.len()));
+    let mut others: Vec<(&ObjectState, Vec<&str>)> = Vec::new();
     for Below { namespace, mark } in below.iter().filter(|it| !is_ours(&it.mark)) {
+        match others.iter_mut().find(|(same, _)| *same == mark) {
+            Some((_, namespaces)) => namespaces.push(namespace),
+            None => others.push((mark, vec![namespace])),
+        }
+    }
+    for (mark, namespaces) in others {
         let label = paint.ink(mark.state.ink(), &mark.label());
         let why = mark.why.as_ref().map(|why| format!(", {why}")).unwrap_or_default();
-        text.line(format!("  - {namespace}: {label}{why}"));
+        text.line(format!("  - {}: {label}{why}", namespaces.join(", ")));
     }
 }
 
@@ -60,10 +74,10 @@ mod tests {
 
     #[test]
     fn a_copy_a_source_and_a_blocked_copy() {
-        let lines = ["acme", "dev < acme", "web < dev", "db < dev", "old < acme"];
+        let lines = ["acme", "dev < acme", "web < dev", "db < dev", "off < acme", "old < acme"];
         let mut all = object_states(
             &lines,
-            &[("acme", "", "!old"), ("dev", "", ""), ("web", "acme", ""), ("db", "acme", "")],
+            &[("acme", "", "!old, !off"), ("dev", "", ""), ("web", "acme", ""), ("db", "acme", "")],
         );
         let say = |all: &_, name: &str| draw(&explanation(all, &name.into()).unwrap(), Paint::NONE);
         let copy = "\
@@ -71,20 +85,23 @@ roles.rbac.authorization.k8s.io r in web: copy of acme
   Why: the one in acme is copied here, because its kind is in mode Propagate and its annotation \
 propagate.hnc.x-k8s.io/treeSelect lets it through
   Above: acme > dev
-  - the one in acme is copied here, because its kind is in mode Propagate and its annotation \
-propagate.hnc.x-k8s.io/treeSelect lets it through
   - the one in dev is not copied here, because the one in acme takes precedence
 ";
         assert_eq!(say(&all, "web"), copy);
         let source = "\
 roles.rbac.authorization.k8s.io r in acme: source
   Above: nothing
-  Below: 2 of 4 namespaces have a copy
+  Below: 2 of 5 namespaces have a copy
   - dev: left alone, it is not a copy, so it is kept and the one in acme is not copied
-  - old: stopped, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
+  - off, old: stopped, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
 select the namespace
 ";
         assert_eq!(say(&all, "acme"), source);
+        let mut annotated = explanation(&all, &"acme".into()).unwrap();
+        let tree = (hns_api::annotations::PROPAGATE_TREE_SELECT.to_owned(), "!old".to_owned());
+        annotated.annotations = [("acme".to_owned(), [tree].into())].into();
+        let line = "\n  Annotation in acme: propagate.hnc.x-k8s.io/treeSelect=!old\n";
+        assert!(draw(&annotated, Paint::NONE).contains(line));
         all.loaded.forest.apply(forest::Fact::Kinds(Vec::new()));
         assert!(explanation(&all, &"acme".into()).is_none(), "a kind that is not in the forest");
     }
