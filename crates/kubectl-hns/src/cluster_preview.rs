@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use forest::preview::{Intent, Outcome, Preview};
 use forest::rules::{DenialKind, User, Verdict};
-use forest::{Fact, Forest, Kind, KindId, Name, Stream};
+use forest::{Fact, Forest, Kind, KindId, Name, ObjectFact, Stream};
 
 pub(crate) use self::document::Document;
 use k8s_openapi::api::core::v1::Namespace;
@@ -31,6 +31,8 @@ pub(crate) struct ClusterPreview<'a> {
     pub(crate) configured: ConfiguredKinds,
     /// The known namespaces, which are read one by one if objects cannot be listed in the whole cluster.
     within: BTreeSet<Name>,
+    /// Those of them that the user may not read.
+    unreadable: BTreeSet<Name>,
     /// What could not be read, as notes for the user.
     notes: Vec<String>,
     /// The objects that were read again already.
@@ -85,12 +87,15 @@ impl<'a> ClusterPreview<'a> {
             configured.resolution.settings().map(|it| &it.kind).filter(is_meant).cloned().collect();
         let within: BTreeSet<Name> =
             structure.namespaces.keys().chain(structure.hierarchies.keys()).cloned().collect();
+        let is_unreadable = |name: &&Name| !structure.namespaces.contains_key(*name);
+        let unreadable = within.iter().filter(is_unreadable).cloned().collect();
         let all = Selection::All(&kinds);
         let seen = (structure, Arc::new(settings));
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
-        notes.extend(loaded.notes);
+        // What cannot be listed is noted where the preview needs it.
+        notes.extend(loaded.structure.notes);
         let preview = Preview::new(loaded.forest);
-        Ok(Self { session, preview, user, configured, within, notes, read: BTreeSet::new() })
+        Ok(Self { session, preview, user, configured, within, unreadable, notes, read: BTreeSet::new() })
     }
 
     /// The current forest of the preview.
@@ -107,7 +112,7 @@ impl<'a> ClusterPreview<'a> {
             None => None,
         };
         self.settle().await?;
-        let pending = size(&self.preview.outcome());
+        let pending = size(&self.preview.outcome(), &self.unreadable);
         self.preview.mark();
         for (at, intent) in intents.iter().enumerate() {
             let verdict = match decision.take() {
@@ -202,6 +207,7 @@ impl<'a> ClusterPreview<'a> {
                 Err(problem) => return Err(failed(problem)),
             }
         }
+        all.extend(unseen_sources(&all, &unseen));
         let hidden =
             if unseen.is_empty() { String::new() } else { format!(", nor in {}", unseen.join(", ")) };
         self.notes.push(format!("you may not list {resource} in the whole cluster{hidden}"));
@@ -236,8 +242,26 @@ impl<'a> ClusterPreview<'a> {
     }
 }
 
-fn size(outcome: &Outcome) -> usize {
-    outcome.namespaces.len() + outcome.anchors.len() + outcome.objects.len()
+/// The sources of these copies in namespaces that cannot be read: without them, the copies would seem to be left over.
+fn unseen_sources(all: &[ObjectFact], unseen: &[String]) -> Vec<ObjectFact> {
+    let mut sources: Vec<ObjectFact> = Vec::new();
+    for copy in all {
+        let Some(source) =
+            copy.inherited_from.as_ref().filter(|it| unseen.iter().any(|name| **name == ***it))
+        else {
+            continue;
+        };
+        if !sources.iter().any(|it| it.namespace == *source && it.name == copy.name) {
+            sources.push(ObjectFact { namespace: source.clone(), inherited_from: None, ..copy.clone() });
+        }
+    }
+    sources
+}
+
+/// The number of changes, except in namespaces that cannot be read, whose labels are unknown.
+fn size(outcome: &Outcome, unreadable: &BTreeSet<Name>) -> usize {
+    let namespaces = outcome.namespaces.iter().filter(|it| !unreadable.contains(&it.name));
+    namespaces.count() + outcome.anchors.len() + outcome.objects.len()
 }
 
 /// The structure of the whole cluster, or what is above and below those of the namespaces that exist; the first one
@@ -253,4 +277,28 @@ pub(crate) async fn gather(session: &Session, concerned: &[&str]) -> Result<Stru
         }
     }
     structure::read_with_anchors(session, Extent::Around(&starts)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::Version;
+
+    use super::*;
+
+    #[test]
+    fn copies_show_the_sources_that_cannot_be_read() {
+        let fact = |namespace: &str, name: &str, from: Option<&str>| ObjectFact {
+            inherited_from: from.map(Name::from),
+            ..ObjectFact::new(namespace.into(), name.into(), Version::default())
+        };
+        let all = [
+            fact("b", "r", Some("a")),
+            fact("c", "r", Some("a")),
+            fact("c", "s", Some("b")),
+            fact("b", "own", None),
+        ];
+        let found = unseen_sources(&all, &["a".into()]);
+        let found: Vec<_> = found.iter().map(|it| (&*it.namespace, &*it.name, &it.inherited_from)).collect();
+        assert_eq!(found, [("a", "r", &None)]);
+    }
 }

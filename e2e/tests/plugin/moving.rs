@@ -119,10 +119,10 @@ Moving ms-sub, a subnamespace of ms-from, below ms-to:
     assert!(asked.code == Some(1) && asked.stdout.starts_with(plan), "{asked:?}");
     let binding = "rolebindings.rbac.authorization.k8s.io";
     for line in [
-        "  ms-sub: parent ms-from -> ms-to\n".to_owned(),
-        "  ms-below: label ms-to.tree.hnc.x-k8s.io/depth=2 comes\n".to_owned(),
-        format!("  create {binding} of-to in ms-below, from ms-to\n  delete {binding} of-from in ms-sub\n"),
-        "  create ms-sub in ms-to\n".to_owned(),
+        "  ms-sub: the parent would change from ms-from to ms-to\n".to_owned(),
+        "  ms-below: label ms-to.tree.hnc.x-k8s.io/depth=2 would be added\n".to_owned(),
+        format!("  {binding} of-to in ms-below would be created, from ms-to\n  {binding} of-from in ms-sub would be deleted\n"),
+        "  ms-sub in ms-to would be created\n".to_owned(),
         "objects: 2 created, 0 updated, 0 overwritten, 2 deleted; namespaces: 0 created, 0 deleted, 4 changed".to_owned(),
     ] {
         assert!(asked.stdout.contains(&line), "{line:?}: {asked:?}");

@@ -72,8 +72,8 @@ Conditions:
             seen.stderr,
             format!(
                 "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} \
-                 r-team are shown\nNote: you may not read the hierarchy of {hidden}; where it is shown, it comes from tree \
-                 labels and from the parents\n"
+                 r-team are shown\nNote: you may not read the hierarchy of {hidden}; what is shown of it comes from \
+                 the namespaces around\n"
             ),
             "{words}"
         );

@@ -233,13 +233,13 @@ async fn the_configuration_of_the_cluster() {
         let text = still.cluster.kubectl().args(get).ok().await.unwrap();
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
-    still.hns("config set-resource secrets --mode ignore").await.says("");
+    still.hns("config set-resource secret --mode ignore").await.says("");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
     let risky = still.hns("config set-resource secrets --mode Propagate").await;
     risky.fails("Switching secrets from Ignore straight to Propagate is dangerous");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
     still.hns("config set-resource secrets --mode PROPAGATE -f").await.says("");
-    still.hns("config set-resource jobs --group batch --mode allowPROPAGATE").await.says("");
+    still.hns("config set-resource job --mode allowPROPAGATE").await.says("");
     assert_eq!(
         read().await,
         json!([
@@ -251,8 +251,11 @@ async fn the_configuration_of_the_cluster() {
     nonsense.fails(
         "Error: the HNCConfiguration cannot be written: HNCConfiguration.hnc.x-k8s.io \"config\" is invalid",
     );
+    let plan = still.hns("plan config delete-type --group batch --resource jobs").await;
+    let said = "The configuration of jobs.batch would change\nCopies that exist would stay, and would no longer be updated or deleted\n";
+    assert!(plan.stdout.starts_with(said), "{plan:?}");
     still
-        .hns("config delete-type --group batch --resource jobs")
+        .hns("config delete-type --resource job")
         .await
         .says("The configuration for jobs.batch is deleted\n");
     still

@@ -35,7 +35,7 @@ impl Document {
         if !self.anchors.is_empty() {
             text.line("\nSubnamespace anchors:");
             for anchor in &self.anchors {
-                text.line(format!("  {} {} in {}", anchor.action, anchor.name, anchor.namespace));
+                text.line(format!("  {} in {} would be {}d", anchor.name, anchor.namespace, anchor.action));
             }
         }
         let objects = || self.objects.iter().filter(|it| !self.deletes(&it.namespace));
@@ -44,18 +44,19 @@ impl Document {
             objects().for_each(|it| text.line(object(it, paint)));
         }
         if !self.kept.is_empty() {
-            text.line("\nObjects that are kept although they conflict:");
+            text.line("\nObjects that would be kept although they conflict:");
             for it in &self.kept {
                 let (resource, name) = (&it.resource, printable(&it.name));
                 let (namespace, source) = (&it.namespace, &it.source);
-                let line =
-                    format!("  keep {resource} {name} in {namespace}; the one of {source} is not copied");
+                let line = format!(
+                    "  {resource} {name} in {namespace} would be kept; the one of {source} would not be copied"
+                );
                 text.line(paint.ink(Ink::Warning, &line));
             }
         }
         text.line(format!("\n{}", totals(&self.totals)));
         if self.pending > 0 {
-            let pending = format!("The controller also has {} pending changes.", self.pending);
+            let pending = format!("The controller also has to make {} changes already.", self.pending);
             text.line(paint.ink(Ink::Faint, &pending));
         }
         text
@@ -78,11 +79,11 @@ impl Document {
     fn namespace(&self, text: &mut String, it: &Namespace, paint: Paint) {
         let name = &it.name;
         match it.action {
-            "create" => text.line(format!("  {name} is created")),
+            "create" => text.line(format!("  {name} would be created")),
             "delete" => {
                 let within = self.objects.iter().filter(|object| object.namespace == *name).count();
                 let line = format!(
-                    "  {name} is deleted, with everything in it ({within} objects of propagated kinds included)"
+                    "  {name} would be deleted, with everything in it (objects of propagated kinds: {within})"
                 );
                 text.line(paint.ink(Ink::Bad, &line));
             }
@@ -90,14 +91,16 @@ impl Document {
         }
         if let Some(parent) = &it.parent {
             let named = |parent: &Option<String>| parent.clone().unwrap_or_else(|| "none".to_owned());
-            text.line(format!("  {name}: parent {} -> {}", named(&parent.before), named(&parent.after)));
+            let (before, after) = (named(&parent.before), named(&parent.after));
+            text.line(format!("  {name}: the parent would change from {before} to {after}"));
         }
         it.labels.iter().for_each(|it| text.line(pair(name, "label", it)));
         it.annotations.iter().for_each(|it| text.line(pair(name, "annotation", it)));
         for condition in &it.conditions {
             let (action, type_, reason) = (condition.action, &condition.type_, &condition.reason);
-            let line = format!("  {name}: condition {type_} ({reason}) {action}: {}", condition.message);
-            text.line(paint.ink(if action == "comes" { Ink::Warning } else { Ink::Faint }, &line));
+            let (verb, ink) = if action == "comes" { ("appear", Ink::Warning) } else { ("go", Ink::Faint) };
+            let line = format!("  {name}: condition {type_} ({reason}) would {verb}: {}", condition.message);
+            text.line(paint.ink(ink, &line));
         }
     }
 }
@@ -106,11 +109,14 @@ fn pair(name: &str, what: &str, pair: &Pair) -> String {
     let key = &pair.key;
     match (&pair.values.before, &pair.values.after) {
         (Some(before), Some(after)) => {
-            format!("  {name}: {what} {key}={} (was {})", printable(after), printable(before))
+            format!("  {name}: {what} {key} would change from {} to {}", printable(before), printable(after))
         }
-        (None, Some(after)) => format!("  {name}: {what} {key}={} comes", printable(after)),
+        (None, Some(after)) => format!("  {name}: {what} {key}={} would be added", printable(after)),
         (before, None) => {
-            format!("  {name}: {what} {key}={} goes", printable(before.as_deref().unwrap_or_default()))
+            format!(
+                "  {name}: {what} {key}={} would be removed",
+                printable(before.as_deref().unwrap_or_default())
+            )
         }
     }
 }
@@ -118,9 +124,10 @@ fn pair(name: &str, what: &str, pair: &Pair) -> String {
 fn object(object: &Object, paint: Paint) -> String {
     let Object { namespace, resource, name, action, source } = object;
     let from = source.as_ref().map(|source| format!(", from {source}")).unwrap_or_default();
-    let line = format!("  {action} {resource} {} in {namespace}{from}", printable(name));
+    let participle = if *action == "overwrite" { "overwritten".to_owned() } else { format!("{action}d") };
+    let line = format!("  {resource} {} in {namespace} would be {participle}{from}", printable(name));
     match *action {
-        "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: its content is lost)")),
+        "overwrite" => paint.ink(Ink::Bad, &format!("{line} (it is not a copy: its content would be lost)")),
         "delete" => paint.ink(Ink::Warning, &line),
         _ => line,
     }
@@ -172,7 +179,7 @@ mod tests {
         let (type_, reason, message) = ("T".into(), "R".into(), "why".into());
         moved.conditions = vec![Condition { action: "comes", type_, reason, message }];
         let document = Document {
-            change: vec!["Doing it".into()],
+            change: vec!["It would be done".into()],
             verdict: Verdict { outcome: "allowed", ..Verdict::default() },
             warnings: vec!["mind".into()],
             namespaces: vec![moved, namespace("gone", "delete")],
@@ -188,29 +195,29 @@ mod tests {
             ..Document::default()
         };
         let wanted = "\
-Doing it
+It would be done
 This would be allowed.
 Warning: mind
 
 Namespaces:
-  n: parent a -> none
-  n: label x=2 (was 1)
-  n: label y=2 comes
-  n: label z=1 goes
-  n: condition T (R) comes: why
-  gone is deleted, with everything in it (1 objects of propagated kinds included)
+  n: the parent would change from a to none
+  n: label x would change from 1 to 2
+  n: label y=2 would be added
+  n: label z=1 would be removed
+  n: condition T (R) would appear: why
+  gone would be deleted, with everything in it (objects of propagated kinds: 1)
 
 Subnamespace anchors:
-  delete gone in a
+  gone in a would be deleted
 
 Objects:
-  overwrite secrets s in n, from a (it is not a copy: its content is lost)
+  secrets s in n would be overwritten, from a (it is not a copy: its content would be lost)
 
-Objects that are kept although they conflict:
-  keep secrets k in n; the one of a is not copied
+Objects that would be kept although they conflict:
+  secrets k in n would be kept; the one of a would not be copied
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
-The controller also has 2 pending changes.
+The controller also has to make 2 changes already.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
         assert_eq!(

@@ -6,10 +6,7 @@ use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::kinds::{
-    self, DeleteType, SetResource, entries, full_name, mode, propagates, unreadable, with_resource,
-    without_type,
-};
+use super::kinds::{self, DeleteType, SetResource, Target, entries, mode, propagates, unreadable};
 use super::plan;
 use crate::cluster_preview::Document;
 use crate::flags::Switch;
@@ -89,7 +86,9 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     for resource in &status.resources {
         text.push_str(&synchronized(resource));
     }
-    text.push_str("\nConditions:\n");
+    if !status.conditions.is_empty() {
+        text.push_str("\nConditions:\n");
+    }
     for condition in &status.conditions {
         let line = format!("{} ({}): {}", condition.type_, condition.reason, condition.message);
         text.line(paint.ink(Ink::Warning, &line));
@@ -116,16 +115,22 @@ async fn set_resource(
 ) -> Result<(), Failure> {
     let mut object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
-    let wanted = with_resource(arguments, entries(&object), force)?;
-    if !yes && propagates(&mode(&arguments.mode)) {
-        confirm(arguments, session, terminal).await?;
+    let target = Target::find(session, &arguments.group, &arguments.resource).await;
+    let mode = mode(&arguments.mode);
+    let wanted = target.set(entries(&object), &mode, force)?;
+    if !yes && propagates(&mode) {
+        confirm((arguments, &target, &mode), session, terminal).await?;
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
 }
 
 /// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.
-async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
+async fn confirm(
+    (arguments, target, mode): (&SetResource, &Target, &str),
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
     let (change, result) = plan::set_resource(arguments, session).await?;
     let document = Document::new(change, &result);
     let conflicts = document.conflicts();
@@ -133,17 +138,16 @@ async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal
         return Ok(());
     }
     if !terminal.can_ask() {
-        let (shown, more) = conflicts.split_at(conflicts.len().min(SHOWN));
-        let more = if more.is_empty() { String::new() } else { format!("; and {} more", more.len()) };
+        let (shown, rest) = conflicts.split_at(conflicts.len().min(SHOWN));
+        let rest = if rest.is_empty() { String::new() } else { format!("; and {} more", rest.len()) };
         return Err(Failure::new(format!(
-            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed: {}{more}",
+            "Error: this needs confirmation, and stdin is not a terminal; nothing was changed: {}{rest}",
             shown.join("; ")
         ))
         .with_hint(format!(
-            "Rename or delete one of the two of each name, or use --yes. `kubectl hns plan config set-resource {} --mode {}` \
+            "Rename or delete one of the two of each name, or use --yes. `kubectl hns plan config set-resource {} --mode {mode}` \
              lists everything.",
-            arguments.words(),
-            mode(&arguments.mode)
+            target.words(),
         )));
     }
     for note in &document.notes {
@@ -154,11 +158,11 @@ async fn confirm(arguments: &SetResource, session: &Session, terminal: &Terminal
 }
 
 async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
-    let (group, resource) = (&*arguments.group, &*arguments.resource);
+    let target = Target::find(session, &arguments.group, &arguments.resource).await;
     let mut object = kinds::read(session).await?;
     let before = entries(&object);
-    let after = without_type(arguments, before.clone());
-    let full_name = full_name(group, resource);
+    let after = target.remove(before.clone());
+    let full_name = target.full_name();
     if after.len() == before.len() {
         terminal.line(&format!("Nothing to delete: there is no configuration for {full_name}"));
         return Ok(());
@@ -214,5 +218,7 @@ Conditions:
 BadConfiguration (ResourceNotFound): no such resource
 ";
         assert_eq!(text(&config, Paint::NONE), wanted);
+        let empty = HNCConfiguration::new("config", hns_api::HNCConfigurationSpec::default());
+        assert_eq!(text(&empty, Paint::NONE), "Synchronized resources:\n", "no heading without conditions");
     }
 }

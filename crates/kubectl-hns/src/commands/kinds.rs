@@ -1,9 +1,11 @@
 //! Edits of the `HNCConfiguration`: adds, changes and removes entries.
 
 use clap::Args;
+use forest::configuration::{Entry, Served};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
+use hns_cluster::configured_kinds::discover;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use serde_json::{Value, json};
@@ -15,11 +17,11 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(super) struct SetResource {
-    /// The resource in the plural, such as secrets.
+    /// The resource: plural, singular or a short name, such as secrets, secret or cm.
     #[arg(value_name = "RESOURCE")]
     pub(super) resource: String,
 
-    /// The API group of the resource; empty for the core group.
+    /// The API group of the resource. Needed only if several groups have a resource of that name.
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
     pub(super) group: String,
 
@@ -37,11 +39,11 @@ pub(super) struct SetResource {
 
 #[derive(Debug, Args)]
 pub(super) struct DeleteType {
-    /// The API group of the resource; empty for the core group.
+    /// The API group of the resource. Needed only if several groups have a resource of that name.
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
     pub(super) group: String,
 
-    /// The resource.
+    /// The resource: plural, singular or a short name.
     #[arg(long, value_name = "RESOURCE")]
     pub(super) resource: String,
 }
@@ -50,36 +52,104 @@ pub(super) fn propagates(mode: &str) -> bool {
     matches!(mode, "Propagate" | "AllowPropagate")
 }
 
-/// The entries with the requested change.
-///
-/// # Errors
-/// The change is dangerous and not forced.
-pub(super) fn with_resource(
-    arguments: &SetResource,
-    present: Vec<Value>,
-    force: bool,
-) -> Result<Vec<Value>, Failure> {
-    let mode = mode(&arguments.mode);
-    let named = (&*arguments.group, &*arguments.resource);
-    with(present, named, &mode, force).map_err(|()| risky(named.1, &mode))
+/// A resource of the command line under its name in the API; as it was typed if the API server has none of that name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Target {
+    pub(super) group: String,
+    pub(super) resource: String,
+    served: Served,
 }
 
-impl SetResource {
-    /// The resource, as in the command line.
+impl Target {
+    /// Looks the resource up.
+    pub(super) async fn find(session: &Session, group: &str, resource: &str) -> Self {
+        // If the API server does not say, the name is used as typed.
+        Self::among(discover(&session.client).await.unwrap_or_default(), group, resource)
+    }
+
+    fn among(served: Served, group: &str, resource: &str) -> Self {
+        let (group, resource) = name_in_api(&served, group, resource);
+        Self { group, resource, served }
+    }
+
+    /// `jobs.batch`.
+    pub(super) fn full_name(&self) -> String {
+        let Self { group, resource, .. } = self;
+        if group.is_empty() { resource.clone() } else { format!("{resource}.{group}") }
+    }
+
+    /// The resource as in a command line.
     pub(super) fn words(&self) -> String {
         let Self { resource, group, .. } = self;
         if group.is_empty() { resource.clone() } else { format!("{resource} --group {group}") }
     }
+
+    /// Whether an entry is about this resource, by whatever name.
+    fn is_meant_by(&self, entry: &Value) -> bool {
+        let [group, resource] = ["group", "resource"].map(|key| entry[key].as_str().unwrap_or_default());
+        let (group, resource) = name_in_api(&self.served, group, resource);
+        (group, resource) == (self.group.clone(), self.resource.clone())
+    }
+
+    /// The entries with this mode for the resource.
+    ///
+    /// # Errors
+    /// The change is dangerous and not forced.
+    pub(super) fn set(
+        &self,
+        mut entries: Vec<Value>,
+        mode: &str,
+        force: bool,
+    ) -> Result<Vec<Value>, Failure> {
+        let mut is_present = false;
+        for entry in entries.iter_mut().filter(|entry| self.is_meant_by(entry)) {
+            if entry["mode"] == "Ignore" && propagates(mode) && !force {
+                return Err(self.is_risky(mode));
+            }
+            self.write(entry, mode);
+            is_present = true;
+        }
+        if !is_present {
+            let mut entry = json!({});
+            self.write(&mut entry, mode);
+            entries.push(entry);
+        }
+        Ok(entries)
+    }
+
+    fn write(&self, entry: &mut Value, mode: &str) {
+        entry["resource"] = json!(self.resource);
+        entry["mode"] = json!(mode);
+        if !self.group.is_empty() {
+            entry["group"] = json!(self.group);
+        }
+    }
+
+    /// The entries without those of the resource.
+    pub(super) fn remove(&self, mut entries: Vec<Value>) -> Vec<Value> {
+        entries.retain(|it| !self.is_meant_by(it));
+        entries
+    }
+
+    fn is_risky(&self, mode: &str) -> Failure {
+        let (resource, words) = (&self.resource, self.words());
+        Failure::new(format!(
+            "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
+             date are replaced or deleted at once."
+        ))
+        .with_hint(format!(
+            "`kubectl hns plan config set-resource {words} --mode {mode} --force` lists what would happen. To go ahead: \
+             `kubectl hns config set-resource {words} --mode {mode} --force`."
+        ))
+    }
 }
 
-/// The entries without those of the resource.
-pub(super) fn without_type(arguments: &DeleteType, mut present: Vec<Value>) -> Vec<Value> {
-    present.retain(|it| !is_about(it, (&arguments.group, &arguments.resource)));
-    present
-}
-
-pub(super) fn full_name(group: &str, resource: &str) -> String {
-    if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
+/// The group and the plural of a resource that may have another of its names; as typed if the API server has none of that name.
+fn name_in_api(served: &Served, group: &str, resource: &str) -> (String, String) {
+    let entry = Entry { resource: resource.into(), group: group.into(), ..Entry::default() };
+    served.named(&entry).map_or((entry.group.clone(), entry.resource.clone()), |found| {
+        (found.kind.group.clone(), found.kind.resource.clone())
+    })
 }
 
 /// A mode in the API's spelling, whatever its case. An unknown mode is kept, and the API server refuses it.
@@ -94,42 +164,6 @@ pub(super) fn mode(typed: &str) -> String {
 
 pub(super) fn entries(object: &DynamicObject) -> Vec<Value> {
     object.data["spec"]["resources"].as_array().cloned().unwrap_or_default()
-}
-
-fn is_about(entry: &Value, (group, resource): (&str, &str)) -> bool {
-    entry["group"].as_str().unwrap_or_default() == group && entry["resource"].as_str() == Some(resource)
-}
-
-/// The entries with this one replaced or added; an error if the change is dangerous and not forced.
-fn with(mut entries: Vec<Value>, named: (&str, &str), mode: &str, force: bool) -> Result<Vec<Value>, ()> {
-    let mut found = false;
-    for entry in entries.iter_mut().filter(|entry| is_about(entry, named)) {
-        if entry["mode"] == "Ignore" && propagates(mode) && !force {
-            return Err(());
-        }
-        entry["mode"] = json!(mode);
-        found = true;
-    }
-    if !found {
-        let (group, resource) = named;
-        let mut entry = json!({ "resource": resource, "mode": mode });
-        if !group.is_empty() {
-            entry["group"] = json!(group);
-        }
-        entries.push(entry);
-    }
-    Ok(entries)
-}
-
-fn risky(resource: &str, mode: &str) -> Failure {
-    Failure::new(format!(
-        "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
-         date are replaced or deleted at once."
-    ))
-    .with_hint(format!(
-        "`kubectl hns plan config set-resource {resource} --mode {mode} --force` lists what would happen. To go ahead: \
-         `kubectl hns config set-resource {resource} --mode {mode} --force`."
-    ))
 }
 
 pub(super) fn api(session: &Session) -> Api<DynamicObject> {
@@ -161,6 +195,9 @@ pub(super) fn unreadable(problem: &Problem) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use forest::Kind;
+    use forest::configuration::ServedKind;
+
     use super::*;
 
     #[test]
@@ -177,24 +214,60 @@ mod tests {
         }
     }
 
+    fn served() -> Served {
+        let kind = |group: &str, kind: &str, short: &[&str]| ServedKind {
+            kind: Kind {
+                group: group.into(),
+                version: "v1".into(),
+                kind: kind.into(),
+                resource: format!("{}s", kind.to_lowercase()),
+            },
+            singular: kind.to_lowercase(),
+            short_names: short.iter().map(|it| (*it).to_owned()).collect(),
+            namespaced: true,
+            verbs: Vec::new(),
+        };
+        let kinds =
+            vec![kind("", "Secret", &[]), kind("apps", "Deployment", &["deploy"]), kind("batch", "Job", &[])];
+        Served { kinds, ..Served::default() }
+    }
+
     #[test]
-    fn an_entry_is_replaced_or_added() {
+    fn a_resource_has_the_names_of_kubectl() {
+        for (typed, group, wanted) in [
+            ("secret", "", "secrets"),
+            ("deployments", "", "deployments.apps"),
+            ("Deploy", "apps", "deployments.apps"),
+            ("jobs", "batch", "jobs.batch"),
+            ("nonsense", "", "nonsense"),
+            ("secrets", "other", "secrets.other"),
+        ] {
+            assert_eq!(Target::among(served(), group, typed).full_name(), wanted);
+        }
+    }
+
+    #[test]
+    fn an_entry_is_replaced_added_or_removed() {
         let entries = vec![
             json!({ "resource": "secrets", "mode": "Remove", "other": 1 }),
-            json!({ "group": "apps", "resource": "secrets", "mode": "Ignore" }),
+            json!({ "resource": "deploy", "mode": "Ignore" }),
         ];
-        let replaced = with(entries.clone(), ("", "secrets"), "Propagate", false).unwrap();
+        let target = |typed: &str| Target::among(served(), "", typed);
+        let replaced = target("secret").set(entries.clone(), "Propagate", false).unwrap();
         assert_eq!(replaced[0], json!({ "resource": "secrets", "mode": "Propagate", "other": 1 }));
         assert_eq!(replaced[1], entries[1]);
-        let added = with(entries.clone(), ("batch", "jobs"), "Ignore", false).unwrap();
+        let added = target("job").set(entries.clone(), "Ignore", false).unwrap();
         assert_eq!(added[2], json!({ "group": "batch", "resource": "jobs", "mode": "Ignore" }));
+        let named = target("deployment").set(entries.clone(), "Remove", false).unwrap();
+        assert_eq!(named[1], json!({ "group": "apps", "resource": "deployments", "mode": "Remove" }));
+        assert_eq!(target("deployments").remove(entries.clone()), entries[..1]);
         for (mode, force, refused) in [
             ("Propagate", false, true),
             ("AllowPropagate", false, true),
             ("Propagate", true, false),
             ("Remove", false, false),
         ] {
-            let outcome = with(entries.clone(), ("apps", "secrets"), mode, force);
+            let outcome = target("deployments").set(entries.clone(), mode, force);
             assert_eq!(outcome.is_err(), refused, "{mode} {force}");
         }
     }

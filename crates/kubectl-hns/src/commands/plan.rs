@@ -8,6 +8,7 @@ use forest::preview::Intent;
 use hns_cluster::configured_kinds::entries;
 use serde_json::Value;
 
+use super::hierarchy::{Edit, Spec};
 use super::{create, hierarchy, kinds, set};
 use crate::cluster_preview::{ClusterPreview, Document, PreviewResult};
 use crate::failure::Done;
@@ -108,8 +109,7 @@ pub(super) async fn document(arguments: &Arguments, session: &Session) -> Result
             set_resource(arguments, session).await?
         }
         Command::Config(Config { command: ConfigCommand::DeleteType(arguments) }) => {
-            let about = (&*arguments.group, &*arguments.resource);
-            configure(session, about, |present| Ok(kinds::without_type(arguments, present))).await?
+            delete_type(arguments, session).await?
         }
     };
     Ok(Document::new(change, &result))
@@ -136,7 +136,22 @@ async fn set(properties: &set::Properties, session: &Session) -> Result<Planned,
         allow_cascading_deletion: allow,
     };
     let intents = if outcome.changes == 0 { Vec::new() } else { vec![intent] };
-    Ok((outcome.lines, cluster_preview.try_all(&intents).await?))
+    let lines = if outcome.changes == 0 { outcome.lines } else { would(name, &present, &outcome.edit) };
+    Ok((lines, cluster_preview.try_all(&intents).await?))
+}
+
+/// The change in the conditional.
+fn would(name: &str, present: &Spec, edit: &Edit) -> Vec<String> {
+    let parent = edit.parent.as_ref().map(|new| match (&present.parent, new.name()) {
+        (Some(old), Some(new)) => format!("The parent of {name} would change from {old} to {new}"),
+        (None, Some(new)) => format!("The parent of {name} would be {new}"),
+        (old, None) => format!("{name} would have no parent (it is {})", old.as_deref().unwrap_or("none")),
+    });
+    let cascade = edit.allow_cascading_deletion.map(|allow| {
+        let verb = if allow { "allowed" } else { "forbidden" };
+        format!("Cascading deletion of {name} would be {verb}")
+    });
+    parent.into_iter().chain(cascade).collect()
 }
 
 async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failure> {
@@ -148,7 +163,7 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     if Switch::is_on(arguments.allow) {
         let present = hierarchy::spec(&hierarchy::read(session, name).await?);
         if !present.allows_cascading_deletion {
-            change.push(format!("Allowing cascading deletion on '{name}'"));
+            change.push(format!("Cascading deletion of {name} would be allowed"));
             intents.push(Intent::SetHierarchy {
                 namespace: name.into(),
                 parent: present.parent.as_deref().map(Name::from),
@@ -159,10 +174,10 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     let holder =
         forest.parent(name).filter(|parent| forest.is_subnamespace(name) && forest.has_anchor(parent, name));
     if let Some(parent) = holder {
-        change.push(format!("Deleting the subnamespace anchor {name} in {parent}"));
+        change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
         intents.push(Intent::DeleteAnchor { parent: parent.clone(), child: name.into() });
     } else {
-        change.push(format!("Deleting namespace {name}"));
+        change.push(format!("The namespace {name} would be deleted"));
         intents.push(Intent::DeleteNamespace { name: name.into() });
     }
     Ok((change, cluster_preview.try_all(&intents).await?))
@@ -171,7 +186,7 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
 async fn create(child: &create::Child, session: &Session) -> Result<Planned, Failure> {
     let (child, parent) = (&*child.name, session.parent()?);
     let cluster_preview = ClusterPreview::open(session, &[parent], &[]).await?;
-    let change = vec![format!("Creating the subnamespace anchor {child} in {parent}")];
+    let change = vec![format!("The subnamespace anchor {child} in {parent} would be created")];
     let intent = Intent::CreateAnchor {
         parent: parent.into(),
         child: child.into(),
@@ -186,20 +201,31 @@ pub(super) async fn set_resource(
     arguments: &kinds::SetResource,
     session: &Session,
 ) -> Result<Planned, Failure> {
-    let about = (&*arguments.group, &*arguments.resource);
-    configure(session, about, |present| kinds::with_resource(arguments, present, true)).await
+    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
+    let mode = kinds::mode(&arguments.mode);
+    configure(session, &target, |present| target.set(present, &mode, true)).await
+}
+
+async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {
+    let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
+    let (mut change, result) = configure(session, &target, |present| Ok(target.remove(present))).await?;
+    if !result.decisions.is_empty() {
+        change.push("Copies that exist would stay, and would no longer be updated or deleted".into());
+    }
+    Ok((change, result))
 }
 
 async fn configure(
     session: &Session,
-    about: (&str, &str),
+    target: &kinds::Target,
     edit: impl FnOnce(Vec<Value>) -> Result<Vec<Value>, Failure>,
 ) -> Result<Planned, Failure> {
     let mut object = kinds::read(session).await?;
+    let about = (&*target.group, &*target.resource);
     let cluster_preview = ClusterPreview::open(session, &[], &[about]).await?;
     let present = kinds::entries(&object);
     let wanted = edit(present.clone())?;
-    let name = kinds::full_name(about.0, about.1);
+    let name = target.full_name();
     if present == wanted {
         let change = vec![format!("The configuration of {name} would not change")];
         return Ok((change, cluster_preview.try_all(&[]).await?));
@@ -210,6 +236,32 @@ async fn configure(
         new: entries(&object),
         served: cluster_preview.configured.served.clone(),
     };
-    let change = vec![format!("Changing the configuration of {name}")];
+    let change = vec![format!("The configuration of {name} would change")];
     Ok((change, cluster_preview.try_all(&[intent]).await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hierarchy::NewParent;
+    use super::*;
+
+    #[test]
+    fn changes_are_in_the_conditional() {
+        let to = |parent: &str| Some(NewParent::Namespace(parent.into()));
+        for (present, parent, allow, wanted) in [
+            (Some("o"), to("p"), None, "The parent of n would change from o to p"),
+            (
+                None,
+                to("p"),
+                Some(true),
+                "The parent of n would be p; Cascading deletion of n would be allowed",
+            ),
+            (Some("o"), Some(NewParent::Root), None, "n would have no parent (it is o)"),
+            (None, None, Some(false), "Cascading deletion of n would be forbidden"),
+        ] {
+            let present = Spec { parent: present.map(Into::into), ..Spec::default() };
+            let edit = Edit { parent, allow_cascading_deletion: allow };
+            assert_eq!(would("n", &present, &edit).join("; "), wanted);
+        }
+    }
 }

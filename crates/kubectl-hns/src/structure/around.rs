@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use forest::{HierarchyFact, Name};
+use forest::{AnchorFact, HierarchyFact, Name};
 use futures::future::join_all;
-use hns_api::labels;
+use hns_api::{anchor_states, annotations, labels};
 
 use super::{Extent, NamespaceRead, Structure, read_namespace, unreadable};
 use crate::Failure;
@@ -47,6 +47,8 @@ struct View {
     parents: BTreeMap<Name, Name>,
     /// Why the hierarchy of a namespace cannot be read.
     hidden: BTreeMap<Name, Problem>,
+    /// The namespaces whose anchors cannot be read.
+    without_anchors: BTreeSet<Name>,
 }
 
 impl View {
@@ -95,7 +97,10 @@ impl View {
             Err(problem) if problem.is_forbidden() => {}
             Err(problem) => return Err(unreadable(&name, &problem)),
         }
-        self.structure.anchors.extend(anchors.unwrap_or_default());
+        match anchors {
+            Ok(anchors) => self.structure.anchors.extend(anchors),
+            Err(_) => drop(self.without_anchors.insert(name.clone())),
+        }
         let fact = match hierarchy {
             Ok(fact) => fact.unwrap_or_default(),
             Err(problem) if problem.is_forbidden() => {
@@ -125,7 +130,15 @@ impl View {
     }
 
     fn into_structure(self, starts: &[String], upwards: bool) -> Structure {
-        let Self { mut structure, hidden, .. } = self;
+        let Self { mut structure, hidden, without_anchors, .. } = self;
+        for namespace in structure.namespaces.values() {
+            let parent = namespace.annotations.get(annotations::SUBNAMESPACE_OF);
+            if let Some(parent) = parent.and_then(|parent| without_anchors.get(parent)) {
+                let state = Some(anchor_states::OK.into());
+                let anchor = AnchorFact { name: namespace.name.clone(), state, ..AnchorFact::default() };
+                structure.anchors.push((parent.clone(), anchor));
+            }
+        }
         let reach = if upwards { "above and below" } else { "below" };
         structure.notes.push(format!(
             "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} {} are shown",
@@ -134,7 +147,7 @@ impl View {
         if !hidden.is_empty() {
             let hidden: Vec<&str> = hidden.keys().map(|it| &**it).collect();
             structure.notes.push(format!(
-                "you may not read the hierarchy of {}; where it is shown, it comes from tree labels and from the parents",
+                "you may not read the hierarchy of {}; what is shown of it comes from the namespaces around",
                 hidden.join(", ")
             ));
         }
@@ -158,8 +171,13 @@ mod tests {
     fn tree_labels_show_ancestors_that_cannot_be_read() {
         let labels = [("leaf", "0"), ("mid", "1"), ("top", "2")];
         let labels = labels.map(|(name, depth)| (labels::tree_label(name), depth));
-        let fact =
-            NamespaceFact { name: "leaf".into(), labels: labels.into_iter().collect(), ..Default::default() };
+        let of = [(annotations::SUBNAMESPACE_OF, "mid")];
+        let fact = NamespaceFact {
+            name: "leaf".into(),
+            labels: labels.into_iter().collect(),
+            annotations: of.into_iter().collect(),
+            ..Default::default()
+        };
         let mut view = View::default();
         let read = |name: &str, namespace| NamespaceRead {
             name: name.into(),
@@ -172,6 +190,7 @@ mod tests {
         view.add(read("top", Err(forbidden())), "leaf").unwrap();
         let structure = view.into_structure(&["leaf".into()], true);
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
+        assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);
     }
 }
