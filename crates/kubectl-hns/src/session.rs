@@ -33,6 +33,8 @@ const PAGE_SIZE: u32 = 1000;
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// The address of the API server.
+    pub(crate) server: String,
     /// The namespace of the installation, after it was read.
     installation: OnceCell<String>,
     call: Option<Duration>,
@@ -47,12 +49,13 @@ impl Session {
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = client(config, warnings)
             .map_err(|error| Failure::because("cannot use the kubeconfig", &error.into()))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
         let installation = OnceCell::new_with(named);
-        Ok(Self { client, namespace, installation, call: limit(CALL), page: limit(PAGE) })
+        Ok(Self { client, namespace, server, installation, call: limit(CALL), page: limit(PAGE) })
     }
 
     /// The namespace of the installation.
@@ -198,6 +201,7 @@ mod tests {
             Session {
                 client,
                 namespace: "default".into(),
+                server: String::new(),
                 installation: OnceCell::new(),
                 call: limit,
                 page: limit,

@@ -50,6 +50,10 @@ async fn what_works_is_ok_and_what_is_missing_is_named() {
 #[tokio::test]
 async fn a_cluster_without_controllers_is_told_so() {
     let still = still().await;
+    let unreachable = still.hns("doctor -s https://127.0.0.1:1").await;
+    let found = "WRONG  API server: https://127.0.0.1:1 does not answer, so nothing was checked: ";
+    assert!(unreachable.stdout.starts_with(found), "{unreachable:?}");
+    assert_eq!(unreachable.stderr, "Error: 1 thing is wrong\n");
     let output = still.hns("doctor -o json").await;
     assert_eq!(levels(&output, "definitions"), ["ok"]);
     for subject in ["registration hnc-validating-webhook-configuration", "lease", "rights of hns-controller"]

@@ -77,10 +77,7 @@ pub(crate) async fn run(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let mut findings = installation::check(session, Timestamp::now()).await;
-    findings.push(settings::check(session).await);
-    findings.extend(account_rights::check(session).await);
-    findings.extend(trees::check(session).await);
+    let findings = check(session).await;
     let names = findings.iter().filter(|it| it.level == Level::Wrong).map(|it| it.subject.clone());
     match arguments.output {
         None => terminal.print(&text(&findings, terminal.paint)),
@@ -94,6 +91,21 @@ pub(crate) async fn run(
         1 => Err(Failure::new("Error: 1 thing is wrong")),
         wrong => Err(Failure::new(format!("Error: {wrong} things are wrong"))),
     }
+}
+
+/// The results of all checks, or of the first one alone if no other can be made.
+async fn check(session: &Session) -> Vec<Finding> {
+    if let Err(problem) = session.call(session.client.apiserver_version()).await
+        && (problem.code() == 0 || problem.code() == 401)
+    {
+        let text = format!("{} does not answer, so nothing was checked: {problem}", session.server);
+        return vec![Finding::wrong("API server", text, problem.hint().unwrap_or_default())];
+    }
+    let mut findings = installation::check(session, Timestamp::now()).await;
+    findings.push(settings::check(session).await);
+    findings.extend(account_rights::check(session).await);
+    findings.extend(trees::check(session).await);
+    findings
 }
 
 fn text(findings: &[Finding], paint: Paint) -> String {
@@ -145,5 +157,20 @@ WRONG  lease: no leader
         let names: Vec<String> = (1..=7).map(|it| it.to_string()).collect();
         assert_eq!(some(&names), "1, 2, 3, 4, 5 and 2 more");
         assert_eq!(some(&names[..2]), "1, 2");
+    }
+
+    #[test]
+    fn files_that_hints_name_exist() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut named = 0;
+        for file in ["account_rights.rs", "installation.rs", "settings.rs", "trees.rs"] {
+            let source = std::fs::read_to_string(root.join("src/commands/doctor").join(file)).unwrap();
+            for hint in source.split("apply -f ").skip(1) {
+                let path = hint.split(['`', ' ']).next().unwrap();
+                assert!(root.join("../..").join(path).is_file(), "{file}: {path}");
+                named += 1;
+            }
+        }
+        assert!(named >= 3);
     }
 }

@@ -136,7 +136,11 @@ fn split(word: &str) -> Result<Option<(&str, Option<&str>)>, Stop> {
     if name.is_empty() || name.starts_with('-') {
         return Err(Stop::Usage(format!("not a flag: {word}")));
     }
-    let name = if name == "h" { "help" } else { name };
+    let name = match name {
+        "h" => "help",
+        "V" => "version",
+        name => name,
+    };
     Ok(Some((name, value)))
 }
 

@@ -233,7 +233,9 @@ fn help_and_version_are_text() {
         };
         assert!(text.contains("--namespace <NAMESPACE>"), "{text}");
     }
-    assert_eq!(parse::<Webhook>("--version").unwrap_err(), Stop::Text("hns-webhook 9.9.9\n".to_owned()));
+    for flag in ["--version", "-V"] {
+        assert_eq!(parse::<Webhook>(flag).unwrap_err(), Stop::Text("hns-webhook 9.9.9\n".to_owned()));
+    }
     for arg in Webhook::command().get_arguments().chain(Controller::command().get_arguments()) {
         assert!(arg.get_help().is_some(), "no help: {arg}");
     }

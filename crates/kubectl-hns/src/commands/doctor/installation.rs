@@ -131,7 +131,7 @@ async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
 /// Whether a policy labels namespaces, in place of the mutating webhook.
 async fn labels_by_policy(session: &Session) -> bool {
     let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicyBinding");
-    let bindings: Api<DynamicObject> = Api::all_with(session.client.clone(), &ApiResource::from_gvk(&kind));
+    let bindings = Api::<DynamicObject>::all_with(session.client.clone(), &ApiResource::from_gvk(&kind));
     let found = session.call(bindings.get_metadata_opt(names::policies::NAMESPACE_LABELS)).await;
     found.is_ok_and(|it| it.is_some())
 }
