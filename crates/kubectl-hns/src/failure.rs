@@ -73,7 +73,13 @@ impl Problem {
 
     /// Whether RBAC refused the request. A 403 from an admission webhook or policy does not count.
     pub(crate) fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused(status) if status.code == 403 && status.message.contains(" cannot "))
+        matches!(self, Self::Refused(status) if status.code == 403
+            && status.message.contains("forbidden: User ") && status.message.contains(" cannot "))
+    }
+
+    /// Whether an admission webhook refused the request.
+    fn is_denied(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.message.contains("admission webhook"))
     }
 
     /// Whether the object was changed after it was read.
@@ -99,6 +105,10 @@ impl Problem {
             _ if self.is_not_installed() => {
                 "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
             }
+            _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
+                "You lack this right; `kubectl auth can-i --list` shows your rights. Only an administrator of the cluster can \
+                 give it to you."
+            }
             _ if self.is_forbidden() => {
                 "You lack this right; `kubectl auth can-i --list -n NAMESPACE` shows your rights. An administrator of the \
                  namespace can give it to you."
@@ -107,7 +117,12 @@ impl Problem {
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
-            Self::Refused(status) if status.code == 401 && !status.message.contains("admission webhook") => {
+            // HNC refuses with 401 as well, which reads like a failed login.
+            Self::Refused(status) if status.code == 401 && self.is_denied() => {
+                "You are logged in, but you may not make this change of the hierarchy. An administrator of the namespaces that \
+                 the reason names can make it."
+            }
+            Self::Refused(status) if status.code == 401 => {
                 "The API server does not accept your credentials. Log in again, or check --user and --token."
             }
             Self::Unreachable(_) => {
@@ -189,6 +204,17 @@ mod tests {
         for (problem, hint) in [
             (refused(404, "404 page not found\n"), "not installed"),
             (refused(403, "pods is forbidden: User \"u\" cannot list resource \"pods\""), "lack this right"),
+            (
+                refused(
+                    403,
+                    "namespaces is forbidden: User \"u\" cannot list resource \"namespaces\" at the cluster scope",
+                ),
+                "of the cluster",
+            ),
+            (
+                refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
+                "You are logged in",
+            ),
             (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),
@@ -199,7 +225,10 @@ mod tests {
             assert!(found.contains(hint), "{problem:?}: {found}");
         }
         for problem in [
-            refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
+            refused(
+                403,
+                "admission webhook \"x\" denied the request: hnc-system is excluded and cannot be a child",
+            ),
             refused(404, "namespaces \"x\" not found"),
             refused(409, "Operation cannot be fulfilled: illegal parent"),
         ] {

@@ -31,6 +31,12 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
          Allows Cascading Deletion: false\n  No conditions\n\n\
          No recent HNC events for objects in this namespace\n",
     );
+    let fixed = live.hns("set cd-team --root").await;
+    let hint = "cd-team is a subnamespace of cd-org. `kubectl hns move cd-team --to PARENT` moves it below another parent; \
+                `kubectl hns convert cd-team --to full` makes it a full namespace";
+    assert!(fixed.code == Some(1) && fixed.stderr.contains(hint), "{fixed:?}");
+    let excluded = live.hns("create hnc-system -n cd-org").await;
+    assert!(excluded.code == Some(1) && !excluded.stderr.contains("You lack this right"), "{excluded:?}");
     let refused = live.hns("delete cd-team -n cd-org").await;
     refused.fails("Could not delete subnamespace anchor.\nReason: admission webhook \"subnamespaceanchors.hnc.x-k8s.io\" denied");
     assert!(refused.stderr.contains("With -a"), "the way out: {refused:?}");

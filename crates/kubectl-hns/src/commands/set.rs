@@ -1,6 +1,8 @@
 //! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
+use hns_api::annotations;
+use k8s_openapi::api::core::v1::Namespace;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
@@ -78,9 +80,14 @@ pub(crate) async fn run(
         terminal.line("No changes made");
         return Ok(());
     }
-    hierarchy::write(session, name, object, &outcome.edit, false)
-        .await
-        .map_err(|problem| could_not(name, &problem))?;
+    if let Err(problem) = hierarchy::write(session, name, object, &outcome.edit, false).await {
+        let failure = could_not(name, &problem);
+        let parent = if outcome.edit.parent.is_some() { subnamespace_of(session, name).await } else { None };
+        return Err(match parent {
+            Some(parent) => failure.with_hint(is_subnamespace(name, &parent)),
+            None => failure,
+        });
+    }
     terminal.line(&updated(name, outcome.changes));
     if let Some(parent) = &outcome.edit.parent
         && arguments.wait.is_wanted(false)
@@ -103,6 +110,20 @@ async fn wait_for_arrival(
         terminal.note(note);
     }
     Ok(())
+}
+
+/// The parent in the namespace's annotation, if the namespace has one and can be read.
+async fn subnamespace_of(session: &Session, name: &str) -> Option<String> {
+    let namespaces = session.all::<Namespace>();
+    let found = session.call(namespaces.get_metadata(name)).await.ok()?;
+    found.metadata.annotations?.remove(annotations::SUBNAMESPACE_OF)
+}
+
+fn is_subnamespace(name: &str, parent: &str) -> String {
+    format!(
+        "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
+         `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set."
+    )
 }
 
 pub(super) fn could_not(name: &str, problem: &crate::failure::Problem) -> Failure {

@@ -159,6 +159,8 @@ async fn without_rights_what_is_refused_and_what_is_unknown_is_said() {
         plan.stderr.contains("Note: you may not list namespaces and hierarchyconfigurations"),
         "{plan:?}"
     );
+    let refused = live.hns("set pr-n --root --as pia").await;
+    assert!(refused.stderr.contains("\nYou are logged in, but you may not make this change"), "{refused:?}");
     let other = live.hns("plan set pr-other --parent pr-n --as pia").await;
     other.fails("Error reading namespace pr-other: ");
     steps.make_admin("pr-top", "paul").await.unwrap();
