@@ -1,9 +1,9 @@
-//! Waits until the controller has applied a change, with a progress bar on a terminal.
+//! Waits until the controller has applied a change, and says on a terminal for what.
 
 use std::time::Duration;
 
 use clap::Args;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use tokio::time::{Instant, sleep};
 
 use crate::flags::{Limit, Switch};
@@ -69,7 +69,7 @@ impl Progress {
     }
 }
 
-/// Checks repeatedly until the change is complete.
+/// Checks repeatedly until the change is complete. `what` is what is waited for, as a noun.
 ///
 /// # Errors
 /// The deadline has passed, or the check failed.
@@ -79,49 +79,41 @@ pub(crate) async fn until(
     deadline: Deadline,
     mut poll: impl AsyncFnMut() -> Result<Progress, Failure>,
 ) -> Result<(), Failure> {
-    let bar = bar(terminal, what);
+    let spinner = if terminal.watched { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
     let mut pause = POLL;
     let outcome = loop {
         match poll().await {
             Err(failure) => break Err(failure),
             Ok(Progress::Done) => break Ok(()),
+            Ok(Progress::Part(_, _, missing)) if deadline.at.is_some_and(|at| Instant::now() >= at) => {
+                break Err(timed_out(what, deadline, &missing));
+            }
             Ok(Progress::Part(done, total, missing)) => {
-                bar.set_length(total);
-                bar.set_position(done);
-                bar.set_message(missing.clone());
-                if deadline.at.is_some_and(|at| Instant::now() >= at) {
-                    break Err(timed_out(what, deadline, &missing));
-                }
+                spinner.set_message(message(what, (done, total), &missing));
             }
         }
-        bar.tick();
+        spinner.tick();
         let left = deadline.at.map_or(pause, |at| at.saturating_duration_since(Instant::now()));
         sleep(pause.min(left)).await;
         pause = LONGEST_POLL.min(pause.mul_f32(1.3));
     };
-    bar.finish_and_clear();
+    spinner.finish_and_clear();
     outcome
+}
+
+/// The line on a terminal; a count only if there is something to count.
+fn message(what: &str, (done, total): (u64, u64), missing: &str) -> String {
+    let count = if total > 1 { format!(" ({done} of {total})") } else { String::new() };
+    format!("waiting for {what}{count}: {missing}")
 }
 
 fn timed_out(what: &str, deadline: Deadline, missing: &str) -> Failure {
     let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
-    Failure::new(format!("Error: {what}: not within {seconds}s; still missing: {missing}")).with_hint(
-        "The change is stored, and the controller continues to apply it. `kubectl hns describe` shows \
-         problems, `kubectl hns doctor` checks the controller.",
-    )
-}
-
-fn bar(terminal: &Terminal, what: &str) -> ProgressBar {
-    if !terminal.watched {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{spinner} {prefix} [{bar:24}] {pos}/{len} {wide_msg}");
-    if let Ok(style) = style {
-        bar.set_style(style.progress_chars("=> "));
-    }
-    bar.set_prefix(what.to_owned());
-    bar
+    Failure::new(format!("Error: timed out after {seconds}s waiting for {what}; still missing: {missing}"))
+        .with_hint(
+            "The change is stored, and the controller continues to apply it. `kubectl hns describe` shows \
+             problems, `kubectl hns doctor` checks the controller.",
+        )
 }
 
 #[cfg(test)]
@@ -169,7 +161,16 @@ mod tests {
         until(&QUIET, "it", args("--timeout 1m").deadline(), poll).await.unwrap();
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
-        let failure = until(&QUIET, "it comes", args("--timeout 10ms").deadline(), never).await.unwrap_err();
-        assert_eq!(failure.text, "Error: it comes: not within 0.01s; still missing: the label");
+        let failure = until(&QUIET, "it", args("--timeout 10ms").deadline(), never).await.unwrap_err();
+        assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; still missing: the label");
+    }
+
+    #[test]
+    fn a_count_is_shown_only_of_several_parts() {
+        assert_eq!(message("namespace x", (0, 1), "the anchor"), "waiting for namespace x: the anchor");
+        assert_eq!(
+            message("the copies", (3, 9), "secrets s in x"),
+            "waiting for the copies (3 of 9): secrets s in x"
+        );
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if !arguments.wait.is_wanted(false) {
         return Ok(());
     }
-    let (what, deadline) = (format!("the namespace {child} is there"), arguments.wait.deadline());
+    let (what, deadline) = (format!("namespace {child}"), arguments.wait.deadline());
     until(terminal, &what, deadline, async || {
         let seen = session.call(anchors.get(child)).await;
         let seen = seen.map_err(|problem| Failure::because("the anchor cannot be read", &problem))?;

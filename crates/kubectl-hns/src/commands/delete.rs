@@ -191,7 +191,7 @@ impl Deletion<'_> {
     }
 
     async fn finished(&self, wait: &WaitArgs) -> Done {
-        let what = format!("the namespace {} is gone", self.child);
+        let what = format!("the deletion of namespace {}", self.child);
         let namespaces = self.session.all::<Namespace>();
         until(self.terminal, &what, wait.deadline(), async || {
             let anchor = self.session.call(self.anchors.get_metadata_opt(self.child)).await;
