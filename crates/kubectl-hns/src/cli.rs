@@ -42,9 +42,13 @@ pub struct Cli {
     )]
     no_color: Option<Switch>,
 
-    /// Print the version.
-    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    /// Print the version, as does -v without a value.
+    #[arg(long, action = clap::ArgAction::Version)]
     version: Option<bool>,
+
+    /// Level of detail: from 6, each request to the API server is printed on standard error.
+    #[arg(short = 'v', long = "v", global = true, require_equals = true, value_name = "LEVEL")]
+    pub(crate) verbosity: Option<u8>,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -111,6 +115,8 @@ impl NoCommand {
 /// # Errors
 /// Help or the version was requested, or the line is invalid.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
+    // In HNC's plugin, -v without a value is the flag for the version.
+    let words = words.into_iter().map(|word| if word == "-v" { "--version".into() } else { word });
     Cli::try_parse_from(words).map_err(NoCommand)
 }
 
@@ -143,6 +149,13 @@ mod tests {
             assert_eq!(connection.server.as_deref(), Some("s"));
         }
         parsed("--insecure-skip-tls-verify=true version").unwrap();
+    }
+
+    #[test]
+    fn v_with_a_value_is_the_level_of_detail() {
+        for line in ["-v=6 tree a", "tree a -v=6", "--v=6 tree a"] {
+            assert_eq!(parsed(line).unwrap().verbosity, Some(6), "{line}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Command};
 use crate::session::Session;
 use crate::terminal::Paint;
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, request_log};
 
 pub(crate) mod completion;
 pub(crate) mod config;
@@ -31,20 +31,23 @@ pub(crate) mod version;
 /// # Errors
 /// The command failed; the failure says why.
 pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
+    request_log::start(cli.verbosity.unwrap_or_default());
     let Some(command) = cli.command else {
         terminal.print(&Cli::command().render_help().to_string());
         return Ok(());
     };
     match command {
-        Command::Version(arguments) => version::run(&arguments, terminal),
         Command::Completion(arguments) => completion::run(&arguments, crate::cli::command(), terminal),
         Command::Get(arguments) => get::run(&arguments),
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
             runtime.block_on(async {
-                let session = Session::open(&cli.connection, terminal.stderr).await?;
-                run_on_cluster(command, &session, terminal).await
+                let session = Session::open(&cli.connection, terminal.stderr).await;
+                match command {
+                    Command::Version(arguments) => version::run(&arguments, session, terminal).await,
+                    command => run_on_cluster(command, &session?, terminal).await,
+                }
             })
         }
     }

@@ -22,6 +22,7 @@ mod object_argument;
 mod object_states;
 mod picture;
 mod published;
+mod request_log;
 mod session;
 mod structure;
 mod table;

@@ -135,3 +135,18 @@ async fn credentials_may_come_from_a_program() {
         "{output:?}"
     );
 }
+
+#[tokio::test]
+async fn requests_are_printed_at_level_six() {
+    let still = still().await;
+    still.apply(&[namespace("c-verbose", "")]).await;
+    let loud = still.hns("tree c-verbose -v=6").await;
+    assert_eq!((loud.code, &*loud.stdout), (Some(0), "c-verbose\n"), "{loud:?}");
+    let is_request = |line: &&str| {
+        line.contains("http.method=GET")
+            && line.contains("/api/v1/namespaces?")
+            && line.contains("http.status_code=200")
+    };
+    assert_eq!(loud.stderr.lines().filter(is_request).count(), 1, "{loud:?}");
+    assert_eq!(still.hns("tree c-verbose -v=5").await.stderr, "");
+}

@@ -39,6 +39,10 @@ async fn what_works_is_ok_and_what_is_missing_is_named() {
     }
     assert_eq!(output.code, Some(1));
     assert!(output.stderr.ends_with("things are wrong\n"), "{output:?}");
+    let versions = live.hns("version").await;
+    let own = env!("CARGO_PKG_VERSION");
+    let wanted = format!("kubectl-hns version {own}\nController version: {own}\nKubernetes version: v1.");
+    assert!(versions.stdout.starts_with(&wanted) && versions.stderr.is_empty(), "{versions:?}");
     let text = live.hns("doctor").await;
     assert!(text.stdout.starts_with("ok     definitions: all exist and are served\n"), "{text:?}");
     assert!(

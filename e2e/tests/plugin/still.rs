@@ -345,9 +345,12 @@ async fn quotas() {
 #[tokio::test]
 async fn what_needs_no_cluster() {
     let version = concat!("kubectl-hns version ", env!("CARGO_PKG_VERSION"), "\n");
-    for words in ["version", "--version", "-v"] {
+    for words in ["version --client", "--version", "-v"] {
         plugin(words, &[]).await.unwrap().says(version);
     }
+    let alone = plugin("version", &[]).await.unwrap();
+    assert_eq!((alone.code, &*alone.stdout), (Some(0), version));
+    assert!(alone.stderr.starts_with("Note: no version in a cluster: "), "{alone:?}");
     for shell in ["bash", "zsh", "fish", "powershell"] {
         let script = plugin(&format!("completion {shell}"), &[]).await.unwrap();
         assert!(script.code == Some(0) && script.stdout.contains("set-resource"), "{shell}");

@@ -1,31 +1,136 @@
-//! `version`: prints the version of the plugin.
+//! `version`: prints the versions of the plugin, the controller and the API server.
 
 use clap::Args;
+use hns_cluster::settings;
+use serde::Serialize;
 
+use crate::failure::Done;
 use crate::format::{Format, render};
-use crate::{Failure, Terminal};
+use crate::lines::Lines;
+use crate::session::Session;
+use crate::{Failure, Terminal, published};
 
-/// Print the version of this plugin.
+/// Print the versions of this plugin, the controller and the API server.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
+    /// Print only the version of this plugin, without a request to the cluster.
+    #[arg(long)]
+    client: bool,
+
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Format>,
 }
 
-/// The text, in the format of HNC's plugin.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Versions {
+    name: &'static str,
+    version: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller_version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kubernetes_version: Option<String>,
+}
+
+impl Versions {
+    fn of_plugin() -> Self {
+        let (name, version) = ("kubectl-hns", env!("CARGO_PKG_VERSION"));
+        Self { name, version, controller_version: None, kubernetes_version: None }
+    }
+
+    /// The text, of which the first line is in the format of HNC's plugin.
+    fn text(&self) -> String {
+        let mut text = text();
+        for (whose, version) in
+            [("Controller", &self.controller_version), ("Kubernetes", &self.kubernetes_version)]
+        {
+            if let Some(version) = version {
+                text.line(format!("{whose} version: {version}"));
+            }
+        }
+        text
+    }
+
+    /// A warning if the controller is of another minor version than the plugin.
+    fn skew(&self) -> Option<String> {
+        fn minor(version: &str) -> Vec<&str> {
+            version.split('.').take(2).collect()
+        }
+        let controller = self.controller_version.as_ref()?;
+        (minor(controller) != minor(self.version)).then(|| {
+            let version = self.version;
+            format!(
+                "this plugin is version {version}, the controller is {controller}: use a plugin of the same minor version"
+            )
+        })
+    }
+
+    /// Adds the versions in the cluster, as far as they can be read.
+    async fn add(&mut self, session: &Session, notes: &mut Vec<String>) {
+        let (kubernetes, controller) =
+            futures::join!(session.call(session.client.apiserver_version()), published::read(session));
+        match kubernetes {
+            Ok(found) => self.kubernetes_version = Some(found.git_version),
+            Err(problem) => {
+                return notes.push(format!("the version of {} cannot be read: {problem}", session.server));
+            }
+        }
+        match controller {
+            Ok(Some(data)) => self.controller_version = Some(settings::version(&data).to_owned()),
+            Ok(None) => notes.push(format!("hns does not run in namespace {}", session.installation().await)),
+            Err(problem) => notes.push(format!("the version of the controller cannot be read: {problem}")),
+        }
+    }
+}
+
+/// The version of the plugin, in the format of HNC's plugin.
 pub(crate) fn text() -> String {
     format!("kubectl-hns version {}\n", env!("CARGO_PKG_VERSION"))
 }
 
-pub(crate) fn run(arguments: &Arguments, terminal: &Terminal) -> Result<(), Failure> {
-    let version = env!("CARGO_PKG_VERSION");
-    match arguments.output {
-        None => terminal.print(&text()),
-        Some(format) => {
-            let data = serde_json::json!({ "name": "kubectl-hns", "version": version });
-            terminal.print(&render(format, &data, ["kubectl-hns".to_owned()])?);
+/// Prints what can be read: the version of the plugin needs no cluster.
+pub(crate) async fn run(
+    arguments: &Arguments,
+    session: Result<Session, Failure>,
+    terminal: &Terminal,
+) -> Done {
+    let (mut versions, mut notes) = (Versions::of_plugin(), Vec::new());
+    if !arguments.client {
+        match session {
+            Ok(session) => versions.add(&session, &mut notes).await,
+            Err(failure) => {
+                notes
+                    .push(format!("no version in a cluster: {}", failure.text.trim_start_matches("Error: ")));
+            }
         }
     }
+    notes.extend(versions.skew());
+    match arguments.output {
+        None => terminal.print(&versions.text()),
+        Some(format) => terminal.print(&render(format, &versions, ["kubectl-hns".to_owned()])?),
+    }
+    for note in &notes {
+        terminal.note(note);
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_minor_version_is_a_skew() {
+        let versions = |controller: &str| Versions {
+            version: "1.4.2",
+            controller_version: Some(controller.into()),
+            ..Versions::of_plugin()
+        };
+        for (controller, differs) in [("1.4.2", false), ("1.4.9", false), ("1.5.0", true), ("2.4.2", true)] {
+            assert_eq!(versions(controller).skew().is_some(), differs, "{controller}");
+        }
+        assert!(Versions::of_plugin().skew().is_none());
+        assert!(versions("1.4.2").text().ends_with("\nController version: 1.4.2\n"));
+    }
 }
