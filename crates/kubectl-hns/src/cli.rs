@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, plan, set, tree,
     version,
 };
-use crate::connection::ConnectionArgs;
+use crate::connection::{CONNECTION, ConnectionArgs, NAMESPACE};
 use crate::flags::Switch;
 use crate::terminal::Terminal;
 
@@ -43,7 +43,7 @@ pub struct Cli {
     no_color: Option<Switch>,
 
     /// Print the version, as does -v without a value.
-    #[arg(long, action = clap::ArgAction::Version)]
+    #[arg(long, action = clap::ArgAction::Version, help_heading = None::<&str>)]
     version: Option<bool>,
 
     /// Level of detail: from 6, each request to the API server is printed on standard error.
@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Get(get::Arguments),
     Doctor(doctor::Arguments),
     Completion(completion::Arguments),
+    /// List the flags that all commands have.
+    Options,
     Version(version::Arguments),
 }
 
@@ -81,9 +83,20 @@ impl Cli {
     }
 }
 
-/// The definition of the command line, for completions, man pages and the reference.
+/// Where the help names the flags that all commands have.
+const COMMON: &str = "Use \"kubectl hns options\" for a list of the flags that all commands have.";
+
+/// The definition of the command line. Flags that all commands have are in the help of `options` only, except `-n`.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let is_common = |arg: &Arg| arg.get_help_heading() == Some(CONNECTION) && arg.get_id() != NAMESPACE;
+    let plain = Cli::command();
+    let common = plain.get_arguments().filter(|arg| is_common(arg)).cloned();
+    let common: Vec<Arg> = common.map(|arg| arg.global(false).help_heading(None::<&str>)).collect();
+    plain
+        .mut_args(|arg| if is_common(&arg) { arg.hide(true) } else { arg })
+        .mut_subcommands(|it| if it.get_name() == "options" { it } else { it.after_help(COMMON) })
+        .mut_subcommand("options", |it| it.args(common))
+        .after_help(COMMON)
 }
 
 /// Help, the version, or an error of the command line, instead of a command.
@@ -117,7 +130,8 @@ impl NoCommand {
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
     // In HNC's plugin, -v without a value is the flag for the version.
     let words = words.into_iter().map(|word| if word == "-v" { "--version".into() } else { word });
-    Cli::try_parse_from(words).map_err(NoCommand)
+    let matches = command().try_get_matches_from(words).map_err(NoCommand)?;
+    Cli::from_arg_matches(&matches).map_err(NoCommand)
 }
 
 #[cfg(test)]
@@ -135,9 +149,15 @@ mod tests {
 
     #[test]
     fn connection_flags_may_stand_before_and_after_the_command() {
-        for line in
-            ["-n x tree a", "tree a -n x", "tree -n=x a", "--namespace x tree a", "tree a --namespace=x"]
-        {
+        for line in [
+            "-n x tree a",
+            "tree a -n x",
+            "set a -n x",
+            "plan set a -n x",
+            "tree -n=x a",
+            "--namespace x tree a",
+            "tree a --namespace=x",
+        ] {
             assert_eq!(parsed(line).unwrap().connection.namespace.as_deref(), Some("x"), "{line}");
         }
         let all = "--as u --as-group g --as-group h --as-uid 1 --cache-dir d --certificate-authority c \
@@ -149,6 +169,20 @@ mod tests {
             assert_eq!(connection.server.as_deref(), Some("s"));
         }
         parsed("--insecure-skip-tls-verify=true version").unwrap();
+    }
+
+    #[test]
+    fn flags_of_all_commands_are_in_the_help_of_options() {
+        let help = |line: &str| parsed(line).unwrap_err().0.to_string();
+        for line in ["--help", "tree --help", "plan --help", "plan set --help"] {
+            let text = help(line);
+            assert!(!text.contains("--kubeconfig") && text.contains("--namespace"), "{line}: {text}");
+        }
+        assert!(help("tree -h").ends_with(&format!("{COMMON}\n")));
+        for flag in ["--kubeconfig", "--as-group", "--no-color", "--v=<LEVEL>"] {
+            assert!(help("options --help").contains(flag), "{flag}");
+        }
+        assert_eq!(parsed("options --context x").unwrap().connection.context.as_deref(), Some("x"));
     }
 
     #[test]

@@ -1,8 +1,6 @@
 //! The commands, one per file. Each reads what it needs, computes a result with a pure function, and prints it.
 
-use clap::CommandFactory;
-
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 use crate::session::Session;
 use crate::terminal::Paint;
 use crate::{Failure, Terminal, request_log};
@@ -33,12 +31,20 @@ pub(crate) mod version;
 pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
     request_log::start(cli.verbosity.unwrap_or_default());
     let Some(command) = cli.command else {
-        terminal.print(&Cli::command().render_help().to_string());
+        terminal.print(&cli::command().render_help().to_string());
         return Ok(());
     };
     match command {
-        Command::Completion(arguments) => completion::run(&arguments, crate::cli::command(), terminal),
+        Command::Completion(arguments) => completion::run(&arguments, cli::command(), terminal),
         Command::Get(arguments) => get::run(&arguments),
+        Command::Options => {
+            let mut all = cli::command();
+            all.build();
+            if let Some(options) = all.find_subcommand_mut("options") {
+                terminal.print(&options.render_long_help().to_string());
+            }
+            Ok(())
+        }
         command => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
@@ -81,6 +87,6 @@ async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
         Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,
         Command::Explain(arguments) => explain::run(&arguments, session, terminal).await,
-        Command::Version(_) | Command::Completion(_) | Command::Get(_) => Ok(()),
+        Command::Version(_) | Command::Completion(_) | Command::Get(_) | Command::Options => Ok(()),
     }
 }

@@ -12,9 +12,15 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use crate::Failure;
 use crate::flags::{Limit, Switch};
 
+/// The heading of flags that all commands have.
+pub(crate) const CONNECTION: &str = "Connection";
+
+/// The identifier of `-n`.
+pub(crate) const NAMESPACE: &str = "namespace-of-request";
+
 /// The flags for the cluster, the user and the namespace.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Connection")]
+#[command(next_help_heading = CONNECTION)]
 pub(crate) struct ConnectionArgs {
     /// User to impersonate: a regular user or a service account.
     #[arg(long = "as", global = true, value_name = "USER")]
@@ -72,7 +78,8 @@ pub(crate) struct ConnectionArgs {
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Namespace of the request. The default is that of the kubeconfig's context, or else "default".
-    #[arg(short = 'n', long, global = true, value_name = "NAMESPACE")]
+    // Its identifier differs from those of the arguments of commands, which would hide it.
+    #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 
     /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 5s, and 30s
