@@ -42,6 +42,24 @@ async fn without_n_the_namespace_is_the_context_s() {
     twice.fails(
         "\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"c-one\" already exists\n",
     );
+    let labelled = "create c-five --label team=blue --annotation note=a=b";
+    plugin(labelled, &variables).await.unwrap();
+    let spec = ["get", "subns", "c-five", "-n", "c-spaced", "-o", "jsonpath={.spec}"];
+    let spec: Value = serde_json::from_str(&still.cluster.kubectl().args(spec).ok().await.unwrap()).unwrap();
+    let pair = |key: &str, value: &str| json!([{ "key": key, "value": value }]);
+    assert_eq!(spec, json!({ "labels": pair("team", "blue"), "annotations": pair("note", "a=b") }));
+    let anchors = tempfile::NamedTempFile::new().unwrap();
+    let head = format!("apiVersion: {}\nkind: SubnamespaceAnchor\n", hns_api::API_VERSION);
+    let documents = format!("{head}metadata: {{name: c-six}}\n---\n{head}metadata: {{name: c-seven, namespace: c-other}}\n");
+    std::fs::write(anchors.path(), &documents).unwrap();
+    plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap().says(
+        "Successfully created \"c-six\" subnamespace anchor in \"c-spaced\" namespace\n\
+         Successfully created \"c-seven\" subnamespace anchor in \"c-other\" namespace\n",
+    );
+    std::fs::write(anchors.path(), documents.replace("SubnamespaceAnchor", "Secret")).unwrap();
+    let secret = plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap();
+    secret.fails("Error: the file is invalid: \"Secret\" is no SubnamespaceAnchor");
+    plugin("create -f /nowhere", &variables).await.unwrap().fails("Error: /nowhere cannot be read: ");
     plugin("create x -n=", &variables)
         .await
         .unwrap()

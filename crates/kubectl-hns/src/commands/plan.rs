@@ -5,6 +5,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
+use hns_api::KeyValue;
 use hns_cluster::configured_kinds::entries;
 use serde_json::Value;
 
@@ -183,15 +184,20 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
     Ok((change, cluster_preview.try_all(&intents).await?))
 }
 
+fn labels(pairs: &[KeyValue]) -> Labels {
+    pairs.iter().map(|it| (&*it.key, &*it.value)).collect()
+}
+
 async fn create(child: &create::Child, session: &Session) -> Result<Planned, Failure> {
-    let (child, parent) = (&*child.name, session.parent()?);
+    let create::Child { name: child, metadata } = child;
+    let parent = session.parent()?;
     let cluster_preview = ClusterPreview::open(session, &[parent], &[]).await?;
     let change = vec![format!("The subnamespace anchor {child} in {parent} would be created")];
     let intent = Intent::CreateAnchor {
         parent: parent.into(),
-        child: child.into(),
-        labels: Labels::default(),
-        annotations: Labels::default(),
+        child: child.as_str().into(),
+        labels: labels(&metadata.labels),
+        annotations: labels(&metadata.annotations),
     };
     Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
