@@ -1,5 +1,6 @@
 //! The output of commands: results on standard output, everything else on standard error, colours only on terminals.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 use crate::Failure;
@@ -53,6 +54,25 @@ impl Paint {
     }
 }
 
+/// The text without control characters, except line breaks, tabs and the colours of [`Paint`]. Texts of the cluster can contain
+/// sequences that act on the terminal.
+fn harmless(text: &str) -> Cow<'_, str> {
+    const COLOURS: [&str; 5] = ["[0m", "[2m", "[31m", "[32m", "[33m"];
+    let is_harmless = |at: usize, it: char| match it {
+        '\n' | '\t' => true,
+        '\x1b' => COLOURS.iter().any(|colour| text[at + 1..].starts_with(colour)),
+        _ => !it.is_control(),
+    };
+    if text.char_indices().all(|(at, it)| is_harmless(at, it)) {
+        return text.into();
+    }
+    let mut clean = String::with_capacity(text.len());
+    for (at, it) in text.char_indices() {
+        if is_harmless(at, it) { clean.push(it) } else { clean.extend(it.escape_debug()) }
+    }
+    clean.into()
+}
+
 /// Whether to use colours, from the flags, the environment and the output. <https://no-color.org>: any value but the
 /// empty one.
 fn wants_colour(flag: bool, no_color: Option<&str>, term: Option<&str>, terminal: bool) -> bool {
@@ -78,7 +98,7 @@ impl Terminal {
     #[expect(clippy::unused_self, reason = "commands print through the terminal they are given")]
     pub(crate) fn print(&self, text: &str) {
         // A closed pipe is not an error.
-        let _ = std::io::stdout().lock().write_all(text.as_bytes());
+        let _ = std::io::stdout().lock().write_all(harmless(text).as_bytes());
     }
 
     /// Prints a line.
@@ -90,7 +110,7 @@ impl Terminal {
     #[expect(clippy::unused_self, reason = "commands print through the terminal they are given")]
     pub(crate) fn note(&self, text: &str) {
         // A failing standard error cannot be reported.
-        let _ = writeln!(std::io::stderr().lock(), "Note: {text}");
+        let _ = writeln!(std::io::stderr().lock(), "Note: {}", harmless(text));
     }
 
     /// Whether the user can be asked.
@@ -108,7 +128,7 @@ impl Terminal {
             .with_hint("Use --yes to continue without confirmation."));
         }
         let mut stream = std::io::stderr().lock();
-        let _ = write!(stream, "{question} [y/N] ").and_then(|()| stream.flush());
+        let _ = write!(stream, "{} [y/N] ", harmless(question)).and_then(|()| stream.flush());
         let mut answer = String::new();
         let read = std::io::stdin().read_line(&mut answer);
         Ok(read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes"))
@@ -117,9 +137,9 @@ impl Terminal {
     /// Prints the failure and its hint.
     pub fn fail(&self, failure: &Failure) {
         let mut stream = std::io::stderr().lock();
-        let _ = writeln!(stream, "{}", failure.text);
+        let _ = writeln!(stream, "{}", harmless(&failure.text));
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(stream, "{hint}");
+            let _ = writeln!(stream, "{}", harmless(hint));
         }
     }
 }
@@ -136,6 +156,13 @@ mod tests {
         assert!(!wants_colour(true, None, Some("xterm"), true));
         assert!(!wants_colour(false, None, Some("dumb"), true));
         assert!(!wants_colour(false, None, Some("xterm"), false), "a file");
+    }
+
+    #[test]
+    fn no_text_acts_on_the_terminal() {
+        let painted = Paint { on: true }.ink(Ink::Bad, "a\tb\n├── ü");
+        assert_eq!(harmless(&painted), painted);
+        assert_eq!(harmless("a\x1b[2J\r\u{9b}1mb\x1b"), "a\\u{1b}[2J\\r\\u{9b}1mb\\u{1b}");
     }
 
     #[test]

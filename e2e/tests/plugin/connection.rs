@@ -50,7 +50,9 @@ async fn without_n_the_namespace_is_the_context_s() {
     assert_eq!(spec, json!({ "labels": pair("team", "blue"), "annotations": pair("note", "a=b") }));
     let anchors = tempfile::NamedTempFile::new().unwrap();
     let head = format!("apiVersion: {}\nkind: SubnamespaceAnchor\n", hns_api::API_VERSION);
-    let documents = format!("{head}metadata: {{name: c-six}}\n---\n{head}metadata: {{name: c-seven, namespace: c-other}}\n");
+    let documents = format!(
+        "{head}metadata: {{name: c-six}}\n---\n{head}metadata: {{name: c-seven, namespace: c-other}}\n"
+    );
     std::fs::write(anchors.path(), &documents).unwrap();
     plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap().says(
         "Successfully created \"c-six\" subnamespace anchor in \"c-spaced\" namespace\n\

@@ -107,7 +107,9 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let declined = at_terminal(&set, "n").await.unwrap();
     assert_eq!(declined.code, Some(1), "{declined:?}");
     assert!(
-        declined.stdout.contains("  secrets key in e-child would be kept; the one of e-other would not be copied\n"),
+        declined
+            .stdout
+            .contains("  secrets key in e-child would be kept; the one of e-other would not be copied\n"),
         "{declined:?}"
     );
     assert_eq!(resources().await, before);

@@ -139,9 +139,9 @@ fn children(shown: &[&str], anchors: &[SubnamespaceAnchor]) -> Vec<Child> {
 impl Child {
     fn line(&self) -> String {
         match (&self.anchor_state, self.subnamespace) {
-            (Some(state), _) => format!("{} ({} subnamespace)", self.name, printable(state)),
-            (None, true) => format!("{} (subnamespace)", self.name),
-            (None, false) => self.name.clone(),
+            (Some(state), _) => format!("{} ({} subnamespace)", printable(&self.name), printable(state)),
+            (None, true) => format!("{} (subnamespace)", printable(&self.name)),
+            (None, false) => printable(&self.name).into_owned(),
         }
     }
 }
@@ -183,7 +183,9 @@ fn text(description: &Description, paint: Paint) -> String {
     let Description { namespace, parent, children, conditions, .. } = description;
     let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
     text.line(
-        parent.as_ref().map_or_else(|| "  No parent".to_owned(), |parent| format!("  Parent: {parent}")),
+        parent
+            .as_ref()
+            .map_or_else(|| "  No parent".to_owned(), |parent| format!("  Parent: {}", printable(parent))),
     );
     text.push_str(if children.is_empty() { "  No children\n" } else { "  Children:\n" });
     for child in children {

@@ -89,7 +89,7 @@ fn reported(structure: &Structure) -> Vec<Finding> {
     for name in structure.hierarchies.keys() {
         for condition in structure.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
-            shown.entry((kind, condition.message.to_string())).or_default().push(name.to_string());
+            shown.entry((kind, printable(&condition.message).into_owned())).or_default().push(name.to_string());
         }
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
@@ -116,7 +116,11 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
             }
             _ => "The controller has not created the namespace: see its log, and the lease above.".to_owned(),
         };
-        let is = if state.is_empty() { "has no state yet".into() } else { format!("is in state {state}") };
+        let is = if state.is_empty() {
+            "has no state yet".into()
+        } else {
+            format!("is in state {}", printable(state))
+        };
         findings.push(Finding::wrong("anchor", format!("{name} in {parent} {is}"), hint));
     }
     let anchor = |parent: &str, name: &Name| {
