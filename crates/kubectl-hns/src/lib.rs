@@ -9,6 +9,7 @@ mod age;
 pub mod cli;
 mod cluster_preview;
 mod commands;
+mod complete;
 mod configured_kinds;
 mod connection;
 mod copies;
@@ -32,5 +33,6 @@ mod wait;
 mod warnings;
 
 pub use commands::{plan_json, run};
+pub use complete::answer as completion;
 pub use failure::Failure;
 pub use terminal::Terminal;

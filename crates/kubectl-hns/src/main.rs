@@ -1,11 +1,17 @@
 //! `kubectl-hns`: see the library of the same name.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use kubectl_hns::{Terminal, cli, run};
+use kubectl_hns::{Terminal, cli, completion, run};
 
 fn main() -> ExitCode {
-    let cli = match cli::parse(std::env::args_os()) {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(answer) = completion(&words) {
+        Terminal::of_process(true).print(&answer);
+        return ExitCode::SUCCESS;
+    }
+    let cli = match cli::parse(words) {
         Ok(cli) => cli,
         Err(stop) => return stop.print(),
     };

@@ -170,3 +170,17 @@ async fn requests_are_printed_at_level_six() {
     assert_eq!(loud.stderr.lines().filter(is_request).count(), 1, "{loud:?}");
     assert_eq!(still.hns("tree c-verbose -v=5").await.stderr, "");
 }
+
+#[tokio::test]
+async fn kubectl_completes_names_of_namespaces() {
+    let still = still().await;
+    still.apply(&[namespace("c-complete", "")]).await;
+    let script = plugin("completion kubectl", &[]).await.unwrap();
+    script.says("#!/bin/sh\nexec kubectl-hns __complete \"$@\"\n");
+    let flag = format!("--kubeconfig {}", still.cluster.kubeconfig().display());
+    let complete = async |words: &str| plugin(&format!("__complete {words}"), &[]).await.unwrap();
+    complete(&format!("tree {flag} c-compl")).await.says("c-complete\n:4\n");
+    complete("tree --kubeconfig /nowhere c-compl").await.says(":0\n");
+    let commands = complete("des").await;
+    assert!(commands.stdout.starts_with("describe\tShow the parent, children"), "{commands:?}");
+}

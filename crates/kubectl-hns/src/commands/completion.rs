@@ -3,12 +3,15 @@
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, complete};
 
 /// Print the completion script for a shell.
 ///
 /// bash: source <(kubectl-hns completion bash). zsh: kubectl-hns completion zsh > "${fpath[1]}/_kubectl-hns". fish:
 /// kubectl-hns completion fish | source. PowerShell: kubectl-hns completion powershell | Out-String | Invoke-Expression.
+///
+/// kubectl completes "kubectl hns" itself, with names of namespaces, if the program `kubectl_complete-hns` is in the path:
+/// kubectl hns completion kubectl > ~/bin/kubectl_complete-hns; chmod +x ~/bin/kubectl_complete-hns.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The shell.
@@ -21,23 +24,21 @@ enum ShellName {
     Zsh,
     Fish,
     Powershell,
-}
-
-impl From<ShellName> for Shell {
-    fn from(shell: ShellName) -> Self {
-        match shell {
-            ShellName::Bash => Self::Bash,
-            ShellName::Zsh => Self::Zsh,
-            ShellName::Fish => Self::Fish,
-            ShellName::Powershell => Self::PowerShell,
-        }
-    }
+    /// The program with which kubectl completes its plugin.
+    Kubectl,
 }
 
 fn script(shell: ShellName, command: Command) -> String {
+    let shell = match shell {
+        ShellName::Bash => Shell::Bash,
+        ShellName::Zsh => Shell::Zsh,
+        ShellName::Fish => Shell::Fish,
+        ShellName::Powershell => Shell::PowerShell,
+        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {} \"$@\"\n", complete::COMMAND),
+    };
     let mut text = Vec::new();
     let mut command = command.bin_name("kubectl-hns");
-    clap_complete::generate(Shell::from(shell), &mut command, "kubectl-hns", &mut text);
+    clap_complete::generate(shell, &mut command, "kubectl-hns", &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -54,7 +55,7 @@ mod tests {
 
     #[test]
     fn every_script_has_all_commands() {
-        for shell in ShellName::value_variants() {
+        for shell in ShellName::value_variants().iter().filter(|it| !matches!(it, ShellName::Kubectl)) {
             let script = script(*shell, crate::cli::command());
             for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {
                 let word = if matches!(shell, ShellName::Fish) { word.trim_start_matches('-') } else { word };
