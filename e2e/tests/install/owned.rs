@@ -28,7 +28,8 @@ pub(crate) async fn owned(cluster: &Cluster) -> Value {
     let mutating = get(&client, "MutatingWebhookConfiguration", "hnc-mutating-webhook-configuration").await;
     let binding = get(&client, "ValidatingAdmissionPolicyBinding", "hns-copies").await;
     let entries = |object: &Value| -> serde_json::Map<String, Value> {
-        let entries = object["webhooks"].as_array().unwrap().iter();
+        // With a mutating policy there are no mutating webhooks.
+        let entries = object["webhooks"].as_array().into_iter().flatten();
         entries
             .map(|entry| {
                 let name = entry["name"].as_str().unwrap();
