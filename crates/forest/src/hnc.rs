@@ -17,6 +17,7 @@ pub mod settings;
 pub(crate) mod state;
 mod streams;
 pub mod tracking;
+pub(crate) mod tree_limit;
 mod view;
 pub mod why;
 pub mod words;

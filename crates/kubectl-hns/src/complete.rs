@@ -10,12 +10,10 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
 
 use crate::cli;
+use crate::commands::completion::COMMAND;
 use crate::connection::ConnectionArgs;
 use crate::session::Session;
 use crate::terminal::Paint;
-
-/// The name of the command that the program runs.
-pub(crate) const COMMAND: &str = "__complete";
 
 /// How long a user waits for names of namespaces.
 const PATIENCE: Duration = Duration::from_secs(3);

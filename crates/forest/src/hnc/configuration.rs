@@ -15,7 +15,7 @@ pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
 use crate::hnc::keys;
-use crate::hnc::limits::TreeLimit;
+use crate::hnc::tree_limit::TreeLimit;
 
 const RESOURCES: &str = "resources";
 const TREES: &str = "trees";

@@ -1,7 +1,7 @@
 //! Facts about HNC's own objects. Facts carry no decisions.
 
 use super::condition::Condition;
-use super::limits::TreeLimit;
+use super::tree_limit::TreeLimit;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::version::Version;

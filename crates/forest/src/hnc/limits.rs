@@ -5,61 +5,11 @@
 
 use std::fmt;
 
-use regex::Regex;
-
 use super::anchor::AnchorState;
+use super::tree_limit::TreeLimit;
 use crate::core::name::Name;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-
-/// One of `spec.trees`.
-#[derive(Debug, Clone)]
-pub struct TreeLimit {
-    root: Name,
-    max_namespaces: Option<usize>,
-    max_depth: Option<usize>,
-    /// Matched against whole names.
-    names: Option<Regex>,
-    /// The pattern as written.
-    pattern: String,
-}
-
-impl PartialEq for TreeLimit {
-    fn eq(&self, other: &Self) -> bool {
-        let fields = |it: &Self| (it.root.clone(), it.max_namespaces, it.max_depth, it.pattern.clone());
-        fields(self) == fields(other)
-    }
-}
-
-impl TreeLimit {
-    /// A limit below `root`; an absent part limits nothing.
-    ///
-    /// # Errors
-    /// The pattern is not a regular expression.
-    pub fn new(
-        root: Name,
-        max_namespaces: Option<usize>,
-        max_depth: Option<usize>,
-        name_pattern: Option<&str>,
-    ) -> Result<Self, String> {
-        let compiled = |pattern| {
-            Regex::new(&format!("^(?:{pattern})$")).map_err(|error| format!("namePattern: {error}"))
-        };
-        let names = name_pattern.map(compiled).transpose()?;
-        Ok(Self {
-            root,
-            max_namespaces,
-            max_depth,
-            names,
-            pattern: name_pattern.unwrap_or_default().to_owned(),
-        })
-    }
-
-    /// The namespace below which it holds.
-    pub fn root(&self) -> &Name {
-        &self.root
-    }
-}
 
 /// A limit that a namespace would exceed.
 #[derive(Debug)]

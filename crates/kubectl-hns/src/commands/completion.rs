@@ -3,7 +3,10 @@
 use clap::{Args, Command, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{Failure, Terminal, complete};
+use crate::{Failure, Terminal};
+
+/// The name of the command that completes the command line, for the program that kubectl runs.
+pub(crate) const COMMAND: &str = "__complete";
 
 /// Print the completion script for a shell.
 ///
@@ -34,7 +37,7 @@ fn script(shell: ShellName, command: Command) -> String {
         ShellName::Zsh => Shell::Zsh,
         ShellName::Fish => Shell::Fish,
         ShellName::Powershell => Shell::PowerShell,
-        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {} \"$@\"\n", complete::COMMAND),
+        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {} \"$@\"\n", COMMAND),
     };
     let mut text = Vec::new();
     let mut command = command.bin_name("kubectl-hns");

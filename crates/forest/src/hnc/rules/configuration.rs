@@ -14,7 +14,7 @@ use crate::core::stream::{Stream, StreamState};
 use crate::dialects::Forest;
 use crate::hnc::configuration::rights::{Right, lacks, needed};
 use crate::hnc::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
-use crate::hnc::limits::TreeLimit;
+use crate::hnc::tree_limit::TreeLimit;
 
 mod conflict;
 #[cfg(test)]

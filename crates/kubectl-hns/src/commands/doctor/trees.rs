@@ -89,7 +89,10 @@ fn reported(structure: &Structure) -> Vec<Finding> {
     for name in structure.hierarchies.keys() {
         for condition in structure.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
-            shown.entry((kind, printable(&condition.message).into_owned())).or_default().push(name.to_string());
+            shown
+                .entry((kind, printable(&condition.message).into_owned()))
+                .or_default()
+                .push(name.to_string());
         }
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
