@@ -3,11 +3,11 @@
 //! While the parent of a namespace is being changed, no other change is allowed that depends on this parent. The rule has already
 //! allowed such a change; this module makes it wait, or denies it with "try again".
 //!
-//! A change ends when the watch shows the object in a later state or deleted. It also ends after a minute, because the request may
-//! have failed after this webhook has allowed it; nothing reports that.
+//! A change ends when the watch shows the object in a later state or deleted. It also ends after ten seconds, because the request
+//! may have failed after this webhook has allowed it; nothing reports that.
 //!
-//! The number of changes is limited for each address that sends reviews, so that forged reviews cannot block all changes of
-//! parents. Behind address translation all API servers have one address, and may have half of all changes.
+//! The number of changes is limited for each address that sends reviews and for each user, so that neither forged reviews nor requests
+//! that are never stored can block all changes of parents. Behind address translation all API servers have one address, and may have half of all changes.
 
 use std::net::IpAddr;
 use std::time::Duration;

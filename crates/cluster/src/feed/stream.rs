@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use crate::handle::ForestWriter;
 use crate::metrics::StreamMetrics;
+use crate::objects::is_expired;
 
 const FIRST_DELAY: Duration = Duration::from_millis(50);
 const LONGEST_DELAY: Duration = Duration::from_secs(2);
@@ -180,12 +181,6 @@ fn refusal(error: &Error) -> Option<String> {
         return None;
     };
     matches!(status.code, 400..=409 | 411..=428).then(|| status.message.clone())
-}
-
-/// Whether the resource version has expired. The watcher lists again by itself if a running watch expires, but not if a
-/// new watch starts with an expired version.
-fn is_expired(error: &Error) -> bool {
-    matches!(error, Error::WatchStartFailed(kube::Error::Api(status)) if status.code == 410)
 }
 
 /// The delays between attempts: they double up to [`LONGEST_DELAY`].

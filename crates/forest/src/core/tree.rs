@@ -180,7 +180,7 @@ impl Tree {
         }
     }
 
-    /// Freezes a namespace whose configuration cannot be parsed, or lifts that.
+    /// Halts a namespace whose configuration cannot be parsed, or ends that.
     pub(crate) fn set_unreadable(&mut self, id: Id, why: Option<Box<str>>) {
         match why {
             Some(why) => drop(self.unreadable.insert(id, why)),

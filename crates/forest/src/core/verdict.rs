@@ -89,8 +89,8 @@ impl ParentChange {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }
 
-    /// Whether this may not be allowed while `other` is in flight: it rests on what that changes, or one creates the parent that the
-    /// other names.
+    /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
+    /// parent that the other one names.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
         self.concerns(&other.child)
             || other.missing_parent.as_ref() == Some(&self.child)

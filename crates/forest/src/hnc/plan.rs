@@ -123,7 +123,7 @@ pub fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action]) -> V
     refused.iter().filter_map(|action| copies::after_refusal(&place, action)).collect()
 }
 
-/// The writes that `namespace` needs, within `scope`, unless its place in the tree has just changed.
+/// The writes that `namespace` needs within `scope`. If its place in the tree has just changed, the scope is the whole namespace.
 ///
 /// The plan is empty until the streams of the structure have delivered complete lists. The plan has no writes for objects of a
 /// kind until the stream of that kind has delivered a complete list. With [`Forest::with_verified_lists`], these lists must also

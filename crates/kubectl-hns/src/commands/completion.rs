@@ -37,7 +37,7 @@ fn script(shell: ShellName, command: Command) -> String {
         ShellName::Zsh => Shell::Zsh,
         ShellName::Fish => Shell::Fish,
         ShellName::Powershell => Shell::PowerShell,
-        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {} \"$@\"\n", COMMAND),
+        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {COMMAND} \"$@\"\n"),
     };
     let mut text = Vec::new();
     let mut command = command.bin_name("kubectl-hns");

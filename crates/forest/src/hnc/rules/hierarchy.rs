@@ -1,11 +1,13 @@
 //! `hierarchyconfigurations.hnc.x-k8s.io`: who may set which parent (section 7.3 of docs/compatibility.md).
 //!
-//! "Row N" is a row of the first table in that section, here and in the files of `hierarchy/`. The functions below are in the
-//! order of the rows, with one exception: authorization (row 12) comes before conflicts (row 11), because a conflict names objects
-//! that an unauthorized user may not see. Deleting a `HierarchyConfiguration` is judged as setting its parent to none.
+//! "Row N" is a row of the first table in that section, here and in the files of `hierarchy/`. The order of the checks is that of
+//! `judge`. It differs from the table: row 8 comes before row 5, and authorization (row 12) before conflicts (row 11), because a
+//! conflict names objects that an unauthorized user may not see. Checks without a row are this project's own. Deleting a
+//! `HierarchyConfiguration` is judged as setting its parent to none.
 //!
 //! The present parent is the one in the old object of the request. If the object has changed since then, the API server repeats the
-//! request. If the forest knows another parent, the rule waits until the forest is up to date.
+//! request. If the forest knows another parent, the rule asks the webhook to wait until the forest knows the same one, and denies
+//! with 503 if that takes too long.
 
 use super::{
     Answer, Answers, Check, Denial, Operation, Question, User, Verdict, WaitFor, all_answered, managed_keys,
@@ -232,7 +234,7 @@ impl Review<'_> {
             return Ok(());
         }
         self.wait_for(WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
-            format!("the parent of namespace {namespace:?} is being changed by another request; try again in a moment")
+            format!("the webhook does not know the present parent of namespace {namespace:?} yet; try again in a moment")
         })
     }
 
