@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use hns_api::HierarchyConfiguration;
+use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Options, eventually, stays};
 use kube::Api;
@@ -28,9 +29,11 @@ async fn without_the_definition_both_wait_and_say_why_and_go_on_when_it_appears(
     let steps = &turn.steps;
     steps.create_namespace("d-root").await?;
     steps.create_namespace("d-leaf").await?;
-    stays("nothing is written while the tree is not known", Duration::from_secs(2), async || {
-        let depths = steps.depths("d-root").await.map_err(|error| error.to_string())?;
-        if depths.is_empty() { Ok(()) } else { Err(format!("{depths:?}")) }
+    let mark = turn.cluster().audit().mark()?;
+    stays("no namespace is written while the tree is not known", Duration::from_secs(2), async || {
+        let written = turn.cluster().audit().mutating_by(CONTROLLER_USER, mark);
+        let mut written = written.map_err(|error| error.to_string())?.into_iter();
+        written.find(|it| it.resource == "namespaces").map_or(Ok(()), |it| Err(format!("{it:?}")))
     })
     .await?;
 

@@ -90,7 +90,7 @@ impl Line {
         let warned =
             self.warns.as_ref().is_none_or(|word| answer.warnings.iter().any(|it| it.contains(word)));
         if self.is_allowed() {
-            let labelled = self.labels.as_ref().is_none_or(|labels| *labels == answer.labels());
+            let labelled = self.labels.as_ref().is_none_or(|labels| *labels == answer.labels_of_others());
             return (200..300).contains(&answer.code) && warned && labelled;
         }
         let said = format!("{} {}", answer.code, answer.reason());

@@ -171,8 +171,12 @@ impl Answer {
         causes.into_iter().flatten().filter_map(|cause| cause["field"].as_str()).collect()
     }
 
-    pub(crate) fn labels(&self) -> BTreeMap<String, String> {
-        serde_json::from_value(self.body["metadata"]["labels"].clone()).unwrap_or_default()
+    /// All labels but the own tree label of a namespace.
+    pub(crate) fn labels_of_others(&self) -> BTreeMap<String, String> {
+        let metadata = &self.body["metadata"];
+        let mut labels: BTreeMap<_, _> = serde_json::from_value(metadata["labels"].clone()).unwrap_or_default();
+        labels.remove(&hns_api::labels::tree_label(metadata["name"].as_str().unwrap_or_default()));
+        labels
     }
 }
 
