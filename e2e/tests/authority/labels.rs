@@ -184,7 +184,7 @@ async fn they_cannot_be_dropped_with_all_the_others_nor_come_with_a_new_namespac
         let metadata = json!({ "name": "n-new", "labels": { key: "0" } });
         Request::post(&admin, "/api/v1/namespaces", json!({ "metadata": metadata }))
     };
-    for key in [FORGED, "n-new.tree.hnc.x-k8s.io/depth", "x.tree.hnc.x-k8s.io/depths"] {
+    for key in [FORGED, "n-newer.tree.hnc.x-k8s.io/depth", "x.tree.hnc.x-k8s.io/depths"] {
         denied("created with it", create(key).send().await, Of::Namespace("n-new"), 403, &[key]);
     }
     create(ORDINARY).send().await?;
