@@ -216,7 +216,10 @@ fn hnc_configurations() {
         let at = |rest: &str| format!("{status}/properties/{counter}/{rest}");
         check(&definition, &[(at("type").as_str(), json!("integer")), (at("minimum").as_str(), json!(0.0))]);
     }
-    assert_eq!(properties(&definition, "/properties/spec"), ["resources"]);
+    assert_eq!(properties(&definition, "/properties/spec"), ["resources", "trees"]);
+    let tree = "/properties/spec/properties/trees/items";
+    assert_eq!(properties(&definition, tree), ["maxDepth", "maxNamespaces", "namePattern", "root"]);
+    check(&definition, &[(format!("{tree}/required").as_str(), json!(["root"]))]);
     assert_eq!(
         properties(&definition, "/properties/status"),
         ["conditions", "resources", "resourcesSummary"]
