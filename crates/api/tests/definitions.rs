@@ -219,7 +219,7 @@ fn hnc_configurations() {
     assert_eq!(properties(&definition, "/properties/spec"), ["resources", "trees"]);
     let tree = "/properties/spec/properties/trees/items";
     assert_eq!(properties(&definition, tree), ["maxDepth", "maxNamespaces", "namePattern", "root"]);
-    check(&definition, &[(format!("{tree}/required").as_str(), json!(["root"]))]);
+    check(&definition, &[(format!("~{tree}/required").as_str(), json!(["root"]))]);
     assert_eq!(
         properties(&definition, "/properties/status"),
         ["conditions", "resources", "resourcesSummary"]
