@@ -48,8 +48,10 @@ pub(crate) type Settled = Vec<u8>;
 impl<'c> Scene<'c> {
     /// Installs everything and starts the replicas, which have no certificate yet.
     pub(crate) async fn install(cluster: &'c Cluster, replicas: usize) -> Result<Self> {
-        let product =
-            Product::install(cluster, Options { internal_certificates: true, ..Options::default() }).await?;
+        // With this flag there is a mutating webhook on every version of Kubernetes.
+        let controller_args = vec!["--initial-admin".to_owned()];
+        let options = Options { internal_certificates: true, controller_args, ..Options::default() };
+        let product = Product::install(cluster, options).await?;
         let mut webhooks = Vec::new();
         for _ in 0..replicas {
             let [port] = ports::free()?;

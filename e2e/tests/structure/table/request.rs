@@ -174,7 +174,8 @@ impl Answer {
     /// All labels but the own tree label of a namespace.
     pub(crate) fn labels_of_others(&self) -> BTreeMap<String, String> {
         let metadata = &self.body["metadata"];
-        let mut labels: BTreeMap<_, _> = serde_json::from_value(metadata["labels"].clone()).unwrap_or_default();
+        let mut labels: BTreeMap<_, _> =
+            serde_json::from_value(metadata["labels"].clone()).unwrap_or_default();
         labels.remove(&hns_api::labels::tree_label(metadata["name"].as_str().unwrap_or_default()));
         labels
     }
