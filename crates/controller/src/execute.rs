@@ -213,11 +213,11 @@ impl Executor {
         worst
     }
 
-    /// Where the API server refuses a replacement, the old copy must not keep giving what the source has withdrawn.
+    /// Where the API server refuses a replacement or fails to process it, the old copy must not keep giving what the source has
+    /// withdrawn.
     async fn withdraw_refused(&self, namespace: &Name, written: &[(Written, Action)]) {
-        let is_refused = |(written, _): &&(Written, Action)| written.progress == Progress::Refused;
-        let refused: Vec<Action> =
-            written.iter().filter(is_refused).map(|(_, action)| action.clone()).collect();
+        let failed = written.iter().filter(|(written, _)| written.has_failed);
+        let refused: Vec<Action> = failed.map(|(_, action)| action.clone()).collect();
         if refused.is_empty() {
             return;
         }

@@ -4,6 +4,7 @@ use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
+use kube::client::AuthError;
 use kube::core::Status;
 
 /// The reason for exit code 1.
@@ -158,7 +159,12 @@ impl From<kube::Error> for Problem {
 }
 
 /// An error and its causes, without repetitions: some libraries include the cause in the message of an error.
-fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes =
+        std::iter::successors(Some(error), |error: &&(dyn std::error::Error + 'static)| (*error).source());
+    if let Some(text) = causes.filter_map(|error| error.downcast_ref()).find_map(failed_plugin) {
+        return text;
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -169,6 +175,20 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
+}
+
+/// The failure of a credential plugin. The text of the error would show its output, which holds the credentials.
+fn failed_plugin(error: &AuthError) -> Option<String> {
+    match error {
+        AuthError::AuthExecRun { cmd, out, .. } => {
+            let said = String::from_utf8_lossy(&out.stderr);
+            Some(format!("the credential plugin {cmd:?} failed ({}): {}", out.status, said.trim()))
+        }
+        AuthError::AuthExecParse(_) => {
+            Some("the output of the credential plugin is not an ExecCredential".to_owned())
+        }
+        _ => None,
+    }
 }
 
 impl From<kube::config::KubeconfigError> for Failure {
@@ -197,6 +217,19 @@ mod tests {
             "\nCould not create subnamespace anchor.\nReason: namespaces \"x\" is forbidden: no"
         );
         assert_eq!(failure.hint, None, "an admission rule has no hint");
+    }
+
+    #[test]
+    fn the_output_of_a_credential_plugin_is_not_shown() {
+        let output = std::process::Output {
+            status: std::process::ExitStatus::default(),
+            stdout: b"{\"token\": \"secret\"}".to_vec(),
+            stderr: b"the session has expired\n".to_vec(),
+        };
+        let error = AuthError::AuthExecRun { cmd: "login".into(), out: Box::new(output) };
+        let text = Problem::from(kube::Error::Auth(error)).to_string();
+        assert!(text.contains("the credential plugin \"login\" failed"), "{text}");
+        assert!(text.contains("the session has expired") && !text.contains("secret"), "{text}");
     }
 
     #[test]

@@ -42,3 +42,12 @@ pub struct Part {
     /// The registry of its metrics.
     pub registry: Registry,
 }
+
+impl Part {
+    /// The part of a process that does not know its settings yet. It is not ready.
+    pub fn waiting() -> Self {
+        let part = Self::default();
+        part.readiness.condition("cluster", "nothing is read before the settings are known");
+        part
+    }
+}

@@ -4,13 +4,14 @@
 
 use std::{io::Write as _, process::ExitCode, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use clap::Parser;
 use prometheus::Registry;
 
 use crate::{
     admin,
     args::{self, CommonArgs, Parsed, Stop},
-    process::{Process, Program},
+    process::{Part, Process, Program},
     shutdown::Shutdown,
     telemetry,
 };
@@ -82,7 +83,7 @@ where
             shutdown: Shutdown::on_signals()?,
             readiness: Readiness::new(),
             registry: Registry::new(),
-            current: Arc::default(),
+            current: Arc::new(ArcSwap::from_pointee(Part::waiting())),
         };
         run(args, process).await
     });

@@ -7,7 +7,11 @@
 //! may have failed after this webhook has allowed it; nothing reports that.
 //!
 //! The number of changes is limited for each address that sends reviews and for each user, so that neither forged reviews nor requests
-//! that are never stored can block all changes of parents. Behind address translation all API servers have one address, and may have half of all changes.
+//! that are never stored can block all changes of parents. Behind address translation all API servers have one address, and may
+//! have half of all changes. The service accounts of a namespace count as one user: whoever can create one can create many.
+//!
+//! New anchors are not limited, because they conflict with nothing but a namespace that waits for the same name. The oldest is
+//! dropped when there are too many.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,7 +31,10 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// that no change is allowed: a dropped one could conflict with another.
 const MOST: usize = 2_000;
 
-/// How many of one user. A user can send requests that the webhook allows and the API server does not store.
+/// How many new anchors are kept.
+const MOST_ANCHORS: usize = 2_000;
+
+/// How many changes of one user are kept. A user can send requests that the webhook allows and the API server does not store.
 const MOST_OF_A_USER: usize = 250;
 
 /// The parts of a request that matter for a change of parent, beside what the rule knows.
@@ -62,6 +69,10 @@ struct Allowed {
 }
 
 impl Allowed {
+    fn is_anchor(&self) -> bool {
+        self.change.anchor_in.is_some()
+    }
+
     fn is_over(&self, forest: &Forest) -> bool {
         let known = known(forest, &self.change);
         let is_settled = known.as_ref().is_some_and(|known| {
@@ -103,11 +114,9 @@ impl InFlight {
         if changes.iter().any(|allowed| change.is_blocked_by(&allowed.change)) {
             return Err(Blocked::Crossing);
         }
-        let count =
-            |is: &dyn Fn(&Origin) -> bool| changes.iter().filter(|allowed| is(&allowed.origin)).count();
-        let of_address = count(&|it| it.source == origin.source);
-        let of_user = count(&|it| it.user == origin.user);
-        if of_address + changes.len() >= MOST || of_user >= MOST_OF_A_USER {
+        if change.anchor_in.is_some() {
+            drop_oldest_anchor(&mut changes);
+        } else if is_full(&changes, origin) {
             return Err(Blocked::Full);
         }
         if !origin.changes_nothing {
@@ -129,6 +138,28 @@ impl InFlight {
         let changes = self.changes.lock();
         changes.iter().any(|allowed| change.is_blocked_by(&allowed.change) && !allowed.is_over(forest))
     }
+}
+
+fn is_full(changes: &[Allowed], origin: &Origin) -> bool {
+    let limited = || changes.iter().filter(|allowed| !allowed.is_anchor()).map(|allowed| &allowed.origin);
+    let of_address = limited().filter(|it| it.source == origin.source).count();
+    let of_user = limited().filter(|it| sender(&it.user) == sender(&origin.user)).count();
+    of_address + limited().count() >= MOST || of_user >= MOST_OF_A_USER
+}
+
+fn drop_oldest_anchor(changes: &mut Vec<Allowed>) {
+    let mut anchors = changes.iter().enumerate().filter(|(_, allowed)| allowed.is_anchor()).map(|(at, _)| at);
+    if let Some(oldest) = anchors.next()
+        && anchors.count() + 1 >= MOST_ANCHORS
+    {
+        changes.remove(oldest);
+    }
+}
+
+/// The user for the limits: `system:serviceaccount:<namespace>` for a service account.
+fn sender(user: &str) -> &str {
+    let account = user.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+    account.map_or(user, |(_, name)| &user[..user.len() - name.len() - 1])
 }
 
 #[cfg(test)]
@@ -270,6 +301,36 @@ mod tests {
         assert_eq!(admit(0, "rita"), Ok(()));
         tokio::time::advance(LONGEST).await;
         assert_eq!(admit(MOST_OF_A_USER, "tim"), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_accounts_of_a_namespace_share_their_limit() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        let admit = |count: usize, namespace: &str| {
+            let user = format!("system:serviceaccount:{namespace}:account-{count}");
+            let by = Origin { user, ..origin(1, false) };
+            in_flight.admit(&forest, &change(&format!("{namespace}-{count}"), &[]), &by)
+        };
+        assert!((0..MOST_OF_A_USER).all(|count| admit(count, "a") == Ok(())));
+        assert_eq!(admit(MOST_OF_A_USER, "a"), Err(Blocked::Full));
+        assert_eq!(admit(0, "b"), Ok(()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn anchors_leave_room_for_changes_of_parents() {
+        let (in_flight, forest) = (InFlight::default(), forest());
+        for count in 0..=MOST_ANCHORS {
+            let anchor = ParentChange { anchor_in: Some("e".into()), ..change(&format!("p{count}"), &[]) };
+            assert_eq!(admit(&in_flight, &forest, &anchor, false), Ok(()));
+        }
+        assert_eq!(in_flight.changes.lock().len(), MOST_ANCHORS);
+        assert_eq!(admit(&in_flight, &forest, &change("a", &["b"]), false), Ok(()));
+        let waiting = |name: &str| ParentChange {
+            missing_parent: Some(name.into()),
+            ..change(&format!("y-{name}"), &[])
+        };
+        assert_eq!(admit(&in_flight, &forest, &waiting("p0"), false), Ok(()), "the oldest was dropped");
+        assert_eq!(admit(&in_flight, &forest, &waiting("p1"), false), Err(Blocked::Crossing));
     }
 
     #[tokio::test(start_paused = true)]

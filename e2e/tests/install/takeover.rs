@@ -299,12 +299,25 @@ pub(crate) fn commands(block: &str) -> Vec<String> {
 /// Leaves nothing to whoever is next.
 pub(crate) async fn clear(cluster: &Cluster, deployed: &mut Deployed<'_>, manifest: &str) {
     let crds = checkout().join("config/crds.yaml");
-    let delete = ["delete", "--wait", "--timeout=90s", "-f", crds.to_str().unwrap()];
-    if let Err(error) = cluster.kubectl().args(delete).ok().await {
-        // The API server takes away their objects first, and says on the definition what it waits for.
-        let left = cluster.kubectl().args(["get", "customresourcedefinitions", "-o", "yaml"]).ok().await;
-        panic!("{error:#}\n{}", left.unwrap_or_else(|error| format!("{error:#}")));
-    }
+    let delete = ["delete", "--ignore-not-found", "--wait=false", "-f", crds.to_str().unwrap()];
+    cluster.kubectl().args(delete).ok().await.unwrap();
+    // Right after a start of its storage the API server cannot list the objects of a definition ("storage is (re)initializing").
+    // It tries again after minutes, or when the definition changes.
+    let get = ["get", "--ignore-not-found", "-o", "yaml", "-f", crds.to_str().unwrap()];
+    let change = ["annotate", "--overwrite", "customresourcedefinitions", "--all"];
+    let mut count = 0;
+    eventually("the definitions are deleted", PATIENCE, async || {
+        let left = cluster.kubectl().args(get).ok().await.map_err(|error| format!("{error:#}"))?;
+        if left.trim().is_empty() {
+            return Ok(());
+        }
+        count += 1;
+        let value = format!("example.com/count={count}");
+        cluster.kubectl().args(change).args([&*value]).run().await.map_err(|error| format!("{error:#}"))?;
+        Err(left)
+    })
+    .await
+    .unwrap();
     let rest = ["delete", "--ignore-not-found", "--wait=false", "-f", "-"];
     cluster.kubectl().args(rest).stdin(manifest).ok().await.unwrap();
     cluster.kubectl().args(rest).stdin(INSTALLATION).ok().await.unwrap();

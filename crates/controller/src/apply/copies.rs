@@ -1,7 +1,8 @@
 //! Writes copies of any kind.
 //!
 //! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
-//! again, but only after a dry run shows that the creation will succeed.
+//! again, but only after a dry run shows that the creation will succeed. A copy that restricts, such as a `NetworkPolicy`, is never
+//! deleted first: if the creation then failed, the restriction would be missing.
 //!
 //! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
 //! the API server has less to compute.
@@ -101,6 +102,9 @@ impl CopyWriter<'_> {
             Ok(object) => WriteResult::done(self.written(object, content)),
             // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {
+                if self.kind.restricts() {
+                    return Outcome::Refused(stays(&status.message)).into();
+                }
                 self.recreate(version, source, content, &status).await
             }
             Err(error) => self.request("update").outcome(error).into(),
@@ -337,6 +341,10 @@ fn with_name(text: &str, name: &str) -> String {
         clean.push_str(&part[generated..]);
     }
     clean
+}
+
+fn stays(refusal: &str) -> String {
+    format!("it stays unchanged, because the API server refuses its update ({refusal})")
 }
 
 #[cfg(test)]

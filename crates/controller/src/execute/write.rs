@@ -18,13 +18,15 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The result of one write.
 pub(super) struct Written {
     pub(super) progress: Progress,
+    /// Whether the API server refused the write, or failed to process it several times.
+    pub(super) has_failed: bool,
     /// The version of the namespace, if the write changed it.
     pub(super) namespace_version: Option<Version>,
 }
 
 impl From<Progress> for Written {
     fn from(progress: Progress) -> Self {
-        Self { progress, namespace_version: None }
+        Self { progress, has_failed: false, namespace_version: None }
     }
 }
 
@@ -80,8 +82,15 @@ impl Executor {
             action.key().is_some_and(|key| self.record_events(namespace, action, key, &outcome));
         let namespace_version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
         let progress = Progress::from(&outcome);
+        let is_known =
+            || self.forest.read(|it| action.key().is_some_and(|key| it.has_failed(namespace, key)));
+        let has_failed = match outcome {
+            Outcome::Refused(_) => true,
+            Outcome::Transient(..) => is_persistent || is_known(),
+            _ => false,
+        };
         self.writer.tell(facts.into_iter().chain(failure_fact(namespace, action, outcome, is_persistent)));
-        Written { progress, namespace_version }
+        Written { progress, has_failed, namespace_version }
     }
 
     /// Returns whether this failure makes a series of failures persistent.

@@ -66,7 +66,8 @@ impl Forest {
             return None;
         }
         let (above, present) = (self.ancestry(parent), self.ancestry(child));
-        let id = self.existing(child);
+        // Namespaces can be below a name that does not exist.
+        let id = self.id(child);
         limits.iter().find_map(|limit| {
             let distance = 1 + above.iter().position(|it| *it == limit.root)?;
             let was = present.iter().position(|it| *it == limit.root).filter(|distance| *distance > 0);
@@ -75,8 +76,13 @@ impl Forest {
         })
     }
 
+    /// Whether a subnamespace would exceed a limit now.
+    pub fn exceeds_a_limit(&self, parent: &Name, child: &Name) -> bool {
+        self.exceeded(parent, child, false).is_some()
+    }
+
     /// Whether a limit holds for the children of this namespace.
-    pub(crate) fn is_limited(&self, parent: &Name) -> bool {
+    pub fn is_limited(&self, parent: &Name) -> bool {
         let limits = self.hnc().limits();
         !limits.is_empty()
             && self.ancestry(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
@@ -120,10 +126,9 @@ impl Forest {
         let waiting =
             holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));
         let waiting = waiting.filter(|(parent, anchor)| {
-            let creates_nothing =
-                [AnchorState::Conflict, AnchorState::Forbidden].into_iter().any(|it| anchor.shows(it));
+            // A user can write any other state.
             Some(&anchor.name) != pending
-                && !creates_nothing
+                && !anchor.shows(AnchorState::Conflict)
                 && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
         });
         below.len() + waiting.take(free + 1).count() <= free

@@ -46,6 +46,11 @@ impl Store {
         }
     }
 
+    /// Whether the last writes of this object failed.
+    pub fn has_failed(&self, namespace: &Name, key: &ObjectKey) -> bool {
+        self.failures.get(namespace).and_then(|failed| failed.get(key)).is_some_and(|it| !it.is_conflict)
+    }
+
     /// Whether this object is known to be in conflict.
     pub(crate) fn is_conflict(&self, namespace: &Name, key: &ObjectKey) -> bool {
         self.failures.get(namespace).and_then(|failed| failed.get(key)).is_some_and(|it| it.is_conflict)

@@ -94,6 +94,25 @@ fn anchors_whose_subnamespace_does_not_exist_yet_count() {
     }
 }
 
+/// A user can write this state.
+#[test]
+fn an_anchor_that_shows_forbidden_counts() {
+    let mut cluster = Cluster::draw("r");
+    cluster.anchor("r", "b");
+    let mut forest = with(&cluster, (Some(1), None, None));
+    let anchor = forest.anchors(forest.id("r").unwrap())["b"].clone();
+    forest.apply(hnc::Fact::Anchor("r".into(), AnchorFact { state: Some("Forbidden".into()), ..anchor }));
+    assert!(refused(&forest, "r", "c").is_some());
+}
+
+#[test]
+fn namespaces_that_wait_for_a_missing_parent_come_with_it() {
+    let forest = limited("r, x<missing, y<missing", (Some(2), None, None));
+    assert!(refused(&forest, "r", "missing").unwrap().contains("3 more would be"));
+    let forest = limited("r, x<missing", (None, None, Some("r-.*|missing")));
+    assert!(refused(&forest, "r", "missing").unwrap().contains("\"x\" does not"));
+}
+
 /// Two anchors passed admission at the same moment, where there is room for one.
 #[test]
 fn the_controller_creates_nothing_beyond_a_limit() {
@@ -104,6 +123,14 @@ fn the_controller_creates_nothing_beyond_a_limit() {
         plan.actions().any(|it| matches!(it, Action::Dialect(HncAction::CreateSubnamespace { .. })))
     };
     assert!(created(&with(&cluster, (Some(2), None, None))));
+    cluster.anchor("r", "c");
+    let count = |forest: &Forest| {
+        let plan = plan(forest, "r", &Scope::whole());
+        plan.actions()
+            .filter(|it| matches!(it, Action::Dialect(HncAction::CreateSubnamespace { .. })))
+            .count()
+    };
+    assert_eq!(count(&with(&cluster, (Some(3), None, None))), 1, "the next after this one exists");
     let full = with(&cluster, (Some(1), None, None));
     assert!(!created(&full));
     let anchor = full.anchors(full.id("r").unwrap())["b"].clone();

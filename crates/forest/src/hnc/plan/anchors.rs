@@ -72,7 +72,9 @@ impl Changes {
                 self.change(anchor, true, Some(state));
                 // Until the configuration is known, the limits of trees are not.
                 let may_create = forest.lasting_namespace(parent).is_some() && forest.is_configured();
-                if state == AnchorState::Missing && may_create {
+                // Where a limit holds, each creation is compared with the one before.
+                let is_next = self.create.is_empty() || !forest.is_limited(forest.name(parent));
+                if state == AnchorState::Missing && may_create && is_next {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
                     let initial_admin = initial_admin.filter(|_| forest.settings().initial_admin.is_some());
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());
