@@ -83,6 +83,26 @@ async fn a_copy_that_cannot_be_updated_is_tried_deleted_and_created_again() {
 }
 
 #[tokio::test]
+async fn a_restriction_is_never_deleted_first() {
+    let world = to_be_replaced();
+    let action = action(&world);
+    let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
+    let server = Server::answering([immutable()]);
+    let (client, namespace) = (server.client(), Name::from("leaf"));
+    let settings = world.forest.read(forest::Forest::shared_settings);
+    let kind = Kind {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ResourceQuota".into(),
+        resource: "resourcequotas".into(),
+    };
+    let writer = CopyWriter { client: &client, settings, namespace: &namespace, kind, key };
+    let result = writer.replace(version, source, content).await;
+    assert_eq!(server.methods(), ["PUT"]);
+    assert!(refused(&result).contains("field is immutable"), "{result:?}");
+}
+
+#[tokio::test]
 async fn a_refused_dry_run_deletes_nothing_and_both_reasons_have_the_same_text_each_time() {
     let mut texts = Vec::new();
     for random in ["b7x2k", "zzzzz"] {
