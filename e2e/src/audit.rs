@@ -14,6 +14,9 @@ const MUTATING: [&str; 5] = ["create", "update", "patch", "delete", "deletecolle
 /// The annotation in which the API server names the token.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
+/// No line is longer, in bytes.
+const LONGEST_LINE: u64 = 1 << 20;
+
 /// A cluster's audit log.
 #[derive(Debug, Clone)]
 pub struct Audit {
@@ -61,10 +64,16 @@ impl Audit {
         &self.path
     }
 
-    /// The present end of the log. Writes whose response was read before this call lie before it.
+    /// The end of the last complete line. Writes whose response was read before this call lie before it; the API server may be
+    /// writing the next line.
     pub fn mark(&self) -> anyhow::Result<Mark> {
-        let length = self.path.metadata().context("reading the audit log")?.len();
-        Ok(Mark(length))
+        let mut log = File::open(&self.path).context("opening the audit log")?;
+        let length = log.metadata()?.len();
+        let start = length.saturating_sub(LONGEST_LINE);
+        log.seek(SeekFrom::Start(start))?;
+        let mut tail = Vec::new();
+        log.take(length - start).read_to_end(&mut tail)?;
+        Ok(Mark(start + complete_lines(&tail).1 as u64))
     }
 
     /// Every write that was answered since `mark`, in the order of the responses.
@@ -185,5 +194,20 @@ impl From<Line> for AuditEvent {
             timestamp: line.request_received_timestamp,
             uri: line.uri,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_is_before_a_line_that_is_being_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let audit = Audit::new(directory.path().join("audit.log"));
+        std::fs::write(audit.path(), "{}\n{\"half").unwrap();
+        assert_eq!(audit.mark().unwrap().0, 3);
+        std::fs::write(audit.path(), "").unwrap();
+        assert_eq!(audit.mark().unwrap().0, 0);
     }
 }

@@ -117,9 +117,11 @@ impl Applier<'_> {
 
     fn copy<'a>(&'a self, key: &'a ObjectKey) -> CopyWriter<'a> {
         let Self { client, namespace, .. } = self;
-        let (kind, settings) =
-            self.forest.read(|forest| (forest.kind(key.kind).clone(), forest.shared_settings()));
-        CopyWriter { client, settings, namespace, kind, key }
+        self.forest.read(|forest| {
+            let (kind, settings) = (forest.kind(key.kind).clone(), forest.shared_settings());
+            let restricts = kind.restricts() && forest.inherited_from(namespace, key).is_some();
+            CopyWriter { client, settings, namespace, kind, key, restricts }
+        })
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct CopyWriter<'a> {
     pub(super) namespace: &'a Name,
     pub(super) kind: Kind,
     pub(super) key: &'a ObjectKey,
+    /// Whether the existing object is a copy that restricts. A user's own object of such a kind protects nothing.
+    pub(super) restricts: bool,
 }
 
 /// The result of a dry run that the policy or the webhook must refuse.
@@ -102,7 +104,7 @@ impl CopyWriter<'_> {
             Ok(object) => WriteResult::done(self.written(object, content)),
             // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {
-                if self.kind.restricts() {
+                if self.restricts {
                     return Outcome::Refused(stays(&status.message)).into();
                 }
                 self.recreate(version, source, content, &status).await

@@ -89,14 +89,8 @@ async fn a_restriction_is_never_deleted_first() {
     let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
     let server = Server::answering([immutable()]);
     let (client, namespace) = (server.client(), Name::from("leaf"));
-    let settings = world.forest.read(forest::Forest::shared_settings);
-    let kind = Kind {
-        group: String::new(),
-        version: "v1".into(),
-        kind: "ResourceQuota".into(),
-        resource: "resourcequotas".into(),
-    };
-    let writer = CopyWriter { client: &client, settings, namespace: &namespace, kind, key };
+    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest };
+    let writer = CopyWriter { restricts: true, ..applier.copy(key) };
     let result = writer.replace(version, source, content).await;
     assert_eq!(server.methods(), ["PUT"]);
     assert!(refused(&result).contains("field is immutable"), "{result:?}");
