@@ -122,9 +122,10 @@ impl<'a> Registration<'a> {
         ]
     }
 
-    /// Its entries.
+    /// Its entries. On Kubernetes 1.36 and later the mutating one has none before the controller has started.
     pub(crate) async fn entries(&self) -> Result<Value> {
-        Ok(self.api.get(self.name).await?.data["webhooks"].clone())
+        let entries = &self.api.get(self.name).await?.data["webhooks"];
+        Ok(if entries.is_null() { json!([]) } else { entries.clone() })
     }
 
     /// The addresses of its entries.

@@ -48,9 +48,7 @@ pub(crate) type Settled = Vec<u8>;
 impl<'c> Scene<'c> {
     /// Installs everything and starts the replicas, which have no certificate yet.
     pub(crate) async fn install(cluster: &'c Cluster, replicas: usize) -> Result<Self> {
-        // With this flag there is a mutating webhook on every version of Kubernetes.
-        let controller_args = vec!["--initial-admin".to_owned()];
-        let options = Options { internal_certificates: true, controller_args, ..Options::default() };
+        let options = Options { internal_certificates: true, ..Options::default() };
         let product = Product::install(cluster, options).await?;
         let mut webhooks = Vec::new();
         for _ in 0..replicas {
@@ -64,7 +62,8 @@ impl<'c> Scene<'c> {
     }
 
     pub(crate) async fn start_controller(&self, args: &[&str]) -> Result<Replica> {
-        let args = args.iter().map(|&arg| arg.to_owned()).collect();
+        // With this flag there is a mutating webhook on every version of Kubernetes.
+        let args = args.iter().chain(&["--initial-admin"]).map(|&arg| arg.to_owned()).collect();
         self.product.start(Component::Controller, Launch { args, ..Launch::default() }).await
     }
 
