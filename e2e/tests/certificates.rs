@@ -74,7 +74,9 @@ async fn all_damage_is_repaired_by_the_leader_alone() -> Result<()> {
     let foreign = serde_json::to_value(ByteString(Foreign::new()?.pem().into_bytes()))?;
     for registration in Registration::all(&scene) {
         registration
-            .damage("another authority", |all| all[0]["clientConfig"]["caBundle"] = foreign.clone())
+            .damage("another authority", |all| {
+                all.iter_mut().take(1).for_each(|entry| entry["clientConfig"]["caBundle"] = foreign.clone());
+            })
             .await?;
         let remove =
             |entry: &mut Value| drop(entry["clientConfig"].as_object_mut().map(|it| it.remove("caBundle")));

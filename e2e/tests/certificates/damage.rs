@@ -122,7 +122,7 @@ impl<'a> Registration<'a> {
         ]
     }
 
-    /// Its entries. On Kubernetes 1.36 and later the mutating one has none before the controller has started.
+    /// Its entries. On Kubernetes 1.36 and later the mutating one has none, because a policy does its work.
     pub(crate) async fn entries(&self) -> Result<Value> {
         let entries = &self.api.get(self.name).await?.data["webhooks"];
         Ok(if entries.is_null() { json!([]) } else { entries.clone() })

@@ -62,8 +62,7 @@ impl<'c> Scene<'c> {
     }
 
     pub(crate) async fn start_controller(&self, args: &[&str]) -> Result<Replica> {
-        // With this flag there is a mutating webhook on every version of Kubernetes.
-        let args = args.iter().chain(&["--initial-admin"]).map(|&arg| arg.to_owned()).collect();
+        let args = args.iter().map(|&arg| arg.to_owned()).collect();
         self.product.start(Component::Controller, Launch { args, ..Launch::default() }).await
     }
 

@@ -69,11 +69,11 @@ pub(crate) async fn reconcile(
     shutdown: Shutdown,
 ) {
     let Inputs { mut settings, only_bundle, mut followed, mut bundle, registered, guard } = inputs;
-    let has_mutating_policies = tokio::select! {
-        answer = serves_mutating_policies(&client), if !only_bundle => answer,
-        () = shutdown.begun() => return,
-        else => false,
-    };
+    let has_mutating_policies = !only_bundle
+        && tokio::select! {
+            answer = serves_mutating_policies(&client) => answer,
+            () = shutdown.begun() => return,
+        };
     settings.mutating_policy = settings.policies && has_mutating_policies;
     let required = match Required::new(&settings) {
         Ok(required) => required,
