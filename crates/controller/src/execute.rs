@@ -203,11 +203,9 @@ impl Executor {
                 actions.map(|action| async move { (self.write(namespace, &action).await, action) }).collect();
             let written: Vec<(Written, Action)> = writes.collect().await;
             self.withdraw_refused(namespace, &written).await;
-            let written = written.into_iter().map(|(written, _)| written);
-            let written: Vec<Written> = written.collect();
-            let progress = written.iter().map(|it| it.progress).max().unwrap_or(Progress::Complete);
+            let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
             guarded &= !guards || progress == Progress::Complete;
-            version = written.into_iter().find_map(|it| it.namespace_version).or(version);
+            version = written.into_iter().find_map(|(it, _)| it.namespace_version).or(version);
             worst = worst.max(progress);
         }
         worst

@@ -50,13 +50,14 @@ impl ObjectArgument {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use forest::configuration::ServedKind;
 
     use super::*;
 
-    fn served() -> Served {
-        let kind = |group: &str, kind: &str, short: &str, namespaced| ServedKind {
+    /// A namespaced kind that the API server serves.
+    pub(crate) fn served_kind(group: &str, kind: &str, short_names: &[&str]) -> ServedKind {
+        ServedKind {
             kind: Kind {
                 group: group.into(),
                 version: "v1".into(),
@@ -64,15 +65,18 @@ mod tests {
                 resource: format!("{}s", kind.to_lowercase()),
             },
             singular: kind.to_lowercase(),
-            short_names: vec![short.into()],
-            namespaced,
+            short_names: short_names.iter().map(|it| (*it).to_owned()).collect(),
+            namespaced: true,
             verbs: Vec::new(),
-        };
+        }
+    }
+
+    fn served() -> Served {
         let kinds = vec![
-            kind("", "ConfigMap", "cm", true),
-            kind("", "Node", "no", false),
-            kind("a.example.com", "Thing", "t", true),
-            kind("b.example.com", "Thing", "t", true),
+            served_kind("", "ConfigMap", &["cm"]),
+            ServedKind { namespaced: false, ..served_kind("", "Node", &["no"]) },
+            served_kind("a.example.com", "Thing", &["t"]),
+            served_kind("b.example.com", "Thing", &["t"]),
         ];
         Served { kinds, ..Served::default() }
     }

@@ -8,7 +8,8 @@
 //!
 //! The number of changes is limited for each address that sends reviews and for each user, so that neither forged reviews nor requests
 //! that are never stored can block all changes of parents. Behind address translation all API servers have one address, and may
-//! have half of all changes. The service accounts of a namespace count as one user: whoever can create one can create many.
+//! have half of all changes. The service accounts of a namespace count as one user, because a
+//! user who can create one can create many.
 //!
 //! New anchors are not limited, because they conflict with nothing but a namespace that waits for the same name. The oldest is
 //! dropped when there are too many.
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 /// How long a change that the watch does not show is kept.
 ///
 /// A request can be stored later than this, if other webhooks are slow. Then another change may be allowed, and if both make a cycle,
-/// the controller halts it. A longer time would help whoever sends requests that are never stored.
+/// the controller halts it. With a longer time, requests that are never stored would block other changes for longer.
 const LONGEST: Duration = Duration::from_secs(10);
 
 /// How many changes are kept. An address may have as many as remain free, so there is always room for another address. Beyond

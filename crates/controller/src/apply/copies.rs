@@ -105,7 +105,7 @@ impl CopyWriter<'_> {
             // Invalid: either a field is immutable, or the content itself is invalid.
             Err(kube::Error::Api(status)) if status.code == 422 => {
                 if self.restricts {
-                    return Outcome::Refused(stays(&status.message)).into();
+                    return Outcome::Refused(update_refused(&status.message)).into();
                 }
                 self.recreate(version, source, content, &status).await
             }
@@ -345,7 +345,7 @@ fn with_name(text: &str, name: &str) -> String {
     clean
 }
 
-fn stays(refusal: &str) -> String {
+fn update_refused(refusal: &str) -> String {
     format!("it stays unchanged, because the API server refuses its update ({refusal})")
 }
 

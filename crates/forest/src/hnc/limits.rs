@@ -76,13 +76,8 @@ impl Forest {
         })
     }
 
-    /// Whether a subnamespace would exceed a limit now.
-    pub fn exceeds_a_limit(&self, parent: &Name, child: &Name) -> bool {
-        self.exceeded(parent, child, false).is_some()
-    }
-
     /// Whether a limit holds for the children of this namespace.
-    pub fn is_limited(&self, parent: &Name) -> bool {
+    pub(crate) fn is_limited(&self, parent: &Name) -> bool {
         let limits = self.hnc().limits();
         !limits.is_empty()
             && self.ancestry(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
@@ -97,7 +92,7 @@ impl Forest {
         pending: bool,
     ) -> Option<Excess> {
         let below = id.map(|id| self.descendants(id)).unwrap_or_default();
-        let depth = distance + id.map_or(0, |id| self.height(id));
+        let depth = distance + id.map_or(0, |id| self.height(id, below.len()));
         if limit.max_depth.is_some_and(|max| depth > max) && was.is_none_or(|was| distance > was) {
             return Some(Excess::Depth(depth));
         }
@@ -134,10 +129,9 @@ impl Forest {
         below.len() + waiting.take(free + 1).count() <= free
     }
 
-    /// The number of levels below a namespace.
-    fn height(&self, id: Id) -> usize {
-        let (mut level, most): (Vec<Id>, usize) = (self.downstream(id).to_vec(), self.descendants(id).len());
-        let mut height = 0;
+    /// The number of levels below a namespace with this many descendants.
+    fn height(&self, id: Id, most: usize) -> usize {
+        let (mut level, mut height) = (self.downstream(id).to_vec(), 0);
         // A cycle has no bottom; it is halted, and no member can move.
         while !level.is_empty() && height < most {
             level = level.iter().flat_map(|id| self.downstream(*id)).copied().collect();

@@ -18,7 +18,9 @@ pub struct TreeLimit {
 
 impl PartialEq for TreeLimit {
     fn eq(&self, other: &Self) -> bool {
-        let fields = |it: &Self| (it.root.clone(), it.max_namespaces, it.max_depth, it.pattern.clone());
+        fn fields(it: &TreeLimit) -> (&Name, Option<usize>, Option<usize>, &str) {
+            (&it.root, it.max_namespaces, it.max_depth, &it.pattern)
+        }
         fields(self) == fields(other)
     }
 }

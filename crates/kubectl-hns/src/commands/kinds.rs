@@ -195,10 +195,8 @@ pub(super) fn unreadable(problem: &Problem) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use forest::Kind;
-    use forest::configuration::ServedKind;
-
     use super::*;
+    use crate::object_argument::tests::served_kind;
 
     #[test]
     fn the_case_of_modes_is_ignored() {
@@ -215,20 +213,11 @@ mod tests {
     }
 
     fn served() -> Served {
-        let kind = |group: &str, kind: &str, short: &[&str]| ServedKind {
-            kind: Kind {
-                group: group.into(),
-                version: "v1".into(),
-                kind: kind.into(),
-                resource: format!("{}s", kind.to_lowercase()),
-            },
-            singular: kind.to_lowercase(),
-            short_names: short.iter().map(|it| (*it).to_owned()).collect(),
-            namespaced: true,
-            verbs: Vec::new(),
-        };
-        let kinds =
-            vec![kind("", "Secret", &[]), kind("apps", "Deployment", &["deploy"]), kind("batch", "Job", &[])];
+        let kinds = vec![
+            served_kind("", "Secret", &[]),
+            served_kind("apps", "Deployment", &["deploy"]),
+            served_kind("batch", "Job", &[]),
+        ];
         Served { kinds, ..Served::default() }
     }
 

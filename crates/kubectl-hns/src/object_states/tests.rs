@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forest::configuration::{Served, ServedKind};
+use forest::configuration::Served;
 use forest::exceptions::Withheld;
 use forest::why::Admitted;
 use forest::{Condition, Fact, Mode, Reason};
@@ -12,6 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Map;
 
 use super::*;
+use crate::object_argument::tests::served_kind;
 use crate::structure;
 use crate::structure::tests::sketch;
 
@@ -19,13 +20,7 @@ use crate::structure::tests::sketch;
 /// tree that it selects, if any.
 pub(crate) fn object_states(lines: &[&str], roles: &[(&str, &str, &str)]) -> ObjectStates {
     let kind = Kind::role();
-    let of_kind = ServedKind {
-        kind: kind.clone(),
-        singular: "role".into(),
-        short_names: Vec::new(),
-        namespaced: true,
-        verbs: Vec::new(),
-    };
+    let of_kind = served_kind(&kind.group, &kind.kind, &[]);
     let configured = ConfiguredKinds::new(Served { kinds: vec![of_kind], ..Served::default() }, Vec::new());
     let structure = sketch(lines);
     let mut forest = structure.forest();

@@ -255,16 +255,16 @@ async fn one_round(
     round: usize,
     costs: &mut Costs,
 ) -> anyhow::Result<()> {
-    let kinds: Vec<&str> = match place {
+    let kinds: Vec<&'static str> = match place {
         Place::Cluster => vec!["Namespace"],
         _ => KINDS.iter().map(|(kind, ..)| *kind).collect(),
     };
-    let mut new: BTreeMap<&str, [Cost; 3]> = BTreeMap::new();
+    let mut new: BTreeMap<&'static str, [Cost; 3]> = BTreeMap::new();
     for turn in 0..STATES.len() {
         let index = (turn + round) % STATES.len();
         let site = &sites[index];
         site.rest().await?;
-        for kind in &kinds {
+        for &kind in &kinds {
             let mut cost = Cost::default();
             for verb in VERBS.into_iter().filter(|verb| place != Place::Cluster || *verb != "delete") {
                 let calls = calls(scale, place, kind, verb, round);
@@ -274,14 +274,9 @@ async fn one_round(
         }
     }
     for (kind, cost) in new {
-        let kind = kinds.iter().find(|it| **it == kind).copied().unwrap_or_default();
-        costs.entry((place, kind_name(kind))).or_default().push(cost);
+        costs.entry((place, kind)).or_default().push(cost);
     }
     Ok(())
-}
-
-fn kind_name(kind: &str) -> &'static str {
-    KINDS.iter().map(|(name, ..)| *name).find(|name| *name == kind).unwrap_or("Namespace")
 }
 
 fn calls(scale: &Scale, place: Place, kind: &str, verb: &str, round: usize) -> Vec<Call> {
