@@ -144,7 +144,10 @@ async fn nothing_is_beyond_the_limits(cluster: &Cluster, steps: &Steps) -> Resul
     // Somewhere else it may be.
     steps.set_parent("acme-other", "tenants").await?;
 
-    // As if no webhook had answered.
+    // As if no webhook had answered. The controller creates pending subnamespaces in the order of their names.
+    for number in 4..=10 {
+        steps.labelled(&[&format!("acme-{number}"), "acme", "tenants"]).await?;
+    }
     let controller = Steps::of(cluster.client_as(CONTROLLER_USER, &["system:masters"]));
     controller.create_anchor("acme", "acme-12").await?;
     eventually("the anchor beyond the limit is forbidden", PATIENCE, async || {
