@@ -75,10 +75,10 @@ pub mod webhooks {
     pub const SUBNAMESPACE_ANCHORS: &str = "subnamespaceanchors.hnc.x-k8s.io";
     /// Validates the cluster's configuration.
     pub const HNC_CONFIGURATIONS: &str = "hncconfigurations.hnc.x-k8s.io";
-    /// Validates objects of propagated kinds. Metrics and logs use this name for the next webhook as well.
+    /// Validates sources in namespaces with children. Metrics and logs use this name for the next webhook as well.
     pub const OBJECTS: &str = "objects.hnc.x-k8s.io";
-    /// Validates objects of propagated kinds in labelled namespaces of a tree.
-    pub const TREE_OBJECTS: &str = "tree-objects.hnc.x-k8s.io";
+    /// Validates copies, where no policy does.
+    pub const COPIES: &str = "copies.hnc.x-k8s.io";
     /// Validates hierarchical quotas.
     pub const HIERARCHICAL_RESOURCE_QUOTAS: &str = "hrq.hnc.x-k8s.io";
     /// Validates usage recorded in resource quotas. The spelling is HNC's.

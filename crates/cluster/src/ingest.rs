@@ -188,14 +188,14 @@ pub fn object(
         label: &label,
         annotation: &annotation,
     };
-    let asks = annotations::PROPAGATE.into_iter().any(|key| annotation(key).is_some());
+    let pairs = metadata.annotations.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     let mut fact = ObjectFact {
         namespace: namespace_of(&metadata),
         name: name(&metadata),
         version: version(&metadata),
         terminating: metadata.deletion_timestamp.is_some(),
         excluded: exclusion(settings, &traits).map(Into::into),
-        exceptions: asks.then(|| Box::new(Exceptions::parse(annotation))),
+        exceptions: Exceptions::of(pairs).map(Box::new),
         inherited_from: label(labels::INHERITED_FROM).map(Name::from),
         role: content.as_ref().filter(|_| kind.binds_subjects()).and_then(role_bound),
         content: None,

@@ -37,8 +37,8 @@ pub(crate) struct Options {
     /// Measure only a webhook with a tenth of a processor, 10,000 namespaces and 100,000 copies; needs root.
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     large: bool,
-    /// Run only this measure (can be repeated): `tax`, `spread` (with touch and drop), `parents` (with move), `restart`,
-    /// `reviews`.
+    /// Run only this measure (can be repeated): `tax`, `price`, `spread` (with touch and drop), `parents` (with move),
+    /// `restart`, `reviews`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Fail if a target is missed.
@@ -124,7 +124,7 @@ impl Scale {
     }
 }
 
-const NAMES: [&str; 5] = ["tax", "spread", "parents", "restart", "reviews"];
+const NAMES: [&str; 6] = ["tax", "price", "spread", "parents", "restart", "reviews"];
 const LARGE: &str = "large";
 
 impl Options {
@@ -198,12 +198,17 @@ async fn measure_one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Outcome>> 
         return Box::pin(measures::tax::measure(scale)).await;
     }
     let cluster = Cluster::start_audited(&audit::policy()).await?;
-    if name == "reviews" {
-        return measures::reviews::measure(&cluster, scale).await;
+    match name {
+        "reviews" => return measures::reviews::measure(&cluster, scale).await,
+        "price" => return Box::pin(measures::price::measure(&cluster, scale)).await,
+        _ => {}
     }
     let mut testbed = Testbed::set(&cluster).await?;
     match name {
-        "spread" => measures::spread::measure(&mut testbed, scale).await,
+        "spread" => {
+            let bare = Cluster::start_audited(&audit::policy()).await?;
+            measures::spread::measure(&mut testbed, &bare, scale).await
+        }
         "parents" => measures::parents::measure(&mut testbed, scale).await,
         LARGE => measures::large::measure(&mut testbed, scale).await,
         _ => measures::restart::measure(&mut testbed, scale).await,

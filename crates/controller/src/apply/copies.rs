@@ -320,9 +320,8 @@ fn exists(object: &ApiObject) -> bool {
 /// not respond.
 fn is_guard_refusal(message: &str) -> bool {
     let policy = format!("ValidatingAdmissionPolicy '{}'", names::policies::COPIES);
-    let entries =
-        [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS].map(|name| format!("webhook \"{name}\""));
-    message.contains(&policy) || entries.iter().any(|entry| message.contains(entry))
+    let webhook = format!("webhook \"{}\"", names::webhooks::COPIES);
+    message.contains(&policy) || message.contains(&webhook)
 }
 
 /// The type of a Secret that the watches leave out, so that the forest does not know it.

@@ -16,8 +16,8 @@ use super::RegistrationSettings;
 use super::cel::{any_of, list, literal};
 
 pub(super) use self::objects::{
-    becomes_a_source, copied_metadata, copy_differs, is_copy, nothing_added, our_annotations_differ,
-    same_content, will_be_a_copy,
+    becomes_a_source, copied_metadata, copy_differs, nothing_added, our_annotations_differ, same_content,
+    will_be_a_copy,
 };
 
 /// The number of labels or annotations above which no expression loops over them.

@@ -18,7 +18,7 @@ use super::conditions::{
     old_has_children, old_is_subnamespace, our_keys_differ, restoring,
 };
 
-pub(super) use self::objects::{Below, managed_namespaces, rules as object_rules};
+pub(super) use self::objects::{OF_COPIES, managed_namespaces, of_copies, rules as object_rules};
 
 /// Seconds that the API server waits for a webhook that fails closed.
 const FAIL_TIMEOUT: i32 = 5;

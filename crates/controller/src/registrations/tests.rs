@@ -126,7 +126,6 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         ("subnamespaceanchors", "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors", "Fail", 5),
         ("hncconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations", "Fail", 5),
         ("objects", "/validate-objects", "Fail", 2),
-        ("tree-objects", "/validate-objects", "Fail", 2),
         ("namespacelabel", "/mutate-namespace", "Ignore", 2),
         ("initialadmin", "/mutate-initial-admin", "Ignore", 2),
     ];
@@ -166,7 +165,7 @@ fn without_policies_only_dry_runs_of_the_controller_are_sent_to_the_webhook() {
     let probed = |entry: &Entry| entry.conditions[0].expression.contains(&conditions::is_probe());
     let entries = entries(&alone);
     let names: Vec<_> = entries.iter().filter(|it| probed(it)).map(|it| it.name.clone()).collect();
-    assert_eq!(names, [names::webhooks::OBJECTS, names::webhooks::TREE_OBJECTS]);
+    assert_eq!(names, [names::webhooks::COPIES]);
     assert!(conditions::is_probe().starts_with("(request.?dryRun.orValue(false) && "));
 }
 
@@ -182,6 +181,11 @@ fn without_policies_the_webhook_is_sent_what_they_judge() {
     };
     assert!(judged(&alone));
     assert!(!judged(&RegistrationSettings::default()));
+    let of_copies = |settings: &RegistrationSettings| {
+        entries(settings).iter().any(|it| it.name == names::webhooks::COPIES)
+    };
+    assert!(of_copies(&alone));
+    assert!(!of_copies(&RegistrationSettings::default()));
 }
 
 #[test]
@@ -357,9 +361,9 @@ fn the_sizes_are_asked_before_any_loop_over_keys() {
             loops += looped;
         }
     }
-    // Twice two entries about namespaces, and one policy: of each of four maps, or of the two of a new namespace. Twice two
-    // entries about objects: of two maps.
-    assert_eq!(loops, 2 * (4 + 2 + 2 * 2) + 4);
+    // Twice two entries about namespaces, and one policy: of each of four maps, or of the two of a new namespace. Twice one
+    // entry about sources: of two maps.
+    assert_eq!(loops, 2 * (4 + 2 + 2) + 4);
 }
 
 /// A user with all rights also has every invented verb, so all administrators would be exempt.

@@ -3,6 +3,8 @@
 //! The exceptions of a source are data here. A dialect parses them from its own annotations and words the reasons. This module
 //! does not know the tree: it is given the labels that a destination should have.
 
+use std::borrow::Cow;
+
 use super::kind::{KindSettings, Mode};
 use super::name::Name;
 pub use super::selector::Selector;
@@ -20,7 +22,7 @@ pub struct Exceptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unparsable {
     /// The annotation's key.
-    pub annotation: &'static str,
+    pub annotation: Cow<'static, str>,
     /// What is wrong with its value.
     pub why: Box<str>,
 }

@@ -9,6 +9,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use crate::core::destination::TreeSelector;
 pub use crate::core::destination::{Exceptions, Selector, Unparsable, Withheld};
 use crate::core::name::is_namespace_name;
@@ -16,14 +19,41 @@ pub use crate::core::selector::MOST;
 use crate::core::selector::shortened;
 use crate::hnc::keys;
 
+/// The annotations of section 3.3, in its order.
+pub(super) const EXCEPTIONS: [&str; 4] = [keys::SELECT, keys::TREE_SELECT, keys::NONE, keys::ALL];
+
+/// Whether this annotation must be one of [`EXCEPTIONS`]: its prefix is one label below the project's group. Deeper prefixes, and
+/// the group itself, are free.
+pub(super) fn is_reserved(key: &str) -> bool {
+    let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
+    prefix.split_once('.').is_some_and(|(_, rest)| rest == keys::GROUP)
+}
+
 impl Exceptions {
+    /// The exceptions of an object with these annotations; `None` without any reserved annotation. The object propagates nowhere
+    /// if one is unknown: its author wanted an exception, and would not notice that the annotation has no effect.
+    pub fn of<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Option<Result<Self, Unparsable>> {
+        let reserved: BTreeMap<&str, &str> = annotations.filter(|(key, _)| is_reserved(key)).collect();
+        let unknown = reserved.keys().find(|key| !EXCEPTIONS.contains(key));
+        match unknown {
+            _ if reserved.is_empty() => None,
+            Some(&key) => {
+                let why = format!("it is none of {}", EXCEPTIONS.join(", "));
+                Some(Err(Unparsable { annotation: key.to_owned().into(), why: why.into() }))
+            }
+            None => Some(Self::parse(|key| reserved.get(key).copied())),
+        }
+    }
+
     /// The exceptions in the annotations; `annotation` looks one up.
     ///
     /// # Errors
     /// The first annotation that cannot be parsed, in the order of section 3.3.
     pub fn parse<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Unparsable> {
         let value = |key: &'static str| annotation(key).unwrap_or_default();
-        let because = |annotation| move |why: String| Unparsable { annotation, why: why.into() };
+        let because = |annotation: &'static str| {
+            move |why: String| Unparsable { annotation: Cow::Borrowed(annotation), why: why.into() }
+        };
         Ok(Self {
             select: Selector::parse(value(keys::SELECT)).map_err(because(keys::SELECT))?,
             tree_select: tree_selector(value(keys::TREE_SELECT)).map_err(because(keys::TREE_SELECT))?,

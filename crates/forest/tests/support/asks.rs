@@ -18,7 +18,7 @@ fn is(labels: &Pairs, key: &str, value: &str) -> bool {
 }
 
 /// The first asks for nothing.
-pub(crate) const ASKS: [Ask; 11] = [
+pub(crate) const ASKS: [Ask; 12] = [
     Ask { annotations: &[], goes: |_| None },
     Ask { annotations: &[(keys::SELECT, "team=blue")], goes: |to| Some(is(to, "team", "blue")) },
     Ask {
@@ -47,4 +47,5 @@ pub(crate) const ASKS: [Ask; 11] = [
     Ask { annotations: &[(keys::ALL, "true")], goes: |_| Some(true) },
     Ask { annotations: &[(keys::ALL, "false")], goes: |_| None },
     Ask { annotations: &[(keys::ALL, "true"), (keys::NONE, "perhaps")], goes: |_| Some(false) },
+    Ask { annotations: &[("propagate.hnc.x-k8s.io/non", "true")], goes: |_| Some(false) },
 ];

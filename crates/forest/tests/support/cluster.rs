@@ -143,11 +143,7 @@ impl Object {
             inherited_from: self.inherited_from.clone(),
             terminating: self.terminating,
             excluded: self.excluded.then(|| "it is marked so".into()),
-            exceptions: (self.asks > 0).then(|| {
-                let annotations = ASKS[self.asks].annotations;
-                let find = |key: &str| annotations.iter().find(|it| it.0 == key).map(|it| it.1);
-                Box::new(Exceptions::parse(find))
-            }),
+            exceptions: Exceptions::of(ASKS[self.asks].annotations.iter().copied()).map(Box::new),
             content: Some(KnownContent { in_force: self.in_force, ..KnownContent::whole(content) }),
             role: self.role().filter(|_| key.kind == bindings()).map(Name::from),
         }

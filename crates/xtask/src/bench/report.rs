@@ -40,6 +40,18 @@ pub(crate) struct Rate {
     pub(crate) cpu_us: Cpu,
 }
 
+/// The median of at least one value.
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(values[middle - 1], values[middle])
+    } else {
+        values[middle]
+    }
+}
+
 /// The outcome of a measure.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Outcome {

@@ -79,11 +79,9 @@ async fn configure(objects: &Objects, modes: &[(&str, &str)]) {
 async fn until_kinds_are(objects: &Objects, expected: &[&str]) {
     objects
         .until(&format!("registered and guarded are {expected:?}"), async |objects| {
-            for entry in ["objects", "tree-objects"] {
-                let entry = objects.entry(VALIDATING, &format!("{entry}.hnc.x-k8s.io")).await?;
-                if kinds_of(&entry["rules"]) != expected {
-                    return Err(format!("{}: {:?}", entry["name"], kinds_of(&entry["rules"])));
-                }
+            let entry = objects.entry(VALIDATING, "objects.hnc.x-k8s.io").await?;
+            if kinds_of(&entry["rules"]) != expected {
+                return Err(format!("{}: {:?}", entry["name"], kinds_of(&entry["rules"])));
             }
             let binding = objects.get("validatingadmissionpolicybindings/hns-copies").await?;
             Ok(kinds_of(&binding["spec"]["matchResources"]["resourceRules"]) == expected)

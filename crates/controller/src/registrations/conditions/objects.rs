@@ -12,16 +12,7 @@ use super::{MANY_KEYS, is_big, new_map, old_map, removed, set};
 
 /// Whether the new object is a copy. In CREATE and UPDATE.
 pub(in super::super) fn will_be_a_copy() -> String {
-    has_source("object")
-}
-
-/// Whether the old or the new object is a copy. In every operation.
-pub(in super::super) fn is_copy() -> String {
-    any_of(&["object", "oldObject"].map(has_source))
-}
-
-fn has_source(object: &str) -> String {
-    format!("{object}.?metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM))
+    format!("object.?metadata.?labels[?{}].hasValue()", literal(labels::INHERITED_FROM))
 }
 
 /// Whether one of our annotations is added, changed or removed. In CREATE, where all are new, and UPDATE.

@@ -11,22 +11,19 @@ use hns_api::{labels, names};
 use k8s_openapi::api::admissionregistration::v1::{
     MatchResources, RuleWithOperations, ValidatingAdmissionPolicy, Validation, Variable,
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, literal};
 use super::super::conditions::{
     copied_metadata, is_probe, not_the_controller_in_earnest, nothing_added, requested_by, same_content,
 };
-use super::super::entries::{Below, managed_namespaces, object_rules, rule};
+use super::super::entries::{OF_COPIES, managed_namespaces, object_rules, of_copies, rule};
 use super::{Policy, about, must, must_saying, variable};
-
-const OPERATIONS: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let mut policy = Policy {
         name: names::policies::COPIES,
-        rules: vec![of_every_kind(&["*"], &OPERATIONS), of_every_kind(&["*/status"], &["UPDATE"])],
+        rules: vec![of_every_kind(&["*"], &OF_COPIES), of_every_kind(&["*/status"], &["UPDATE"])],
         conditions: vec![not_the_controller_in_earnest(settings)],
         variables: vec![source()],
         validations: vec![
@@ -39,32 +36,20 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
     }
     .build();
     if let Some(constraints) = policy.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut()) {
-        constraints.namespace_selector = Some(managed_namespaces(Below::Any));
-        constraints.object_selector = Some(copies());
+        constraints.namespace_selector = Some(managed_namespaces());
+        constraints.object_selector = Some(of_copies("Exists"));
     }
     policy
 }
 
 /// The propagated kinds, and the subresources by which their labels and annotations can be written.
 pub(super) fn kinds(settings: &RegistrationSettings) -> MatchResources {
-    about(object_rules(settings, &OPERATIONS))
+    about(object_rules(settings, &OF_COPIES))
 }
 
 fn of_every_kind(resources: &[&str], operations: &[&str]) -> RuleWithOperations {
     let rule = rule("*", resources, operations);
     RuleWithOperations { scope: Some("Namespaced".to_owned()), ..rule }
-}
-
-/// Matches if the old or the new object is a copy.
-fn copies() -> LabelSelector {
-    LabelSelector {
-        match_expressions: Some(vec![LabelSelectorRequirement {
-            key: labels::INHERITED_FROM.to_owned(),
-            operator: "Exists".to_owned(),
-            values: None,
-        }]),
-        match_labels: None,
-    }
 }
 
 /// The namespace of the source, from the old object if it was a copy.

@@ -2,8 +2,11 @@
 
 use super::*;
 
-fn of_objects(settings: &RegistrationSettings) -> Vec<Entry> {
-    entries(settings).into_iter().filter(|entry| entry.name.contains("objects")).collect()
+/// The webhooks for sources and for copies.
+fn both() -> [Entry; 2] {
+    let names = [names::webhooks::OBJECTS, names::webhooks::COPIES];
+    let entries = entries(&alone()).into_iter().filter(|entry| names.contains(&&*entry.name));
+    entries.collect::<Vec<_>>().try_into().unwrap_or_else(|_| panic!("two entries"))
 }
 
 fn alone() -> RegistrationSettings {
@@ -28,8 +31,7 @@ fn owned(rules: &[Rule<'_>]) -> Vec<(String, Vec<String>, Vec<String>)> {
     rules.iter().map(|(group, of, on)| ((*group).to_owned(), words(of), words(on))).collect()
 }
 
-/// Programs that read HNC's registration look for the kinds in the webhook with HNC's name. Without policies, the webhooks that
-/// fail closed judge deletions too; only copies cannot be deleted.
+/// Programs that read HNC's registration look for the kinds in the webhook with HNC's name. Only copies cannot be deleted.
 #[test]
 fn each_entry_has_a_rule_for_each_group_and_one_for_their_statuses() {
     let rbac = "rbac.authorization.k8s.io";
@@ -41,12 +43,9 @@ fn each_entry_has_a_rule_for_each_group_and_one_for_their_statuses() {
             (rbac, &["rolebindings/status", "roles/status"], &["UPDATE"]),
         ])
     };
-    for entry in of_objects(&everything()) {
-        assert_eq!(shown(&entry.rules), expected(&["CREATE", "UPDATE"]), "{}", entry.name);
-    }
-    for entry in of_objects(&alone()) {
-        assert_eq!(shown(&entry.rules), expected(&["CREATE", "UPDATE", "DELETE"]), "{}", entry.name);
-    }
+    let [sources, copies] = both();
+    assert_eq!(shown(&sources.rules), expected(&["CREATE", "UPDATE"]));
+    assert_eq!(shown(&copies.rules), expected(&["CREATE", "UPDATE", "DELETE"]));
 }
 
 #[test]
@@ -58,85 +57,59 @@ fn the_order_of_kinds_means_nothing() {
     assert_eq!(admission(&everything()), admission(&reversed));
 }
 
-/// Each namespace matches exactly one of the webhooks that fail closed.
+/// Sources are judged in namespaces with children only, copies everywhere.
 #[test]
-fn the_mark_of_a_namespace_decides_between_the_entries() {
-    for entry in of_objects(&everything()).into_iter().chain(of_objects(&alone())) {
-        let [namespaces, _] = entry.selectors;
-        let requirements = namespaces.unwrap().match_expressions.unwrap();
-        let shown: Vec<_> = requirements
-            .iter()
-            .map(|it| (it.key.as_str(), it.operator.as_str(), it.values.clone().unwrap_or_default().concat()))
-            .collect();
-        let marked = if entry.name.starts_with("tree-") { "Exists" } else { "DoesNotExist" };
-        let expected = [
-            ("hnc.x-k8s.io/included-namespace", "In", "true".to_owned()),
-            ("hnc.x-k8s.io/excluded-namespace", "NotIn", "true".to_owned()),
-            ("hnc.x-k8s.io/has-children", marked, String::new()),
-        ];
-        assert_eq!(shown, expected, "{}", entry.name);
-    }
+fn labels_of_namespaces_and_objects_decide_between_the_entries() {
+    let shown = |selector: Option<LabelSelector>| -> Vec<String> {
+        let requirements = selector.unwrap().match_expressions.unwrap_or_default().into_iter();
+        let shown =
+            requirements.map(|it| format!("{} {} {:?}", it.key, it.operator, it.values.unwrap_or_default()));
+        shown.collect()
+    };
+    let managed =
+        ["hnc.x-k8s.io/included-namespace In [\"true\"]", "hnc.x-k8s.io/excluded-namespace NotIn [\"true\"]"];
+    let [sources, copies] = both();
+    let [namespaces, objects] = sources.selectors.map(shown);
+    assert_eq!(namespaces, [managed[0], managed[1], "hnc.x-k8s.io/has-children Exists []"]);
+    assert_eq!(objects, ["hnc.x-k8s.io/inherited-from DoesNotExist []"]);
+    let [namespaces, objects] = copies.selectors.map(shown);
+    assert_eq!(namespaces, managed);
+    assert_eq!(objects, ["hnc.x-k8s.io/inherited-from Exists []"]);
 }
 
-/// With policies, no copy is sent, and only the controller is exempt. Without them, the namespace controller is exempt too.
+/// Only the controller is exempt, and of copies also the namespace controller.
 #[test]
 fn copies_are_judged_by_policies_or_by_the_webhook() {
     let names =
         |entry: &Entry| -> Vec<String> { entry.conditions.iter().map(|it| it.name.clone()).collect() };
-    for entry in of_objects(&everything()) {
-        assert_eq!(names(&entry), ["not-the-controller", "not-a-copy", "can-be-refused"], "{}", entry.name);
-    }
-    for entry in of_objects(&alone()) {
-        assert_eq!(names(&entry)[1], "not-the-namespace-controller", "{}", entry.name);
-        let decides = &entry.conditions.last().unwrap().expression;
-        assert!(decides.contains("ownerReferences"), "{}", entry.name);
-    }
+    let [sources, copies] = both();
+    assert_eq!(names(&sources), ["not-the-controller", "not-a-copy", "can-be-refused"]);
+    assert_eq!(names(&copies), ["not-the-controller", "not-the-namespace-controller", "can-be-refused"]);
+    assert!(copies.conditions[2].expression.contains("ownerReferences"));
 }
 
-/// If a condition skips copies, a selector has done so before. The selector matches an object that is a source before or after
-/// the write, and a write that makes a source a copy still meets the condition. If copies are judged, all are.
-#[test]
-fn copies_that_stay_copies_are_passed_over_without_a_look() {
-    let none = vec![("hnc.x-k8s.io/inherited-from".to_owned(), "DoesNotExist".to_owned(), None)];
-    let (mut passed, mut judged) = (0, 0);
-    for entry in of_objects(&everything()).into_iter().chain(of_objects(&alone())) {
-        let [_, objects] = entry.selectors;
-        let requirements = objects.unwrap().match_expressions;
-        if entry.conditions.iter().any(|it| it.name == "not-a-copy") {
-            let shown = requirements.into_iter().flatten().map(|it| (it.key, it.operator, it.values));
-            assert_eq!(shown.collect::<Vec<_>>(), none, "{}", entry.name);
-            passed += 1;
-        } else {
-            assert_eq!(requirements, None, "{}", entry.name);
-            judged += 1;
-        }
-    }
-    assert_eq!((passed, judged), (2, 2));
-}
-
-/// Excluded objects are skipped by every webhook for sources.
+/// The webhook for sources skips excluded objects.
 #[test]
 fn what_never_propagates_is_known_by_everything_that_a_request_shows() {
-    for entry in of_objects(&everything()).iter().filter(|entry| entry.name != names::webhooks::OBJECTS) {
-        let decides = &entry.conditions.last().unwrap().expression;
-        for part in [
-            "request.resource.resource == 'configmaps' && object.metadata.?name.orValue('') == 'kube-root-ca.crt'",
-            "request.resource.resource == 'configmaps' && object.metadata.?name.orValue('') == 'istio-ca-root-cert'",
-            "request.resource.resource == 'serviceaccounts' && object.metadata.?name.orValue('') == 'default'",
-            "object.?type.orValue('') in ['helm.sh/release.v1', 'kubernetes.io/service-account-token']",
-        ] {
-            assert_eq!(decides.matches(part).count(), 1, "{part} in {}", entry.name);
-        }
-        for part in [
-            "object.metadata.?annotations[?'openshift.io/description'].hasValue()",
-            "object.metadata.?finalizers.orValue([]).size() > 0",
-            "object.metadata.?labels[?'cattle.io/creator'] == optional.of('norman')",
-            "object.metadata.?labels[?'private'] == optional.of('')",
-        ] {
-            assert_eq!(decides.matches(part).count(), 1, "{part} in {}", entry.name);
-            let old = part.replace("object.", "oldObject.");
-            assert_eq!(decides.matches(&old).count(), 1, "{old} in {}", entry.name);
-        }
+    let [sources, _] = both();
+    let decides = &sources.conditions[2].expression;
+    for part in [
+        "request.resource.resource == 'configmaps' && object.metadata.?name.orValue('') == 'kube-root-ca.crt'",
+        "request.resource.resource == 'configmaps' && object.metadata.?name.orValue('') == 'istio-ca-root-cert'",
+        "request.resource.resource == 'serviceaccounts' && object.metadata.?name.orValue('') == 'default'",
+        "object.?type.orValue('') in ['helm.sh/release.v1', 'kubernetes.io/service-account-token']",
+    ] {
+        assert_eq!(decides.matches(part).count(), 1, "{part}");
+    }
+    for part in [
+        "object.metadata.?annotations[?'openshift.io/description'].hasValue()",
+        "object.metadata.?finalizers.orValue([]).size() > 0",
+        "object.metadata.?labels[?'cattle.io/creator'] == optional.of('norman')",
+        "object.metadata.?labels[?'private'] == optional.of('')",
+    ] {
+        assert_eq!(decides.matches(part).count(), 1, "{part}");
+        let old = part.replace("object.", "oldObject.");
+        assert_eq!(decides.matches(&old).count(), 1, "{old}");
     }
 }
 
@@ -166,8 +139,8 @@ fn tracking_keys_can_be_removed_unless_they_are_propagated() {
 /// As for [`the_sizes_are_asked_before_any_loop_over_keys`]: the same for the loops that compare copies.
 #[test]
 fn the_sizes_are_asked_before_copies_are_compared() {
-    let closed = of_objects(&alone()).into_iter().filter(|entry| entry.policy == "Fail");
-    let closed = closed.map(|entry| entry.conditions.last().unwrap().expression.clone());
+    let [_, copies] = both();
+    let closed = [copies.conditions[2].expression.clone()];
     let mut loops = 0;
     for expression in of_copies(&everything()).into_iter().chain(closed) {
         for of in ["object", "oldObject"] {
@@ -184,6 +157,6 @@ fn the_sizes_are_asked_before_copies_are_compared() {
             }
         }
     }
-    // One policy and two entries: of each of four maps.
-    assert_eq!(loops, 3 * 4);
+    // One policy and one webhook: of each of four maps.
+    assert_eq!(loops, 2 * 4);
 }

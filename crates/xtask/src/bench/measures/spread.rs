@@ -1,14 +1,17 @@
 //! Creates sources in a large tree, updates and deletes them, relative to a plain client that writes the same objects.
 
+use std::time::Duration;
+
 use anyhow::ensure;
+use hns_e2e::Cluster;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::bench::audit::Record;
-use crate::bench::client::Call;
+use crate::bench::client::{Call, Client};
 use crate::bench::limit::{self, Limit, Turn};
 use crate::bench::report::{Figure, Outcome, Rate, Target, decimal, each, total};
-use crate::bench::testbed::{Measurement, Testbed, Window};
+use crate::bench::testbed::{self, Measurement, Testbed, Window};
 use crate::bench::{Scale, say};
 
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
@@ -39,12 +42,19 @@ const OPERATIONS: [Operation; 3] = [
     Operation { name: "drop", verb: "delete", how: Verb::Delete, target: 0.80 },
 ];
 
-pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+/// `bare` is a cluster without hns.
+pub(crate) async fn measure(
+    testbed: &mut Testbed<'_>,
+    bare: &Cluster,
+    scale: &Scale,
+) -> anyhow::Result<Vec<Outcome>> {
     let below: Vec<String> = (0..scale.namespaces).map(|number| format!("{ROOT}-{number:04}")).collect();
     let plain: Vec<String> = (0..scale.namespaces).map(|number| format!("plain-{number:04}")).collect();
     create_tree(testbed, &below, &plain).await?;
+    let bare = Bare::create(bare, &plain).await?;
 
-    let mut results = OPERATIONS.map(|operation| Results { operation, limits: Vec::new(), seen: Vec::new() });
+    let new = |operation| Results { operation, limits: Vec::new(), bare: Duration::ZERO, seen: Vec::new() };
+    let mut results = OPERATIONS.map(new);
     for round in 0..scale.rounds {
         for results in &mut results {
             let operation = results.operation;
@@ -55,6 +65,8 @@ pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow:
                         results.limits.push(
                             limit::round(testbed, scale, &results.limits, operation.verb, calls).await?,
                         );
+                        let parallel = Limit::of(&results.limits).parallel;
+                        results.bare += bare.send(plain_calls(scale, operation, 0, &plain), parallel).await?;
                     }
                     Turn::Product => results.seen.push(product(testbed, scale, operation).await?),
                 }
@@ -68,7 +80,33 @@ pub(crate) async fn measure(testbed: &mut Testbed<'_>, scale: &Scale) -> anyhow:
 struct Results {
     operation: Operation,
     limits: Vec<Vec<Rate>>,
+    /// The time of the plain client on the cluster without hns.
+    bare: Duration,
     seen: Vec<Measurement>,
+}
+
+/// A cluster without hns.
+struct Bare<'c> {
+    cluster: &'c Cluster,
+    client: Client,
+}
+
+impl<'c> Bare<'c> {
+    async fn create(cluster: &'c Cluster, namespaces: &[String]) -> anyhow::Result<Self> {
+        let bare = Self { cluster, client: testbed::client(cluster).await? };
+        let calls = namespaces.iter().map(|name| testbed::create_namespace(name)).collect();
+        bare.client.send(calls, testbed::FILLING).await?;
+        Ok(bare)
+    }
+
+    async fn send(&self, calls: Vec<Call>, parallel: usize) -> anyhow::Result<Duration> {
+        testbed::rest(&[
+            ("API server", self.cluster.api_server().pid()),
+            ("controller manager", self.cluster.controller_manager().pid()),
+        ])
+        .await?;
+        Ok(self.client.send(calls, parallel).await?.wall)
+    }
 }
 
 /// Creates the tree and the namespaces outside it.
@@ -126,11 +164,12 @@ async fn remaining_records(testbed: &mut Testbed<'_>, mut window: Window) -> any
 }
 
 fn outcome(scale: &Scale, results: Results) -> Option<Outcome> {
-    let Results { operation, limits, seen } = results;
+    let Results { operation, limits, bare, seen } = results;
     let seen = seen.into_iter().reduce(Measurement::combine)?;
     let count = scale.copies() * scale.rounds;
     let per_second = decimal(count) / seen.wall;
     let limit = Limit::of(&limits);
+    let bare = decimal(count) / bare.as_secs_f64();
     let cost = total(&each(&seen.cpu, count));
     let what = format!("{} times {} sources, {} namespaces", scale.rounds, scale.sources, scale.namespaces);
     let mut outcome = Outcome::new(operation.name, what, seen, count);
@@ -140,6 +179,8 @@ fn outcome(scale: &Scale, results: Results) -> Option<Outcome> {
         Figure::new("limit's processor time each : ours", limit.cost / cost, ""),
         Figure::new("rate", per_second, "/s"),
         Figure::new("limit", limit.per_second, "/s"),
+        Figure::new("rate : limit without hns", per_second / bare, ""),
+        Figure::new("limit without hns", bare, "/s"),
         Figure::new("processor time each", cost, "µs"),
         Figure::new("limit's processor time each", limit.cost, "µs"),
     ];

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bench::audit::{self, Follower};
 use crate::bench::client::{Call, Client};
-use crate::bench::report::{Figure, Outcome, Target, decimal};
+use crate::bench::report::{Figure, Outcome, Target, decimal, median};
 use crate::bench::testbed::{self, FILLING};
 use crate::bench::usage::{self, Memory};
 use crate::bench::{Scale, say};
@@ -390,17 +390,6 @@ fn figures(costs: &Costs) -> Vec<Figure> {
 
 fn each(seconds: f64, cost: Cost) -> f64 {
     seconds / decimal(cost.requests)
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        f64::midpoint(values[middle - 1], values[middle])
-    } else {
-        values[middle]
-    }
 }
 
 /// All namespaces of the rounds are deleted, on one cluster after the other.

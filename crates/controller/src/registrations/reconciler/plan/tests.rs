@@ -302,7 +302,7 @@ fn the_configuration_of_hnc_is_taken_over_in_place() {
     let bundles: Vec<_> = repair::bundles(found, &required.webhooks[&target]).collect();
     assert!(bundles.iter().all(|it| **it == "SE5D"), "the certificate stays until another one is known");
     let names = found["webhooks"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap());
-    assert!(!names.clone().any(|it| it == names::webhooks::RESOURCE_QUOTAS_STATUS) && names.count() > 5);
+    assert!(!names.clone().any(|it| it == names::webhooks::RESOURCE_QUOTAS_STATUS) && names.count() > 4);
 }
 
 /// A newer API server may add a field to an object that is written.

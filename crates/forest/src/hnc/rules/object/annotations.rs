@@ -4,12 +4,8 @@
 //! finalizer must be removable even if the annotations are invalid.
 
 use super::{Review, State};
-use crate::hnc::exceptions::Exceptions;
-use crate::hnc::keys::{ALL, GROUP, NONE, SELECT, TREE_SELECT};
+use crate::hnc::exceptions::{EXCEPTIONS, Exceptions, is_reserved};
 use crate::hnc::rules::{Check, Denial, DenialKind};
-
-/// In the order of the rows.
-const EXCEPTIONS: [&str; 4] = [SELECT, TREE_SELECT, NONE, ALL];
 
 impl Review<'_> {
     pub(super) fn annotations(&self, new: &State<'_>) -> Check {
@@ -37,12 +33,6 @@ fn only_known_keys(new: &State<'_>) -> Check {
             EXCEPTIONS.join(", ")
         ))),
     }
-}
-
-/// Whether the prefix of a key is one label below the project's group. Deeper prefixes, and the group itself, are free.
-fn is_reserved(key: &str) -> bool {
-    let prefix = key.split_once('/').map_or(key, |(prefix, _)| prefix);
-    prefix.split_once('.').is_some_and(|(_, rest)| rest == GROUP)
 }
 
 /// Rows 2 to 5.

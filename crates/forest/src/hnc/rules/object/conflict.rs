@@ -13,7 +13,6 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::exceptions::{Exceptions, Unparsable};
 use crate::hnc::exclusion::{Traits, exclusion};
-use crate::hnc::keys::{ALL, NONE, SELECT, TREE_SELECT};
 use crate::hnc::plan::wanted_label;
 use crate::hnc::rules::hierarchy::structure_is_known;
 use crate::hnc::rules::{Check, Denial, Operation};
@@ -42,10 +41,9 @@ impl Traffic {
             label: &label,
             annotation: &annotation,
         };
-        let asks = [SELECT, TREE_SELECT, NONE, ALL].into_iter().any(|key| annotation(key).is_some());
         Self {
             excluded: exclusion(forest.settings(), &traits),
-            exceptions: asks.then(|| Exceptions::parse(annotation)),
+            exceptions: Exceptions::of(state.annotations.iter()),
         }
     }
 

@@ -1,0 +1,212 @@
+//! The price of each webhook entry and each policy: the processor time that the API server needs for requests that match its rules
+//! and call no webhook, with it alone and without any. Dry runs, so that etcd does not count.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use hns_api::names::CONTROLLER_SERVICE_ACCOUNT;
+use hns_e2e::{Cluster, Options, Product};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::bench::client::{Call, Client};
+use crate::bench::report::{Figure, Outcome, decimal, median};
+use crate::bench::testbed::{self, create_edge, create_namespace};
+use crate::bench::usage::{self, Cpu};
+use crate::bench::{Scale, say};
+
+const CONNECTIONS: usize = 4;
+
+/// The API server reads policies once a second, and compiles them then.
+const IN_FORCE: Duration = Duration::from_secs(2);
+
+const RESOURCES: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
+                         validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings";
+
+/// A request that a registration matches.
+struct Row {
+    /// The name of the webhook or the policy.
+    registration: &'static str,
+    what: &'static str,
+    method: Method,
+    path: &'static str,
+    body: Value,
+    by_the_controller: bool,
+}
+
+fn row(
+    registration: &'static str,
+    what: &'static str,
+    method: Method,
+    path: &'static str,
+    body: Value,
+) -> Row {
+    Row { registration, what, method, path, body, by_the_controller: false }
+}
+
+fn rows() -> [Row; 11] {
+    let label = || json!({ "metadata": { "labels": { "example.com/team": "red" } } });
+    let new = || json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "fresh" } });
+    let namespace = "/api/v1/namespaces/child";
+    let role = "/apis/rbac.authorization.k8s.io/v1/namespaces/parent/roles/source";
+    let copy = "/apis/rbac.authorization.k8s.io/v1/namespaces/child/roles/source";
+    let hierarchy = "/apis/hnc.x-k8s.io/v1alpha2/namespaces/child/hierarchyconfigurations/hierarchy";
+    let anchor = "/apis/hnc.x-k8s.io/v1alpha2/namespaces/parent/subnamespaceanchors/sub";
+    let configuration = "/apis/hnc.x-k8s.io/v1alpha2/hncconfigurations/config";
+    let patch = || Method::PATCH;
+    [
+        row("objects.hnc.x-k8s.io", "change of a Role in a namespace with children", patch(), role, label()),
+        row("namespaces.hnc.x-k8s.io", "label of a namespace", patch(), namespace, label()),
+        row("hns-namespace-keys", "label of a namespace", patch(), namespace, label()),
+        row("awaited-namespaces.hnc.x-k8s.io", "new namespace", Method::POST, "/api/v1/namespaces", new()),
+        row("hns-namespace-labels", "new namespace", Method::POST, "/api/v1/namespaces", new()),
+        row("hns-namespace-anchors", "deletion of a namespace", Method::DELETE, namespace, Value::Null),
+        row("hierarchyconfigurations.hnc.x-k8s.io", "label of a hierarchy", patch(), hierarchy, label()),
+        row("hns-hierarchy", "label of a hierarchy", patch(), hierarchy, label()),
+        row("subnamespaceanchors.hnc.x-k8s.io", "label of an anchor", patch(), anchor, label()),
+        row("hncconfigurations.hnc.x-k8s.io", "label of the configuration", patch(), configuration, label()),
+        Row {
+            by_the_controller: true,
+            ..row("hns-copies", "change of a copy by the controller", patch(), copy, label())
+        },
+    ]
+}
+
+/// The clients, and what the controller has registered; nothing of it is in force.
+struct World<'c> {
+    cluster: &'c Cluster,
+    administrator: Client,
+    controller: Client,
+    registered: Vec<Value>,
+}
+
+pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+    let began = Instant::now();
+    let product = Product::install(cluster, Options::default()).await?;
+    let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let world = World::create(cluster).await?;
+    let memory = [&webhook, &controller].map(|replica| usage::memory(replica.process().pid()));
+    controller.kill().await?;
+    world.unregister().await?;
+    let (rounds, count) = (scale.tax_rounds.div_ceil(3), 5 * scale.tax_requests);
+    let mut figures = Vec::new();
+    for row in rows() {
+        say(&format!("price: {}", row.registration));
+        figures.extend(world.price(&row, rounds, count).await?);
+    }
+    let calls = testbed::reviews(&webhook).await?;
+    figures.push(Figure::new("calls of the webhook", calls, ""));
+    let [webhook, controller] = memory;
+    Ok(vec![Outcome {
+        name: "price",
+        what: format!("{rounds} rounds of {count} requests with and without each registration"),
+        figures,
+        seconds: began.elapsed().as_secs_f64(),
+        cpu: Cpu::new(),
+        webhook: webhook?,
+        controller: controller?,
+        requests: BTreeMap::new(),
+        needed: 0,
+        made: 0,
+        limits: Vec::new(),
+    }])
+}
+
+impl<'c> World<'c> {
+    async fn create(cluster: &'c Cluster) -> anyhow::Result<Self> {
+        let administrator = testbed::client(cluster).await?;
+        let token = format!("create token {CONTROLLER_SERVICE_ACCOUNT} -n hnc-system --duration=24h");
+        let token = cluster.kubectl().args(token.split(' ')).ok().await?;
+        let controller = Client::new(&cluster.url(), cluster.ca_pem(), &token)?;
+        let anchor = json!({
+            "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor", "metadata": { "name": "sub" },
+        });
+        let anchors = "/apis/hnc.x-k8s.io/v1alpha2/namespaces/parent/subnamespaceanchors";
+        let role = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": { "name": "source" },
+            "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["get"] }],
+        });
+        let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/parent/roles";
+        for call in [
+            create_namespace("parent"),
+            create_namespace("child"),
+            create_namespace("orphan"),
+            Call::new(Method::POST, roles, role.to_string()),
+            create_edge("child", "parent"),
+            create_edge("orphan", "missing"),
+            Call::new(Method::POST, anchors, anchor.to_string()),
+        ] {
+            administrator.ask(call).await?;
+        }
+        testbed::rest(&[("API server", cluster.api_server().pid())]).await?;
+        let get = ["get", RESOURCES, "-o", "json"];
+        let found: Value = serde_json::from_str(&cluster.kubectl().args(get).ok().await?)?;
+        let is_ours = |it: &&Value| it["metadata"]["name"].as_str().is_some_and(|it| it.starts_with("hn"));
+        let registered = found["items"].as_array().into_iter().flatten().filter(is_ours);
+        let registered = registered.cloned().map(|mut object| {
+            object["metadata"] = json!({ "name": object["metadata"]["name"] });
+            object
+        });
+        Ok(Self { cluster, administrator, controller, registered: registered.collect() })
+    }
+
+    async fn unregister(&self) -> anyhow::Result<()> {
+        self.kubectl(&["delete", "-f", "-"], &self.registered).await
+    }
+
+    async fn kubectl(&self, words: &[&str], objects: &[Value]) -> anyhow::Result<()> {
+        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+        self.cluster.kubectl().args(words.iter().copied()).stdin(list.to_string()).ok().await.map(drop)
+    }
+
+    /// A webhook configuration with this entry alone, or the policy and its binding.
+    fn alone(&self, name: &str) -> anyhow::Result<Vec<Value>> {
+        let mut alone = Vec::new();
+        for object in &self.registered {
+            let entries = object["webhooks"].as_array();
+            let entry = entries.into_iter().flatten().find(|entry| entry["name"] == name);
+            if let Some(entry) = entry {
+                let mut object = object.clone();
+                object["webhooks"] = json!([entry]);
+                alone.push(object);
+            } else if object["metadata"]["name"] == name {
+                alone.push(object.clone());
+            }
+        }
+        ensure!(!alone.is_empty(), "{name} is not registered");
+        Ok(alone)
+    }
+
+    async fn price(&self, row: &Row, rounds: usize, count: usize) -> anyhow::Result<[Figure; 2]> {
+        let alone = self.alone(row.registration)?;
+        let (mut without, mut more) = (Vec::new(), Vec::new());
+        for _ in 0..rounds {
+            let base =
+                self.cost(row, count).await.with_context(|| format!("without {}", row.registration))?;
+            self.kubectl(&["create", "-f", "-"], &alone).await?;
+            let cost = self.cost(row, count).await.with_context(|| format!("with {}", row.registration))?;
+            self.kubectl(&["delete", "-f", "-"], &alone).await?;
+            without.push(base);
+            more.push(cost - base);
+        }
+        let name = format!("{}: {}", row.registration, row.what);
+        Ok([
+            Figure::new(format!("{name}, more"), median(more.into_iter()), "µs"),
+            Figure::new(format!("{name}, without it"), median(without.into_iter()), "µs"),
+        ])
+    }
+
+    /// Processor microseconds of the API server for one request.
+    async fn cost(&self, row: &Row, count: usize) -> anyhow::Result<f64> {
+        tokio::time::sleep(IN_FORCE).await;
+        let body = if row.body.is_null() { String::new() } else { row.body.to_string() };
+        let call = Call::new(row.method.clone(), format!("{}?dryRun=All", row.path), body);
+        let client = if row.by_the_controller { &self.controller } else { &self.administrator };
+        let processes = [("API server", self.cluster.api_server().pid())];
+        let before = usage::cpu(&processes)?;
+        client.send(vec![call; count], CONNECTIONS).await?;
+        let used = usage::difference(&before, &usage::cpu(&processes)?);
+        Ok(used["API server"] * 1e6 / decimal(count))
+    }
+}
