@@ -51,7 +51,15 @@ struct Metadata<W> {
 /// The time of a write.
 #[derive(serde::Deserialize)]
 struct Written {
+    #[serde(default, deserialize_with = "time_or_none")]
     time: Option<Time>,
+}
+
+/// A user can write times into `managedFields` that the API server accepts and `Time` cannot represent, such as those of the last
+/// hours of the year 9999. They count as absent.
+fn time_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+    let text = Box::<RawValue>::deserialize(deserializer)?;
+    Ok(serde_json::from_str(text.get()).ok())
 }
 
 /// The fields of a status that are read.
@@ -92,6 +100,7 @@ impl From<Written> for ManagedFieldsEntry {
 #[derive(serde::Deserialize)]
 struct LabelWrites {
     manager: Option<String>,
+    #[serde(default, deserialize_with = "time_or_none")]
     time: Option<Time>,
     #[serde(rename = "fieldsV1")]
     fields: Option<WrittenFields>,
@@ -285,14 +294,15 @@ mod tests {
 
     use super::*;
 
-    /// The API server accepts nesting that serde does not parse. One such object must not end a list.
+    /// The API server accepts nesting that serde does not parse, and times that `Time` cannot represent. One such object must not
+    /// end a list.
     #[test]
-    fn deep_nesting_is_read() {
+    fn deep_nesting_and_late_times_are_read() {
         let (open, close) = ("{\"f:x\":".repeat(500), "}".repeat(500));
         let text = format!(
             r#"{{"metadata":{{"name":"a","labels":{{"x":"","y":""}},"managedFields":[
                 {{"manager":"m","time":"2026-01-01T00:00:00Z","fieldsV1":{open}{{}}{close}}},
-                {{"manager":"n","fieldsV1":{{"f:metadata":{{"f:labels":{{"f:x":{open}{{}}{close}}}}}}}}}]}},
+                {{"manager":"n","time":"9999-12-31T23:59:59-23:59","fieldsV1":{{"f:metadata":{{"f:labels":{{"f:x":{open}{{}}{close}}}}}}}}}]}},
                 "spec":{{"parent":"p"}}}}"#
         );
         let object: StructureObject = serde_json::from_str(&text).unwrap();
@@ -324,7 +334,11 @@ mod tests {
             "metadata": {
                 "name": "s", "namespace": "a", "uid": "1", "resourceVersion": "7", "labels": { "l": "1" },
                 "annotations": { "n": "2" }, "finalizers": ["f/g"], "deletionTimestamp": "2026-01-01T00:00:00Z",
-                "managedFields": [{ "manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": { "f:data": {} } }], "generation": 4,
+                "managedFields": [
+                    { "manager": "kubectl", "time": "2026-01-01T00:00:00Z", "fieldsV1": { "f:data": {} } },
+                    { "time": "9999-12-31T23:59:59-23:59" }, { "time": null }, {},
+                ],
+                "generation": 4,
             },
         }))
         .unwrap();
@@ -340,7 +354,9 @@ mod tests {
         );
         assert_eq!(metadata.finalizers, Some(vec!["f/g".to_owned()]));
         assert!(metadata.deletion_timestamp.is_some());
-        let written = &metadata.managed_fields.as_ref().unwrap()[0];
+        let all = metadata.managed_fields.as_ref().unwrap();
+        assert!(all[1..].iter().all(|it| it.time.is_none()));
+        let written = &all[0];
         assert!(
             written.time == metadata.deletion_timestamp
                 && written.fields_v1.is_none()

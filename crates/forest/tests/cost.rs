@@ -8,7 +8,7 @@ mod cluster;
 #[path = "support/cost.rs"]
 mod cost;
 
-use cost::{check, linear, repeated};
+use cost::{check, cost, linear, repeated};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -195,6 +195,50 @@ fn managed_labels_and_annotations() {
             linear(key, request, |request| drop(hierarchy::review(&forest, request, &Answers::new())));
         }
     }
+}
+
+/// The creation of a Role with a `select`, above all others.
+fn selecting(select: &str) -> Request<'_> {
+    Request {
+        operation: Operation::Create,
+        user: user(),
+        namespace: "n0".into(),
+        group: "rbac.authorization.k8s.io".into(),
+        kind: "Role".into(),
+        name: "role".into(),
+        old: None,
+        new: Some(State {
+            labels: Pairs::default(),
+            annotations: [(SELECT, select)].into_iter().collect(),
+            finalizers: vec![],
+            owner_references: vec![],
+            terminating: false,
+            body: fields("{}"),
+        }),
+    }
+}
+
+/// The managed values of the namespaces above a destination are collected once, not once for each requirement.
+#[test]
+fn requirements_about_managed_labels() {
+    const LEVELS: usize = 25;
+    let levels = (1..LEVELS).map(|level| format!(", n{level}:n{}", level - 1));
+    let mut cluster = cluster::Cluster::draw(&format!("n0{}", levels.collect::<String>()));
+    for level in 0..LEVELS {
+        cluster.change_hierarchy(&format!("n{level}"), |seen| {
+            seen.labels = (0..64).map(|at| (format!("team-{level}-{at}"), "x".to_owned())).collect();
+        });
+    }
+    let leaf = format!("n{}", LEVELS - 1);
+    cluster.role(&leaf, "role", "x");
+    let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+    let forest = cluster.forest_with(settings.managing(&["team-.*"], &[]).unwrap());
+    let of = |requirements: usize| {
+        let select = repeated(",!team-#", requirements)[1..].to_owned();
+        cost(&mut || drop(object::review(&forest, &selecting(&select), &Answers::new())))
+    };
+    let (few, many) = (of(2), of(MOST));
+    assert!(many < few.mul_f64(10.0), "{few:?} for 2 requirements, {many:?} for {MOST}");
 }
 
 fn fields(text: &str) -> Fields<'static> {

@@ -7,6 +7,7 @@ mod audit;
 mod client;
 mod limit;
 mod measures;
+mod registered;
 mod report;
 mod shape;
 mod testbed;

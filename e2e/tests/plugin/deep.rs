@@ -1,4 +1,5 @@
-//! Objects whose `managedFields` are nested more deeply than JSON is parsed. Every user who may change an object can write them.
+//! Objects whose `managedFields` are nested more deeply than JSON is parsed, with a time that the type of times cannot represent. Every
+//! user who may change an object can write them.
 
 use anyhow::{Result, ensure};
 use hns_e2e::steps::PATIENCE;
@@ -66,7 +67,7 @@ async fn deepen(fixture: &Fixture, namespace: &str, object: &str) -> Result<()> 
     let version = if object.starts_with("role") { "rbac.authorization.k8s.io/v1" } else { version };
     let (open, close) = ("{\"f:x\":".repeat(DEPTH), "}".repeat(DEPTH));
     let entry = format!(
-        r#"{{"manager":"m","operation":"Update","apiVersion":"{version}","fieldsType":"FieldsV1","fieldsV1":{open}{{}}{close}}}"#
+        r#"{{"manager":"m","operation":"Update","time":"9999-12-31T23:59:59-23:59","apiVersion":"{version}","fieldsType":"FieldsV1","fieldsV1":{open}{{}}{close}}}"#
     );
     let patch = format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#);
     let args = ["patch", object, "-n", namespace, "--type=merge", "--patch", &patch];

@@ -287,9 +287,9 @@ impl<'w, H> Scene<'w, H> {
         .await
     }
 
-    /// Waits until the API server asks about every configured kind.
+    /// Waits until the API server asks about every configured kind, in a namespace with a child.
     async fn judged(&self) -> Result<()> {
-        self.steps.create_namespace("judged").await?;
+        self.steps.plant(&[("judged", ""), ("below-judged", "judged")]).await?;
         let probe = json!({ "metadata": { "annotations": { "wrong.hnc.x-k8s.io/key": "" } } });
         let copy = json!({ "metadata": { "labels": { "hnc.x-k8s.io/inherited-from": "a" } } });
         let kinds = ["configmaps", "secrets", "roles", "limitranges", "allowings", "gadgets", "reportings"];

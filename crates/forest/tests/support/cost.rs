@@ -21,7 +21,7 @@ fn processor_time() -> Duration {
 }
 
 /// The least that several runs took.
-fn cost(work: &mut dyn FnMut()) -> Duration {
+pub(crate) fn cost(work: &mut dyn FnMut()) -> Duration {
     let once = |work: &mut dyn FnMut()| {
         let before = processor_time();
         work();

@@ -75,21 +75,26 @@ pub(crate) async fn run(
     let everything = ListParams::default();
     let (anchors, events) =
         futures::join!(session.list(&anchors, &everything), session.list(&events, &of_ours));
-    let readable = |what: &str, problem: crate::failure::Problem, notes: &mut Vec<String>| {
-        if problem.is_forbidden() {
-            notes.push(format!("you may not read the {what} in {name}; they are left out"));
-            return Ok(());
-        }
-        Err(Failure::because(format!("the {what} in {name} cannot be read"), &problem))
-    };
+    let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
     let anchors = match anchors {
         Ok(anchors) => anchors,
-        Err(problem) => readable("subnamespaceanchors", problem, &mut notes).map(|()| Vec::new())?,
+        Err(problem) if problem.is_forbidden() => {
+            notes.push(left_out("subnamespaceanchors"));
+            Vec::new()
+        }
+        Err(problem) => {
+            return Err(Failure::because(
+                format!("the subnamespaceanchors in {name} cannot be read"),
+                &problem,
+            ));
+        }
     };
-    let events = match events {
-        Ok(events) => events,
-        Err(problem) => readable("events", problem, &mut notes).map(|()| Vec::new())?,
-    };
+    let events = events.unwrap_or_else(|problem| {
+        // A user who may create events can create one that cannot be parsed.
+        let unreadable = || format!("the events in {name} cannot be read ({problem}); they are left out");
+        notes.push(if problem.is_forbidden() { left_out("events") } else { unreadable() });
+        Vec::new()
+    });
     let description = Description {
         namespace: name.to_owned(),
         children: children(&shown_children(&object.data), &anchors),

@@ -5,6 +5,7 @@
 //! value and which neither HNC nor the controller has set.
 
 use std::borrow::Cow;
+use std::cell::{LazyCell, OnceCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Action, Edit, HncAction};
@@ -166,26 +167,38 @@ fn wanted(forest: &Forest, id: Id, path: &[Id], seen: &Namespace) -> (Pairs, Pai
     (labels, annotations)
 }
 
-/// The desired value of a label of a namespace. Selectors are matched against desired values, so that propagation does not depend
-/// on labels that are still to be written.
-pub(crate) fn wanted_label(forest: &Forest, id: Id, key: &str) -> Option<String> {
-    label_below(forest, id, &forest.labelling(id), key)
+/// The desired labels of a namespace, looked up by key. Selectors are matched against desired values, so that propagation does not
+/// depend on labels that are still to be written.
+pub(crate) fn wanted_labels(forest: &Forest, id: Id) -> impl Fn(&str) -> Option<String> {
+    labels_below(forest, id, move || forest.labelling(id))
 }
 
 /// The same if the namespace and its ancestors were `path`, which begins with the namespace itself.
-pub(crate) fn label_below(forest: &Forest, id: Id, path: &[Id], key: &str) -> Option<String> {
-    let live = forest.labels(id)?;
-    let wanted = match key {
-        _ if !forest.is_managed(id) => None,
-        INCLUDED => Some("true".to_owned()),
-        HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
-        _ if key.ends_with(TREE_LABEL) => tree_label(forest, path, key.strip_suffix(TREE_LABEL)?),
-        _ if !forest.is_external(id) && forest.settings().is_managed_label(key) => {
-            managed(forest, path, Labelling::Labels).remove(key).map(|it| it.value)
-        }
-        _ => None,
-    };
-    wanted.or_else(|| live.get(key).filter(|_| !is_own_label(forest, id, key)).map(str::to_owned))
+///
+/// A user can write a selector with many requirements, and declare many managed values: the path and the managed values are found
+/// once, when a requirement needs them.
+pub(crate) fn labels_below<'a>(
+    forest: &'a Forest,
+    id: Id,
+    path: impl FnOnce() -> Vec<Id> + 'a,
+) -> impl Fn(&str) -> Option<String> + 'a {
+    let path = LazyCell::new(path);
+    let managed_values = OnceCell::new();
+    move |key| {
+        let live = forest.labels(id)?;
+        let wanted = match key {
+            _ if !forest.is_managed(id) => None,
+            INCLUDED => Some("true".to_owned()),
+            HAS_CHILDREN => has_children(forest, id).then(|| "true".to_owned()),
+            _ if key.ends_with(TREE_LABEL) => tree_label(forest, &path, key.strip_suffix(TREE_LABEL)?),
+            _ if !forest.is_external(id) && forest.settings().is_managed_label(key) => {
+                let values = managed_values.get_or_init(|| managed(forest, &path, Labelling::Labels));
+                values.get(key).map(|it| it.value.clone())
+            }
+            _ => None,
+        };
+        wanted.or_else(|| live.get(key).filter(|_| !is_own_label(forest, id, key)).map(str::to_owned))
+    }
 }
 
 fn has_children(forest: &Forest, id: Id) -> bool {

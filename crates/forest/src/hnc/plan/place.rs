@@ -4,7 +4,7 @@ mod roles;
 
 use std::collections::BTreeSet;
 
-use super::{Action, wanted_label};
+use super::{Action, wanted_labels};
 use crate::core::change::ObjectScope;
 use crate::core::kind::ObjectKey;
 use crate::core::name::Name;
@@ -100,9 +100,9 @@ impl<'a> Place<'a> {
     ) -> impl Iterator<Item = (&'a Name, &'a Source, Result<(), Withheld>)> {
         let (forest, here) = (self.forest, self.id);
         let settings = forest.kind_settings(key.kind);
+        let label = wanted_labels(forest, here);
         self.above.iter().filter_map(move |id| {
             let source = forest.source(*id, key)?;
-            let label = |label: &str| wanted_label(forest, here, label);
             let goes = source.goes_to(settings?, &key.name, &label);
             Some((forest.name(*id), source, goes.and_then(|()| self.grants_the_same(*id, source))))
         })

@@ -2,27 +2,22 @@
 //! and call no webhook, with it alone and without any. Dry runs, so that etcd does not count.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use hns_api::names::CONTROLLER_SERVICE_ACCOUNT;
 use hns_e2e::{Cluster, Options, Product};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::bench::client::{Call, Client};
+use crate::bench::registered::Registered;
 use crate::bench::report::{Figure, Outcome, decimal, median};
 use crate::bench::testbed::{self, create_edge, create_namespace};
 use crate::bench::usage::{self, Cpu};
 use crate::bench::{Scale, say};
 
 const CONNECTIONS: usize = 4;
-
-/// The API server reads policies once a second, and compiles them then.
-const IN_FORCE: Duration = Duration::from_secs(2);
-
-const RESOURCES: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,\
-                         validatingadmissionpolicybindings,mutatingadmissionpolicies,mutatingadmissionpolicybindings";
 
 /// A request that a registration matches.
 struct Row {
@@ -78,7 +73,7 @@ struct World<'c> {
     cluster: &'c Cluster,
     administrator: Client,
     controller: Client,
-    registered: Vec<Value>,
+    registered: Registered<'c>,
 }
 
 pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
@@ -88,7 +83,7 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     let world = World::create(cluster).await?;
     let memory = [&webhook, &controller].map(|replica| usage::memory(replica.process().pid()));
     controller.kill().await?;
-    world.unregister().await?;
+    world.registered.delete(&world.registered.objects).await?;
     let (rounds, count) = (scale.tax_rounds.div_ceil(3), 5 * scale.tax_requests);
     let mut figures = Vec::new();
     for row in rows() {
@@ -139,54 +134,21 @@ impl<'c> World<'c> {
         ] {
             administrator.ask(call).await?;
         }
+        testbed::propagate(cluster, "secrets").await?;
         testbed::rest(&[("API server", cluster.api_server().pid())]).await?;
-        let get = ["get", RESOURCES, "-o", "json"];
-        let found: Value = serde_json::from_str(&cluster.kubectl().args(get).ok().await?)?;
-        let is_ours = |it: &&Value| it["metadata"]["name"].as_str().is_some_and(|it| it.starts_with("hn"));
-        let registered = found["items"].as_array().into_iter().flatten().filter(is_ours);
-        let registered = registered.cloned().map(|mut object| {
-            object["metadata"] = json!({ "name": object["metadata"]["name"] });
-            object
-        });
-        Ok(Self { cluster, administrator, controller, registered: registered.collect() })
-    }
-
-    async fn unregister(&self) -> anyhow::Result<()> {
-        self.kubectl(&["delete", "-f", "-"], &self.registered).await
-    }
-
-    async fn kubectl(&self, words: &[&str], objects: &[Value]) -> anyhow::Result<()> {
-        let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
-        self.cluster.kubectl().args(words.iter().copied()).stdin(list.to_string()).ok().await.map(drop)
-    }
-
-    /// A webhook configuration with this entry alone, or the policy and its binding.
-    fn alone(&self, name: &str) -> anyhow::Result<Vec<Value>> {
-        let mut alone = Vec::new();
-        for object in &self.registered {
-            let entries = object["webhooks"].as_array();
-            let entry = entries.into_iter().flatten().find(|entry| entry["name"] == name);
-            if let Some(entry) = entry {
-                let mut object = object.clone();
-                object["webhooks"] = json!([entry]);
-                alone.push(object);
-            } else if object["metadata"]["name"] == name {
-                alone.push(object.clone());
-            }
-        }
-        ensure!(!alone.is_empty(), "{name} is not registered");
-        Ok(alone)
+        let registered = Registered::read(cluster).await?;
+        Ok(Self { cluster, administrator, controller, registered })
     }
 
     async fn price(&self, row: &Row, rounds: usize, count: usize) -> anyhow::Result<[Figure; 2]> {
-        let alone = self.alone(row.registration)?;
+        let alone = self.registered.alone(row.registration)?;
         let (mut without, mut more) = (Vec::new(), Vec::new());
         for _ in 0..rounds {
             let base =
                 self.cost(row, count).await.with_context(|| format!("without {}", row.registration))?;
-            self.kubectl(&["create", "-f", "-"], &alone).await?;
+            self.registered.create(&alone).await?;
             let cost = self.cost(row, count).await.with_context(|| format!("with {}", row.registration))?;
-            self.kubectl(&["delete", "-f", "-"], &alone).await?;
+            self.registered.delete(&alone).await?;
             without.push(base);
             more.push(cost - base);
         }
@@ -199,7 +161,6 @@ impl<'c> World<'c> {
 
     /// Processor microseconds of the API server for one request.
     async fn cost(&self, row: &Row, count: usize) -> anyhow::Result<f64> {
-        tokio::time::sleep(IN_FORCE).await;
         let body = if row.body.is_null() { String::new() } else { row.body.to_string() };
         let call = Call::new(row.method.clone(), format!("{}?dryRun=All", row.path), body);
         let client = if row.by_the_controller { &self.controller } else { &self.administrator };

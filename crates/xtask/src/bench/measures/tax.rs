@@ -1,16 +1,18 @@
-//! The price of hns for requests that do not use the hierarchy. The same requests go to three clusters in turn: without hns, with hns, and
-//! with hns but without its registrations and policies. And the usage of both programs while nothing happens.
+//! The price of hns for requests that do not use the hierarchy. The same requests are sent in turn to a cluster without hns, and to
+//! one with hns, without and with its registrations and policies. And the usage of both programs while nothing happens.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use anyhow::ensure;
-use hns_e2e::{Cluster, Options, Product, Replica};
+use hns_e2e::product::Component;
+use hns_e2e::{Cluster, Launch, Options, Product, Replica};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::bench::audit::{self, Follower};
 use crate::bench::client::{Call, Client};
+use crate::bench::registered::Registered;
 use crate::bench::report::{Figure, Outcome, Target, decimal, median};
 use crate::bench::testbed::{self, FILLING};
 use crate::bench::usage::{self, Memory};
@@ -29,17 +31,16 @@ const IDLE: Duration = Duration::from_secs(60);
 
 const API_SERVER: &str = "API server";
 
-/// How hns is installed.
+/// How hns is installed. The order is that of the first round and of the results; later rounds begin with another one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     None,
-    Installed,
     /// Without webhook configurations and policies.
     Unregistered,
+    Registered,
 }
 
-/// The order in the first round, and of the results. Later rounds begin with another one.
-const STATES: [State; 3] = [State::None, State::Unregistered, State::Installed];
+const STATES: [State; 3] = [State::None, State::Unregistered, State::Registered];
 
 /// Where objects are written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,27 +106,30 @@ impl Cost {
 /// The costs by place and kind, for each round in the order of [`STATES`].
 type Costs = BTreeMap<(Place, &'static str), Vec<[Cost; 3]>>;
 
-/// A cluster in one of the states.
+/// A cluster.
 struct Site<'c> {
     cluster: &'c Cluster,
     client: Client,
-    /// The webhook and the controller.
-    programs: Option<(Replica, Replica)>,
+    hns: Option<Hns<'c>>,
+}
+
+/// hns in a cluster.
+struct Hns<'c> {
+    webhook: Replica,
+    controller: Replica,
+    product: Product<'c>,
+    registered: Option<Registered<'c>>,
 }
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let began = Instant::now();
     let policy = audit::policy();
-    let clusters = tokio::try_join!(
-        Cluster::start_audited(&policy),
-        Cluster::start_audited(&policy),
-        Cluster::start_audited(&policy)
-    )?;
-    let mut sites = Vec::new();
-    for (state, cluster) in STATES.into_iter().zip([&clusters.0, &clusters.1, &clusters.2]) {
-        sites.push(Site::set(state, cluster).await?);
-    }
-    let idle = idle(&sites[2]).await?;
+    let clusters = tokio::try_join!(Cluster::start_audited(&policy), Cluster::start_audited(&policy))?;
+    let bare = Site::create(&clusters.0, false).await?;
+    let mut used = Site::create(&clusters.1, true).await?;
+    let idle = idle(&used).await?;
+    used.take_registrations().await?;
+    let sites = [bare, used];
     let mut costs = Costs::new();
     for round in 0..scale.tax_rounds {
         say(&format!("tax: round {} of {}", round + 1, scale.tax_rounds));
@@ -136,7 +140,7 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let mut figures = figures(&costs);
     figures.extend(deletion(&sites, scale).await?);
     figures.extend(idle);
-    let (webhook, controller) = sites[2].memory()?;
+    let (webhook, controller) = sites[1].memory()?;
     let what = format!("{} rounds, {} requests of each kind and verb", scale.tax_rounds, scale.tax_requests);
     Ok(vec![Outcome {
         name: "tax",
@@ -154,27 +158,16 @@ pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
 }
 
 impl<'c> Site<'c> {
-    async fn set(state: State, cluster: &'c Cluster) -> anyhow::Result<Self> {
+    async fn create(cluster: &'c Cluster, with_hns: bool) -> anyhow::Result<Self> {
         let client = testbed::client(cluster).await?;
-        let programs = match state {
-            State::None => None,
-            State::Installed => Some(install(cluster, Options::default()).await?),
-            State::Unregistered => {
-                let controller_args = vec!["--manage-registrations=false".to_owned()];
-                let options = Options { policies: false, controller_args, ..Options::default() };
-                Some(install(cluster, options).await?)
-            }
-        };
-        let site = Self { cluster, client, programs };
-        if state != State::None {
-            testbed::propagate(cluster, "secrets").await?;
-        }
+        let hns = if with_hns { Some(Hns::install(cluster).await?) } else { None };
+        let site = Self { cluster, client, hns };
         let lone = (0..NAMESPACES - CHILDREN - 1).map(|number| format!("lone-{number:04}"));
         let children: Vec<String> = (0..CHILDREN).map(|number| format!("child-{number:04}")).collect();
         let names = ["parent".to_owned()].into_iter().chain(children.iter().cloned()).chain(lone);
         say(&format!("tax: creating {NAMESPACES} namespaces"));
         site.client.send(names.map(|name| testbed::create_namespace(&name)).collect(), FILLING).await?;
-        if state != State::None {
+        if with_hns {
             let edges = children.iter().map(|child| testbed::create_edge(child, "parent"));
             site.client.send(edges.collect(), FILLING).await?;
         }
@@ -182,9 +175,30 @@ impl<'c> Site<'c> {
         Ok(site)
     }
 
+    /// From now on, the measurement decides what is registered.
+    async fn take_registrations(&mut self) -> anyhow::Result<()> {
+        let Some(hns) = &mut self.hns else { return Ok(()) };
+        let args = vec!["--manage-registrations=false".to_owned()];
+        hns.registered = Some(Registered::read(self.cluster).await?);
+        hns.controller.terminate().await?;
+        hns.controller =
+            hns.product.start(Component::Controller, Launch { args, ..Launch::default() }).await?;
+        Ok(())
+    }
+
+    async fn enter(&self, state: State) -> anyhow::Result<()> {
+        if let Some(registered) = self.hns.as_ref().and_then(|hns| hns.registered.as_ref()) {
+            registered.delete(&registered.objects).await?;
+            if state == State::Registered {
+                registered.create(&registered.objects).await?;
+            }
+        }
+        self.rest().await
+    }
+
     fn processes(&self) -> Vec<(&'static str, i32)> {
-        let programs = self.programs.as_ref().map(|(webhook, controller)| {
-            [("webhook", webhook.process().pid()), ("controller", controller.process().pid())]
+        let programs = self.hns.as_ref().map(|hns| {
+            [("webhook", hns.webhook.process().pid()), ("controller", hns.controller.process().pid())]
         });
         [(API_SERVER, self.cluster.api_server().pid())]
             .into_iter()
@@ -203,18 +217,19 @@ impl<'c> Site<'c> {
 
     /// The reviews that the webhook has answered.
     async fn calls(&self) -> anyhow::Result<f64> {
-        match &self.programs {
-            Some((webhook, _)) => testbed::reviews(webhook).await,
+        match &self.hns {
+            Some(hns) => testbed::reviews(&hns.webhook).await,
             None => Ok(0.0),
         }
     }
 
     fn memory(&self) -> anyhow::Result<(Memory, Memory)> {
         let none = Memory { rss_kib: 0, peak_kib: 0 };
-        match &self.programs {
-            Some((webhook, controller)) => {
-                Ok((usage::memory(webhook.process().pid())?, usage::memory(controller.process().pid())?))
-            }
+        match &self.hns {
+            Some(hns) => Ok((
+                usage::memory(hns.webhook.process().pid())?,
+                usage::memory(hns.controller.process().pid())?,
+            )),
             None => Ok((none, none)),
         }
     }
@@ -238,18 +253,23 @@ impl<'c> Site<'c> {
     }
 }
 
-async fn install(cluster: &Cluster, options: Options) -> anyhow::Result<(Replica, Replica)> {
-    let is_registered = options.policies;
-    let product = Product::install(cluster, options).await?;
-    if !is_registered {
-        product.uninstall_registrations().await?;
+impl<'c> Hns<'c> {
+    async fn install(cluster: &'c Cluster) -> anyhow::Result<Self> {
+        let product = Product::install(cluster, Options::default()).await?;
+        let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+        testbed::propagate(cluster, "secrets").await?;
+        Ok(Self { webhook, controller, product, registered: None })
     }
-    tokio::try_join!(product.start_webhook(), product.start_controller())
 }
 
-/// Each kind and verb in one place, on each cluster.
+/// The cluster that is measured in a state.
+fn site<'s, 'c>(sites: &'s [Site<'c>; 2], state: State) -> &'s Site<'c> {
+    &sites[usize::from(state != State::None)]
+}
+
+/// Each kind and verb in one place, in each state.
 async fn one_round(
-    sites: &[Site<'_>],
+    sites: &[Site<'_>; 2],
     scale: &Scale,
     place: Place,
     round: usize,
@@ -262,12 +282,12 @@ async fn one_round(
     let mut new: BTreeMap<&'static str, [Cost; 3]> = BTreeMap::new();
     for turn in 0..STATES.len() {
         let index = (turn + round) % STATES.len();
-        let site = &sites[index];
-        site.rest().await?;
+        let site = site(sites, STATES[index]);
+        site.enter(STATES[index]).await?;
         for &kind in &kinds {
             let mut cost = Cost::default();
             for verb in VERBS.into_iter().filter(|verb| place != Place::Cluster || *verb != "delete") {
-                let calls = calls(scale, place, kind, verb, round);
+                let calls = calls(scale, place, kind, verb, (round, index));
                 cost = cost.plus(site.cost(calls, place == Place::Cluster).await?);
             }
             new.entry(kind).or_default()[index] = cost;
@@ -279,9 +299,10 @@ async fn one_round(
     Ok(())
 }
 
-fn calls(scale: &Scale, place: Place, kind: &str, verb: &str, round: usize) -> Vec<Call> {
+/// The names of objects contain the round and the index of the state, because namespaces stay until the end.
+fn calls(scale: &Scale, place: Place, kind: &str, verb: &str, (round, state): (usize, usize)) -> Vec<Call> {
     let count = if place == Place::Cluster { scale.tax_requests / 5 } else { scale.tax_requests };
-    (0..count).map(|number| call(place, kind, verb, &format!("tax-{round:02}-{number:04}"))).collect()
+    (0..count).map(|number| call(place, kind, verb, &format!("tax-{round:02}-{state}-{number:04}"))).collect()
 }
 
 fn call(place: Place, kind: &str, verb: &str, name: &str) -> Call {
@@ -392,16 +413,17 @@ fn each(seconds: f64, cost: Cost) -> f64 {
     seconds / decimal(cost.requests)
 }
 
-/// All namespaces of the rounds are deleted, on one cluster after the other.
-async fn deletion(sites: &[Site<'_>], scale: &Scale) -> anyhow::Result<Vec<Figure>> {
+/// All namespaces of the rounds are deleted, in one state after the other.
+async fn deletion(sites: &[Site<'_>; 2], scale: &Scale) -> anyhow::Result<Vec<Figure>> {
     /// The namespace controller waits five seconds for each namespace.
     const GONE: Duration = Duration::from_secs(8);
     say("tax: deleting namespaces");
     let mut costs = Vec::new();
-    for site in sites {
-        site.rest().await?;
+    for (index, state) in STATES.into_iter().enumerate() {
+        let site = site(sites, state);
+        site.enter(state).await?;
         let all = (0..scale.tax_rounds)
-            .flat_map(|round| calls(scale, Place::Cluster, "Namespace", "delete", round));
+            .flat_map(|round| calls(scale, Place::Cluster, "Namespace", "delete", (round, index)));
         let all: Vec<Call> = all.collect();
         let (requests, before) = (all.len(), site.api_server()?);
         site.client.send(all, CONNECTIONS).await?;

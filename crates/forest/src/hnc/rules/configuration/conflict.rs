@@ -62,7 +62,7 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
     if !forest.is_existing(below) || forest.halted_at(below).is_some() {
         return None;
     }
-    let label = |label: &str| crate::hnc::plan::wanted_label(forest, below, label);
+    let label = crate::hnc::plan::wanted_labels(forest, below);
     let mut from_the_top = forest.path(below).into_iter().skip(1).rev();
     from_the_top.find(|above| {
         let source = forest.source(*above, key);

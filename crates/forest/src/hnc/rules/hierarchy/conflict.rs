@@ -10,7 +10,7 @@ use crate::core::stream::{Stream, StreamState};
 use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::plan::{Reach, label_below, reach};
+use crate::hnc::plan::{Reach, labels_below, reach};
 use crate::hnc::rules::WaitFor;
 use crate::hnc::rules::{Check, Denial};
 use crate::hnc::words::WAY_OUT;
@@ -98,9 +98,7 @@ fn conflicts(forest: &Forest, parent: &Name, child: &Name, refused: bool) -> BTr
     let would_replace = |key: &ObjectKey, source: &Source, holder: Id| {
         let Some(kind) = forest.kind_settings(key.kind) else { return false };
         is_meant(kind)
-            && source
-                .goes_to(kind, &key.name, &|label| label_below(forest, holder, &joined(holder), label))
-                .is_ok()
+            && source.goes_to(kind, &key.name, &labels_below(forest, holder, || joined(holder))).is_ok()
             && !(refused && keeps_own_object(forest, holder, key))
     };
     above

@@ -13,7 +13,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::exceptions::{Exceptions, Unparsable};
 use crate::hnc::exclusion::{Traits, exclusion};
-use crate::hnc::plan::wanted_label;
+use crate::hnc::plan::wanted_labels;
 use crate::hnc::rules::hierarchy::structure_is_known;
 use crate::hnc::rules::{Check, Denial, Operation};
 use crate::hnc::words::WAY_OUT;
@@ -54,7 +54,7 @@ impl Traffic {
 
     /// Whether it propagates to this namespace below.
     fn goes_to(&self, forest: &Forest, kind: &KindSettings, name: &str, below: Id) -> bool {
-        let label = |label: &str| wanted_label(forest, below, label);
+        let label = wanted_labels(forest, below);
         goes_to(kind, name, self.excluded.as_deref(), self.exceptions.as_ref(), &label).is_ok()
     }
 }
