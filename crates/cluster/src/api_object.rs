@@ -10,8 +10,8 @@ use std::fmt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, ObjectMeta, Time};
 use kube::Resource;
 use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
-use serde::de::{Deserialize, DeserializeOwned, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde::de::{Deserialize, DeserializeOwned, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 /// The kind of an object whose metadata alone was requested.
@@ -24,11 +24,27 @@ const METADATA_ONLY: &str = "PartialObjectMetadata";
 pub struct ApiObject {
     /// The metadata.
     pub metadata: ObjectMeta,
-    /// All other top-level fields except `apiVersion` and `kind`; of `status` only the object `hard`. `None` if only
-    /// the metadata was requested.
-    pub content: Option<Map<String, Value>>,
-    /// Whether a field is nested too deeply to be parsed. It is left out.
-    pub too_deep: bool,
+    /// `None` if only the metadata was requested.
+    pub content: Option<RawContent>,
+}
+
+/// All top-level fields of an object except `apiVersion`, `kind` and the metadata, as text; of `status` only the object `hard`.
+///
+/// A value takes up to ten times the memory of its text, and a list can have many large objects. So each one is parsed when it is
+/// used, and not before.
+#[derive(Debug, Clone, Default)]
+pub struct RawContent(BTreeMap<String, Box<RawValue>>);
+
+impl RawContent {
+    /// The fields, and whether one was nested too deeply to be parsed. It is left out.
+    pub fn parse(&self) -> (Map<String, Value>, bool) {
+        let parsed = self.0.iter().map(|(name, text)| (name, serde_json::from_str(text.get())));
+        // It is JSON, or the object would not be.
+        let fields: Map<String, Value> =
+            parsed.filter_map(|(name, value)| Some((name.clone(), value.ok()?))).collect();
+        let too_deep = fields.len() < self.0.len();
+        (fields, too_deep)
+    }
 }
 
 /// The fields of the metadata that are read.
@@ -58,8 +74,8 @@ struct Written {
 /// A user can write times into `managedFields` that the API server accepts and `Time` cannot represent, such as those of the last
 /// hours of the year 9999. They count as absent.
 fn time_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
-    let text = Box::<RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(text.get()).ok())
+    let text = Option::<String>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| text.parse().ok()).map(Time))
 }
 
 /// The fields of a status that are read.
@@ -218,8 +234,8 @@ impl<'de> Visitor<'de> for Fields {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<ApiObject, A::Error> {
         let mut metadata = None;
-        let mut content = Map::new();
-        let (mut only_metadata, mut too_deep) = (false, false);
+        let mut content = RawContent::default();
+        let mut only_metadata = false;
         while let Some(key) = fields.next_key::<String>()? {
             match key.as_str() {
                 "metadata" => metadata = fields.next_value::<Option<Metadata<Written>>>()?,
@@ -228,21 +244,15 @@ impl<'de> Visitor<'de> for Fields {
                 "status" => {
                     let status: Box<RawValue> = fields.next_value()?;
                     if let Ok(Status::Quota { hard }) = serde_json::from_str(status.get()) {
-                        content.insert(key, json!({ "hard": hard }));
+                        let hard = to_raw_value(&json!({ "hard": hard })).map_err(A::Error::custom)?;
+                        content.0.insert(key, hard);
                     }
                 }
-                _ => {
-                    let value: Box<RawValue> = fields.next_value()?;
-                    match serde_json::from_str(value.get()) {
-                        Ok(value) => drop(content.insert(key, value)),
-                        // It is JSON, or the object would not be.
-                        Err(_) => too_deep = true,
-                    }
-                }
+                _ => drop(content.0.insert(key, fields.next_value()?)),
             }
         }
         let metadata = metadata.map(ObjectMeta::from).unwrap_or_default();
-        Ok(ApiObject { metadata, content: (!only_metadata).then_some(content), too_deep })
+        Ok(ApiObject { metadata, content: (!only_metadata).then_some(content) })
     }
 }
 
@@ -322,8 +332,12 @@ mod tests {
             r#"{{"metadata":{{"name":"a"}},"status":{open}{{}}{close},"data":{{"k":"v"}},"spec":{open}{{}}{close}}}"#
         );
         let object: ApiObject = serde_json::from_str(&text).unwrap();
-        assert!(object.too_deep);
-        assert_eq!(object.content, json!({ "data": { "k": "v" } }).as_object().cloned());
+        let expected = json!({ "data": { "k": "v" } }).as_object().cloned().unwrap();
+        assert_eq!(object.content.unwrap().parse(), (expected, true));
+    }
+
+    fn parsed(object: ApiObject) -> Option<Value> {
+        object.content.map(|content| content.parse().0.into())
     }
 
     #[test]
@@ -363,14 +377,14 @@ mod tests {
                 && written.manager.is_none()
         );
         let content = json!({ "type": "Opaque", "data": { "a": "Yg==" }, "immutable": true });
-        assert_eq!(object.content.map(Value::Object), Some(content));
+        assert_eq!(parsed(object), Some(content));
     }
 
     #[test]
     fn the_enforced_limits_of_a_status_are_read() {
         let read = |status: Value| {
             let object = json!({ "kind": "ResourceQuota", "spec": {}, "status": status });
-            serde_json::from_value::<ApiObject>(object).unwrap().content.unwrap().remove("status")
+            parsed(serde_json::from_value(object).unwrap()).unwrap().get("status").cloned()
         };
         let hard = json!({ "hard": { "pods": "1" } });
         assert_eq!(read(json!({ "hard": { "pods": "1" }, "used": { "pods": "0" } })), Some(hard));
@@ -383,11 +397,11 @@ mod tests {
     fn metadata_alone_has_no_content() {
         let read = |kind| {
             let object = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1", "metadata": { "name": "s" } });
-            serde_json::from_value::<ApiObject>(object).unwrap().content
+            parsed(serde_json::from_value(object).unwrap())
         };
-        assert_eq!((read("PartialObjectMetadata"), read("Role")), (None, Some(Map::new())));
+        assert_eq!((read("PartialObjectMetadata"), read("Role")), (None, Some(json!({}))));
         // Items of a list have no kind.
         let item: ApiObject = serde_json::from_value(json!({ "metadata": null })).unwrap();
-        assert_eq!((item.metadata, item.content), (ObjectMeta::default(), Some(Map::new())));
+        assert_eq!((item.metadata.clone(), parsed(item)), (ObjectMeta::default(), Some(json!({}))));
     }
 }

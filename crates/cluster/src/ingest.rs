@@ -166,8 +166,9 @@ fn condition(condition: &hns_api::Condition) -> Condition {
 
 /// The fact for an object of a propagated kind, from its metadata and, if the stream delivers it, its content.
 pub fn api_object(kind: &Kind, settings: &Settings, seen: ApiObject) -> ObjectFact {
-    let fact = object(kind, settings, seen.metadata, seen.content);
-    let excluded = seen.too_deep.then(|| TOO_DEEP.into()).or(fact.excluded);
+    let (content, too_deep) = seen.content.map(|content| content.parse()).unzip();
+    let fact = object(kind, settings, seen.metadata, content);
+    let excluded = too_deep.unwrap_or_default().then(|| TOO_DEEP.into()).or(fact.excluded);
     ObjectFact { excluded, ..fact }
 }
 

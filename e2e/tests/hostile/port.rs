@@ -218,7 +218,8 @@ async fn a_selector_of_the_largest_annotations_is_refused_at_once() -> Result<()
     let admin = Steps::of(fixture.product.cluster().admin());
     admin.create_namespace("selects").await?;
     // The webhook judges sources in namespaces with children.
-    admin.subnamespace(&["below-selects", "selects"]).await?;
+    admin.create_anchor("selects", "below-selects").await?;
+    admin.labelled(&["below-selects", "selects"]).await?;
     admin.create_binding("selects", "tessa", ("ClusterRole", "admin"), "tessa").await?;
     let tessa = Steps::of(fixture.product.cluster().client_as("tessa", &[]));
     tessa.create_role("selects", "role", (&["get"], "", "pods")).await?;

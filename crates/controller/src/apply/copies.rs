@@ -264,7 +264,7 @@ impl CopyWriter<'_> {
     /// replacement. An update of the content would have removed them too.
     async fn remove_finalizers(&self, object: &ApiObject) -> Result<Deleted, kube::Error> {
         let key = self.key;
-        let mut manifest = json!(object.content);
+        let mut manifest = json!(object.content.as_ref().map(|content| content.parse().0));
         manifest["apiVersion"] = json!(feed::api_resource(&self.kind).api_version);
         manifest["kind"] = json!(self.kind.kind);
         let (uid, resource_version) = (&object.metadata.uid, &object.metadata.resource_version);
@@ -325,10 +325,11 @@ fn is_guard_refusal(message: &str) -> bool {
 }
 
 /// The type of a Secret that the watches leave out, so that the forest does not know it.
-fn unwatched_type<'a>(kind: &Kind, object: &'a ApiObject) -> Option<&'a str> {
-    let type_ = object.content.as_ref()?.get("type")?.as_str()?;
+fn unwatched_type(kind: &Kind, object: &ApiObject) -> Option<&'static str> {
     let is_secret = kind.group.is_empty() && kind.kind == "Secret";
-    (is_secret && exclusion::SECRET_TYPES.contains(&type_)).then_some(type_)
+    let (content, _) = object.content.as_ref().filter(|_| is_secret)?.parse();
+    let type_ = content.get("type")?.as_str()?;
+    exclusion::SECRET_TYPES.into_iter().find(|it| *it == type_)
 }
 
 /// `text` with `name` in place of each generated name.

@@ -5,7 +5,7 @@
 //! "A field of a copy" in docs/architecture.md.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::num::NonZeroU64;
 use std::sync::OnceLock;
 
@@ -15,11 +15,12 @@ use super::kind::Kind;
 use super::version::Version;
 
 /// The part of an object that propagation copies.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct Canonical {
     labels: BTreeMap<String, String>,
     annotations: BTreeMap<String, String>,
-    body: Map<String, Value>,
+    /// The fields as JSON with sorted keys: a value takes up to ten times the memory of its text.
+    body: BTreeMap<String, Box<str>>,
 }
 
 impl Canonical {
@@ -28,11 +29,14 @@ impl Canonical {
     pub fn of(
         labels: BTreeMap<String, String>,
         annotations: BTreeMap<String, String>,
-        mut body: Map<String, Value>,
+        body: Map<String, Value>,
     ) -> Self {
-        for key in ["apiVersion", "kind", "metadata", "status"] {
-            body.remove(key);
-        }
+        let is_copied = |field: &String| !["apiVersion", "kind", "metadata", "status"].contains(&&**field);
+        let text = |(field, mut value): (String, Value)| {
+            value.sort_all_objects();
+            (field, value.to_string().into())
+        };
+        let body = body.into_iter().filter(|(field, _)| is_copied(field)).map(text).collect();
         Self { labels, annotations, body }
     }
 
@@ -61,22 +65,17 @@ impl Canonical {
     /// A fingerprint: within one process, equal forms have equal digests. Its key is random, so no user can construct a
     /// collision.
     pub fn digest(&self) -> Digest {
-        let mut hasher = hasher();
-        self.labels.hash(&mut hasher);
-        self.annotations.hash(&mut hasher);
-        hash_fields(&self.body, &mut hasher);
-        Digest::of(&hasher)
+        Digest::of(self)
     }
 
     /// The same for the further top-level fields alone: the rules of a Role, the subjects and the role of a `RoleBinding`.
     pub fn body_digest(&self) -> Digest {
-        let mut hasher = hasher();
-        hash_fields(&self.body, &mut hasher);
-        Digest::of(&hasher)
+        Digest::of(&self.body)
     }
 
     /// The manifest of such an object. With `version`, it replaces only that state.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "the text was written from a value")]
     pub fn into_object(self, kind: &Kind, namespace: &str, name: &str, version: Option<&Version>) -> Value {
         let mut metadata = json!({ "name": name, "namespace": namespace, "labels": self.labels });
         if !self.annotations.is_empty() {
@@ -86,7 +85,9 @@ impl Canonical {
             metadata["uid"] = json!(version.uid);
             metadata["resourceVersion"] = json!(version.resource_version);
         }
-        let mut manifest = self.body;
+        let value = |text: &str| serde_json::from_str(text).expect("it was written from a value");
+        let mut manifest: Map<String, Value> =
+            self.body.into_iter().map(|(field, text)| (field, value(&text))).collect();
         manifest.insert("apiVersion".into(), json!(kind.api_version()));
         manifest.insert("kind".into(), json!(kind.kind));
         manifest.insert("metadata".into(), metadata);
@@ -99,40 +100,9 @@ impl Canonical {
 pub struct Digest(NonZeroU64);
 
 impl Digest {
-    fn of(hasher: &impl Hasher) -> Self {
-        Self(NonZeroU64::new(hasher.finish()).unwrap_or(NonZeroU64::MIN))
-    }
-}
-
-fn hasher() -> impl Hasher {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    KEY.get_or_init(RandomState::new).build_hasher()
-}
-
-/// The parser decides the order of the keys, so the digest does not depend on it.
-fn hash_fields(fields: &Map<String, Value>, hasher: &mut impl Hasher) {
-    let mut keys: Vec<&String> = fields.keys().collect();
-    keys.sort_unstable();
-    keys.len().hash(hasher);
-    for key in keys {
-        key.hash(hasher);
-        hash_value(&fields[key], hasher);
-    }
-}
-
-fn hash_value(value: &Value, hasher: &mut impl Hasher) {
-    std::mem::discriminant(value).hash(hasher);
-    match value {
-        Value::Null => {}
-        Value::Bool(it) => it.hash(hasher),
-        Value::Number(it) => it.hash(hasher),
-        Value::String(it) => it.hash(hasher),
-        Value::Array(items) => {
-            items.len().hash(hasher);
-            for item in items {
-                hash_value(item, hasher);
-            }
-        }
-        Value::Object(fields) => hash_fields(fields, hasher),
+    fn of(content: &impl Hash) -> Self {
+        static KEY: OnceLock<RandomState> = OnceLock::new();
+        let hash = KEY.get_or_init(RandomState::new).hash_one(content);
+        Self(NonZeroU64::new(hash).unwrap_or(NonZeroU64::MIN))
     }
 }
