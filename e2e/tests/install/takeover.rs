@@ -50,6 +50,10 @@ async fn hnc_is_taken_over_without_one_write_to_a_copy_and_can_come_back() {
     assert!(touched.is_empty(), "{touched:#?}");
     println!("  of {} writes of the controller, none was to a copy or a quota in HNC's tree", written.len());
     nothing_of_hnc_runs(cluster).await;
+    for command in commands("leftovers") {
+        let words = command.split_whitespace().skip(1);
+        cluster.kubectl().args(words).ok().await.unwrap_or_else(|error| panic!("{command}: {error:#}"));
+    }
 
     what_is_missing_comes_back(cluster, &mut deployed, &manifest, &DEPLOYMENTS).await;
     back_to_hnc(cluster, &mut deployed).await;
@@ -290,10 +294,7 @@ async fn back_to_hnc(cluster: &Cluster, deployed: &mut Deployed<'_>) {
 pub(crate) fn commands(block: &str) -> Vec<String> {
     let (_, rest) = GUIDE.split_once(&format!("<!-- tested: {block} -->\n```sh\n")).unwrap();
     let text = rest.split("```").next().unwrap().replace("\\\n", " ");
-    text.lines()
-        .map(|line| line.split('#').next().unwrap_or_default().trim().to_owned())
-        .filter(|line| !line.is_empty())
-        .collect()
+    text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
 }
 
 /// Leaves nothing to whoever is next.

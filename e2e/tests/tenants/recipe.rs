@@ -13,7 +13,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use super::document::{Block, By, blocks};
+use super::document::{Block, By, blocks, by};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/tenants.md");
 const TEAM: [&str; 3] = ["acme", "acme-dev", "acme-prod"];
@@ -163,7 +163,8 @@ async fn nothing_is_beyond_the_limits(cluster: &Cluster, steps: &Steps) -> Resul
 /// As the user would: what depends on what hns is still making is tried again, as the text says "within seconds".
 async fn apply(cluster: &Cluster, block: &Block) -> Result<()> {
     eventually("the block can be applied", PATIENCE, async || {
-        let apply = like(cluster.kubectl(), &block.by).args(["apply", "-f", "-"]).stdin(&block.yaml);
+        let by = by(block).map_err(|error| format!("{error:#}"))?;
+        let apply = like(cluster.kubectl(), &by).args(["apply", "-f", "-"]).stdin(&block.text);
         apply.ok().await.map(drop).map_err(|error| format!("{error:#}"))
     })
     .await

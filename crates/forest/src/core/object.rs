@@ -88,7 +88,10 @@ impl KnownContent {
 /// body, but never deleted.
 pub const LONGEST_NAME: usize = 1_024;
 
-/// Whether an object of this name is never copied, because of its length.
-pub fn is_name_too_long(name: &str) -> bool {
-    name.len() > LONGEST_NAME
+/// Stands for bytes that are no text: names that differ in such bytes are equal in JSON.
+pub(crate) const REPLACEMENT: char = char::REPLACEMENT_CHARACTER;
+
+/// Whether an object of this name is never copied, because of its length or because another object can have the same name.
+pub(crate) fn is_name_unfit(name: &str) -> bool {
+    name.len() > LONGEST_NAME || name.contains(REPLACEMENT)
 }

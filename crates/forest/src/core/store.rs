@@ -20,7 +20,7 @@ use super::managed::ManagedNames;
 use super::name::Name;
 use super::namespace::NamespaceFact;
 pub use super::object::Counts;
-use super::object::{Knowledge, Object, ObjectFact, Objects, is_name_too_long};
+use super::object::{Knowledge, Object, ObjectFact, Objects, is_name_unfit};
 use super::stream::{Stream, StreamState};
 use super::tree::{Id, Tree};
 use super::version::{CompactVersion, Version};
@@ -327,7 +327,7 @@ impl Store {
             change.whole(self.tree.name(id).clone());
         }
         // The namespace shows this as a condition.
-        if is_name_too_long(&key.name) {
+        if is_name_unfit(&key.name) {
             change.structure(self.tree.name(id).clone());
         }
         let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());

@@ -7,7 +7,8 @@
 use super::keys;
 use super::settings::Settings;
 use crate::core::kind::Kind;
-pub use crate::core::object::{LONGEST_NAME, is_name_too_long};
+pub use crate::core::object::LONGEST_NAME;
+use crate::core::object::REPLACEMENT;
 
 /// The parts of an object that decide whether it is excluded.
 pub struct Traits<'a> {
@@ -35,16 +36,25 @@ pub const FINALIZERS: &str = "objects with finalizers cannot be propagated";
 pub const OBJECTS_OF_EVERY_NAMESPACE: [(&str, &str); 3] =
     [("ConfigMap", "istio-ca-root-cert"), ("ConfigMap", "kube-root-ca.crt"), ("ServiceAccount", "default")];
 
-/// Why an object with a longer name is excluded.
-pub const NAME_TOO_LONG: &str = "objects with a name of more than 1024 bytes cannot be propagated, because a copy of that name might not be deletable";
+/// Why an object of this name is excluded, if so.
+pub fn unfit_name(name: &str) -> Option<&'static str> {
+    if name.len() > LONGEST_NAME {
+        return Some(
+            "objects with a name of more than 1024 bytes cannot be propagated, because a copy of that name might not be deletable",
+        );
+    }
+    name.contains(REPLACEMENT).then_some(
+        "objects with a name that contains the character U+FFFD cannot be propagated, because different names can be equal in JSON",
+    )
+}
 
 /// Why an object is excluded that is nested more deeply than JSON is parsed.
 pub const TOO_DEEP: &str = "objects nested more than about 120 levels deep cannot be propagated";
 
 /// Why an object never propagates, if so. As a clause, it completes "… is not propagated because".
 pub fn exclusion(settings: &Settings, object: &Traits<'_>) -> Option<String> {
-    if is_name_too_long(object.name) {
-        return Some(NAME_TOO_LONG.to_owned());
+    if let Some(why) = unfit_name(object.name) {
+        return Some(why.to_owned());
     }
     let core = object.kind.group.is_empty();
     if let Some(secret_type) = object.secret_type.filter(|it| SECRET_TYPES.contains(it))
@@ -146,6 +156,7 @@ mod tests {
             Case { has_finalizers: true, ..Case::new(&config, "a") }.says("finalizers"),
             Case::new(&config, &longest),
             Case::new(&config, &too_long).says("1024 bytes"),
+            Case::new(&config, "a\u{FFFD}").says("U+FFFD"),
         ];
         for Case { kind, name, secret_type, label, annotation, has_finalizers, says } in cases {
             let get = |pair: Option<Pair>| move |key: &str| pair.filter(|it| it.0 == key).map(|it| it.1);

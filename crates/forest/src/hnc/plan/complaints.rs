@@ -7,7 +7,7 @@ use crate::core::object::Source;
 use crate::core::text::{MESSAGE, limited};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::exclusion::{FINALIZERS, NAME_TOO_LONG};
+use crate::hnc::exclusion::{FINALIZERS, unfit_name};
 
 /// The faults of the sources in this namespace that are in `scope`. An annotation that stops a source is no fault.
 pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Complaint> {
@@ -23,9 +23,10 @@ pub(super) fn of_sources(forest: &Forest, id: Id, scope: &ObjectScope) -> Vec<Co
 }
 
 fn complaint(key: &ObjectKey, source: &Source) -> Option<Complaint> {
+    let is_fault = |why: &&str| *why == FINALIZERS || unfit_name(&key.name).is_some();
     let (reason, message) = if let Some(Err(unparsable)) = source.exceptions.as_deref() {
         (ComplaintReason::CannotParseSelector, format!("Not propagated: {unparsable}."))
-    } else if let Some(why @ (FINALIZERS | NAME_TOO_LONG)) = source.excluded.as_deref() {
+    } else if let Some(why) = source.excluded.as_deref().filter(is_fault) {
         (ComplaintReason::CannotPropagateObject, format!("Not propagated: {why}."))
     } else {
         return None;

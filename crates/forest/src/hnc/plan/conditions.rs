@@ -10,7 +10,7 @@ use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
-use crate::hnc::exclusion::{NAME_TOO_LONG, is_name_too_long};
+use crate::hnc::exclusion::unfit_name;
 
 /// How many objects a condition names.
 const NAMED: usize = 3;
@@ -25,7 +25,7 @@ pub(super) fn conditions(forest: &Forest, id: Id) -> Vec<Condition> {
         .chain(anchor_missing(forest, id))
         .chain(illegal_keys(forest, id))
         .chain(overridden(forest, id))
-        .chain(names_too_long(forest, id))
+        .chain(unfit_names(forest, id))
         .chain(failed_writes(forest, forest.name(id)))
         .chain(conflicts(forest, id))
         .chain(quotas(forest, id))
@@ -97,18 +97,19 @@ fn overridden(forest: &Forest, id: Id) -> Option<Condition> {
     })
 }
 
-/// The objects here that propagate nowhere because their names are too long.
-fn names_too_long(forest: &Forest, id: Id) -> Option<Condition> {
+/// The objects here that propagate nowhere because of their names.
+fn unfit_names(forest: &Forest, id: Id) -> Option<Condition> {
     if forest.downstream(id).is_empty() {
         return None;
     }
-    let is_meant = |(key, object): &(&ObjectKey, &Object)| {
-        is_name_too_long(&key.name)
-            && object.source().is_some_and(|source| !source.terminating)
+    let is_meant = |key: &ObjectKey, object: &Object| {
+        object.source().is_some_and(|source| !source.terminating)
             && forest.kind_settings(key.kind).is_some_and(|kind| kind.mode.propagates())
     };
-    let sources = forest.objects_at(id).filter(is_meant);
-    let lines = sources.map(|(key, _)| line(forest, key, NAME_TOO_LONG));
+    let lines = forest.objects_at(id).filter_map(|(key, object)| {
+        let why = unfit_name(&key.name).filter(|_| is_meant(key, object))?;
+        Some(line(forest, key, why))
+    });
     named("These objects are not propagated: ", lines)
 }
 

@@ -63,9 +63,18 @@ fn rows() -> [Row; 11] {
         row("hncconfigurations.hnc.x-k8s.io", "label of the configuration", patch(), configuration, label()),
         Row {
             by_the_controller: true,
-            ..row("hns-copies", "change of a copy by the controller", patch(), copy, label())
+            ..row("hns-copies", "change of a copy by the controller", Method::PUT, copy, changed_copy())
         },
     ]
+}
+
+fn changed_copy() -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": { "name": "source", "labels": { "hnc.x-k8s.io/inherited-from": "parent" } },
+        "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": ["list"] }],
+    })
 }
 
 /// The clients, and what the controller has registered; nothing of it is in force.
