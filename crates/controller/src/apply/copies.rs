@@ -109,7 +109,7 @@ impl CopyWriter<'_> {
                 }
                 self.recreate(version, source, content, &status).await
             }
-            Err(error) => self.request("update").outcome(error).into(),
+            Err(error) => self.failed("update", error).await,
         }
     }
 
@@ -117,7 +117,16 @@ impl CopyWriter<'_> {
         match self.remove(version).await {
             Ok(Deleted::Gone(fact)) => WriteResult::done([fact]),
             Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(*object))]),
-            Err(error) => self.request("delete").outcome(error).into(),
+            Err(error) => self.failed("delete", error).await,
+        }
+    }
+
+    /// The result of a failed write of an object that the forest knows. After a conflict the object is read: the watch may not
+    /// report it before the next attempt.
+    async fn failed(&self, verb: &'static str, error: kube::Error) -> WriteResult {
+        match self.request(verb).outcome(error) {
+            Outcome::Conflict => self.existing().await,
+            other => other.into(),
         }
     }
 
@@ -156,7 +165,7 @@ impl CopyWriter<'_> {
                 let facts = vec![self.fact(self.object_fact(*object))];
                 return WriteResult { outcome: Outcome::Transient(why, None), facts };
             }
-            Err(error) => return self.request("delete").outcome(error).into(),
+            Err(error) => return self.failed("delete", error).await,
         };
         tracing::info!(
             namespace = %self.namespace, name = %self.key.name, kind = %self.kind,
@@ -190,8 +199,7 @@ impl CopyWriter<'_> {
         )
     }
 
-    /// The result when an object of this name exists that the forest does not know. If the watch will report it, the namespace is
-    /// planned again with it. The watches leave out some Secrets; the controller never replaces those.
+    /// The result when an object of this name exists in a state that the forest does not know. The namespace is planned again with it. The watches leave out some Secrets; the controller never replaces those.
     async fn existing(&self) -> WriteResult {
         match self.objects().get(&self.key.name).await {
             Ok(object) => match unwatched_type(&self.kind, &object) {

@@ -146,11 +146,25 @@ async fn nothing_is_deleted_unless_the_dry_run_succeeds() {
 
 #[tokio::test]
 async fn only_an_invalid_update_leads_to_deletion_and_creation() {
-    for code in [400, 401, 403, 404, 409, 413, 429, 500, 503] {
+    for code in [400, 401, 403, 404, 413, 429, 500, 503] {
         let server = Server::answering([failure(code, "Whatever", "no")]);
         apply(&to_be_replaced(), &server).await;
         assert_eq!(server.methods(), ["PUT"], "{code}");
     }
+}
+
+/// The watch may have lost the change that the precondition reports.
+#[tokio::test]
+async fn after_a_conflict_the_object_is_read() {
+    let conflict = || failure(409, "Conflict", "the object has been modified");
+    let server = Server::answering([conflict(), copy("2", "12", "newer")]);
+    let result = apply(&to_be_replaced(), &server).await;
+    assert_eq!((&result.outcome, result.facts.len()), (&Outcome::Conflict, 1), "{result:?}");
+    assert_eq!(server.methods(), ["PUT", "GET"]);
+    let server = Server::answering([conflict(), copy("2", "12", "newer")]);
+    let result = apply(&World::of(&[copy("2", "11", "old")]), &server).await;
+    assert_eq!((&result.outcome, result.facts.len()), (&Outcome::Conflict, 1), "{result:?}");
+    assert_eq!(server.methods(), ["DELETE", "GET"]);
 }
 
 /// A user cannot keep an object that must be replaced by a finalizer on it.
@@ -183,10 +197,11 @@ async fn a_failed_precondition_of_the_deletion_stops_the_write() {
         immutable(),
         copy("x", "", "new"),
         failure(409, "Conflict", "precondition failed"),
+        copy("2", "12", "newer"),
     ]);
     let result = apply(&to_be_replaced(), &server).await;
     assert_eq!(result.outcome, Outcome::Conflict);
-    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE"]);
+    assert_eq!(server.methods(), ["PUT", "POST dry", "DELETE", "GET"]);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ fn row(
     Row { registration, what, method, path, body, by_the_controller: false }
 }
 
-fn rows() -> [Row; 11] {
+fn rows() -> [Row; 12] {
     let label = || json!({ "metadata": { "labels": { "example.com/team": "red" } } });
     let new = || json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "fresh" } });
     let namespace = "/api/v1/namespaces/child";
@@ -60,6 +60,7 @@ fn rows() -> [Row; 11] {
         row("hierarchyconfigurations.hnc.x-k8s.io", "label of a hierarchy", patch(), hierarchy, label()),
         row("hns-hierarchy", "label of a hierarchy", patch(), hierarchy, label()),
         row("subnamespaceanchors.hnc.x-k8s.io", "label of an anchor", patch(), anchor, label()),
+        row("hns-anchors", "label of an anchor", patch(), anchor, label()),
         row("hncconfigurations.hnc.x-k8s.io", "label of the configuration", patch(), configuration, label()),
         Row {
             by_the_controller: true,
