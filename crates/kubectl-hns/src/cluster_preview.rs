@@ -35,6 +35,8 @@ pub(crate) struct ClusterPreview<'a> {
     unreadable: BTreeSet<Name>,
     /// What could not be read, as notes for the user.
     notes: Vec<String>,
+    /// The kinds that the user may not list in all namespaces concerned.
+    hidden: Vec<String>,
     /// The objects that were read again already.
     read: BTreeSet<(Name, KindId)>,
 }
@@ -95,7 +97,8 @@ impl<'a> ClusterPreview<'a> {
         // What cannot be listed is noted where the preview needs it.
         notes.extend(loaded.structure.notes);
         let preview = Preview::new(loaded.forest);
-        Ok(Self { session, preview, user, configured, within, unreadable, notes, read: BTreeSet::new() })
+        let (hidden, read) = (Vec::new(), BTreeSet::new());
+        Ok(Self { session, preview, user, configured, within, unreadable, notes, hidden, read })
     }
 
     /// The current forest of the preview.
@@ -137,7 +140,15 @@ impl<'a> ClusterPreview<'a> {
             self.notes.push("not all effects could be determined".into());
         }
         let outcome = self.preview.outcome();
-        let Self { preview, mut notes, .. } = self;
+        let Self { preview, mut notes, hidden, .. } = self;
+        for decision in &mut decisions {
+            // The rules say what the webhook lacks.
+            if let Decision::Unknown { why } = decision
+                && !hidden.is_empty()
+            {
+                *why = format!("you may not list {} in all namespaces concerned", hidden.join(", "));
+            }
+        }
         notes.dedup();
         Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), notes })
     }
@@ -208,9 +219,11 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         all.extend(unseen_sources(&all, &unseen));
-        let hidden =
-            if unseen.is_empty() { String::new() } else { format!(", nor in {}", unseen.join(", ")) };
-        self.notes.push(format!("you may not list {resource} in the whole cluster{hidden}"));
+        let also = if unseen.is_empty() { String::new() } else { format!(", nor in {}", unseen.join(", ")) };
+        self.notes.push(format!("you may not list {resource} in the whole cluster{also}"));
+        if !unseen.is_empty() {
+            self.hidden.push(resource);
+        }
         self.preview.tell(Fact::Objects(id, all));
         Ok(())
     }

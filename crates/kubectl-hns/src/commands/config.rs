@@ -86,6 +86,14 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     for resource in &status.resources {
         text.push_str(&synchronized(resource));
     }
+    for spec in config.spec.resources.iter().flatten() {
+        let group = spec.group.as_deref().unwrap_or_default();
+        let is_it =
+            |it: &ResourceStatus| it.resource == spec.resource && (group.is_empty() || it.group == group);
+        if !status.resources.iter().any(is_it) {
+            text.line(format!("* Not in effect: {}", spec.resource));
+        }
+    }
     if !status.conditions.is_empty() {
         text.push_str("\nConditions:\n");
     }
@@ -188,6 +196,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    /// A kind that has just been configured, and one that does not exist.
+    #[test]
+    fn what_is_not_in_effect_is_named() {
+        let config: HNCConfiguration = serde_json::from_value(json!({
+            "metadata": { "name": "config" },
+            "spec": { "resources": [{ "resource": "deployments" }, { "group": "", "resource": "secrets" }] },
+            "status": { "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }] },
+        }))
+        .unwrap();
+        let wanted =
+            "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Not in effect: secrets\n";
+        assert_eq!(text(&config, Paint::NONE), wanted);
+    }
 
     #[test]
     fn the_description_equals_that_of_hnc() {

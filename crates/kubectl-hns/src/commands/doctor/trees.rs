@@ -69,7 +69,7 @@ fn check_structure(structure: &Structure) -> Vec<Finding> {
         let hint = format!(
             "Create namespace {parent}, or set another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
         );
-        let text = format!("{} name {parent} as their parent, which does not exist", some(&orphans));
+        let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
     }
     findings.extend(reported(structure));
@@ -192,7 +192,7 @@ mod tests {
             texts(&check_structure(&structure)),
             [
                 "cycle: x <- y <- x",
-                "missing parent: o name gone as their parent, which does not exist",
+                "missing parent: gone does not exist; it is the parent of o",
                 "condition BadConfiguration (IllegalManagedLabel): a, b: x/y",
             ]
         );
