@@ -67,7 +67,7 @@ async fn deepen(fixture: &Fixture, namespace: &str, object: &str) -> Result<()> 
     let version = if object.starts_with("role") { "rbac.authorization.k8s.io/v1" } else { version };
     let (open, close) = ("{\"f:x\":".repeat(DEPTH), "}".repeat(DEPTH));
     let entry = format!(
-        r#"{{"manager":"m","operation":"Update","time":"9999-12-31T23:59:59-23:59","apiVersion":"{version}","fieldsType":"FieldsV1","fieldsV1":{open}{{}}{close}}}"#
+        r#"{{"manager":"m","operation":"Update","time":"9999-12-31T23:59:59Z","apiVersion":"{version}","fieldsType":"FieldsV1","fieldsV1":{open}{{}}{close}}}"#
     );
     let patch = format!(r#"{{"metadata":{{"managedFields":[{entry}]}}}}"#);
     let args = ["patch", object, "-n", namespace, "--type=merge", "--patch", &patch];
