@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt};
+use hns_api::labels;
 use hns_api::names::paths;
+use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::{Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports, refusal};
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
@@ -217,9 +219,10 @@ async fn a_selector_of_the_largest_annotations_is_refused_at_once() -> Result<()
     let (fixture, _guard) = fixture().await?;
     let admin = Steps::of(fixture.product.cluster().admin());
     admin.create_namespace("selects").await?;
-    // The webhook judges sources in namespaces with children.
-    admin.create_anchor("selects", "below-selects").await?;
-    admin.labelled(&["below-selects", "selects"]).await?;
+    // The webhook judges sources in namespaces with this label. No controller runs here.
+    let labelled = json!({ "metadata": { "labels": { labels::HAS_CHILDREN: labels::TRUE } } });
+    let controller = Steps::of(fixture.product.cluster().client_as(CONTROLLER_USER, &[]));
+    controller.namespaces().patch("selects", &PatchParams::default(), &Patch::Merge(labelled)).await?;
     admin.create_binding("selects", "tessa", ("ClusterRole", "admin"), "tessa").await?;
     let tessa = Steps::of(fixture.product.cluster().client_as("tessa", &[]));
     tessa.create_role("selects", "role", (&["get"], "", "pods")).await?;
