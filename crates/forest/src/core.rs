@@ -16,6 +16,7 @@ pub(crate) mod namespace;
 pub(crate) mod object;
 pub mod patterns;
 pub mod plan;
+pub mod quantity;
 pub mod selector;
 pub mod store;
 pub mod stream;

@@ -97,7 +97,8 @@ impl Forest {
     /// An empty forest that does not know yet which kinds are propagated ([`Fact::Kinds`]). Until then it plans nothing about
     /// objects.
     pub fn unconfigured(settings: Arc<Settings>) -> Self {
-        let store = Store::new(settings.namespaces().clone(), hnc::LAYOUT);
+        let mut store = Store::new(settings.namespaces().clone(), hnc::LAYOUT);
+        store.tree.sums_matter_above(settings.hierarchical_quotas);
         Self { store, hnc: hnc::State::new(settings) }
     }
 

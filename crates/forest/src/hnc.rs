@@ -12,6 +12,7 @@ pub mod keys;
 pub(crate) mod limits;
 pub mod plan;
 pub mod preview;
+pub mod quota;
 pub mod rules;
 pub mod settings;
 pub(crate) mod state;

@@ -40,6 +40,10 @@ impl Change {
         self.namespaces.entry(name).or_default().structure = true;
     }
 
+    pub(crate) fn quotas(&mut self, name: Name) {
+        self.namespaces.entry(name).or_default().quotas = true;
+    }
+
     pub(crate) fn whole(&mut self, name: Name) {
         *self.namespaces.entry(name).or_default() = Scope::whole();
     }
@@ -54,19 +58,26 @@ impl Change {
 pub struct Scope {
     /// The namespace itself: its labels, and what is reported about it.
     pub structure: bool,
+    /// Its derived quota, and the status of its hierarchical quotas.
+    pub quotas: bool,
     /// The objects in it.
     pub objects: ObjectScope,
 }
 
 impl Scope {
-    /// The namespace and all its objects.
+    /// The namespace, its quotas and all its objects.
     pub fn whole() -> Self {
-        Self { structure: true, objects: ObjectScope::All }
+        Self { structure: true, quotas: true, objects: ObjectScope::All }
     }
 
     /// The namespace itself, without its objects.
     pub fn structure() -> Self {
-        Self { structure: true, objects: ObjectScope::None }
+        Self { structure: true, ..Self::default() }
+    }
+
+    /// The quotas of the namespace.
+    pub fn quotas() -> Self {
+        Self { quotas: true, ..Self::default() }
     }
 
     pub(crate) fn object(&mut self, key: ObjectKey) {
@@ -76,6 +87,7 @@ impl Scope {
     /// Adds what `other` touches.
     pub fn merge(&mut self, other: Self) {
         self.structure |= other.structure;
+        self.quotas |= other.quotas;
         self.objects.merge(other.objects);
     }
 }

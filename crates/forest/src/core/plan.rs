@@ -138,6 +138,8 @@ pub struct Step<D> {
 pub struct Plan<D> {
     /// The status of the namespace; depends on none of the steps.
     pub report: Option<Action<D>>,
+    /// The statuses of the quotas in the namespace; they depend on none of the steps.
+    pub quota_statuses: Vec<Action<D>>,
     /// The steps in order. At any moment, also after a crash between two writes, access is no wider than before or after all of
     /// them: what is removed goes first, bindings before roles; what is added comes last, restrictions first, then roles, then
     /// bindings. A child is created after its parent is labelled.
@@ -159,6 +161,7 @@ impl<D> Plan<D> {
     /// Whether there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.report.is_none()
+            && self.quota_statuses.is_empty()
             && self.steps.is_empty()
             && self.settled.is_empty()
             && self.conflicts.is_empty()
@@ -167,7 +170,7 @@ impl<D> Plan<D> {
 
     /// All writes, in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action<D>> {
-        self.report.iter().chain(self.steps.iter().flat_map(|step| &step.actions))
+        self.report.iter().chain(&self.quota_statuses).chain(self.steps.iter().flat_map(|step| &step.actions))
     }
 
     /// Adds a step, unless it is empty.
@@ -195,6 +198,7 @@ impl<D> Default for Plan<D> {
     fn default() -> Self {
         Self {
             report: None,
+            quota_statuses: Vec::new(),
             steps: Vec::new(),
             settled: Vec::new(),
             conflicts: Vec::new(),

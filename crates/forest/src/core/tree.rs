@@ -41,6 +41,8 @@ pub(crate) struct Tree {
     unreadable: HashMap<Id, Box<str>>,
     /// Whether conditions about a namespace are shown on all namespaces above it, so that a new edge touches them.
     links_matter_above: bool,
+    /// Whether quotas sum over subtrees, so that a new edge touches those of all namespaces above it.
+    sums_matter_above: bool,
 }
 
 /// What is known of a name.
@@ -83,6 +85,7 @@ impl Tree {
             awaited_changes: 0,
             unreadable: HashMap::new(),
             links_matter_above: false,
+            sums_matter_above: false,
         }
     }
 
@@ -251,9 +254,16 @@ impl Tree {
         self.links_matter_above = matter;
     }
 
+    pub(crate) fn sums_matter_above(&mut self, matter: bool) {
+        self.sums_matter_above = matter;
+    }
+
     fn touch_around(&self, id: Id, change: &mut Change) {
         if self.links_matter_above {
             self.ancestry(id).path.iter().for_each(|above| change.structure(self.name(*above).clone()));
+        }
+        if self.sums_matter_above {
+            self.ancestry(id).path.iter().for_each(|above| change.quotas(self.name(*above).clone()));
         }
         if let Some(upstream) = self.upstream(id) {
             change.structure(self.name(upstream).clone());

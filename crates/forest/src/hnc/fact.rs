@@ -1,6 +1,7 @@
 //! Facts about HNC's own objects. Facts carry no decisions.
 
 use super::condition::Condition;
+use super::quota::{DerivedQuotaFact, QuotaFact};
 use super::tree_limit::TreeLimit;
 use crate::core::labels::Labels;
 use crate::core::name::Name;
@@ -94,6 +95,19 @@ pub enum Fact {
     Crds(CrdState),
     /// These are the limits of trees.
     TreeLimits(Vec<TreeLimit>),
+    /// A hierarchical quota was seen in this namespace.
+    Quota(Name, QuotaFact),
+    /// A hierarchical quota was deleted: its namespace, its name, its uid. Ignored if its uid is another.
+    QuotaGone(Name, Name, Box<str>),
+    /// These are all the hierarchical quotas there are, with their namespaces.
+    Quotas(Vec<(Name, QuotaFact)>),
+    /// The derived quota of this namespace was seen.
+    DerivedQuota(Name, DerivedQuotaFact),
+    /// The derived quota of a namespace was deleted: the namespace, its uid, the resource version of the deletion or 0. Ignored if
+    /// its uid is another.
+    DerivedQuotaGone(Name, Box<str>, u64),
+    /// These are all the derived quotas there are, with their namespaces. The list is at least as new as this resource version.
+    DerivedQuotas(Vec<(Name, DerivedQuotaFact)>, u64),
 }
 
 impl Fact {
@@ -102,6 +116,8 @@ impl Fact {
         match self {
             Self::Hierarchy(_, seen) => Some(&seen.version),
             Self::Anchor(_, seen) => Some(&seen.version),
+            Self::Quota(_, seen) => Some(&seen.version),
+            Self::DerivedQuota(_, seen) => Some(&seen.version),
             _ => None,
         }
     }

@@ -34,6 +34,14 @@ pub const NONE: &str = "propagate.hnc.x-k8s.io/none";
 pub const ALL: &str = "propagate.hnc.x-k8s.io/all";
 /// On a copy: the namespace of its source.
 pub const INHERITED_FROM: &str = "hnc.x-k8s.io/inherited-from";
+/// The name of the `ResourceQuota` that the controller derives from hierarchical quotas.
+pub const DERIVED_QUOTA: &str = "hrq.hnc.x-k8s.io";
+/// On a derived quota, `true`.
+pub const HRQ: &str = "hnc.x-k8s.io/hrq";
+/// On a derived quota: the quotas that it is derived from, for programs.
+pub const HRQ_SOURCES: &str = "hnc.x-k8s.io/hrq-sources";
+/// On a derived quota: what limits each resource, and how much is left, for people.
+pub const HRQ_LIMITS: &str = "hnc.x-k8s.io/hrq-limits";
 /// Of `OpenShift`. An object with it, with any value, never propagates.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
 /// The prefix of the name of the binding for the creator of a subnamespace. The namespace follows, because the binding propagates

@@ -11,6 +11,7 @@ mod copies;
 mod hierarchy;
 mod marks;
 mod place;
+mod quotas;
 mod restrictions;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::core::version::Version;
 use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::fact::HierarchyStatus;
+use crate::hnc::quota::{QuotaStatus, Resources};
 
 pub use crate::core::plan::{Complaint, ComplaintReason, CopyContent, Edit};
 use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
@@ -96,6 +98,35 @@ pub enum HncAction {
         /// The state that this deletes.
         version: Version,
     },
+    /// Create or change the derived quota.
+    WriteDerivedQuota {
+        /// The state that this changes; `None` to create it.
+        version: Option<Version>,
+        /// The limits.
+        hard: Resources,
+        /// The names of limits to remove.
+        dropped: Vec<Box<str>>,
+        /// The annotation that names its sources.
+        sources: Box<str>,
+        /// The annotation for people.
+        limits: Box<str>,
+    },
+    /// Delete the derived quota.
+    DeleteDerivedQuota {
+        /// The state that this deletes.
+        version: Version,
+    },
+    /// Show the status of a hierarchical quota.
+    UpdateQuotaStatus {
+        /// Its name.
+        name: Name,
+        /// The state that this changes.
+        version: Version,
+        /// The status.
+        status: QuotaStatus,
+        /// Before the status says that the limits are enforced, the floor of the ledger must be at least this resource version.
+        floor: u64,
+    },
 }
 
 /// The fields of the `spec` of a subnamespace's `HierarchyConfiguration` that the controller sets.
@@ -155,10 +186,12 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     }
     // The annotation stays until its user is bound.
     let mut bound = initial_admin.is_some().then(|| marks.without_admin()).flatten();
+    let quotas = if scope.quotas { quotas::changes(forest, id) } else { quotas::Changes::default() };
     let copies = copies::changes(forest, id, &scope.objects, initial_admin.is_some());
     if copies.rights_wait {
         (initial_admin, bound) = (None, None);
     }
+    plan.quota_statuses = quotas.statuses;
     plan.settled = copies.settled;
     plan.conflicts = copies.conflicts;
     plan.unread = copies.unread;
@@ -175,7 +208,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);
     plan.step(GUARDS, anchors.delete);
-    plan.step(GUARDS, copies.restrictions);
+    plan.step(GUARDS, copies.restrictions.into_iter().chain(quotas.derived).collect());
     plan.step(GUARDS_AND_GIVES, last.into_iter().collect());
     plan.step(GIVES, anchors.create);
     plan.step(GIVES, copies.gained);

@@ -9,8 +9,10 @@ pub mod configuration;
 pub mod hierarchy;
 pub mod namespace;
 pub mod object;
+pub mod quota;
+pub mod usage;
 
-mod managed_keys;
+pub(super) mod managed_keys;
 #[cfg(test)]
 mod tests;
 

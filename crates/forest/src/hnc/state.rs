@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::fact::{AnchorFact, CrdState, Fact, HierarchyFact};
 use super::hierarchy::Hierarchy;
 use super::keys;
+use super::quota::state::KnownQuotas;
 use super::settings::Settings;
 use super::tree_limit::TreeLimit;
 use crate::core::change::Change;
@@ -34,6 +35,7 @@ pub(crate) struct State {
     limits: Vec<TreeLimit>,
     hierarchies: ById<Hierarchy>,
     anchors: ById<Anchors>,
+    quotas: KnownQuotas,
     /// The namespaces whose `HierarchyConfiguration` shows conditions.
     conditioned: BTreeSet<Id>,
     /// The namespaces that hold an anchor of a name.
@@ -98,6 +100,7 @@ impl State {
             limits: Vec::new(),
             hierarchies: ById::default(),
             anchors: ById::default(),
+            quotas: KnownQuotas::default(),
             conditioned: BTreeSet::new(),
             holders: HashMap::new(),
             doubt: true,
@@ -121,6 +124,11 @@ impl State {
     pub(crate) fn anchors(&self, id: Id) -> &Anchors {
         static NONE: Anchors = Anchors::new();
         self.anchors.get(id).unwrap_or(&NONE)
+    }
+
+    /// The hierarchical quotas.
+    pub(crate) fn quotas(&self) -> &KnownQuotas {
+        &self.quotas
     }
 
     /// The namespaces that hold an anchor of this name.
@@ -305,6 +313,16 @@ impl State {
             Fact::Anchors(all) => self.list_anchors(store, all, change),
             Fact::Crds(crds) => self.observe_crds(store, crds, change),
             Fact::TreeLimits(limits) => self.set_limits(store, limits, change),
+            Fact::Quota(namespace, seen) => self.quotas.observe(store, &namespace, seen, change),
+            Fact::QuotaGone(namespace, name, uid) => self.quotas.gone(store, &namespace, &name, &uid, change),
+            Fact::Quotas(all) => self.quotas.list(store, all, change),
+            Fact::DerivedQuota(namespace, seen) => {
+                self.quotas.observe_derived(store, &namespace, seen, change);
+            }
+            Fact::DerivedQuotaGone(namespace, uid, version) => {
+                self.quotas.derived_gone(store, &namespace, &uid, version, change);
+            }
+            Fact::DerivedQuotas(all, reported) => self.quotas.list_derived(store, all, reported, change),
         }
     }
 

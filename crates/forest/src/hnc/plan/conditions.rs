@@ -11,6 +11,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::condition::{Condition, Reason};
 use crate::hnc::exclusion::unfit_name;
+use crate::hnc::keys;
 
 /// How many objects a condition names.
 const NAMED: usize = 3;
@@ -136,13 +137,15 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
 
 /// Bindings that wait. The writer adds since when.
 fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
-    let quotas: Vec<&ObjectKey> = forest.quotas_not_in_force(id).collect();
+    let mut quotas: Vec<&str> = forest.quotas_not_in_force(id).map(|key| &*key.name).collect();
+    if forest.awaits_derived_quota(id) {
+        quotas.push(keys::DERIVED_QUOTA);
+    }
     let admin_comes = initial_admin(forest, id).is_some();
     if quotas.is_empty() || !copies::changes(forest, id, &ObjectScope::All, admin_comes).rights_wait {
         return None;
     }
-    let mut names: Vec<String> =
-        quotas.iter().take(NAMED).map(|key| format!("{:?}", shown(&key.name))).collect();
+    let mut names: Vec<String> = quotas.iter().take(NAMED).map(|name| format!("{:?}", shown(name))).collect();
     names.extend((quotas.len() > NAMED).then(|| format!("and {} more", quotas.len() - NAMED)));
     Some(Condition::new(
         Reason::QuotaNotInForce,

@@ -24,6 +24,7 @@ pub(super) fn bindings_must_wait(place: &Place<'_>) -> bool {
     let mut quotas = keys(place).filter(|key| place.forest.kind(key.kind).is_quota());
     quotas.any(|key| matches!(place.decide(key), Decision::Write(..)))
         || place.forest.quotas_not_in_force(place.id).next().is_some()
+        || place.forest.awaits_derived_quota(place.id)
         || awaits_labels(place.forest, place.id)
 }
 

@@ -21,6 +21,7 @@ use crate::hnc::keys::{
     HIERARCHY_FINALIZER, INCLUDED, INITIAL_ADMIN, INITIAL_ADMIN_BINDING, SUBNAMESPACE_OF,
 };
 use crate::hnc::plan::{Action, CopyContent, Edit, HncAction, SubnamespaceSpec};
+use crate::hnc::quota::{DerivedQuotaFact, QuotaFact};
 
 /// The label that the API server sets on every namespace: its name.
 const METADATA_NAME: &str = "kubernetes.io/metadata.name";
@@ -83,6 +84,47 @@ impl Preview {
                     self.terminate(child);
                 }
             }
+            HncAction::WriteDerivedQuota { .. }
+            | HncAction::DeleteDerivedQuota { .. }
+            | HncAction::UpdateQuotaStatus { .. } => self.perform_on_quotas(namespace, action),
+        }
+    }
+
+    /// Written limits count as in force: the quota controller takes them up before all is settled.
+    fn perform_on_quotas(&mut self, namespace: &Name, action: &HncAction) {
+        let known = self.forest.id(namespace).and_then(|id| self.forest.derived_quota(id)).cloned();
+        match action {
+            HncAction::WriteDerivedQuota { hard, sources, limits, .. } => {
+                let version = match &known {
+                    Some(known) => self.next_version(known.version.uid.clone()),
+                    None => self.new_version(),
+                };
+                let fact = DerivedQuotaFact {
+                    version,
+                    hard: hard.clone(),
+                    hard_in_force: hard.clone(),
+                    sources: sources.clone(),
+                    limits: limits.clone(),
+                    is_marked: true,
+                    ..known.unwrap_or_default()
+                };
+                self.tell(Fact::Hnc(hnc::Fact::DerivedQuota(namespace.clone(), fact)));
+            }
+            HncAction::DeleteDerivedQuota { version } => {
+                let uid = version.uid.clone();
+                self.tell(Fact::Hnc(hnc::Fact::DerivedQuotaGone(namespace.clone(), uid, 0)));
+            }
+            HncAction::UpdateQuotaStatus { name, version, status, .. } => {
+                let quota = self
+                    .forest
+                    .id(namespace)
+                    .and_then(|id| self.forest.quotas_at(id).find(|it| it.name == *name));
+                let Some(quota) = quota.cloned() else { return };
+                let version = self.next_version(version.uid.clone());
+                let fact = QuotaFact { version, status: status.clone(), ..quota };
+                self.tell(Fact::Hnc(hnc::Fact::Quota(namespace.clone(), fact)));
+            }
+            _ => {}
         }
     }
 

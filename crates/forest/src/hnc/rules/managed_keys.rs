@@ -47,7 +47,7 @@ fn too_many((field, pairs): (&str, &[(String, String)])) -> Option<Cause> {
 }
 
 /// The rules of the API server for keys of labels and annotations.
-fn qualified_name_fault(key: &str) -> Option<&'static str> {
+pub(in crate::hnc) fn qualified_name_fault(key: &str) -> Option<&'static str> {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
         return Some("the part before the slash must be a DNS subdomain");

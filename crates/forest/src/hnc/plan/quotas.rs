@@ -1,0 +1,69 @@
+//! The derived quota of a namespace, and the status of its hierarchical quotas (section 12 of docs/compatibility.md).
+
+use super::{Action, HncAction};
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+use crate::hnc::quota::{limits_text, status};
+
+/// The writes that a namespace needs.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// The derived quota. It is a restriction: bindings wait for it.
+    pub(super) derived: Vec<Action>,
+    /// The statuses, which nothing waits for.
+    pub(super) statuses: Vec<Action>,
+}
+
+pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
+    if !forest.knows_quotas() {
+        return Changes::default();
+    }
+    Changes {
+        derived: derived(forest, id).map(Action::from).into_iter().collect(),
+        statuses: statuses(forest, id).map(Action::from).collect(),
+    }
+}
+
+/// Nothing can be created in a namespace that is being deleted, and its quota is deleted with it.
+fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
+    forest.lasting_namespace(id)?;
+    let hard = forest.derived_limits(id);
+    let known = forest.derived_quota(id);
+    let version = known.map(|known| known.version.clone());
+    if hard.is_empty() {
+        let known = known.filter(|known| !known.terminating)?;
+        return Some(HncAction::DeleteDerivedQuota { version: known.version.clone() });
+    }
+    let sources = forest.sources(id);
+    let limits = limits_text(forest, id, known.map_or("", |known| &known.limits));
+    let is_right = |known: &&_| {
+        let known: &&crate::hnc::quota::DerivedQuotaFact = known;
+        known.terminating
+            || (known.hard == hard
+                && known.is_marked
+                && *known.sources == *sources
+                && *known.limits == *limits)
+    };
+    if known.as_ref().is_some_and(|known| is_right(&known)) {
+        return None;
+    }
+    let dropped =
+        known.into_iter().flat_map(|known| known.hard.keys()).filter(|name| !hard.contains_key(*name));
+    let dropped = dropped.cloned().collect();
+    Some(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits })
+}
+
+fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {
+    forest.quotas_at(id).filter_map(move |quota| {
+        let status = status(forest, id, quota);
+        if status == quota.status {
+            return None;
+        }
+        Some(HncAction::UpdateQuotaStatus {
+            name: quota.name.clone(),
+            version: quota.version.clone(),
+            floor: forest.newest_derived(id),
+            status,
+        })
+    })
+}

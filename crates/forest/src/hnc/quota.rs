@@ -1,0 +1,121 @@
+//! Hierarchical resource quotas (section 12 of docs/compatibility.md): limits on the sum of what a namespace and all namespaces
+//! below use.
+//!
+//! In each limited namespace the controller keeps a *derived quota*, a core `ResourceQuota` named [`keys::DERIVED_QUOTA`]. The API
+//! server counts the usage of the namespace in its status. All sums are computed from these states ([`Forest`]'s questions below);
+//! none is accumulated. Before the API server stores more usage it asks the webhook, which decides with the [`ledger`].
+
+pub mod fact;
+pub mod ledger;
+pub mod resource;
+mod sources;
+pub(crate) mod state;
+mod status;
+
+use std::collections::BTreeMap;
+
+use super::keys;
+use crate::core::name::Name;
+use crate::core::quantity::Quantity;
+use crate::core::stream::{Stream, StreamState};
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+
+pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
+pub(crate) use sources::limits_text;
+pub(crate) use status::status;
+
+/// Amounts by the name of the resource.
+pub type Resources = BTreeMap<Box<str>, Quantity>;
+
+/// A quota with its namespace.
+pub(crate) type Placed<'a> = (Id, &'a QuotaFact);
+
+/// What a namespace should have, and what is summed over namespaces.
+impl Forest {
+    /// The quotas of the namespace and of those above it, the root's first.
+    pub(crate) fn quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
+        let path = self.path(id);
+        path.iter().rev().flat_map(|above| self.quotas_at(*above).map(move |quota| (*above, quota))).collect()
+    }
+
+    /// The quotas in the namespace, by name.
+    pub(crate) fn quotas_at(&self, id: Id) -> impl Iterator<Item = &QuotaFact> {
+        self.hnc().quotas().of(id).values()
+    }
+
+    /// The limits of the derived quota: the least of all quotas for each resource. Empty if there are none.
+    pub(crate) fn derived_limits(&self, id: Id) -> Resources {
+        let mut least = Resources::new();
+        for (name, limit) in self.quotas_above(id).into_iter().flat_map(|(_, quota)| &quota.hard) {
+            least.entry(name.clone()).and_modify(|it| *it = (*it).min(*limit)).or_insert(*limit);
+        }
+        least
+    }
+
+    /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted.
+    pub(crate) fn limited_by(&self, id: Id) -> Vec<Id> {
+        let lasts = |id: &Id| self.lasting_namespace(*id).is_some();
+        self.at_and_below(id).into_iter().filter(lasts).collect()
+    }
+
+    /// The namespace and all below it, by name.
+    fn at_and_below(&self, id: Id) -> Vec<Id> {
+        let mut all = self.descendants(id);
+        if !all.contains(&id) {
+            all.push(id);
+        }
+        all.sort_by(|one, other| self.name(*one).cmp(self.name(*other)));
+        all
+    }
+
+    /// What the namespace and all below use of these resources.
+    pub(crate) fn usage_below(&self, id: Id, of: &Resources) -> Resources {
+        let namespaces = self.at_and_below(id);
+        let used = |name: &Box<str>| -> Quantity {
+            namespaces.iter().filter_map(|id| self.derived_quota(*id)?.used.get(name).copied()).sum()
+        };
+        of.keys().map(|name| (name.clone(), used(name))).collect()
+    }
+
+    /// The derived quota of a namespace, as it is.
+    pub(crate) fn derived_quota(&self, id: Id) -> Option<&DerivedQuotaFact> {
+        self.hnc().quotas().derived(id)
+    }
+
+    /// The newest resource version of the derived quotas that a quota here limits.
+    pub(crate) fn newest_derived(&self, id: Id) -> u64 {
+        let versions =
+            self.at_and_below(id).into_iter().filter_map(|id| Some(self.derived_quota(id)?.number()));
+        versions.max().unwrap_or_default()
+    }
+
+    /// Whether quotas can be planned: they are enabled, and all lists that they need have arrived.
+    pub(crate) fn knows_quotas(&self) -> bool {
+        self.settings().hierarchical_quotas
+            && Stream::QUOTAS.iter().all(|it| self.stream(*it).is_synced() && self.is_verified(*it))
+    }
+
+    /// Whether new rights must wait for the derived quota of the namespace. If quotas can no longer be listed, they need not.
+    pub(crate) fn awaits_derived_quota(&self, id: Id) -> bool {
+        let is_lost = |it: &Stream| matches!(self.stream(*it), StreamState::Lost(_));
+        self.settings().hierarchical_quotas
+            && self.lasting_namespace(id).is_some()
+            && !Stream::QUOTAS.iter().any(is_lost)
+            && !(self.knows_quotas() && self.is_derived_in_force(id))
+    }
+
+    /// Whether the derived quota of the namespace is what it should be, and in force.
+    pub(crate) fn is_derived_in_force(&self, id: Id) -> bool {
+        let wanted = self.derived_limits(id);
+        match self.derived_quota(id) {
+            Some(quota) => quota.hard == wanted && quota.is_in_force() && *quota.sources == *self.sources(id),
+            None => wanted.is_empty(),
+        }
+    }
+}
+
+/// The name of a quota with that of its namespace.
+pub(crate) fn full_name(namespace: &Name, quota: &Name) -> Name {
+    format!("{namespace}/{quota}").into()
+}

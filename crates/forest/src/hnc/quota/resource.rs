@@ -1,0 +1,93 @@
+//! Which limits a core `ResourceQuota` accepts: names of resources, and quantities for them.
+
+use crate::core::quantity::Quantity;
+use crate::hnc::rules::managed_keys::qualified_name_fault;
+
+/// The resources that are counted in whole numbers.
+const COUNTED: [&str; 9] = [
+    "configmaps",
+    "persistentvolumeclaims",
+    "pods",
+    "replicationcontrollers",
+    "resourcequotas",
+    "secrets",
+    "services",
+    "services.loadbalancers",
+    "services.nodeports",
+];
+
+/// The other resources whose names have no prefix.
+const MEASURED: [&str; 10] = [
+    "cpu",
+    "ephemeral-storage",
+    "limits.cpu",
+    "limits.ephemeral-storage",
+    "limits.memory",
+    "memory",
+    "requests.cpu",
+    "requests.ephemeral-storage",
+    "requests.memory",
+    "requests.storage",
+];
+
+const HUGE_PAGES: [&str; 2] = ["hugepages-", "requests.hugepages-"];
+
+/// What is wrong with a limit, as a clause; `None` if the API server accepts it.
+pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
+    if let Some(fault) = qualified_name_fault(name) {
+        return Some(fault);
+    }
+    let is_known = COUNTED.contains(&name)
+        || MEASURED.contains(&name)
+        || HUGE_PAGES.iter().any(|prefix| name.starts_with(prefix))
+        || name.contains('/');
+    if !is_known {
+        return Some(
+            "is no resource that a quota can limit; for objects of other kinds use count/RESOURCE.GROUP",
+        );
+    }
+    if limit.is_negative() {
+        return Some("must be greater than or equal to 0");
+    }
+    (is_counted(name) && !limit.is_whole()).then_some("must be an integer")
+}
+
+/// Whether it is counted in whole numbers: objects, and extended resources such as `example.com/gpu`.
+fn is_counted(name: &str) -> bool {
+    let is_extended =
+        name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.");
+    COUNTED.contains(&name) || is_extended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_those_of_a_core_quota() {
+        for (name, limit, is_right) in [
+            ("pods", "5", true),
+            ("pods", "0", true),
+            ("pods", "5.5", false),
+            ("pods", "-1", false),
+            ("cpu", "1.5", true),
+            ("requests.cpu", "500m", true),
+            ("limits.memory", "1Gi", true),
+            ("hugepages-2Mi", "4Mi", true),
+            ("requests.hugepages-2Mi", "4Mi", true),
+            ("requests.nvidia.com/gpu", "4", true),
+            ("count/deployments.apps", "4", true),
+            ("count/deployments.apps", "4.5", false),
+            ("gold.storageclass.storage.k8s.io/requests.storage", "10Gi", true),
+            ("gold.storageclass.storage.k8s.io/persistentvolumeclaims", "10", true),
+            ("services.nodeports", "1", true),
+            ("podz", "1", false),
+            ("", "1", false),
+            ("a/b/c", "1", false),
+            ("Pods!", "1", false),
+        ] {
+            let fault = fault(name, limit.parse().unwrap());
+            assert_eq!(fault.is_none(), is_right, "{name}: {limit}: {fault:?}");
+        }
+    }
+}

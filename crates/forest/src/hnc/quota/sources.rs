@@ -1,0 +1,78 @@
+//! The annotations of a derived quota: from which quotas it is derived, for programs, and what limits what, for people.
+//!
+//! The first one is a precondition: a webhook replica decides about a namespace only if it knows the same quotas with the same
+//! limits. So a replica that is behind does not decide by old limits once the controller has reported a quota as enforced.
+
+use std::fmt::Write as _;
+
+use super::{QuotaFact, Resources, full_name};
+use crate::core::quantity::Quantity;
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+
+impl Forest {
+    /// The value that the annotation for programs should have: `NAMESPACE/NAME@DIGEST` of each quota, the root's first.
+    pub(crate) fn sources(&self, id: Id) -> Box<str> {
+        let mut text = String::new();
+        for (at, quota) in self.quotas_above(id) {
+            let separator = if text.is_empty() { "" } else { "," };
+            // Writing to a text cannot fail.
+            let _ = write!(text, "{separator}{}/{}@{:016x}", self.name(at), quota.name, digest(&quota.hard));
+        }
+        text.into()
+    }
+}
+
+/// The quotas that the annotation names, as `NAMESPACE/NAME`.
+pub(super) fn names(sources: &str) -> impl Iterator<Item = &str> {
+    sources.split(',').filter_map(|source| Some(source.split_once('@')?.0))
+}
+
+/// FNV-1a of the limits in their canonical form: the same in every version of the programs.
+fn digest(hard: &Resources) -> u64 {
+    let text: String = hard.iter().map(|(name, limit)| format!("{name}={limit};")).collect();
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// What is left of a resource may differ from what is shown by less than this many hundredths: a derived quota is written for each
+/// namespace of a subtree, so small changes must not be shown.
+const SLACK: i64 = 10;
+
+/// Whether a new status changes what [`limits_text`] shows, or nearly does.
+pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
+    let steps = |quota: &QuotaFact| -> Vec<i64> {
+        let percent = quota.hard.iter().map(|(name, limit)| left(quota, name, *limit).percent_of(*limit));
+        percent.map(|percent| if percent > 0 { 1 + percent / (SLACK / 2) } else { 0 }).collect()
+    };
+    steps(old) != steps(new)
+}
+
+/// The value that the annotation for people should have: for each resource the quota that has the least left, and how much that
+/// is, according to its status. An entry of `shown` that is nearly right stays.
+pub(crate) fn limits_text(forest: &Forest, id: Id, shown: &str) -> Box<str> {
+    let quotas = forest.quotas_above(id);
+    let mut text = String::new();
+    for name in forest.derived_limits(id).keys() {
+        let limits = quotas.iter().filter_map(|(at, quota)| Some((*at, *quota, *quota.hard.get(name)?)));
+        let Some((at, quota, limit)) = limits.min_by_key(|(_, quota, limit)| left(quota, name, *limit))
+        else {
+            continue;
+        };
+        let percent = left(quota, name, limit).percent_of(limit).max(0);
+        let beginning = format!("{name}: {}, ", full_name(forest.name(at), &quota.name));
+        let end = format!("% of {limit} left");
+        let entry = |entry: &str| entry.strip_prefix(&beginning)?.strip_suffix(&end)?.parse::<i64>().ok();
+        let is_near = |other: &i64| (other - percent).abs() < SLACK && (*other == 0) == (percent == 0);
+        let percent = shown.split("; ").find_map(entry).filter(is_near).unwrap_or(percent);
+        let separator = if text.is_empty() { "" } else { "; " };
+        // Writing to a text cannot fail.
+        let _ = write!(text, "{separator}{beginning}{percent}{end}");
+    }
+    text.into()
+}
+
+/// What is left according to the status.
+fn left(quota: &QuotaFact, name: &str, limit: Quantity) -> Quantity {
+    limit - quota.status.used.get(name).copied().unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! What is known of quotas and derived quotas.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::fact::{DerivedQuotaFact, QuotaFact};
+use super::sources;
+use crate::core::change::Change;
+use crate::core::name::Name;
+use crate::core::store::Store;
+use crate::core::stream::Stream;
+use crate::core::tree::{ById, Id};
+
+/// The quotas in a namespace, by name.
+pub(crate) type Quotas = BTreeMap<Name, QuotaFact>;
+
+/// The known quotas, and the derived quotas of all namespaces.
+#[derive(Debug, Default)]
+pub(crate) struct KnownQuotas {
+    quotas: ById<Quotas>,
+    derived: ById<DerivedQuotaFact>,
+    /// The namespaces whose derived quota names a quota, `NAMESPACE/NAME`, as a source.
+    members: HashMap<Name, BTreeSet<Id>>,
+    /// Everything up to this resource version was reported about derived quotas.
+    reported: u64,
+}
+
+impl KnownQuotas {
+    pub(crate) fn of(&self, id: Id) -> &Quotas {
+        static NONE: Quotas = Quotas::new();
+        self.quotas.get(id).unwrap_or(&NONE)
+    }
+
+    pub(crate) fn derived(&self, id: Id) -> Option<&DerivedQuotaFact> {
+        self.derived.get(id)
+    }
+
+    /// All quotas.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Id, &QuotaFact)> {
+        self.quotas.iter().flat_map(|(id, quotas)| quotas.values().map(move |quota| (id, quota)))
+    }
+
+    /// The namespaces whose derived quota names this quota, `NAMESPACE/NAME`, as a source.
+    pub(crate) fn members(&self, quota: &str) -> impl Iterator<Item = Id> {
+        self.members.get(quota).into_iter().flatten().copied()
+    }
+
+    pub(crate) fn reported(&self) -> u64 {
+        self.reported
+    }
+
+    pub(crate) fn observe(
+        &mut self,
+        store: &mut Store,
+        namespace: &Name,
+        fact: QuotaFact,
+        change: &mut Change,
+    ) {
+        let known = store.id(namespace).and_then(|id| self.of(id).get(&fact.name));
+        if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
+            return;
+        }
+        let changes_limits =
+            known.is_none_or(|known| known.hard != fact.hard || sources::shows_other_limits(known, &fact));
+        let is_new = known.is_none();
+        let id = if is_new { store.tree.pin(namespace) } else { store.id(namespace).expect("it is pinned") };
+        match self.quotas.get_mut(id) {
+            Some(quotas) => drop(quotas.insert(fact.name.clone(), fact)),
+            None => drop(self.quotas.insert(id, Quotas::from([(fact.name.clone(), fact)]))),
+        }
+        touch(store, id, changes_limits, change);
+    }
+
+    pub(crate) fn gone(
+        &mut self,
+        store: &mut Store,
+        namespace: &str,
+        name: &Name,
+        uid: &str,
+        change: &mut Change,
+    ) {
+        store.departed(uid);
+        let Some(id) = store.id(namespace) else { return };
+        let Some(quotas) = self.quotas.get_mut(id) else { return };
+        if quotas.get(name).is_none_or(|known| *known.version.uid != *uid) {
+            return;
+        }
+        quotas.remove(name);
+        if quotas.is_empty() {
+            self.quotas.remove(id);
+        }
+        touch(store, id, true, change);
+        store.tree.unpin(id);
+    }
+
+    pub(crate) fn list(&mut self, store: &mut Store, all: Vec<(Name, QuotaFact)>, change: &mut Change) {
+        store.listed(Stream::HIERARCHICAL_QUOTAS, all.iter().map(|(_, seen)| &*seen.version.uid), change);
+        let listed: HashSet<(&str, &str)> =
+            all.iter().map(|(namespace, it)| (&**namespace, &*it.name)).collect();
+        let known =
+            self.all().map(|(id, it)| (store.name(id).clone(), it.name.clone(), it.version.uid.clone()));
+        let gone: Vec<_> =
+            known.filter(|(namespace, name, _)| !listed.contains(&(namespace, name))).collect();
+        for (namespace, name, uid) in gone {
+            self.gone(store, &namespace, &name, &uid, change);
+        }
+        for (namespace, seen) in all {
+            self.observe(store, &namespace, seen, change);
+        }
+    }
+
+    pub(crate) fn observe_derived(
+        &mut self,
+        store: &mut Store,
+        namespace: &Name,
+        fact: DerivedQuotaFact,
+        change: &mut Change,
+    ) {
+        self.reported = self.reported.max(fact.number());
+        let known = store.id(namespace).and_then(|id| self.derived(id));
+        if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
+            return;
+        }
+        let id = match known {
+            Some(_) => store.id(namespace).expect("it is pinned"),
+            None => store.tree.pin(namespace),
+        };
+        for source in sources::names(&fact.sources) {
+            self.members.entry(source.into()).or_default().insert(id);
+        }
+        let (force, sources) = (fact.is_in_force(), fact.sources.clone());
+        let old = self.derived.insert(id, fact);
+        if let Some(old) = &old {
+            self.forget_members(id, &old.sources, &sources);
+        }
+        if old.is_none_or(|old| old.is_in_force() != force) {
+            // Bindings wait until it is in force.
+            change.whole(namespace.clone());
+        }
+        touch(store, id, false, change);
+    }
+
+    /// `version` is the resource version of the deletion.
+    pub(crate) fn derived_gone(
+        &mut self,
+        store: &mut Store,
+        namespace: &str,
+        uid: &str,
+        version: u64,
+        change: &mut Change,
+    ) {
+        self.reported = self.reported.max(version);
+        store.departed(uid);
+        let Some(id) = store.id(namespace) else { return };
+        if self.derived(id).is_none_or(|known| *known.version.uid != *uid) {
+            return;
+        }
+        if let Some(old) = self.derived.remove(id) {
+            self.forget_members(id, &old.sources, "");
+        }
+        touch(store, id, false, change);
+        store.tree.unpin(id);
+    }
+
+    /// The list shows everything up to the resource version `reported`.
+    pub(crate) fn list_derived(
+        &mut self,
+        store: &mut Store,
+        all: Vec<(Name, DerivedQuotaFact)>,
+        reported: u64,
+        change: &mut Change,
+    ) {
+        store.listed(Stream::DERIVED_QUOTAS, all.iter().map(|(_, seen)| &*seen.version.uid), change);
+        let listed: HashSet<&str> = all.iter().map(|(namespace, _)| &**namespace).collect();
+        let known = self.derived.iter().map(|(id, it)| (store.name(id).clone(), it.version.uid.clone()));
+        let gone: Vec<_> = known.filter(|(namespace, _)| !listed.contains(&**namespace)).collect();
+        for (namespace, uid) in gone {
+            self.derived_gone(store, &namespace, &uid, 0, change);
+        }
+        for (namespace, seen) in all {
+            self.observe_derived(store, &namespace, seen, change);
+        }
+        self.reported = self.reported.max(reported);
+    }
+
+    fn forget_members(&mut self, id: Id, old: &str, new: &str) {
+        let kept: HashSet<&str> = sources::names(new).collect();
+        for source in sources::names(old).filter(|it| !kept.contains(it)) {
+            if let Some(members) = self.members.get_mut(source) {
+                members.remove(&id);
+                if members.is_empty() {
+                    self.members.remove(source);
+                }
+            }
+        }
+    }
+}
+
+/// A change of limits concerns this namespace and all below; any change concerns the quotas of this namespace and above.
+fn touch(store: &Store, id: Id, changes_limits: bool, change: &mut Change) {
+    if change.everything {
+        return;
+    }
+    for above in store.tree.ancestry(id).path {
+        change.quotas(store.name(above).clone());
+    }
+    if changes_limits {
+        for below in store.tree.descendants(id) {
+            change.quotas(store.name(below).clone());
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! What a quota shows: the usage of the subtree, one line for people, and whether its limits are enforced and exceeded.
+
+use super::{QuotaCondition, QuotaFact, QuotaStatus, Resources};
+use crate::core::text::{MESSAGE, limited};
+use crate::core::tree::Id;
+use crate::dialects::Forest;
+
+/// The condition that every derived quota has the limits in force.
+pub(crate) const ENFORCED: &str = "Enforced";
+const EXCEEDED: &str = "Exceeded";
+
+/// The number of namespaces that a message names.
+const NAMED: usize = 3;
+
+/// The status that a quota in the namespace `id` should have.
+pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus {
+    let hard = quota.hard.clone();
+    let used = forest.usage_below(id, &hard);
+    let summary = |of_limits: bool| -> Box<str> {
+        let named = hard.iter().filter(|(name, _)| name.starts_with("limits.") == of_limits);
+        let parts = named
+            .map(|(name, limit)| format!("{name}: {}/{limit}", used.get(name).copied().unwrap_or_default()));
+        parts.collect::<Vec<_>>().join(", ").into()
+    };
+    QuotaStatus {
+        requests_summary: summary(false),
+        limits_summary: summary(true),
+        conditions: vec![
+            since_shown(enforced(forest, id, quota), &quota.status.conditions),
+            since_shown(exceeded(&hard, &used), &quota.status.conditions),
+        ],
+        hard,
+        used,
+    }
+}
+
+fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {
+    if !quota.faults.is_empty() {
+        let message = format!("These limits are invalid and not enforced: {}", quota.faults.join("; "));
+        return condition(ENFORCED, false, "InvalidLimits", &message);
+    }
+    let waits = |it: &Id| !forest.is_derived_in_force(*it);
+    let waiting: Vec<&str> =
+        forest.limited_by(id).into_iter().filter(waits).map(|it| &**forest.name(it)).collect();
+    if waiting.is_empty() {
+        return condition(
+            ENFORCED,
+            true,
+            "LimitsInForce",
+            "All namespaces of the subtree have the limits in force",
+        );
+    }
+    let mut names = waiting.iter().take(NAMED).map(|it| format!("{it:?}")).collect::<Vec<_>>().join(", ");
+    if waiting.len() > NAMED {
+        names = format!("{names} and {} more", waiting.len() - NAMED);
+    }
+    let message = format!(
+        "The ResourceQuota {} is not in force (status.hard equals spec.hard) in {names}; if this does not change, check that \
+         kube-controller-manager runs its resourcequota controller",
+        super::keys::DERIVED_QUOTA
+    );
+    condition(ENFORCED, false, "LimitsNotInForce", &message)
+}
+
+fn exceeded(hard: &Resources, used: &Resources) -> QuotaCondition {
+    let over = hard.iter().filter_map(|(name, limit)| {
+        let used = used.get(name).filter(|used| *used > limit)?;
+        Some(format!("{name}: {used} used, {limit} allowed"))
+    });
+    let over: Vec<String> = over.collect();
+    if over.is_empty() {
+        return condition(EXCEEDED, false, "WithinLimits", "");
+    }
+    let message = format!("The subtree uses more than allowed and cannot use more: {}", over.join(", "));
+    condition(EXCEEDED, true, "UsageExceedsLimits", &message)
+}
+
+fn condition(type_: &str, holds: bool, reason: &str, message: &str) -> QuotaCondition {
+    QuotaCondition {
+        type_: type_.into(),
+        holds,
+        reason: reason.into(),
+        message: limited(message, MESSAGE).into(),
+        since: None,
+    }
+}
+
+/// Keeps the time of a condition that holds as before.
+fn since_shown(new: QuotaCondition, shown: &[QuotaCondition]) -> QuotaCondition {
+    let old = shown.iter().find(|it| it.type_ == new.type_ && it.holds == new.holds);
+    QuotaCondition { since: old.and_then(|it| it.since.clone()), ..new }
+}
