@@ -59,7 +59,11 @@ pub const HNC_FIELD_MANAGER: &str = "manager";
 pub const CONTROLLER_LEASE: &str = "hns-controller";
 
 /// The resource quota that is derived from hierarchical quotas, in each namespace that they apply to.
-pub const DERIVED_RESOURCE_QUOTA: &str = "hrq.hnc.x-k8s.io";
+pub const DERIVED_QUOTA: &str = "hrq.hnc.x-k8s.io";
+
+/// The `ConfigMap` in which the webhook reserves usage of hierarchical quotas before it allows it, in the namespace of the
+/// installation.
+pub const QUOTA_LEDGER: &str = "hnc-quota-ledger";
 
 /// The names of the webhooks within their configurations. They appear in every denial.
 pub mod webhooks {

@@ -41,6 +41,8 @@ pub struct Settings {
     pub propagate_tracking_metadata: bool,
     /// How conflicts of Roles and `RoleBindings` are treated.
     pub rbac_on_conflict: OnConflict,
+    /// Whether hierarchical quotas are enforced.
+    pub hierarchical_quotas: bool,
     /// The `ClusterRole` to which the creator of a subnamespace is bound in it; `None` to bind nothing.
     pub initial_admin: Option<Box<str>>,
 }
@@ -93,6 +95,7 @@ impl Settings {
             unpropagated_annotations: Patterns::default(),
             propagate_tracking_metadata: false,
             rbac_on_conflict: OnConflict::default(),
+            hierarchical_quotas: false,
             initial_admin: None,
         }
     }
