@@ -170,6 +170,6 @@ fn quantities_may_be_numbers() {
             "pods": 4, "cpu": 1.5, "limits.cpu": "1.50", "services": 1e3, "secrets": -1,
         } } }))
     .unwrap();
-    let texts = quota.spec.hard.unwrap().into_values().map(|quantity| quantity.0);
-    assert_eq!(Vec::from_iter(texts), ["1.5", "1.50", "4", "-1", "1000"]);
+    let texts: Vec<String> = quota.spec.hard.unwrap().into_values().map(|quantity| quantity.0).collect();
+    assert_eq!(texts, ["1.5", "1.50", "4", "-1", "1000"]);
 }
