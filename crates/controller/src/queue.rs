@@ -223,7 +223,7 @@ fn includes(whole: &Scope, part: &Scope) -> bool {
         (ObjectScope::Some(whole), ObjectScope::Some(part)) => part.is_subset(whole),
         _ => false,
     };
-    objects && (whole.structure || !part.structure)
+    objects && (whole.structure || !part.structure) && (whole.quotas || !part.quotas)
 }
 
 #[cfg(test)]

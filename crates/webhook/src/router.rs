@@ -28,6 +28,7 @@ use crate::judge::{Decision, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::questions::{Asker, Calls};
 use crate::respond::{self, Subject};
+use crate::usage_ledger::UsageLedger;
 use crate::webhooks::{Context, ReadRequest, WEBHOOKS, Webhook};
 
 /// The longest that a review waits for discovery.
@@ -47,6 +48,8 @@ pub struct App {
     pub configuration: Receiver<Configuration>,
     /// The changes of parent that this replica has allowed and not yet observed.
     pub in_flight: Arc<InFlight>,
+    /// Decides on increases of usage.
+    pub(crate) usage: UsageLedger,
     /// The bodies of all requests in flight.
     pub bodies: Arc<Bodies>,
     /// The calls to the API server in flight.
@@ -144,6 +147,12 @@ impl App {
             Ok(ReadRequest::Patch(None)) => Decision::Allow { warnings: vec![] },
             Ok(ReadRequest::Patch(Some(patch))) => {
                 return ("patched", Json(respond::patch(request, &patch)).into_response());
+            }
+            Ok(ReadRequest::Increase(increase)) => {
+                match self.usage.decide(&increase, request.dry_run, review.deadline).await {
+                    Ok(()) => Decision::Allow { warnings: vec![] },
+                    Err(denial) => Decision::Deny(denial),
+                }
             }
             Ok(ReadRequest::Rule(rule)) => judge(&asker, &self.in_flight, &review.origin(), &rule).await,
             Err(denial) => Decision::Deny(denial),

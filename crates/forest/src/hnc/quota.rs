@@ -23,6 +23,7 @@ use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
 pub(crate) use sources::limits_text;
+pub use status::ENFORCED;
 pub(crate) use status::status;
 
 /// Amounts by the name of the resource.
@@ -88,6 +89,11 @@ impl Forest {
         let versions =
             self.at_and_below(id).into_iter().filter_map(|id| Some(self.derived_quota(id)?.number()));
         versions.max().unwrap_or_default()
+    }
+
+    /// The status of a quota, as last written.
+    pub fn quota_status(&self, namespace: &str, name: &Name) -> Option<&QuotaStatus> {
+        Some(&self.hnc().quotas().of(self.id(namespace)?).get(name)?.status)
     }
 
     /// Whether quotas can be planned: they are enabled, and all lists that they need have arrived.

@@ -27,8 +27,6 @@ pub struct Settings {
     pub external_managers: Vec<(String, Identity)>,
     /// Who may restore exported namespaces, anchors, hierarchies and copies as they were.
     pub restore_identities: Vec<Identity>,
-    /// Whether hierarchical quotas are enforced.
-    pub hierarchical_quotas: bool,
     /// Whether each namespace has an annotation with its ancestry.
     pub ancestry_annotation: bool,
     /// Objects with one of these labels, key and value, never propagate.
@@ -88,7 +86,6 @@ impl Settings {
             refuse_with_403: false,
             external_managers: Vec::new(),
             restore_identities: Vec::new(),
-            hierarchical_quotas: false,
             ancestry_annotation: false,
             nopropagation_labels: Vec::new(),
             unpropagated_labels: Patterns::default(),

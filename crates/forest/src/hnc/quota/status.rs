@@ -6,7 +6,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 
 /// The condition that every derived quota has the limits in force.
-pub(crate) const ENFORCED: &str = "Enforced";
+pub const ENFORCED: &str = "Enforced";
 const EXCEEDED: &str = "Exceeded";
 
 /// The number of namespaces that a message names.
