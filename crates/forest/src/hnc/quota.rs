@@ -73,7 +73,7 @@ impl Forest {
     /// What the namespace and all below use of these resources.
     pub(crate) fn usage_below(&self, id: Id, of: &Resources) -> Resources {
         let namespaces = self.at_and_below(id);
-        let used = |name: &Box<str>| -> Quantity {
+        let used = |name: &str| -> Quantity {
             namespaces.iter().filter_map(|id| self.derived_quota(*id)?.used.get(name).copied()).sum()
         };
         of.keys().map(|name| (name.clone(), used(name))).collect()

@@ -3,7 +3,7 @@
 use super::{Action, HncAction};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::quota::{limits_text, status};
+use crate::hnc::quota::{DerivedQuotaFact, limits_text, status};
 
 /// The writes that a namespace needs.
 #[derive(Debug, Default)]
@@ -36,15 +36,14 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     }
     let sources = forest.sources(id);
     let limits = limits_text(forest, id, known.map_or("", |known| &known.limits));
-    let is_right = |known: &&_| {
-        let known: &&crate::hnc::quota::DerivedQuotaFact = known;
+    let is_right = |known: &DerivedQuotaFact| {
         known.terminating
             || (known.hard == hard
                 && known.is_marked
                 && *known.sources == *sources
                 && *known.limits == *limits)
     };
-    if known.as_ref().is_some_and(|known| is_right(&known)) {
+    if known.is_some_and(is_right) {
         return None;
     }
     let dropped =

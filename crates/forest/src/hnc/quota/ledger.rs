@@ -152,7 +152,7 @@ impl Ledger {
         let Some(limits) = known.limits(&request.namespace, &request.sources) else {
             return Decision::Wait(Pending::LimitsUnknown);
         };
-        let is_limited = |name: &Box<str>| limits.iter().any(|it| it.hard.contains_key(name));
+        let is_limited = |name: &str| limits.iter().any(|it| it.hard.contains_key(name));
         let limited = request.amounts.iter().filter(|(name, _)| is_limited(name));
         let amounts: Resources = limited.map(|(name, amount)| (name.clone(), *amount)).collect();
         if amounts.is_empty() {
@@ -235,10 +235,10 @@ impl Ledger {
         for &namespace in &limits.members {
             let reservation = reservations.get(namespace);
             let state = known.state(namespace);
-            let is_behind = |it: &&&Reservation| {
+            let is_behind = |it: &Reservation| {
                 state.is_none_or(|state| *state.uid != *it.uid || state.version < it.version)
             };
-            if reservation.filter(is_behind).is_some() {
+            if reservation.is_some_and(|it| is_behind(it)) {
                 return None;
             }
             let pending = reservation.map(|it| &it.increase);

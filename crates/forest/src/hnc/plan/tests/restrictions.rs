@@ -145,10 +145,10 @@ fn a_forged_copy_of_a_restriction_that_is_being_deleted_is_replaced() {
 fn restrictions_come_first_in_every_scope() {
     let cluster = restricted("root, child:root");
     let forest = cluster.forest();
-    let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into()) };
+    let scope = Scope { structure: false, quotas: false, objects: ObjectScope::Some([key("b")].into()) };
     let first = ["off create size from root", "both create r from root"];
     assert_eq!(lines(&plan(&forest, "child", &scope)), first);
-    let scope = Scope { structure: false, objects: ObjectScope::Some([key("r")].into()) };
+    let scope = Scope { structure: false, quotas: false, objects: ObjectScope::Some([key("r")].into()) };
     assert_eq!(
         lines(&plan(&forest, "child", &scope)),
         ["both create r from root"],
