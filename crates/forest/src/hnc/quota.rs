@@ -24,7 +24,7 @@ use crate::dialects::Forest;
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
 pub(crate) use sources::limits_text;
 pub use status::ENFORCED;
-pub(crate) use status::status;
+pub(crate) use status::{exceeded_by_move, status};
 
 /// Amounts by the name of the resource.
 pub type Resources = BTreeMap<Box<str>, Quantity>;

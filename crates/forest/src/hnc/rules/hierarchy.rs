@@ -20,6 +20,7 @@ use crate::core::stream::Stream;
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::keys;
+use crate::hnc::quota::exceeded_by_move;
 
 mod authority;
 mod conflict;
@@ -136,6 +137,7 @@ impl Review<'_> {
             self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
             warnings.extend(self.no_conflicts(parent)?);
+            warnings.extend(exceeded_by_move(self.forest, parent, &self.request.namespace));
         }
         self.concluded(warnings)
     }
