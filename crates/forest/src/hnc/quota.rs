@@ -91,6 +91,11 @@ impl Forest {
         versions.max().unwrap_or_default()
     }
 
+    /// The statuses of all quotas, as last written, with their namespaces and names.
+    pub fn quota_statuses(&self) -> impl Iterator<Item = (&Name, &Name, &QuotaStatus)> {
+        self.hnc().quotas().all().map(|(id, quota)| (self.name(id), &quota.name, &quota.status))
+    }
+
     /// The status of a quota, as last written.
     pub fn quota_status(&self, namespace: &str, name: &Name) -> Option<&QuotaStatus> {
         Some(&self.hnc().quotas().of(self.id(namespace)?).get(name)?.status)
