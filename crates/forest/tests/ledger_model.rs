@@ -20,7 +20,7 @@ use explore::{breaks, explore};
 use system::{Budget, Fault, System};
 
 fn system(budget: Budget) -> System {
-    System { fault: Fault::None, budget, most: 1 }
+    System { fault: Fault::None, budget, most: 1, joins_with: None }
 }
 
 const NOTHING: Budget =
@@ -35,6 +35,20 @@ fn no_order_of_events_takes_the_usage_over_the_limit() {
     explore("lower counts", system(Budget { requests: 3, lowering_recounts: 1, ..NOTHING }));
     let larger = System { most: 2, ..system(Budget { requests: 3, crashes: 1, ..NOTHING }) };
     explore("larger increases", larger);
+}
+
+#[test]
+fn limits_that_are_reported_as_enforced_are_not_exceeded_by_what_was_allowed_before() {
+    for used in [1, 2] {
+        let budget = Budget { requests: 3, crashes: 1, ..NOTHING };
+        explore("a namespace joins", System { joins_with: Some(used), ..system(budget) });
+    }
+}
+
+#[test]
+fn if_limits_are_reported_while_increases_are_pending_they_are_exceeded() {
+    let budget = Budget { requests: 2, ..NOTHING };
+    breaks(System { fault: Fault::PendingIgnored, joins_with: Some(1), ..system(budget) });
 }
 
 #[test]

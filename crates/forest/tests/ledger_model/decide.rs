@@ -10,7 +10,9 @@ use crate::system::{At, LIMIT, Quota, Request, Revision, View};
 const NAMES: [&str; 2] = ["first", "second"];
 
 /// The value of the annotation by which derived quotas name the quota.
-const SOURCES: &str = "top/all@0";
+fn sources(is_limited: bool) -> &'static str {
+    if is_limited { "top/all@0" } else { "" }
+}
 
 /// A ledger as the model keeps it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -75,6 +77,8 @@ fn pods(amount: u8) -> Resources {
 struct Knowledge {
     reported: u64,
     quotas: [Option<(Box<str>, u64, Resources)>; 2],
+    /// The namespaces whose derived quota names the quota.
+    members: Vec<&'static str>,
     hard: Resources,
 }
 
@@ -88,30 +92,52 @@ impl Known for Knowledge {
         Some(State { uid, version: *version, used })
     }
 
-    fn limits(&self, _: &str, sources: &str) -> Option<Vec<Limits<'_>>> {
-        assert_eq!(sources, SOURCES);
-        let members = NAMES.into_iter().filter(|it| self.quotas[at(it)].is_some()).collect();
-        Some(vec![Limits { namespace: "top", name: "all", hard: &self.hard, members }])
+    fn limits(&self, _: &str, named: &str) -> Option<Vec<Limits<'_>>> {
+        // What a replica knows of the tree need not be what the controller knew.
+        Some(if named == sources(true) { vec![self.quota()] } else { Vec::new() })
+    }
+}
+
+impl Knowledge {
+    fn of(view: &View) -> Self {
+        let quota = |quota: &Quota| (uid(quota.life), quota.version.into(), pods(quota.used));
+        let is_member = |at: &At| view.quotas[*at].is_some_and(|it| it.is_limited);
+        Self {
+            reported: view.reported.into(),
+            quotas: [0, 1].map(|at| view.quotas[at].as_ref().map(quota)),
+            members: [0, 1].into_iter().filter(is_member).map(|at| NAMES[at]).collect(),
+            hard: pods(LIMIT),
+        }
+    }
+
+    fn quota(&self) -> Limits<'_> {
+        Limits { namespace: "top", name: "all", hard: &self.hard, members: self.members.clone() }
     }
 }
 
 /// Decides with the ledger. A replica that ignores the floor claims to know everything.
 pub(crate) fn decide(kept: &mut Kept, view: &View, ignores_floor: bool, request: &Request) -> Decision {
-    let quota = |quota: &Quota| (uid(quota.life), quota.version.into(), pods(quota.used));
-    let known = Knowledge {
-        reported: if ignores_floor { u64::MAX } else { view.reported.into() },
-        quotas: [0, 1].map(|at| view.quotas[at].as_ref().map(quota)),
-        hard: pods(LIMIT),
-    };
+    let mut known = Knowledge::of(view);
+    if ignores_floor {
+        known.reported = u64::MAX;
+    }
     let increase = Increase {
         namespace: Name::from(NAMES[request.at]),
         version: Version { uid: uid(request.life), resource_version: request.version.to_string().into() },
         amounts: pods(request.amount),
-        sources: SOURCES.into(),
+        sources: sources(request.is_limited).into(),
         is_recount: request.is_recount,
     };
     let mut ledger = Ledger::from(&*kept);
     let decision = ledger.decide(&known, &increase);
     *kept = Kept::from(&ledger);
     decision
+}
+
+/// What the ledger must be before the limits are reported as enforced, if that may be.
+pub(crate) fn enforce(kept: &Kept, view: &View) -> Option<Kept> {
+    let known = Knowledge::of(view);
+    let mut ledger = Ledger::from(kept);
+    ledger.enforce(&known, &known.quota()).ok()?;
+    Some(Kept::from(&ledger))
 }

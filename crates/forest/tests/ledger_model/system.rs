@@ -24,6 +24,8 @@ pub(crate) struct Quota {
     pub(crate) life: u8,
     pub(crate) version: Revision,
     pub(crate) used: u8,
+    /// Whether it names the quota.
+    pub(crate) is_limited: bool,
 }
 
 /// What a replica knows of the derived quotas.
@@ -59,6 +61,7 @@ pub(crate) struct Request {
     pub(crate) version: Revision,
     pub(crate) amount: u8,
     pub(crate) is_recount: bool,
+    pub(crate) is_limited: bool,
 }
 
 /// How far a request is.
@@ -102,6 +105,8 @@ pub(crate) enum Fault {
     PlainWrite,
     /// Reservations are dropped after some time.
     ReservationsExpire,
+    /// The limits are reported as enforced although increases are pending.
+    PendingIgnored,
 }
 
 pub(crate) struct System {
@@ -109,6 +114,8 @@ pub(crate) struct System {
     pub(crate) budget: Budget,
     /// The most that a request adds.
     pub(crate) most: u8,
+    /// The usage of the second namespace, if it is limited only later.
+    pub(crate) joins_with: Option<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -120,7 +127,9 @@ pub(crate) struct State {
     ledger: Kept,
     tasks: Vec<Task>,
     left: Budget,
-    /// An update of the API server has taken the sum over the limit.
+    /// Whether the limits are reported as enforced.
+    enforced: bool,
+    /// An update of the API server has taken the sum over the limit, although it is reported as enforced.
     pub(crate) exceeded: bool,
 }
 
@@ -153,6 +162,10 @@ pub(crate) enum Action {
     /// The API server, or the quota controller, stores what was allowed.
     Store(Request),
     Crash(At),
+    /// The controller makes the quota limit the namespace.
+    Limit(At),
+    /// The controller, which knows what a replica knows, reports that the limits are enforced.
+    Enforce(At),
     /// A reservation is dropped from the ledger.
     Expire(usize),
 }
@@ -162,7 +175,9 @@ impl Model for System {
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let quotas = [Some(Quota { life: 1, version: 1, used: 0 }); 2];
+        let quota = Quota { life: 1, version: 1, used: 0, is_limited: true };
+        let other = self.joins_with.map_or(quota, |used| Quota { used, is_limited: false, ..quota });
+        let quotas = [Some(quota), Some(other)];
         let replica = Replica { view: View { reported: 1, quotas }, unseen: Vec::new(), ledger: None };
         vec![State {
             now: 1,
@@ -172,6 +187,7 @@ impl Model for System {
             ledger: Kept::default(),
             tasks: Vec::new(),
             left: self.budget,
+            enforced: self.joins_with.is_none(),
             exceeded: false,
         }]
     }
@@ -193,6 +209,9 @@ impl Model for System {
             let is_fresh = replica.unseen.is_empty() && replica.ledger.is_none();
             if state.left.crashes > 0 && !is_fresh {
                 actions.push(Action::Crash(at));
+            }
+            if !state.enforced {
+                actions.push(Action::Enforce(at));
             }
         }
         for task in &state.tasks {
@@ -241,7 +260,7 @@ impl System {
         let Some(quota) = state.quotas[at] else { return actions.push(Action::Create(at)) };
         // The namespaces are alike at first, and so are the replicas: the first request is about the first one, and goes to the
         // first one.
-        let is_first = left.requests == self.budget.requests;
+        let is_first = left.requests == self.budget.requests && self.joins_with.is_none();
         for replica in [0, 1] {
             if left.requests > 0 && (!is_first || (at, replica) == (0, 0)) {
                 actions.extend((1..=self.most).map(|amount| Action::Ask { at, replica, amount }));
@@ -258,6 +277,9 @@ impl System {
         }
         if left.deletions > 0 {
             actions.push(Action::Delete(at));
+        }
+        if !quota.is_limited {
+            actions.push(Action::Limit(at));
         }
     }
 
@@ -286,7 +308,7 @@ impl System {
             Action::Create(at) => {
                 state.lives[at] += 1;
                 let version = state.now + 1;
-                state.put(at, Some(Quota { life: state.lives[at], version, used: 0 }));
+                state.put(at, Some(Quota { life: state.lives[at], version, used: 0, is_limited: true }));
             }
             Action::Tell(at) => {
                 let replica = &mut state.replicas[at];
@@ -302,6 +324,8 @@ impl System {
                 state.left.crashes -= 1;
                 state.crash(at);
             }
+            Action::Limit(at) => state.change(at, |quota| quota.is_limited = true),
+            Action::Enforce(at) => return self.enforce(state, at),
             Action::Expire(at) => {
                 let mut ledger = state.ledger.clone();
                 ledger.reserved.remove(at);
@@ -329,6 +353,25 @@ impl System {
         Some(())
     }
 
+    /// Reads the ledger and replaces it, and then reports.
+    fn enforce(&self, state: &mut State, by: At) -> Option<()> {
+        let view = &state.replicas[by].view;
+        if !view.quotas.iter().flatten().all(|quota| quota.is_limited) {
+            return None;
+        }
+        let ledger = if self.fault == Fault::PendingIgnored {
+            let newest = view.quotas.iter().flatten().map(|quota| quota.version).max()?;
+            Kept { floor: newest.max(state.ledger.floor), ..state.ledger.clone() }
+        } else {
+            decide::enforce(&state.ledger, view)?
+        };
+        if ledger != state.ledger {
+            state.replace_ledger(ledger);
+        }
+        state.enforced = true;
+        Some(())
+    }
+
     fn write_ledger(&self, state: &mut State, task: Task) {
         state.forget(&task);
         let (by, ledger, is_latest) = match task.progress {
@@ -348,9 +391,9 @@ impl System {
 }
 
 impl State {
-    /// The sum of the usages that are stored.
+    /// The sum of the usages that are stored and limited.
     fn used(&self) -> u8 {
-        self.quotas.iter().flatten().map(|quota| quota.used).sum()
+        self.quotas.iter().flatten().filter(|quota| quota.is_limited).map(|quota| quota.used).sum()
     }
 
     fn put(&mut self, at: At, now: Option<Quota>) {
@@ -369,8 +412,8 @@ impl State {
     }
 
     fn ask(&mut self, at: At, replica: At, amount: u8, is_recount: bool) -> Option<()> {
-        let Quota { life, version, .. } = self.quotas[at]?;
-        let request = Request { at, life, version, amount, is_recount };
+        let Quota { life, version, is_limited, .. } = self.quotas[at]?;
+        let request = Request { at, life, version, amount, is_recount, is_limited };
         let task = Task { request, progress: Progress::Asked(replica) };
         if self.tasks.contains(&task) {
             return None;
@@ -401,7 +444,8 @@ impl State {
         self.forget(&Task { request, progress: Progress::Allowed });
         if self.quotas[request.at].is_some_and(|quota| quota.version == request.version) {
             self.change(request.at, |quota| quota.used += request.amount);
-            self.exceeded = !request.is_recount && self.used() > LIMIT;
+            let counts = self.enforced && !request.is_recount;
+            self.exceeded = counts && self.used() > LIMIT;
         }
     }
 
@@ -468,8 +512,8 @@ impl State {
             return true;
         };
         let decides_on = |at: At| {
-            let Some(Quota { life, version, .. }) = self.quotas[at] else { return true };
-            let request = Request { at, life, version, amount: 1, is_recount: false };
+            let Some(Quota { life, version, is_limited, .. }) = self.quotas[at] else { return true };
+            let request = Request { at, life, version, amount: 1, is_recount: false, is_limited };
             match decide::decide(&mut ledger.clone(), view, false, &request) {
                 Decision::Allow => true,
                 Decision::Deny(_) => self.used() + 1 > LIMIT,

@@ -168,6 +168,31 @@ impl Ledger {
         self.reserve(request, version, amounts)
     }
 
+    /// Before the controller reports that the limits of a quota are enforced: raises the floor, so that a replica that decides from
+    /// now on knows all members and their usage. The report must wait for increases that were allowed before by replicas that did
+    /// not know that, unless there is room for them.
+    ///
+    /// # Errors
+    /// The report must wait.
+    pub fn enforce(&mut self, known: &impl Known, limits: &Limits<'_>) -> Result<(), Pending> {
+        if known.reported() < self.floor {
+            return Err(Pending::StatesUnknown);
+        }
+        self.drop_ended(known);
+        let members = self.members(known, limits);
+        let exceeds = |(name, limit): (&Box<str>, &Quantity)| {
+            let used: Quantity = members.iter().map(|it| amount(it.used, name)).sum();
+            let pending: Quantity = members.iter().filter_map(|it| Some(amount(it.pending?, name))).sum();
+            !pending.is_zero() && used + pending > *limit
+        };
+        if limits.hard.iter().any(exceeds) {
+            return Err(Pending::OthersPending);
+        }
+        let versions = limits.members.iter().filter_map(|it| Some(known.state(it)?.version));
+        self.floor = versions.max().unwrap_or_default().max(self.floor);
+        Ok(())
+    }
+
     /// Drops the reservations whose quotas were seen at a later version, or deleted.
     fn drop_ended(&mut self, known: &impl Known) {
         let mut floor = self.floor;
