@@ -32,6 +32,16 @@ pub const PROPAGATE_ALL: &str = "propagate.hnc.x-k8s.io/all";
 /// The four annotations that control the propagation of a source.
 pub const PROPAGATE: [&str; 4] = [PROPAGATE_SELECT, PROPAGATE_TREE_SELECT, PROPAGATE_NONE, PROPAGATE_ALL];
 
+/// On a derived resource quota, for people: the hierarchical quota that binds for each resource, and how much of it is left.
+pub const HRQ_LIMITS: &str = "hnc.x-k8s.io/hrq-limits";
+
+/// On a derived resource quota, for programs: the version from which the controller changed it, to end an increase of usage that
+/// was allowed and not stored.
+pub const HRQ_RELEASED: &str = "hnc.x-k8s.io/hrq-released";
+
+/// On a derived resource quota, for programs: the hierarchical quotas that it was derived from.
+pub const HRQ_SOURCES: &str = "hnc.x-k8s.io/hrq-sources";
+
 /// Set by `OpenShift`. An object with this annotation, whatever its value, is never propagated.
 pub const OPENSHIFT_DESCRIPTION: &str = "openshift.io/description";
 

@@ -15,6 +15,12 @@ pub const OUT_OF_SYNC: &str = "OutOfSync";
 /// On the `HNCConfiguration`: some namespaces have conditions. The reason is the type of these conditions.
 pub const NAMESPACE_CONDITION: &str = "NamespaceCondition";
 
+/// On a hierarchical quota: the API server has accepted its limits in every namespace that it applies to.
+pub const ENFORCED: &str = "Enforced";
+
+/// On a hierarchical quota: more is used than it allows.
+pub const EXCEEDED: &str = "Exceeded";
+
 /// Reasons of [`ACTIVITIES_HALTED`] on a namespace.
 pub mod activities_halted {
     /// The `CustomResourceDefinition` of `HierarchyConfiguration` is being deleted.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion, CustomResourceSubresources, JSON,
-    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
 use kube::CustomResourceExt;
 
@@ -27,8 +27,44 @@ pub fn hierarchical_resource_quotas() -> CustomResourceDefinition {
     let mut crd = finish(HierarchicalResourceQuota::crd(), None);
     for version in &mut crd.spec.versions {
         version.subresources = Some(CustomResourceSubresources::default());
+        refuse_scopes(version);
     }
     crd
+}
+
+/// Declares the two scope fields of core resource quotas, and refuses them: undeclared fields would be removed
+/// without a word, and the quota would limit more than its author meant.
+fn refuse_scopes(version: &mut CustomResourceDefinitionVersion) {
+    let schema = version.schema.as_mut().and_then(|validation| validation.open_api_v3_schema.as_mut());
+    let properties = schema.and_then(|schema| schema.properties.as_mut());
+    let Some(spec) = properties.and_then(|properties| properties.get_mut("spec")) else {
+        return;
+    };
+    let scopes = JSONSchemaProps {
+        description: Some("Not supported.".into()),
+        items: Some(JSONSchemaPropsOrArray::Schema(Box::new(of_type("string")))),
+        ..of_type("array")
+    };
+    let selector = JSONSchemaProps {
+        description: Some("Not supported.".into()),
+        // Otherwise clients that check fields would name the fields in it, and not the reason.
+        x_kubernetes_preserve_unknown_fields: Some(true),
+        ..of_type("object")
+    };
+    let fields = [("scopes", scopes), ("scopeSelector", selector)];
+    spec.x_kubernetes_validations = Some(fields.iter().map(|(field, _)| absent(field)).collect());
+    let fields = fields.map(|(field, schema)| (field.to_owned(), schema));
+    spec.properties.get_or_insert_default().extend(fields);
+}
+
+fn absent(field: &str) -> ValidationRule {
+    ValidationRule {
+        rule: format!("!has(self.{field})"),
+        message: Some(format!("a hierarchical quota has no {field}: it limits the usage of all objects")),
+        field_path: Some(format!(".{field}")),
+        reason: Some("FieldValueForbidden".into()),
+        ..ValidationRule::default()
+    }
 }
 
 /// The CRD of hierarchy configurations. The only allowed name is `hierarchy`.
@@ -74,15 +110,12 @@ fn finish_version(version: &mut CustomResourceDefinitionVersion, only_name: Opti
 }
 
 /// Removes what schema generators add: titles, defaults, and `nullable`, which would store a null that the
-/// API server otherwise drops. Restores the two types of an integer-or-string, which they omit.
+/// API server otherwise drops.
 fn normalize(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.default = None;
     schema.nullable = None;
     schema.description = schema.description.take().map(|text| one_line(&text));
-    if schema.x_kubernetes_int_or_string == Some(true) {
-        schema.any_of = Some(["integer", "string"].map(of_type).to_vec());
-    }
     for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
         normalize(property);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,8 @@ use crate::schema;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HierarchicalResourceQuotaSpec {
-    /// The limit for each named resource. All resource names of a core resource quota are allowed.
+    /// The limit for each named resource. All resource names of a core resource quota are allowed. A value may
+    /// be a number or a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::quantities")]
     pub hard: Option<BTreeMap<String, Quantity>>,
@@ -57,4 +59,9 @@ pub struct HierarchicalResourceQuotaStatus {
     /// Usage and limits of the resources whose names start with "limits.", in one line for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits_summary: Option<String>,
+
+    /// Whether the quota is enforced, and whether it is exceeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Option<Vec<Condition>>,
 }

@@ -25,7 +25,7 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_VALUE: &str = crate::GROUP;
 
 /// On resource quotas that are derived from hierarchical ones, with the value [`TRUE`].
-pub const HIERARCHICAL_RESOURCE_QUOTA: &str = "hnc.x-k8s.io/hrq";
+pub const HRQ: &str = "hnc.x-k8s.io/hrq";
 
 /// The value of labels that have no other meaning than their presence.
 pub const TRUE: &str = "true";

@@ -65,13 +65,17 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// Quantities by resource name.
+/// Quantities by resource name: texts or numbers. No type of a structural schema includes texts and all
+/// numbers, so values of all types are accepted, and the other types are refused one by one.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
         "additionalProperties": {
             "pattern": QUANTITY,
-            "x-kubernetes-int-or-string": true,
+            "not": { "enum": [true, false, {}, []] },
+            "maxProperties": 0,
+            "maxItems": 0,
+            "x-kubernetes-preserve-unknown-fields": true,
         },
     })
 }

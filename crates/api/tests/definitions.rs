@@ -241,10 +241,13 @@ fn hierarchical_resource_quotas() {
         }),
         "Namespaced",
     );
+    // HNC's schema accepts texts and integers; this one accepts all numbers.
     let quantities = json!({
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
-        "x-kubernetes-int-or-string": true,
+        "not": { "enum": [true, false, {}, []] },
+        "maxProperties": 0,
+        "maxItems": 0,
+        "x-kubernetes-preserve-unknown-fields": true,
     });
     check(
         &definition,
@@ -262,15 +265,25 @@ fn hierarchical_resource_quotas() {
             ("~/properties/spec/properties/hard/additionalProperties", quantities.clone()),
             ("~/properties/status/properties/hard/additionalProperties", quantities.clone()),
             ("~/properties/status/properties/used/additionalProperties", quantities),
+            (
+                "~/properties/spec/x-kubernetes-validations/1",
+                json!({
+                    "fieldPath": ".scopeSelector",
+                    "message": "a hierarchical quota has no scopeSelector: it limits the usage of all objects",
+                    "reason": "FieldValueForbidden",
+                    "rule": "!has(self.scopeSelector)",
+                }),
+            ),
             ("~/properties/status/properties/requestsSummary/type", json!("string")),
             ("~/properties/status/properties/limitsSummary/type", json!("string")),
         ],
     );
-    assert_eq!(properties(&definition, "/properties/spec"), ["hard"]);
+    assert_eq!(properties(&definition, "/properties/spec"), ["hard", "scopeSelector", "scopes"]);
     assert_eq!(
         properties(&definition, "/properties/status"),
-        ["hard", "limitsSummary", "requestsSummary", "used"]
+        ["conditions", "hard", "limitsSummary", "requestsSummary", "used"]
     );
+    check_conditions(&definition);
 }
 
 /// A definition with printer columns shows no age unless it has such a column.
@@ -292,13 +305,16 @@ fn printer_columns_are_of_fields_that_exist() {
     }
 }
 
-/// Walks the whole schema: no field accepts a value, or has a default, that HNC's schema does not have.
+/// Walks the whole schema: no field accepts a value, or has a default, that HNC's schema does not have. The
+/// field of scopes that is refused whatever it contains is open.
 #[test]
 fn no_defaults_no_nulls_and_a_description_on_every_field() {
     fn walk(path: &str, schema: &Value, count: &mut usize) {
-        for key in ["default", "nullable", "title", "x-kubernetes-preserve-unknown-fields"] {
+        for key in ["default", "nullable", "title"] {
             assert_eq!(schema.get(key), None, "{path}: {key}");
         }
+        let is_open = schema.get("x-kubernetes-preserve-unknown-fields").is_some();
+        assert_eq!(is_open, path.ends_with(".scopeSelector"), "{path}");
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
             if let Some(items) = schema.get("items") {
                 walk(path, items, count);

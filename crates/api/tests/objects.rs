@@ -81,7 +81,17 @@ fn the_other_kinds_are_written_back_as_they_were_read() {
         "limits",
         &json!({
             "spec": { "hard": { "pods": "4", "limits.cpu": "1500m" } },
-            "status": { "used": { "pods": "0" }, "requestsSummary": "pods: 0/4" },
+            "status": {
+                "used": { "pods": "0" },
+                "requestsSummary": "pods: 0/4",
+                "conditions": [{
+                    "type": "Enforced",
+                    "status": "True",
+                    "reason": "Enforced",
+                    "message": "",
+                    "lastTransitionTime": "2024-05-06T07:08:09Z",
+                }],
+            },
         }),
     );
     assert_eq!(round_trip::<HierarchicalResourceQuota>(&quota).unwrap(), quota);
@@ -156,9 +166,10 @@ fn unknown_conflict_policies_are_preserved() {
 
 #[test]
 fn quantities_may_be_numbers() {
-    let quota: HierarchicalResourceQuota =
-        serde_json::from_value(json!({ "spec": { "hard": { "pods": 4, "cpu": "1.5" } } })).unwrap();
-    let hard = quota.spec.hard.unwrap();
-    assert_eq!(hard["pods"].0, "4");
-    assert_eq!(hard["cpu"].0, "1.5");
+    let quota: HierarchicalResourceQuota = serde_json::from_value(json!({ "spec": { "hard": {
+            "pods": 4, "cpu": 1.5, "limits.cpu": "1.50", "services": 1e3, "secrets": -1,
+        } } }))
+    .unwrap();
+    let texts: Vec<String> = quota.spec.hard.unwrap().into_values().map(|quantity| quantity.0).collect();
+    assert_eq!(texts, ["1.5", "1.50", "4", "-1", "1000"]);
 }

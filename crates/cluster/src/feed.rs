@@ -5,6 +5,7 @@
 
 mod detail;
 mod objects;
+mod quotas;
 pub mod stream;
 
 use std::collections::BTreeMap;
@@ -27,11 +28,11 @@ use crate::ingest;
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// Starts the streams of the structure. The tasks do not end. `is_leading` tells whether this process currently writes
+/// Starts the streams of the structure, and of quotas if they are enabled. The tasks do not end. `is_leading` tells whether this process currently writes
 /// ([`ingest::deleted_anchor_with_finalizer`]).
 pub fn start(
     client: &Client,
-    writer: &ForestWriter,
+    (writer, forest): (&ForestWriter, &ForestHandle),
     metrics: &StreamMetrics,
     is_leading: impl Fn() -> bool + Send + Sync + 'static,
 ) -> JoinSet<()> {
@@ -43,6 +44,9 @@ pub fn start(
     let hierarchies = Api::<StructureObject>::all_with(client.clone(), &resource);
     tasks.spawn(pump.clone().run(Hierarchies, move || watcher(hierarchies.clone(), Config::default())));
     let anchors = Api::<StructureObject>::all_with(client.clone(), &SubnamespaceAnchor::api_resource());
+    if forest.read(|forest| forest.settings().hierarchical_quotas) {
+        quotas::start(client, &pump, &mut tasks);
+    }
     tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
     tasks
 }
@@ -52,9 +56,14 @@ pub fn start(
 pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
     let mut structure = structure.map(|(stream, condition)| (stream, StreamCondition::new(condition)));
+    let quotas: &[Stream] =
+        if forest.read(|forest| forest.settings().hierarchical_quotas) { &Stream::QUOTAS } else { &[] };
+    let quotas =
+        quotas.iter().map(|it| (*it, StreamCondition::new(readiness.information(it.to_string(), WAITING))));
+    let mut quotas: Vec<_> = quotas.collect();
     let mut kinds = BTreeMap::<KindId, StreamCondition>::new();
     loop {
-        for (stream, condition) in &mut structure {
+        for (stream, condition) in structure.iter_mut().chain(&mut quotas) {
             condition.set(forest.read(|forest| forest.stream(*stream)));
         }
         let states: BTreeMap<KindId, (String, StreamState)> = forest.read(|forest| {

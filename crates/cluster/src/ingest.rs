@@ -3,6 +3,7 @@
 //! Every object gives a fact. An invalid object gives a fact that says so: if it were skipped, the forest would keep
 //! its former state or would treat it as deleted at the next list.
 
+pub mod quotas;
 pub mod request_object;
 
 use std::collections::{BTreeMap, BTreeSet};

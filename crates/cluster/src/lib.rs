@@ -12,6 +12,7 @@ pub mod handle;
 pub mod ingest;
 pub mod metrics;
 pub mod objects;
+pub mod quota_ledger;
 pub mod readiness;
 pub mod settings;
 

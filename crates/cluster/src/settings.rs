@@ -10,5 +10,7 @@ mod follow;
 pub mod values;
 
 pub use self::data::{DOCUMENT, Data, REFUSED, VERSION, in_force, refused, version};
-pub use self::document::{InitialAdmin, Invalid, Propagation, SharedSettings, Version};
+pub use self::document::{
+    FailurePolicy, HierarchicalQuotas, InitialAdmin, Invalid, Propagation, SharedSettings, Version,
+};
 pub use self::follow::{Follower, InForce, Seen, watch_config_map};

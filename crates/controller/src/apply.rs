@@ -4,6 +4,7 @@
 
 mod copies;
 mod outcome;
+mod quotas;
 mod structure;
 
 use forest::hnc;
@@ -11,6 +12,7 @@ use forest::plan::{Action, HncAction};
 use forest::{Fact, Name, ObjectKey, Version, keys};
 use hns_api::names::FIELD_MANAGER;
 use hns_cluster::handle::ForestHandle;
+use hns_cluster::quota_ledger::LedgerStore;
 use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
@@ -18,6 +20,7 @@ use serde_json::{Value, json};
 use self::copies::CopyWriter;
 pub(crate) use self::copies::ProbeResult;
 pub(crate) use self::outcome::{Outcome, WriteResult};
+use self::quotas::{DerivedQuota, QuotaWriter};
 use self::structure::StructureWriter;
 
 /// Makes the writes of one namespace.
@@ -26,6 +29,8 @@ pub(crate) struct Applier<'a> {
     pub(crate) namespace: &'a Name,
     /// Has the kinds of objects, and the settings.
     pub(crate) forest: &'a ForestHandle,
+    /// The ledger of hierarchical quotas.
+    pub(crate) ledger: &'a LedgerStore,
 }
 
 /// The name of an action in metrics and log lines.
@@ -38,6 +43,9 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
         Action::Dialect(HncAction::CreateSubnamespace { .. }) => "create-subnamespace",
         Action::Dialect(HncAction::BindInitialAdmin { .. }) => "bind-initial-admin",
         Action::Dialect(HncAction::DeleteSubnamespace { .. }) => "delete-subnamespace",
+        Action::Dialect(HncAction::WriteDerivedQuota { .. }) => "write-derived-quota",
+        Action::Dialect(HncAction::DeleteDerivedQuota { .. }) => "delete-derived-quota",
+        Action::Dialect(HncAction::UpdateQuotaStatus { .. }) => "change-quota-status",
         Action::CreateCopy { .. } => "create-copy",
         Action::ReplaceCopy { .. } => "replace-copy",
         Action::DeleteCopy { .. } => "delete-copy",
@@ -74,12 +82,26 @@ impl Applier<'_> {
             Action::Dialect(HncAction::DeleteSubnamespace { child, version }) => {
                 structure.delete_subnamespace(child, version).await
             }
+            Action::Dialect(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits }) => {
+                let quota = DerivedQuota { hard, dropped, sources, limits };
+                self.quotas().write_derived(version.as_ref(), &quota).await
+            }
+            Action::Dialect(HncAction::DeleteDerivedQuota { version }) => {
+                self.quotas().delete_derived(version).await
+            }
+            Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, dropped, floor }) => {
+                self.quotas().write_status(self.ledger, (name, version), (status, dropped), *floor).await
+            }
             Action::CreateCopy { key, source, content } => self.copy(key).create(source, content).await,
             Action::ReplaceCopy { key, version, source, content } => {
                 self.copy(key).replace(version, source, content).await
             }
             Action::DeleteCopy { key, version } => self.copy(key).delete(version).await,
         }
+    }
+
+    fn quotas(&self) -> QuotaWriter<'_> {
+        QuotaWriter { client: self.client, namespace: self.namespace }
     }
 
     /// The rest of the plan, such as the creation of the subnamespace, needs the anchor. If the anchor was deleted before it had

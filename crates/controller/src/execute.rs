@@ -18,6 +18,7 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use hns_cluster::configured_kinds::Configuration;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
+use hns_cluster::quota_ledger::LedgerStore;
 use kube::Client;
 use tokio::sync::Semaphore;
 use tokio::sync::watch::Receiver;
@@ -82,6 +83,8 @@ pub(crate) struct Executed {
     pub(crate) progress: Progress,
     /// How long the status update is delayed, if it is. A delay is not a failure.
     pub(crate) report_waits: Option<Duration>,
+    /// The same for the status of the hierarchical quotas.
+    pub(crate) quotas_wait: Option<Duration>,
 }
 
 /// Executes plans. Clones share their state.
@@ -93,6 +96,7 @@ pub(crate) struct Executor {
     pub(crate) may_write: Permission,
     pub(crate) initial_pass: InitialPass,
     writer: ForestWriter,
+    ledger: LedgerStore,
     configuration: Receiver<Configuration>,
     writes: WriteMetrics,
     reconcilers: Reconcilers,
@@ -112,6 +116,7 @@ impl Executor {
         configuration: Receiver<Configuration>,
         metrics: Metrics,
         (guard, may_write): (Guard, Permission),
+        ledger: LedgerStore,
     ) -> Self {
         let Metrics { writes, reconcilers, events } = metrics;
         let recorder = EventRecorder::start(client.clone(), forest.clone(), events, may_write.clone());
@@ -121,6 +126,7 @@ impl Executor {
             may_write,
             initial_pass: InitialPass::start(),
             writer,
+            ledger,
             configuration,
             writes,
             reconcilers,
@@ -139,12 +145,14 @@ impl Executor {
         self.record_plan(namespace, &plan);
         let report_waits = plan.report.as_ref().and_then(|report| self.report_delay(namespace, report));
         let report = plan.report.filter(|_| report_waits.is_none());
-        let (reported, written, read) = tokio::join!(
+        let (reported, sums, written, read) = tokio::join!(
             self.write_report(namespace, report),
+            self.write_quota_statuses(namespace, plan.quota_statuses),
             self.execute_steps(namespace, plan.steps),
             self.read_sources(namespace, &plan.unread)
         );
-        Executed { progress: reported.max(written).max(read), report_waits }
+        let (shown, quotas_wait) = sums;
+        Executed { progress: reported.max(shown).max(written).max(read), report_waits, quotas_wait }
     }
 
     fn start_pass(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> ActivePass {
@@ -178,6 +186,22 @@ impl Executor {
             Some(action) => self.write(namespace, &action).await.progress,
             None => Progress::Complete,
         }
+    }
+
+    /// Writes each status, or says how long the first one waits.
+    async fn write_quota_statuses(
+        &self,
+        namespace: &Name,
+        statuses: Vec<Action>,
+    ) -> (Progress, Option<Duration>) {
+        let (mut progress, mut waits) = (Progress::Complete, None);
+        for action in statuses {
+            match self.forest.read(|forest| self.debouncer.quota_delay(forest, namespace, &action)) {
+                Some(delay) => waits = Some(waits.map_or(delay, |other: Duration| other.min(delay))),
+                None => progress = progress.max(self.write(namespace, &action).await.progress),
+            }
+        }
+        (progress, waits)
     }
 
     async fn execute_steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {
@@ -226,7 +250,7 @@ impl Executor {
     }
 
     fn applier<'a>(&'a self, namespace: &'a Name) -> Applier<'a> {
-        Applier { client: &self.client, namespace, forest: &self.forest }
+        Applier { client: &self.client, namespace, forest: &self.forest, ledger: &self.ledger }
     }
 }
 

@@ -163,7 +163,7 @@ impl Shared {
 
 impl Waiting {
     fn add(&mut self, namespace: &Name, key: &ObjectKey) {
-        let scope = Scope { structure: false, objects: ObjectScope::Some(BTreeSet::from([key.clone()])) };
+        let scope = Scope { objects: ObjectScope::Some(BTreeSet::from([key.clone()])), ..Scope::default() };
         match self.namespaces.get_mut(namespace) {
             Some(waiting) => waiting.merge(scope),
             None => drop(self.namespaces.insert(namespace.clone(), scope)),

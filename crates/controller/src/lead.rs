@@ -10,6 +10,7 @@ use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
+use hns_cluster::quota_ledger::LedgerStore;
 use hns_cluster::settings::{Follower, InForce};
 use hns_runtime::lease::Leadership;
 use hns_runtime::process::{Part, Process};
@@ -27,6 +28,7 @@ use crate::guard::Guard;
 use crate::metrics::Metrics;
 use crate::permission::permission;
 use crate::queue::Queue;
+use crate::quotas;
 use crate::registrations::reconciler::{self, Inputs, reconcile};
 use crate::structure_sync;
 
@@ -120,7 +122,7 @@ impl Controller {
             let queue = queue.clone();
             move || queue.is_open()
         };
-        let streams = feed::start(&self.client, &writer, &self.streams, is_leading);
+        let streams = feed::start(&self.client, (&writer, &forest), &self.streams, is_leading);
         feeds.spawn(async move { drop(streams.join_all().await) });
         feeds.spawn(feed::show(part.readiness.clone(), forest.clone()));
         let (both, readiness) = ((&writer, &forest), &part.readiness);
@@ -157,6 +159,7 @@ impl Controller {
             configuration.clone(),
             metrics,
             both,
+            LedgerStore::new(self.client.clone(), &self.args.common.namespace),
         );
         let mut workers = JoinSet::new();
         for _ in 0..WORKERS {
@@ -174,6 +177,12 @@ impl Controller {
             };
             let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
             workers.spawn(async move { reconcile(client, inputs, || may_write(), end).await });
+        }
+        {
+            let (client, forest, end) = (self.client.clone(), forest.clone(), end.clone());
+            let store = LedgerStore::new(client.clone(), &self.args.common.namespace);
+            let may_write = may_write.clone();
+            workers.spawn(async move { quotas::keep(client, forest, store, || may_write(), end).await });
         }
         let followed = status::Followed { forest, configuration, settings: settings.seen.clone() };
         let (client, namespace, end) = (self.client.clone(), self.args.common.namespace.clone(), end.clone());
@@ -196,9 +205,13 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
             executor.forest.read(|forest| (is_listed(forest), plan(forest, &namespace, &scope)));
         // If it fails, the retry must cover everything that the plan read.
         scope.merge(planned.scope.clone());
-        let Executed { progress, report_waits } = executor.execute(&namespace, &scope, planned).await;
+        let Executed { progress, report_waits, quotas_wait } =
+            executor.execute(&namespace, &scope, planned).await;
         if let Some(delay) = report_waits {
             queue.mark_later(namespace.clone(), Scope::structure(), delay);
+        }
+        if let Some(delay) = quotas_wait {
+            queue.mark_later(namespace.clone(), Scope::quotas(), delay);
         }
         match progress.delays() {
             None => queue.done(&namespace, &scope),

@@ -21,6 +21,7 @@ mod lead;
 mod metrics;
 mod permission;
 mod queue;
+mod quotas;
 mod settings;
 mod status_debouncer;
 mod structure_sync;

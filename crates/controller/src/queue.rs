@@ -223,7 +223,7 @@ fn includes(whole: &Scope, part: &Scope) -> bool {
         (ObjectScope::Some(whole), ObjectScope::Some(part)) => part.is_subset(whole),
         _ => false,
     };
-    objects && (whole.structure || !part.structure)
+    objects && (whole.structure || !part.structure) && (whole.quotas || !part.quotas)
 }
 
 #[cfg(test)]
@@ -305,7 +305,7 @@ mod tests {
         queue.open();
         let delays = (Duration::from_secs(1), Duration::from_secs(60));
         let start = Instant::now();
-        let object = Scope { structure: false, objects: ObjectScope::All };
+        let object = Scope { objects: ObjectScope::All, ..Scope::default() };
         queue.mark(change(&["a"]));
         let mut tried = Vec::new();
         while start.elapsed() < Duration::from_secs(40) {
@@ -400,12 +400,12 @@ mod tests {
 
     #[test]
     fn a_scope_includes_its_parts() {
-        let scope = |structure, objects| Scope { structure, objects };
+        let scope = |structure, objects| Scope { structure, quotas: false, objects };
         let whole = Scope::whole();
         for part in [&whole, &Scope::structure(), &Scope::default()] {
             assert!(includes(&whole, part) && includes(part, part));
         }
-        assert!(!includes(&Scope::structure(), &whole));
+        assert!(!includes(&Scope::structure(), &whole) && !includes(&Scope::structure(), &Scope::quotas()));
         assert!(!includes(&scope(false, ObjectScope::All), &whole));
         assert!(!includes(&scope(true, ObjectScope::Some([].into())), &whole));
     }

@@ -3,6 +3,7 @@
 //! - A `HierarchyConfiguration` that would only list children is created later. Users often create a namespace and then its
 //!   `HierarchyConfiguration`, and their second request must not fail with `AlreadyExists`.
 //! - A changed list of children waits a moment, because children are often created several at a time.
+//! - Changed usage of a hierarchical quota waits a moment, because it changes with every object.
 //! - The condition `QuotaNotInForce` waits, because quotas are usually in force after a moment.
 //!
 //! Every other update is written at once.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::plan::{Action, HncAction};
-use forest::{Condition, HierarchyStatus, Reason};
+use forest::{Condition, Forest, HierarchyStatus, Name, Reason};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -24,6 +25,9 @@ const UPDATE_DELAY: Duration = Duration::from_millis(100);
 
 /// The delay of the condition that bindings wait for a quota. A healthy control plane takes much less.
 const QUOTA_DELAY: Duration = Duration::from_secs(5);
+
+/// The delay of changed usage of a hierarchical quota.
+const USAGE_DELAY: Duration = Duration::from_millis(250);
 
 /// After this time without a write, the delay of an update starts again.
 const EXPIRY: Duration = Duration::from_secs(10);
@@ -38,7 +42,22 @@ impl StatusDebouncer {
     /// How long this report must still wait; `None` if it must be written now. `shown` are the conditions that the namespace with
     /// this uid shows at present.
     pub(crate) fn delay(&self, uid: &str, shown: &[Condition], report: &Action) -> Option<Duration> {
-        let delay = full_delay(shown, report)?;
+        self.remaining(uid, full_delay(shown, report)?)
+    }
+
+    /// The same for the status of a hierarchical quota. Usage changes with every object; conditions are shown at once.
+    pub(crate) fn quota_delay(&self, forest: &Forest, namespace: &Name, action: &Action) -> Option<Duration> {
+        let Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, .. }) = action else {
+            return None;
+        };
+        let shown = forest.quota_status(namespace, name)?;
+        let only_usage = shown.hard == status.hard
+            && shown.conditions.len() == status.conditions.len()
+            && shown.conditions.iter().zip(&status.conditions).all(|(old, new)| old.holds == new.holds);
+        if only_usage { self.remaining(&version.uid, USAGE_DELAY) } else { None }
+    }
+
+    fn remaining(&self, uid: &str, delay: Duration) -> Option<Duration> {
         let now = Instant::now();
         let mut started = self.started.lock();
         started.retain(|_, start| now < *start + EXPIRY);

@@ -33,6 +33,7 @@ pub use crate::core::name::{Name, is_namespace_name};
 pub use crate::core::namespace::{Foreign, NamespaceFact};
 pub use crate::core::object::{KnownContent, ObjectFact};
 pub use crate::core::patterns::{PatternError, Patterns};
+pub use crate::core::quantity::{NoQuantity, Quantity};
 pub use crate::core::store::{Counts, Lag, Listing, Sizes, Unverified};
 pub use crate::core::stream::{Stream, StreamState};
 pub use crate::core::text;

@@ -59,7 +59,7 @@ impl Objects {
 
     /// The missing, wrong and surplus copies in these namespaces.
     pub(crate) fn wrong(&self, namespaces: &BTreeSet<Name>) -> Vec<Wrong> {
-        let scope = Scope { structure: false, objects: ObjectScope::All };
+        let scope = Scope { objects: ObjectScope::All, ..Scope::default() };
         let mut wrong: Vec<Wrong> = Vec::new();
         for namespace in namespaces {
             for action in plan(&self.0.forest, namespace, &scope).actions() {

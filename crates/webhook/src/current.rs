@@ -13,6 +13,7 @@ use hns_cluster::configured_kinds;
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use hns_cluster::metrics::{ForestMetrics, StreamMetrics};
+use hns_cluster::quota_ledger::LedgerStore;
 use hns_cluster::settings::{Follower, InForce};
 use hns_runtime::process::{Part, Process};
 use kube::Client;
@@ -22,9 +23,10 @@ use tower::ServiceExt as _;
 
 use crate::body::Bodies;
 use crate::in_flight::InFlight;
-use crate::metrics::AdmissionMetrics;
+use crate::metrics::{AdmissionMetrics, UsageMetrics};
 use crate::questions::Calls;
 use crate::router::{App, router};
+use crate::usage_ledger::UsageLedger;
 
 /// How long a forest that is no longer in use is kept up to date, for requests in flight: longer than any of them takes.
 const LAST_REQUESTS: Duration = Duration::from_secs(35);
@@ -46,6 +48,9 @@ pub(crate) struct Reader {
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) bodies: Arc<Bodies>,
     pub(crate) metrics: AdmissionMetrics,
+    pub(crate) usage: UsageMetrics,
+    /// The namespace of the installation.
+    pub(crate) namespace: String,
     pub(crate) streams: StreamMetrics,
     pub(crate) process: Process,
     pub(crate) current: Sender<Option<Current>>,
@@ -93,7 +98,7 @@ impl Reader {
         let (writer, forest) =
             ForestWriter::new(Forest::unconfigured(in_force.rules.clone()), self.listener());
         ForestMetrics::register(&part.registry, forest.clone())?;
-        let streams = feed::start(&self.client, &writer, &self.streams, || false);
+        let streams = feed::start(&self.client, (&writer, &forest), &self.streams, || false);
         tasks.spawn(async move { drop(streams.join_all().await) });
         tasks.spawn(feed::show(part.readiness.clone(), forest.clone()));
         let both = (&writer, &forest);
@@ -105,7 +110,9 @@ impl Reader {
             &part.readiness,
             &mut tasks,
         );
+        let store = LedgerStore::new(self.client.clone(), &self.namespace);
         let app = App {
+            usage: UsageLedger::start(store, &forest, self.usage.clone(), &mut tasks),
             forest: forest.clone(),
             client: self.client.clone(),
             controller: self.controller.clone(),

@@ -16,6 +16,7 @@ mod metrics;
 mod questions;
 mod respond;
 mod single_flight;
+mod usage_ledger;
 mod webhooks;
 
 pub use body::Bodies;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use forest::hnc::quota::ledger::{Decision, Pending};
+use prometheus::{HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, Registry};
 
 /// Reviews by webhook and verdict, and questions to the API server.
 #[derive(Clone, Debug)]
@@ -59,5 +60,65 @@ impl AdmissionMetrics {
 
     pub(crate) fn unreadable(&self, status: u16) {
         self.unreadable.with_label_values(&[&status.to_string()]).inc();
+    }
+}
+
+/// Decisions on increases of usage under hierarchical quotas.
+#[derive(Clone, Debug)]
+pub(crate) struct UsageMetrics {
+    decisions: IntCounterVec,
+    conflicts: IntCounter,
+    waits: IntCounter,
+}
+
+impl UsageMetrics {
+    /// Registers them in `registry`.
+    ///
+    /// # Errors
+    /// They are already registered.
+    pub(crate) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = Self {
+            decisions: IntCounterVec::new(
+                Opts::new(
+                    "hns_quota_decisions_total",
+                    "Decisions on increases of usage under hierarchical quotas, by decision.",
+                ),
+                &["decision"],
+            )?,
+            conflicts: IntCounter::new(
+                "hns_quota_ledger_conflicts_total",
+                "Writes of the quota ledger that another replica had preceded.",
+            )?,
+            waits: IntCounter::new(
+                "hns_quota_retries_total",
+                "Increases of usage that could not be decided at once and were decided again.",
+            )?,
+        };
+        registry.register(Box::new(metrics.decisions.clone()))?;
+        registry.register(Box::new(metrics.conflicts.clone()))?;
+        registry.register(Box::new(metrics.waits.clone()))?;
+        Ok(metrics)
+    }
+
+    pub(crate) fn decided(&self, decision: &Result<Decision, String>) {
+        let word = match decision {
+            Ok(Decision::Allow) => "allowed",
+            Ok(Decision::Deny(_)) => "denied",
+            Ok(Decision::Outdated) => "outdated",
+            Ok(Decision::Wait(Pending::StatesUnknown)) => "states-unknown",
+            Ok(Decision::Wait(Pending::LimitsUnknown)) => "limits-unknown",
+            Ok(Decision::Wait(Pending::OthersPending)) => "others-pending",
+            Ok(Decision::Wait(Pending::Full)) => "ledger-full",
+            Err(_) => "ledger-unusable",
+        };
+        self.decisions.with_label_values(&[word]).inc();
+    }
+
+    pub(crate) fn conflict(&self) {
+        self.conflicts.inc();
+    }
+
+    pub(crate) fn waited(&self) {
+        self.waits.inc();
     }
 }

@@ -82,6 +82,15 @@ impl Subject {
         Self::known(GROUP, "hncconfigurations", "HNCConfiguration", hns_api::names::HNC_CONFIGURATION)
     }
 
+    pub(crate) fn quota(name: &str) -> Self {
+        Self::known(GROUP, "hierarchicalresourcequotas", "HierarchicalResourceQuota", name)
+    }
+
+    /// The message of a denial is only the text: the user creates another object, and does not know the quota's status.
+    pub(crate) fn usage() -> Self {
+        Self::known("", "resourcequotas", "ResourceQuota", "")
+    }
+
     /// An object of any kind; like HNC, includes the namespace.
     pub(crate) fn object(request: &Request<'_>, namespace: &str, name: &str) -> Self {
         Self {
@@ -104,6 +113,7 @@ impl Subject {
     fn message(&self, denial: &Denial) -> String {
         let (text, name) = (&denial.message, shown(&self.name));
         match denial.kind {
+            DenialKind::Forbidden | DenialKind::Conflict if name.is_empty() => text.clone(),
             DenialKind::Forbidden => {
                 format!("{} {:?} is forbidden: {text}", self.qualified(&self.resource), name)
             }

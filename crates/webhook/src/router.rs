@@ -28,6 +28,7 @@ use crate::judge::{Decision, judge};
 use crate::metrics::AdmissionMetrics;
 use crate::questions::{Asker, Calls};
 use crate::respond::{self, Subject};
+use crate::usage_ledger::UsageLedger;
 use crate::webhooks::{Context, ReadRequest, WEBHOOKS, Webhook};
 
 /// The longest that a review waits for discovery.
@@ -47,6 +48,8 @@ pub struct App {
     pub configuration: Receiver<Configuration>,
     /// The changes of parent that this replica has allowed and not yet observed.
     pub in_flight: Arc<InFlight>,
+    /// Decides on increases of usage.
+    pub(crate) usage: UsageLedger,
     /// The bodies of all requests in flight.
     pub bodies: Arc<Bodies>,
     /// The calls to the API server in flight.
@@ -104,12 +107,9 @@ struct Review<'a> {
 
 impl Review<'_> {
     fn origin(&self) -> Origin {
-        let Request { dry_run, operation, object, old_object, user_info, .. } = &self.request;
-        // The API server stores no new object with a version.
-        let has_version =
-            object.as_ref().is_some_and(|it| !it.metadata.version().resource_version.is_empty());
+        let Request { dry_run, old_object, user_info, .. } = &self.request;
         Origin {
-            changes_nothing: *dry_run || (*operation == admission::Operation::Create && has_version),
+            changes_nothing: *dry_run,
             user: user_info.username.clone().unwrap_or_default(),
             over: old_object.as_ref().map(|old| old.metadata.version()),
             source: self.source,
@@ -144,6 +144,12 @@ impl App {
             Ok(ReadRequest::Patch(None)) => Decision::Allow { warnings: vec![] },
             Ok(ReadRequest::Patch(Some(patch))) => {
                 return ("patched", Json(respond::patch(request, &patch)).into_response());
+            }
+            Ok(ReadRequest::Increase(increase)) => {
+                match self.usage.decide(&increase, request.dry_run, review.deadline).await {
+                    Ok(()) => Decision::Allow { warnings: vec![] },
+                    Err(denial) => Decision::Deny(denial),
+                }
             }
             Ok(ReadRequest::Rule(rule)) => judge(&asker, &self.in_flight, &review.origin(), &rule).await,
             Err(denial) => Decision::Deny(denial),

@@ -15,7 +15,7 @@ use tokio::sync::watch::{Receiver, Sender};
 
 use crate::args::Args;
 use crate::current::{Current, Reader, router_in_use};
-use crate::metrics::AdmissionMetrics;
+use crate::metrics::{AdmissionMetrics, UsageMetrics};
 
 /// Runs until the process is shut down.
 ///
@@ -35,6 +35,8 @@ pub async fn run(args: Args, process: Process) -> anyhow::Result<()> {
         in_flight: Arc::default(),
         bodies: Arc::default(),
         metrics: AdmissionMetrics::register(&process.registry)?,
+        usage: UsageMetrics::register(&process.registry)?,
+        namespace: args.common.namespace.clone(),
         streams,
         process: process.clone(),
         current: Sender::new(None),

@@ -8,11 +8,14 @@ mod hierarchy;
 mod mutate;
 mod namespace;
 mod object;
+mod quota;
+mod usage;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use forest::configuration::Served;
+use forest::hnc::quota::ledger::Increase;
 use forest::rules::{Answers, Denial, DenialKind, Operation, User, Verdict};
 use forest::{Forest, Settings};
 use hns_api::KeyValue;
@@ -26,12 +29,14 @@ use crate::decode::Request;
 use crate::respond::Subject;
 
 /// All webhooks. To add one, add a module and a line here.
-pub(crate) static WEBHOOKS: [&dyn Webhook; 7] = [
+pub(crate) static WEBHOOKS: [&dyn Webhook; 9] = [
     &hierarchy::HierarchyConfigurations,
     &anchor::SubnamespaceAnchors,
     &namespace::Namespaces,
     &object::Objects,
     &configuration::HncConfigurations,
+    &quota::HierarchicalQuotas,
+    &usage::Usage,
     &mutate::NamespaceLabel,
     &mutate::InitialAdmin,
 ];
@@ -70,6 +75,8 @@ pub(crate) enum ReadRequest<'a> {
     Rule(Rule<'a>),
     /// It is allowed, with this patch if it needs one.
     Patch(Option<Patch>),
+    /// The ledger of hierarchical quotas must decide on this increase of usage.
+    Increase(Increase),
 }
 
 /// A rule with the request that it judges, as a function of a forest and the answers so far.

@@ -80,6 +80,29 @@ pub struct SharedSettings {
     /// What is propagated of objects.
     #[serde(default)]
     pub propagation: Propagation,
+    /// Whether hierarchical quotas are enforced.
+    #[serde(default)]
+    pub hierarchical_quotas: HierarchicalQuotas,
+}
+
+/// Whether hierarchical quotas are enforced, and how strictly.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct HierarchicalQuotas {
+    /// Whether they are.
+    pub enabled: bool,
+    /// What the API server does with usage that no webhook judges.
+    pub failure_policy: FailurePolicy,
+}
+
+/// What the API server does with a request that no webhook answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum FailurePolicy {
+    /// It allows it.
+    #[default]
+    Ignore,
+    /// It refuses it.
+    Fail,
 }
 
 /// Whether the creator of a subnamespace is bound in it, and to which role.
@@ -141,6 +164,7 @@ impl Default for SharedSettings {
             ancestry_annotation: false,
             initial_admin: InitialAdmin::default(),
             propagation: Propagation::default(),
+            hierarchical_quotas: HierarchicalQuotas::default(),
         }
     }
 }
@@ -202,6 +226,7 @@ impl SharedSettings {
         values::object_name(cluster_role)
             .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
         settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
+        settings.hierarchical_quotas = self.hierarchical_quotas.enabled;
         self.propagation.add_to(settings)
     }
 
@@ -269,6 +294,7 @@ externalManagers: {v: ['system:x', 'no']}
 restoreIdentities: [velero]
 ancestryAnnotation: true
 initialAdmin: {enabled: true}
+hierarchicalQuotas: {enabled: true, failurePolicy: Fail}
 propagation:
   nopropagationLabels: ['k=']
   unpropagatedAnnotations: ['*/z']
@@ -276,6 +302,7 @@ propagation:
 ";
         let settings = SharedSettings::parse(text).unwrap();
         assert_eq!(SharedSettings::parse(&settings.text()).unwrap(), settings);
+        assert_eq!(settings.hierarchical_quotas.failure_policy, FailurePolicy::Fail);
         let settings = settings.within("home").unwrap();
         for (name, managed) in
             [("home", false), ("kube-system", false), ("x1", true), ("z", false), ("0", false)]
@@ -287,6 +314,7 @@ propagation:
         assert_eq!(settings.nopropagation_labels, [("k".to_owned(), String::new())]);
         assert_eq!(settings.initial_admin.as_deref(), Some("admin"));
         assert!(settings.ancestry_annotation && !settings.propagate_tracking_metadata);
+        assert!(settings.hierarchical_quotas);
         assert_eq!((settings.external_managers.len(), settings.restore_identities.len()), (2, 1));
         assert_eq!(settings.rbac_on_conflict, forest::OnConflict::Report);
     }
@@ -308,6 +336,11 @@ propagation:
             ("{version: v1, excludedNamespaces: [a, A]}", "excludedNamespaces", "\"A\": not the name"),
             ("{version: v1, initialAdmin: {enabled: 1}}", "initialAdmin.enabled", "expected a boolean"),
             ("{version: v1, initialAdmin: {clusterRole: A}}", "initialAdmin.clusterRole", "\"A\""),
+            (
+                "{version: v1, hierarchicalQuotas: {failurePolicy: fail}}",
+                "hierarchicalQuotas.failurePolicy",
+                "unknown variant `fail`, expected `Ignore` or `Fail`",
+            ),
             ("{version: v1, includedNamespaceRegex: a)|(b}", "includedNamespaceRegex", "a)|(b"),
             (
                 "{version: v1, managedNamespaceLabels: ['hnc.x-k8s.io/.*']}",

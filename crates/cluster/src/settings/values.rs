@@ -5,6 +5,8 @@
 use forest::OnConflict;
 use regex::Regex;
 
+use super::FailurePolicy;
+
 /// How conflicts are treated, in the spelling of the `HNCConfiguration`.
 ///
 /// # Errors
@@ -12,6 +14,18 @@ use regex::Regex;
 pub fn on_conflict(value: &str) -> Result<OnConflict, String> {
     let found = OnConflict::ALL.into_iter().find(|it| it.to_string() == value);
     found.ok_or_else(|| "expected Keep, Report or Overwrite".to_owned())
+}
+
+/// What the API server does with a request that no webhook answers.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn failure_policy(value: &str) -> Result<FailurePolicy, String> {
+    match value {
+        "Ignore" => Ok(FailurePolicy::Ignore),
+        "Fail" => Ok(FailurePolicy::Fail),
+        _ => Err("expected Ignore or Fail".to_owned()),
+    }
 }
 
 /// The name of a namespace: an RFC 1123 label.

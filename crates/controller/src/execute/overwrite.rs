@@ -64,6 +64,6 @@ fn has_settings(known: &Configuration, current: Option<&DynamicObject>, kind: &K
 }
 
 fn is_planned(forest: &Forest, namespace: &Name, key: &ObjectKey, action: &Action) -> bool {
-    let scope = Scope { structure: false, objects: ObjectScope::Some(BTreeSet::from([key.clone()])) };
+    let scope = Scope { objects: ObjectScope::Some(BTreeSet::from([key.clone()])), ..Scope::default() };
     plan(forest, namespace, &scope).actions().any(|planned| planned == action)
 }

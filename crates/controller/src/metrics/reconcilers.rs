@@ -133,7 +133,10 @@ impl Reconcilers {
                 HncAction::UpdateAnchor { .. }
                 | HncAction::CreateSubnamespace { .. }
                 | HncAction::BindInitialAdmin { .. }
-                | HncAction::DeleteSubnamespace { .. },
+                | HncAction::DeleteSubnamespace { .. }
+                | HncAction::WriteDerivedQuota { .. }
+                | HncAction::DeleteDerivedQuota { .. }
+                | HncAction::UpdateQuotaStatus { .. },
             ) => {}
         }
     }

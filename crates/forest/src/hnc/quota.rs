@@ -23,7 +23,8 @@ use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
 pub(crate) use sources::limits_text;
-pub(crate) use status::status;
+pub use status::ENFORCED;
+pub(crate) use status::{exceeded_by_move, status};
 
 /// Amounts by the name of the resource.
 pub type Resources = BTreeMap<Box<str>, Quantity>;
@@ -88,6 +89,16 @@ impl Forest {
         let versions =
             self.at_and_below(id).into_iter().filter_map(|id| Some(self.derived_quota(id)?.number()));
         versions.max().unwrap_or_default()
+    }
+
+    /// The statuses of all quotas, as last written, with their namespaces and names.
+    pub fn quota_statuses(&self) -> impl Iterator<Item = (&Name, &Name, &QuotaStatus)> {
+        self.hnc().quotas().all().map(|(id, quota)| (self.name(id), &quota.name, &quota.status))
+    }
+
+    /// The status of a quota, as last written.
+    pub fn quota_status(&self, namespace: &str, name: &Name) -> Option<&QuotaStatus> {
+        Some(&self.hnc().quotas().of(self.id(namespace)?).get(name)?.status)
     }
 
     /// Whether quotas can be planned: they are enabled, and all lists that they need have arrived.

@@ -27,8 +27,6 @@ pub struct Settings {
     pub external_managers: Vec<(String, Identity)>,
     /// Who may restore exported namespaces, anchors, hierarchies and copies as they were.
     pub restore_identities: Vec<Identity>,
-    /// Whether hierarchical quotas are enforced.
-    pub hierarchical_quotas: bool,
     /// Whether each namespace has an annotation with its ancestry.
     pub ancestry_annotation: bool,
     /// Objects with one of these labels, key and value, never propagate.
@@ -41,6 +39,8 @@ pub struct Settings {
     pub propagate_tracking_metadata: bool,
     /// How conflicts of Roles and `RoleBindings` are treated.
     pub rbac_on_conflict: OnConflict,
+    /// Whether hierarchical quotas are enforced.
+    pub hierarchical_quotas: bool,
     /// The `ClusterRole` to which the creator of a subnamespace is bound in it; `None` to bind nothing.
     pub initial_admin: Option<Box<str>>,
 }
@@ -86,13 +86,13 @@ impl Settings {
             refuse_with_403: false,
             external_managers: Vec::new(),
             restore_identities: Vec::new(),
-            hierarchical_quotas: false,
             ancestry_annotation: false,
             nopropagation_labels: Vec::new(),
             unpropagated_labels: Patterns::default(),
             unpropagated_annotations: Patterns::default(),
             propagate_tracking_metadata: false,
             rbac_on_conflict: OnConflict::default(),
+            hierarchical_quotas: false,
             initial_admin: None,
         }
     }

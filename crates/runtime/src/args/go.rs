@@ -22,9 +22,6 @@ const MEANINGLESS: &[(&str, Shape)] = &[
     ("webhooks-only", Shape::Boolean),
 ];
 
-/// Flags of HNC's manager that change what users see, and are not supported yet.
-const WITHOUT_EFFECT: &[(&str, Shape)] = &[("enable-hrq", Shape::Boolean)];
-
 /// What may follow a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -41,8 +38,6 @@ enum Shape {
 pub struct IgnoredFlags {
     /// Without loss: hns does the same in another way, or the other binary has the flag.
     pub meaningless: BTreeSet<String>,
-    /// With loss: users would see a difference if the flag were supported.
-    pub without_effect: BTreeSet<String>,
     /// Flags for keys of the settings document, which only `hns-controller` uses.
     pub shared: BTreeSet<String>,
 }
@@ -53,9 +48,6 @@ impl IgnoredFlags {
         if !self.meaningless.is_empty() {
             tracing::info!(flags = %list(&self.meaningless), "flags of HNC that mean nothing here were ignored");
         }
-        if !self.without_effect.is_empty() {
-            tracing::warn!(flags = %list(&self.without_effect), "flags of HNC have no effect in this version");
-        }
         if !self.shared.is_empty() {
             tracing::warn!(
                 flags = %list(&self.shared),
@@ -64,15 +56,8 @@ impl IgnoredFlags {
         }
     }
 
-    fn add(&mut self, name: &str, switched_off: bool) {
-        // A feature that is switched off needs no warning.
-        let set = if is_shared(name) {
-            &mut self.shared
-        } else if !switched_off && WITHOUT_EFFECT.iter().any(|(flag, _)| *flag == name) {
-            &mut self.without_effect
-        } else {
-            &mut self.meaningless
-        };
+    fn add(&mut self, name: &str) {
+        let set = if is_shared(name) { &mut self.shared } else { &mut self.meaningless };
         set.insert(name.to_owned());
     }
 }
@@ -117,7 +102,8 @@ pub(super) fn translate(
         if ours {
             translated.push(value.map_or(format!("--{name}"), |value| format!("--{name}={value}")));
         } else {
-            ignored.add(name, switched_off(name, shape, value.as_deref())?);
+            check_boolean(name, shape, value.as_deref())?;
+            ignored.add(name);
         }
     }
     Ok((translated, ignored))
@@ -151,10 +137,7 @@ fn shape(command: &Command, name: &str) -> Option<(Shape, bool)> {
     }
     let elsewhere = LeaderElectionArgs::augment_args(WebhookServerArgs::augment_args(Command::new("other")));
     shape_in(&SharedArgs::augment_args(elsewhere), name)
-        .or_else(|| {
-            let mut flags = MEANINGLESS.iter().chain(WITHOUT_EFFECT);
-            flags.find(|(flag, _)| *flag == name).map(|(_, shape)| *shape)
-        })
+        .or_else(|| MEANINGLESS.iter().find(|(flag, _)| *flag == name).map(|(_, shape)| *shape))
         .map(|shape| (shape, false))
 }
 
@@ -178,13 +161,13 @@ pub(super) fn is_boolean(arg: &Arg) -> bool {
     arg.get_num_args().is_some_and(|count| count.min_values() == 0)
 }
 
-/// Whether an ignored flag was given to switch a feature off.
-fn switched_off(name: &str, shape: Shape, value: Option<&str>) -> Result<bool, Stop> {
+/// Checks the value of an ignored flag, if it is a boolean.
+fn check_boolean(name: &str, shape: Shape, value: Option<&str>) -> Result<(), Stop> {
     match (shape, value) {
         (Shape::Boolean, Some(value)) => values::boolean(value)
-            .map(|on| !on)
+            .map(drop)
             .map_err(|reason| Stop::Usage(format!("invalid value '{value}' for '--{name}': {reason}"))),
-        _ => Ok(false),
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 use clap::Args;
 
 use super::values;
-use hns_cluster::settings::SharedSettings;
+use hns_cluster::settings::{FailurePolicy, SharedSettings};
 
 /// Flags for keys of the settings document.
 #[derive(Clone, Debug, Default, Args)]
@@ -80,6 +80,15 @@ pub struct SharedArgs {
     /// propagated, unless the `HNCConfiguration` says it by `onConflict`: `Keep`, `Report` or `Overwrite`, as there
     #[arg(long, value_name = "WHAT", value_parser = checked(values::on_conflict))]
     rbac_on_conflict: Option<String>,
+
+    /// Enforce hierarchical quotas
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true",
+          value_parser = values::boolean)]
+    enable_hrq: Option<bool>,
+
+    /// What the API server does with usage of hierarchical quotas while no webhook answers: `Ignore` allows it, `Fail` refuses it
+    #[arg(long, value_name = "POLICY", value_parser = values::failure_policy)]
+    hrq_failure_policy: Option<FailurePolicy>,
 }
 
 impl SharedArgs {
@@ -109,6 +118,8 @@ impl SharedArgs {
         propagation.unpropagated_annotations.extend(self.unpropagated_annotations.iter().cloned());
         set(&mut propagation.tracking_metadata, self.propagate_tracking_metadata.as_ref());
         set(&mut propagation.rbac_on_conflict, self.rbac_on_conflict.as_ref());
+        set(&mut settings.hierarchical_quotas.enabled, self.enable_hrq.as_ref());
+        set(&mut settings.hierarchical_quotas.failure_policy, self.hrq_failure_policy.as_ref());
         settings
     }
 }

@@ -62,6 +62,14 @@ fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {
             name: quota.name.clone(),
             version: quota.version.clone(),
             floor: forest.newest_derived(id),
+            dropped: quota
+                .status
+                .hard
+                .keys()
+                .chain(quota.status.used.keys())
+                .filter(|it| !quota.hard.contains_key(*it))
+                .cloned()
+                .collect(),
             status,
         })
     })

@@ -120,6 +120,7 @@ impl Preview {
                     .id(namespace)
                     .and_then(|id| self.forest.quotas_at(id).find(|it| it.name == *name));
                 let Some(quota) = quota.cloned() else { return };
+                self.ledger.quota(&self.forest, namespace, name);
                 let version = self.next_version(version.uid.clone());
                 let fact = QuotaFact { version, status: status.clone(), ..quota };
                 self.tell(Fact::Hnc(hnc::Fact::Quota(namespace.clone(), fact)));

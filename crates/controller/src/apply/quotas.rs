@@ -1,0 +1,166 @@
+//! Writes derived quotas, and the status of hierarchical quotas.
+
+use forest::hnc::quota::{QuotaCondition, QuotaStatus, Resources};
+use forest::{Fact, Name, Version, hnc, keys};
+use hns_api::{HierarchicalResourceQuota, annotations, labels};
+use hns_cluster::api::Api;
+use hns_cluster::api_object::StructureObject;
+use hns_cluster::ingest;
+use hns_cluster::quota_ledger::LedgerStore;
+use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::Patch;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Client, CustomResourceExt};
+use serde_json::{Map, Value, json};
+
+use super::outcome::{WriteResult, is_not_found};
+use super::{delete_params, patch_params, post_params, precondition};
+
+/// Writes the quotas of one namespace.
+pub(super) struct QuotaWriter<'a> {
+    pub(super) client: &'a Client,
+    pub(super) namespace: &'a Name,
+}
+
+/// What a derived quota should be.
+pub(super) struct DerivedQuota<'a> {
+    pub(super) hard: &'a Resources,
+    /// The names of limits to remove.
+    pub(super) dropped: &'a [Box<str>],
+    pub(super) sources: &'a str,
+    pub(super) limits: &'a str,
+}
+
+impl QuotaWriter<'_> {
+    /// Creates the derived quota, or changes it from this version.
+    pub(super) async fn write_derived(
+        &self,
+        version: Option<&Version>,
+        quota: &DerivedQuota<'_>,
+    ) -> WriteResult {
+        let mut hard = amounts_json(quota.hard);
+        let mut metadata = version.map_or_else(|| json!({}), precondition);
+        metadata["labels"] = json!({ labels::HRQ: labels::TRUE });
+        metadata["annotations"] = json!({
+            keys::NONE: labels::TRUE,
+            annotations::HRQ_SOURCES: quota.sources,
+            annotations::HRQ_LIMITS: quota.limits,
+        });
+        let written = if version.is_some() {
+            hard.extend(quota.dropped.iter().map(|name| (name.to_string(), Value::Null)));
+            let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "hard": hard } }));
+            self.derived().patch(keys::DERIVED_QUOTA, &patch_params(), &patch).await
+        } else {
+            metadata["name"] = json!(keys::DERIVED_QUOTA);
+            metadata["namespace"] = json!(&**self.namespace);
+            let object = json!({ "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": { "hard": hard } });
+            match serde_json::from_value(object) {
+                Ok(object) => self.derived().create(&post_params(false), &object).await,
+                Err(error) => Err(kube::Error::SerdeError(error)),
+            }
+        };
+        written.map(derived_fact).into()
+    }
+
+    pub(super) async fn delete_derived(&self, version: &Version) -> WriteResult {
+        let gone = || Fact::Hnc(hnc::Fact::DerivedQuotaGone(self.namespace.clone(), version.uid.clone(), 0));
+        match self.derived().delete(keys::DERIVED_QUOTA, &delete_params(version)).await {
+            Ok(deleted) => Ok(deleted.left().map_or_else(gone, derived_fact)),
+            Err(kube::Error::Api(status)) if is_not_found(&status, keys::DERIVED_QUOTA) => Ok(gone()),
+            Err(error) => Err(error),
+        }
+        .into()
+    }
+
+    /// Writes the status. Before it says that the limits are enforced, the floor of the ledger is raised to `floor`: a replica of the
+    /// webhook that is behind does not decide any more.
+    pub(super) async fn write_status(
+        &self,
+        ledger: &LedgerStore,
+        (name, version): (&str, &Version),
+        (status, dropped): (&QuotaStatus, &[Box<str>]),
+        floor: u64,
+    ) -> WriteResult {
+        if status.conditions.iter().any(is_new_promise)
+            && let Err(error) = raise_floor(ledger, floor).await
+        {
+            return error.into();
+        }
+        let status = status_json(status, dropped);
+        let patch = Patch::Merge(json!({ "metadata": precondition(version), "status": status }));
+        let resource = HierarchicalResourceQuota::api_resource();
+        let api = Api::<DynamicObject>::namespaced_with(self.client.clone(), self.namespace, &resource);
+        match api.patch(name, &patch_params(), &patch).await {
+            Ok(patched) => {
+                let (namespace, quota) = ingest::quotas::quota(patched);
+                WriteResult::done([Fact::Hnc(hnc::Fact::Quota(namespace, quota))])
+            }
+            Err(error) => error.into(),
+        }
+    }
+
+    fn derived(&self) -> Api<DynamicObject> {
+        let resource = ApiResource::erase::<ResourceQuota>(&());
+        Api::namespaced_with(self.client.clone(), self.namespace, &resource)
+    }
+}
+
+/// Whether the limits were not enforced before.
+fn is_new_promise(condition: &QuotaCondition) -> bool {
+    *condition.type_ == *hnc::quota::ENFORCED && condition.holds && condition.since.is_none()
+}
+
+async fn raise_floor(store: &LedgerStore, floor: u64) -> kube::Result<()> {
+    loop {
+        let stored = store.read().await?;
+        if stored.ledger.floor >= floor {
+            return Ok(());
+        }
+        let mut ledger = stored.ledger.clone();
+        ledger.floor = floor;
+        if store.replace(&stored, &ledger).await?.is_some() {
+            return Ok(());
+        }
+    }
+}
+
+fn derived_fact(object: DynamicObject) -> Fact {
+    let DynamicObject { metadata, data, .. } = object;
+    let (namespace, quota) = ingest::quotas::derived_quota(StructureObject { metadata, data });
+    Fact::Hnc(hnc::Fact::DerivedQuota(namespace, quota))
+}
+
+fn amounts_json(amounts: &Resources) -> Map<String, Value> {
+    amounts.iter().map(|(name, amount)| (name.to_string(), json!(amount.to_string()))).collect()
+}
+
+/// A merge patch must name what it removes.
+fn status_json(status: &QuotaStatus, dropped: &[Box<str>]) -> Value {
+    let amounts = |amounts: &Resources| {
+        let mut json = amounts_json(amounts);
+        json.extend(dropped.iter().map(|name| (name.to_string(), Value::Null)));
+        json
+    };
+    let now = Timestamp::now();
+    let conditions: Vec<Value> = status
+        .conditions
+        .iter()
+        .map(|it| {
+            json!({
+                "type": it.type_,
+                "status": if it.holds { "True" } else { "False" },
+                "reason": it.reason,
+                "message": it.message,
+                "lastTransitionTime": it.since.as_deref().map_or_else(|| format!("{now:.0}"), str::to_owned),
+            })
+        })
+        .collect();
+    json!({
+        "hard": amounts(&status.hard),
+        "used": amounts(&status.used),
+        "requestsSummary": status.requests_summary,
+        "limitsSummary": status.limits_summary,
+        "conditions": conditions,
+    })
+}

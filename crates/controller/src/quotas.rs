@@ -1,0 +1,233 @@
+//! What quotas need beside the plans of namespaces: the ledger, and the end of increases that are never stored. Where quotas are
+//! disabled, removes what they left.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use forest::hnc::quota::ledger::{Known as _, Ledger, Reservation};
+use forest::{Forest, Name, Version, keys};
+use futures::StreamExt as _;
+use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
+use hns_api::{HierarchicalResourceQuota, annotations, labels};
+use hns_cluster::api::Api;
+use hns_cluster::handle::ForestHandle;
+use hns_cluster::objects;
+use hns_cluster::quota_ledger::{LedgerStore, Stored, parse};
+use hns_runtime::shutdown::Shutdown;
+use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::runtime::watcher::Error;
+use kube::{Client, CustomResourceExt};
+use serde_json::json;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// After this time the controller changes the quota of a pending increase, so that the API server cannot store the increase any
+/// more. The API server usually stores it within milliseconds.
+const PENDING: Duration = Duration::from_secs(10);
+
+/// The delay after a failed write.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How often the removal of what quotas left is tried.
+const TRIES: u32 = 10;
+
+/// Works until `may_write` returns false or the shutdown begins.
+pub(crate) async fn keep(
+    client: Client,
+    forest: ForestHandle,
+    store: LedgerStore,
+    may_write: impl Fn() -> bool,
+    shutdown: Shutdown,
+) {
+    let works = async {
+        if forest.read(|forest| forest.settings().hierarchical_quotas) {
+            Keeper { client, forest, store, pending: HashMap::new() }.follow(&may_write).await;
+        } else {
+            remove_what_is_left(&client, &store, &may_write).await;
+        }
+    };
+    tokio::select! {
+        () = works => {}
+        () = shutdown.begun() => {}
+    }
+}
+
+/// A pending increase: the namespace, the uid of its derived quota, and the version.
+type Place = (Name, Box<str>, u64);
+
+struct Keeper {
+    client: Client,
+    forest: ForestHandle,
+    store: LedgerStore,
+    /// When each was first seen.
+    pending: HashMap<Place, Instant>,
+}
+
+impl Keeper {
+    async fn follow(mut self, may_write: &impl Fn() -> bool) {
+        let mut ledger = objects::watch(self.store.api().clone(), QUOTA_LEDGER);
+        loop {
+            let due = self.pending.values().min().map(|since| *since + PENDING);
+            let event = tokio::select! {
+                event = ledger.next() => event,
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => None,
+            };
+            if !may_write() {
+                return;
+            }
+            let done = match event {
+                Some(event) => self.seen(event).await,
+                None => self.release().await,
+            };
+            if let Err(error) = done {
+                tracing::warn!(%error, "the ledger of hierarchical quotas is not up to date; trying again");
+                sleep(RETRY).await;
+            }
+        }
+    }
+
+    async fn seen(&mut self, event: Result<Option<ConfigMap>, Error>) -> kube::Result<()> {
+        let object = match event {
+            Ok(object) => object,
+            Err(error) => {
+                tracing::info!(%error, "the watch of the ConfigMap {QUOTA_LEDGER} was interrupted");
+                return Ok(());
+            }
+        };
+        let Some(object) = object else { return self.store.create(&self.empty()).await };
+        let metadata = object.metadata.clone();
+        match parse(object) {
+            Ok(Stored { ledger, .. }) => self.note(&ledger.reservations),
+            Err(error) => {
+                tracing::error!(%error, "the ConfigMap {QUOTA_LEDGER} cannot be understood; it is written anew");
+                self.store.replace(&Stored::of(metadata), &self.empty()).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A new ledger. Replicas that do not know the present usage do not decide with it.
+    fn empty(&self) -> Ledger {
+        Ledger { floor: self.forest.read(|forest| forest.reported()), reservations: Vec::new() }
+    }
+
+    fn note(&mut self, reservations: &[Reservation]) {
+        let place = |it: &Reservation| (it.namespace.clone(), it.uid.clone(), it.version);
+        let now = Instant::now();
+        let before = std::mem::take(&mut self.pending);
+        self.pending = reservations
+            .iter()
+            .map(place)
+            .map(|place| {
+                let since = before.get(&place).copied().unwrap_or(now);
+                (place, since)
+            })
+            .collect();
+    }
+
+    /// Changes the quotas whose increases have been pending for too long.
+    async fn release(&mut self) -> kube::Result<()> {
+        let now = Instant::now();
+        let due = self.pending.iter().filter(|(_, since)| **since + PENDING <= now);
+        let due: Vec<Place> = due.map(|(place, _)| place.clone()).collect();
+        for place in due {
+            let version = self.forest.read(|forest| still_pending(forest, &place));
+            if let Some(version) = version {
+                self.change(&place.0, &version).await?;
+            }
+            self.pending.remove(&place);
+        }
+        Ok(())
+    }
+
+    async fn change(&self, namespace: &Name, version: &Version) -> kube::Result<()> {
+        tracing::info!(%namespace, "an allowed increase of usage was not stored; ending it");
+        let api = Api::<ResourceQuota>::namespaced(self.client.clone(), namespace);
+        let patch = json!({ "metadata": {
+            "uid": version.uid,
+            "resourceVersion": version.resource_version,
+            "annotations": { annotations::HRQ_RELEASED: version.resource_version },
+        }});
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match api.patch_metadata(keys::DERIVED_QUOTA, &params, &Patch::Merge(patch)).await {
+            // It has another version, or is gone.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
+            changed => changed.map(drop),
+        }
+    }
+}
+
+/// The version of the derived quota, if it is still that of the reservation.
+fn still_pending(forest: &Forest, (namespace, uid, version): &Place) -> Option<Version> {
+    let state = forest.state(namespace).filter(|state| *state.uid == **uid && state.version == *version)?;
+    Some(Version { uid: state.uid.into(), resource_version: state.version.to_string().into() })
+}
+
+/// Removes derived quotas of this controller, the conditions of hierarchical quotas, and the ledger. Those of HNC stay.
+async fn remove_what_is_left(client: &Client, store: &LedgerStore, may_write: &impl Fn() -> bool) {
+    for _ in 0..TRIES {
+        if !may_write() {
+            return;
+        }
+        let removed =
+            tokio::try_join!(remove_derived(client), remove_conditions(client), remove_ledger(store));
+        match removed {
+            Ok(_) => return,
+            Err(error) => {
+                tracing::warn!(%error, "what hierarchical quotas left cannot be removed; trying again");
+                sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+async fn remove_derived(client: &Client) -> kube::Result<()> {
+    let all = Api::<ResourceQuota>::all(client.clone());
+    let marked = ListParams::default().labels(&format!("{}={}", labels::HRQ, labels::TRUE));
+    let is_ours = |it: &PartialObjectMeta<ResourceQuota>| {
+        let annotations = it.metadata.annotations.as_ref();
+        it.metadata.name.as_deref() == Some(keys::DERIVED_QUOTA)
+            && annotations.is_some_and(|all| all.contains_key(annotations::HRQ_SOURCES))
+    };
+    for quota in all.list_metadata(&marked).await?.items.into_iter().filter(is_ours) {
+        let namespace = quota.metadata.namespace.unwrap_or_default();
+        let uid = quota.metadata.uid;
+        let params = DeleteParams::background().preconditions(Preconditions { uid, resource_version: None });
+        let api = Api::<ResourceQuota>::namespaced(client.clone(), &namespace);
+        absent_is_fine(api.delete(keys::DERIVED_QUOTA, &params).await.map(drop))?;
+        tracing::info!(namespace, "deleted the derived quota: hierarchical quotas are disabled");
+    }
+    Ok(())
+}
+
+async fn remove_conditions(client: &Client) -> kube::Result<()> {
+    let resource = HierarchicalResourceQuota::api_resource();
+    let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
+    let shows_some = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
+    // The definition may be missing.
+    let quotas = match all.list(&ListParams::default()).await {
+        Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+        listed => listed?.items,
+    };
+    for quota in quotas.into_iter().filter(shows_some) {
+        let (namespace, name) =
+            (quota.metadata.namespace.unwrap_or_default(), quota.metadata.name.unwrap_or_default());
+        let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
+        let patch = Patch::Merge(json!({ "status": { "conditions": null } }));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        absent_is_fine(api.patch(&name, &params, &patch).await.map(drop))?;
+    }
+    Ok(())
+}
+
+async fn remove_ledger(store: &LedgerStore) -> kube::Result<()> {
+    absent_is_fine(store.api().delete(QUOTA_LEDGER, &DeleteParams::default()).await.map(drop))
+}
+
+fn absent_is_fine(removed: kube::Result<()>) -> kube::Result<()> {
+    match removed {
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        removed => removed,
+    }
+}

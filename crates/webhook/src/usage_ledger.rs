@@ -1,0 +1,156 @@
+//! Decides on increases of usage, and records them in the ledger before they are allowed ([`forest::hnc::quota::ledger`]).
+//!
+//! One task decides on all requests that wait, in their order, and writes the ledger once for them. If another replica has written
+//! it in the meantime, the task reads it and decides again.
+
+use std::time::Duration;
+
+use forest::hnc::quota::ledger::{Decision, Increase, Ledger, Pending};
+use forest::rules::usage::{exceeded, outdated, undecided};
+use forest::rules::{Denial, DenialKind};
+use hns_cluster::handle::ForestHandle;
+use hns_cluster::quota_ledger::{LedgerStore, Stored};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
+
+use crate::metrics::UsageMetrics;
+
+/// How long an increase that cannot be decided yet is decided again. The watch usually reports a change within milliseconds.
+const PATIENCE: Duration = Duration::from_millis(1_500);
+
+/// An increase that waits for others is decided again after this time at the latest: other replicas change the ledger too.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The most increases that are decided together.
+const BATCH: usize = 256;
+
+/// An increase, whether it is a dry run, and where to send the decision.
+type Asked = (Increase, bool, oneshot::Sender<Result<Decision, String>>);
+
+/// Asks the task.
+#[derive(Clone)]
+pub(crate) struct UsageLedger {
+    forest: ForestHandle,
+    asked: mpsc::Sender<Asked>,
+    metrics: UsageMetrics,
+}
+
+impl UsageLedger {
+    /// Starts the task.
+    pub(crate) fn start(
+        store: LedgerStore,
+        forest: &ForestHandle,
+        metrics: UsageMetrics,
+        tasks: &mut JoinSet<()>,
+    ) -> Self {
+        let (asked, inbox) = mpsc::channel(BATCH);
+        let keeper = Keeper { store, forest: forest.clone(), stored: None, metrics: metrics.clone() };
+        tasks.spawn(keeper.run(inbox));
+        Self { forest: forest.clone(), asked, metrics }
+    }
+
+    /// Allows an increase, which the ledger contains then, or denies it. A dry run is not recorded.
+    pub(crate) async fn decide(
+        &self,
+        increase: &Increase,
+        dry_run: bool,
+        deadline: Instant,
+    ) -> Result<(), Denial> {
+        let deadline = deadline.min(Instant::now() + PATIENCE);
+        let mut last = undecided(&increase.namespace, Pending::StatesUnknown);
+        loop {
+            match timeout_at(deadline, self.ask(increase, dry_run)).await {
+                Err(_) => return Err(last),
+                Ok(Err(why)) => return Err(Denial::new(DenialKind::Unavailable, why)),
+                Ok(Ok(Decision::Allow)) => return Ok(()),
+                Ok(Ok(Decision::Deny(excess))) => return Err(exceeded(&excess)),
+                Ok(Ok(Decision::Outdated)) => return Err(outdated(&increase.namespace)),
+                Ok(Ok(Decision::Wait(pending))) => last = undecided(&increase.namespace, pending),
+            }
+            if Instant::now() >= deadline {
+                return Err(last);
+            }
+            self.metrics.waited();
+            let mut forest = self.forest.clone();
+            // The forest may change, or the ledger.
+            let _ = timeout_at(deadline.min(Instant::now() + PAUSE), forest.changed()).await;
+        }
+    }
+
+    async fn ask(&self, increase: &Increase, dry_run: bool) -> Result<Decision, String> {
+        let (answer, decision) = oneshot::channel();
+        let asked = self.asked.send((increase.clone(), dry_run, answer)).await;
+        let ended = || "the webhook is being stopped; try again in a moment".to_owned();
+        asked.map_err(|_| ended())?;
+        decision.await.map_err(|_| ended())?
+    }
+}
+
+/// Owns the ledger of this replica: the last known state.
+struct Keeper {
+    store: LedgerStore,
+    forest: ForestHandle,
+    stored: Option<Stored>,
+    metrics: UsageMetrics,
+}
+
+impl Keeper {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Asked>) {
+        let mut batch = Vec::new();
+        while inbox.recv_many(&mut batch, BATCH).await > 0 {
+            let decisions = self.settle(&batch).await;
+            if decisions.is_err() {
+                self.stored = None;
+            }
+            for (at, (_, _, answer)) in batch.drain(..).enumerate() {
+                let decision = decisions.as_ref().map(|all| all[at].clone()).map_err(Clone::clone);
+                self.metrics.decided(&decision);
+                // The request may have ended.
+                let _ = answer.send(decision);
+            }
+        }
+    }
+
+    /// Decides on all, and stores the ledger that contains those that are allowed.
+    async fn settle(&mut self, batch: &[Asked]) -> Result<Vec<Decision>, String> {
+        loop {
+            let stored = match self.stored.take() {
+                Some(stored) => stored,
+                None => self.store.read().await.map_err(|error| unusable(&error))?,
+            };
+            let (decisions, ledger) = self.decide(&stored.ledger, batch);
+            if ledger.reservations == stored.ledger.reservations || !decisions.contains(&Decision::Allow) {
+                self.stored = Some(stored);
+                return Ok(decisions);
+            }
+            self.stored = self.store.replace(&stored, &ledger).await.map_err(|error| unusable(&error))?;
+            if self.stored.is_some() {
+                return Ok(decisions);
+            }
+            self.metrics.conflict();
+        }
+    }
+
+    fn decide(&self, ledger: &Ledger, batch: &[Asked]) -> (Vec<Decision>, Ledger) {
+        let mut ledger = ledger.clone();
+        let decisions = self.forest.read(|forest| {
+            let decide = |(increase, dry_run, _): &Asked| {
+                if *dry_run {
+                    ledger.clone().decide(forest, increase)
+                } else {
+                    ledger.decide(forest, increase)
+                }
+            };
+            batch.iter().map(decide).collect()
+        });
+        (decisions, ledger)
+    }
+}
+
+fn unusable(error: &kube::Error) -> String {
+    format!(
+        "the hierarchical quotas cannot be checked, because the ConfigMap {} cannot be used: {error}; try again in a moment",
+        hns_api::names::QUOTA_LEDGER
+    )
+}
