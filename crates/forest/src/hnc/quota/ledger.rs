@@ -180,13 +180,12 @@ impl Ledger {
         }
         self.drop_ended(known);
         let members = self.members(known, limits);
-        let exceeds = |(name, limit): (&Box<str>, &Quantity)| {
+        for (name, limit) in limits.hard {
             let used: Quantity = members.iter().map(|it| amount(it.used, name)).sum();
             let pending: Quantity = members.iter().filter_map(|it| Some(amount(it.pending?, name))).sum();
-            !pending.is_zero() && used + pending > *limit
-        };
-        if limits.hard.iter().any(exceeds) {
-            return Err(Pending::OthersPending);
+            if !pending.is_zero() && used + pending > *limit {
+                return Err(Pending::OthersPending);
+            }
         }
         let versions = limits.members.iter().filter_map(|it| Some(known.state(it)?.version));
         self.floor = versions.max().unwrap_or_default().max(self.floor);
