@@ -128,7 +128,7 @@ async fn raise_floor(store: &LedgerStore, floor: u64) -> kube::Result<()> {
 fn derived_fact(object: DynamicObject) -> Fact {
     let DynamicObject { metadata, data, .. } = object;
     let (namespace, quota) = ingest::quotas::derived_quota(StructureObject { metadata, data });
-    Fact::Hnc(hnc::Fact::DerivedQuota(namespace, quota))
+    Fact::Hnc(hnc::Fact::DerivedQuotaWritten(namespace, quota))
 }
 
 fn amounts_json(amounts: &Resources) -> Map<String, Value> {

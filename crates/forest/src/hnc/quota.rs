@@ -22,7 +22,7 @@ use crate::core::tree::Id;
 use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
-pub(crate) use sources::limits_text;
+pub(crate) use sources::{limits_text, names as names_of_sources};
 pub use status::ENFORCED;
 pub(crate) use status::{exceeded_by_move, status};
 

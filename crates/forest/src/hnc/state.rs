@@ -342,7 +342,11 @@ impl State {
             Fact::Quota(namespace, seen) => self.quotas.observe(store, &namespace, seen, change),
             Fact::QuotaGone(namespace, name, uid) => self.quotas.gone(store, &namespace, &name, &uid, change),
             Fact::Quotas(all) => self.quotas.list(store, all, change),
+            Fact::DerivedQuotaWritten(namespace, seen) => {
+                self.quotas.observe_derived(store, &namespace, seen, change);
+            }
             Fact::DerivedQuota(namespace, seen) => {
+                self.quotas.reported_up_to(seen.number());
                 self.quotas.observe_derived(store, &namespace, seen, change);
             }
             Fact::DerivedQuotaGone(namespace, uid, version) => {

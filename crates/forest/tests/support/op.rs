@@ -353,7 +353,10 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
             Some(Stream::HIERARCHICAL_QUOTAS)
         }
         Fact::Hnc(
-            hnc::Fact::DerivedQuota(..) | hnc::Fact::DerivedQuotaGone(..) | hnc::Fact::DerivedQuotas(..),
+            hnc::Fact::DerivedQuota(..)
+            | hnc::Fact::DerivedQuotaWritten(..)
+            | hnc::Fact::DerivedQuotaGone(..)
+            | hnc::Fact::DerivedQuotas(..),
         ) => Some(Stream::DERIVED_QUOTAS),
         Fact::Kinds(_) | Fact::Hnc(hnc::Fact::TreeLimits(_)) => Some(Stream::CONFIGURATION),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {

@@ -108,7 +108,7 @@ impl Preview {
                     is_marked: true,
                     ..known.unwrap_or_default()
                 };
-                self.tell(Fact::Hnc(hnc::Fact::DerivedQuota(namespace.clone(), fact)));
+                self.tell(Fact::Hnc(hnc::Fact::DerivedQuotaWritten(namespace.clone(), fact)));
             }
             HncAction::DeleteDerivedQuota { version } => {
                 let uid = version.uid.clone();

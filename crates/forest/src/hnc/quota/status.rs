@@ -23,11 +23,14 @@ pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus 
             .map(|(name, limit)| format!("{name}: {}/{limit}", used.get(name).copied().unwrap_or_default()));
         parts.collect::<Vec<_>>().join(", ").into()
     };
+    // That other limits are enforced is news, for which the controller prepares the ledger.
+    let shown_of_these_limits =
+        if quota.status.hard == hard { &quota.status.conditions[..] } else { Default::default() };
     QuotaStatus {
         requests_summary: summary(false),
         limits_summary: summary(true),
         conditions: vec![
-            since_shown(enforced(forest, id, quota), &quota.status.conditions),
+            since_shown(enforced(forest, id, quota), shown_of_these_limits),
             since_shown(exceeded(&hard, &used), &quota.status.conditions),
         ],
         hard,
