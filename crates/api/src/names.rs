@@ -105,10 +105,12 @@ pub mod policies {
     pub const ANCHORS: &str = "hns-anchors";
     /// Blocks the deletion of a namespace until its anchors are deleted.
     pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
+    /// Protects the resource quotas that are derived from hierarchical quotas. Exists only if these are enforced.
+    pub const QUOTAS: &str = "hns-quotas";
     /// Labels new namespaces, where the API server serves mutating admission policies.
     pub const NAMESPACE_LABELS: &str = "hns-namespace-labels";
     /// All validating policies.
-    pub const ALL: [&str; 5] = [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS];
+    pub const ALL: [&str; 6] = [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS, QUOTAS];
 }
 
 /// The HTTP paths of the webhooks.
@@ -137,8 +139,12 @@ pub mod paths {
 pub mod users {
     /// The namespace controller, if each controller has its own service account.
     pub const NAMESPACE_CONTROLLER: &str = "system:serviceaccount:kube-system:namespace-controller";
-    /// The namespace controller, if all controllers use the identity of the controller manager.
+    /// The controllers, if all use the identity of the controller manager.
     pub const CONTROLLER_MANAGER: &str = "system:kube-controller-manager";
+    /// The quota controller, if each controller has its own service account.
+    pub const QUOTA_CONTROLLER: &str = "system:serviceaccount:kube-system:resourcequota-controller";
+    /// The garbage collector, if each controller has its own service account.
+    pub const GARBAGE_COLLECTOR: &str = "system:serviceaccount:kube-system:generic-garbage-collector";
     /// The API server, whose identity the quota admission plugin uses.
     pub const API_SERVER: &str = "system:apiserver";
 }

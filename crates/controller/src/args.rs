@@ -101,6 +101,7 @@ impl Args {
             nopropagation_labels: settings.nopropagation_labels,
             propagate_tracking_metadata: settings.propagate_tracking_metadata,
             initial_admin: settings.initial_admin.is_some(),
+            quotas: shared.hierarchical_quotas.enabled.then_some(shared.hierarchical_quotas.failure_policy),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
         }

@@ -19,6 +19,7 @@ mod policies;
 pub(crate) mod reconciler;
 
 use hns_api::names;
+use hns_cluster::settings::FailurePolicy;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
     ValidatingWebhookConfiguration,
@@ -59,6 +60,8 @@ pub struct RegistrationSettings {
     pub propagate_tracking_metadata: bool,
     /// Whether the creator of a subnamespace is recorded, and becomes its first administrator.
     pub initial_admin: bool,
+    /// What the API server does with usage of hierarchical quotas that no webhook judges; `None` if these are not enforced.
+    pub quotas: Option<FailurePolicy>,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
     /// Whether there are policies. Without them, the webhook receives the requests that they judge.
@@ -87,6 +90,7 @@ impl Default for RegistrationSettings {
             nopropagation_labels: Vec::new(),
             propagate_tracking_metadata: false,
             initial_admin: false,
+            quotas: None,
             awaited: Vec::new(),
             policies: true,
             mutating_policy: false,

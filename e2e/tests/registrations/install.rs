@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use hns_cluster::settings::FailurePolicy;
 use hns_controller::registrations::{Admission, RegistrationSettings, admission};
 use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::programs::Kubernetes;
@@ -46,6 +47,7 @@ pub(crate) fn settings() -> RegistrationSettings {
             manager("convoy", "fleet-agents"),
         ],
         initial_admin: true,
+        quotas: Some(FailurePolicy::Fail),
         awaited: owned(&["awaited", "wanted-most"]),
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
@@ -109,6 +111,8 @@ async fn populate(cluster: &Cluster) {
     for step in &steps {
         let (method, path, body) = if let Some(path) = step["delete"].as_str() {
             (Method::DELETE, path.to_owned(), Value::Null)
+        } else if let Some(path) = step["patch"].as_str() {
+            (Method::PATCH, path.to_owned(), step["body"].clone())
         } else if let Some(path) = step["finalize"].as_str() {
             let mut namespace = users.send(CONTROLLER_USER, Method::GET, path, &Value::Null).await.unwrap();
             namespace["spec"]["finalizers"] = json!([]);

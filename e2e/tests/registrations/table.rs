@@ -27,6 +27,8 @@ pub(crate) struct Row {
     pub(crate) user: String,
     #[serde(default)]
     groups: Vec<String>,
+    #[serde(default)]
+    only_in: Option<String>,
     request: String,
     #[serde(default)]
     body: Value,
@@ -44,6 +46,9 @@ pub(crate) struct Refused {
     says: String,
 }
 
+/// The group whose members have every right.
+const MASTERS: &str = "system:masters";
+
 fn anybody() -> String {
     "carol".to_owned()
 }
@@ -53,7 +58,8 @@ pub(crate) fn read(text: &str) -> Vec<Table> {
     serde_saphyr::from_str(text).unwrap()
 }
 
-/// Sends requests as anybody. Everybody is in `system:masters`, so that nothing but admission refuses.
+/// Sends requests as anybody. Everybody is in `system:masters`, so that nothing but admission refuses, except in rows about who has
+/// rights in one namespace only.
 pub(crate) struct Users<'c> {
     cluster: &'c Cluster,
     clients: Mutex<HashMap<(String, Vec<String>), Client>>,
@@ -64,19 +70,17 @@ impl<'c> Users<'c> {
         Self { cluster, clients: Mutex::default() }
     }
 
-    fn client(&self, user: &str, groups: &[String]) -> Client {
-        let key = (user.to_owned(), groups.to_vec());
+    fn client(&self, user: &str, groups: &[&str]) -> Client {
+        let key = (user.to_owned(), groups.iter().map(ToString::to_string).collect());
         let mut clients = self.clients.lock().unwrap();
-        let new = || {
-            let groups = groups.iter().map(String::as_str).chain(["system:masters"]);
-            self.cluster.client_as(user, &groups.collect::<Vec<_>>())
-        };
-        clients.entry(key).or_insert_with(new).clone()
+        clients.entry(key).or_insert_with(|| self.cluster.client_as(user, groups)).clone()
     }
 
     /// Tries a row as a dry run.
     pub(crate) async fn try_out(&self, row: &Row) -> Result<Value, kube::Error> {
-        let client = self.client(&row.user, &row.groups);
+        let all_rights = row.only_in.is_none().then_some(MASTERS);
+        let groups: Vec<&str> = row.groups.iter().map(String::as_str).chain(all_rights).collect();
+        let client = self.client(&row.user, &groups);
         let (method, path) = row.request.split_once(' ').unwrap();
         let method: Method = method.parse().unwrap();
         let mut body = row.body.clone();
@@ -98,7 +102,7 @@ impl<'c> Users<'c> {
         path: &str,
         body: &Value,
     ) -> Result<Value, kube::Error> {
-        self.client(user, &[]).request(request(&method, path, body)).await
+        self.client(user, &[MASTERS]).request(request(&method, path, body)).await
     }
 }
 
@@ -131,6 +135,8 @@ fn complete(path: &str, body: &mut Value) {
         "serviceaccounts" => (version, "ServiceAccount"),
         "limitranges" => (version, "LimitRange"),
         "leases" => (version, "Lease"),
+        "resourcequotas" => (version, "ResourceQuota"),
+        "hierarchicalresourcequotas" => (version, "HierarchicalResourceQuota"),
         "token" => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
         other => unreachable!("no table creates {other}"),
     };
@@ -143,8 +149,11 @@ fn expand(value: &mut Value) {
     match value {
         Value::String(text) if text == "<200 KiB>" => *text = "x".repeat(200 * 1024),
         Value::Object(fields) => {
-            if let Some(each) = fields.remove("<2000 keys>") {
-                fields.extend((0..2000).map(|number| (format!("example.com/key-{number}"), each.clone())));
+            for (keys, count) in [("<900 keys>", 900), ("<2000 keys>", 2000)] {
+                if let Some(each) = fields.remove(keys) {
+                    fields
+                        .extend((0..count).map(|number| (format!("example.com/key-{number}"), each.clone())));
+                }
             }
             fields.values_mut().for_each(expand);
         }
@@ -209,7 +218,7 @@ impl Row {
         let parts: Vec<&str> = path.split('/').collect();
         let last = parts.iter().rposition(|part| !["status", "finalize"].contains(part)).unwrap();
         match parts[last] {
-            "roles" | "configmaps" => "Unknown".to_owned(),
+            "roles" | "configmaps" | "resourcequotas" => "Unknown".to_owned(),
             name => name.to_owned(),
         }
     }

@@ -149,6 +149,23 @@ pub(super) fn metadata_grows() -> String {
     any_of(&limits.chain([owners]).collect::<Vec<_>>())
 }
 
+/// Whether the object is a resource quota that is derived from hierarchical quotas.
+pub(super) fn is_derived_quota() -> String {
+    let name = literal(names::DERIVED_QUOTA);
+    format!("object.?metadata.?name.orValue(oldObject.?metadata.?name.orValue('')) == {name}")
+}
+
+/// Whether a resource quota records more usage of something than before. Where there are too many names for a loop, it may.
+pub(super) fn usage_grows() -> String {
+    let used = |of: &str| format!("{of}.?status.?used");
+    let (new, old) = (used("object"), used("oldObject"));
+    let many = [&new, &old].map(|map| is_big(map));
+    let quantity = |map: &str| format!("quantity(string({map}[?k].orValue('0')))");
+    let grows =
+        format!("{new}.orValue({{}}).exists(k,\n{}.isGreaterThan({}))", quantity(&new), quantity(&old));
+    any_of(&many.into_iter().chain([grows]).collect::<Vec<_>>())
+}
+
 /// An annotation of the new object, as an optional.
 pub(super) fn new_annotation(key: &str) -> String {
     format!("object.metadata.?annotations[?{}]", literal(key))

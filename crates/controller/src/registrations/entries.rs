@@ -4,6 +4,7 @@ mod objects;
 
 use forest::keys;
 use hns_api::{annotations, labels, names};
+use hns_cluster::settings::FailurePolicy;
 use k8s_openapi::api::admissionregistration::v1::{
     MatchCondition, MutatingWebhook, RuleWithOperations, ServiceReference, ValidatingWebhook,
     WebhookClientConfig,
@@ -13,9 +14,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use super::RegistrationSettings;
 use super::cel::{all_of, any_of, list, literal};
 use super::conditions::{
-    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, managed, many_keys, new_annotation,
-    new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller, old_annotation,
-    old_has_children, old_is_subnamespace, our_keys_differ, restoring,
+    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, many_keys,
+    new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
+    old_annotation, old_has_children, old_is_subnamespace, our_keys_differ, restoring, usage_grows,
 };
 
 pub(super) use self::objects::{OF_COPIES, managed_namespaces, of_copies, rules as object_rules};
@@ -29,6 +30,10 @@ const OBJECT_TIMEOUT: i32 = 2;
 /// Seconds that the API server waits for a webhook that fails open. While it hangs, each of its requests takes that long.
 const IGNORE_TIMEOUT: i32 = 2;
 
+/// The same for usage of quotas, whether it fails closed or open: the webhook writes before it answers, and a review that is given
+/// up may have reserved usage. The API server's own limit for one request is ten seconds.
+const QUOTA_TIMEOUT: i32 = 5;
+
 /// The number of awaited names above which the creation of every managed namespace is judged. A name has up to 63 characters; the
 /// API server limits the length of an expression (100,000) and its cost.
 const MANY_NAMES: usize = 500;
@@ -37,6 +42,7 @@ const NAMESPACES: &str = "namespaces";
 const ANCHORS: &str = "subnamespaceanchors";
 const CONFIGURATIONS: &str = "hncconfigurations";
 const HIERARCHIES: &str = "hierarchyconfigurations";
+pub(super) const HIERARCHICAL_QUOTAS: &str = "hierarchicalresourcequotas";
 
 /// All validating webhooks.
 pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
@@ -47,6 +53,8 @@ pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebho
         Some(hierarchies(settings)),
         Some(anchors(settings)),
         Some(configurations(settings)),
+        settings.quotas.map(|_| hierarchical_quotas(settings)),
+        settings.quotas.map(usage),
     ];
     let entries = entries.into_iter().flatten().chain(objects::entries(settings));
     entries.map(|entry| entry.validating(settings)).collect()
@@ -194,6 +202,41 @@ fn configurations(settings: &RegistrationSettings) -> Entry {
         objects: LabelSelector::default(),
         rules: vec![rule(hns_api::GROUP, &[CONFIGURATIONS], &["CREATE", "UPDATE", "DELETE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+    }
+}
+
+/// A write that does not change the spec changes the status.
+fn hierarchical_quotas(settings: &RegistrationSettings) -> Entry {
+    Entry {
+        name: names::webhooks::HIERARCHICAL_RESOURCE_QUOTAS,
+        path: names::paths::HIERARCHICAL_RESOURCE_QUOTAS,
+        fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
+        rules: vec![rule(hns_api::GROUP, &[HIERARCHICAL_QUOTAS], &["CREATE", "UPDATE"])],
+        conditions: vec![
+            not_the_controller(settings),
+            condition("can-be-refused", "object.?spec != oldObject.?spec".to_owned()),
+        ],
+    }
+}
+
+/// Nobody is exempt, not even the controller: usage that the webhook does not see would be missing in its sums until its watch
+/// reports it. Less usage is never refused, so it needs no webhook.
+fn usage(failure_policy: FailurePolicy) -> Entry {
+    Entry {
+        name: names::webhooks::RESOURCE_QUOTAS_STATUS,
+        path: names::paths::RESOURCE_QUOTAS_STATUS,
+        fails_closed: failure_policy == FailurePolicy::Fail,
+        timeout: QUOTA_TIMEOUT,
+        namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
+        rules: vec![rule("", &["resourcequotas/status"], &["UPDATE"])],
+        conditions: vec![
+            condition("is-derived", is_derived_quota()),
+            condition("can-be-refused", usage_grows()),
+        ],
     }
 }
 

@@ -9,6 +9,7 @@ mod hierarchy;
 mod namespace_anchors;
 mod namespace_keys;
 mod namespace_labels;
+mod quotas;
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -24,13 +25,14 @@ pub(super) use self::namespace_labels::objects as mutating;
 
 /// All policies, in the order of [`hns_api::names::policies::ALL`].
 pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {
-    vec![
+    let always = [
         namespace_keys::policy(settings),
         copies::policy(settings),
         hierarchy::policy(settings),
         anchors::policy(settings),
         namespace_anchors::policy(settings),
-    ]
+    ];
+    always.into_iter().chain(settings.quotas.map(|_| quotas::policy(settings))).collect()
 }
 
 /// The binding of a policy. That of `hns-copies` names the kinds.

@@ -16,6 +16,7 @@ fn everything() -> RegistrationSettings {
         restore_identities: vec!["restorer".into()],
         external_managers: vec![("fleet".into(), "agent".into()), ("fleet".into(), "agents".into())],
         initial_admin: true,
+        quotas: Some(FailurePolicy::Fail),
         awaited: vec!["missing".into()],
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
@@ -30,6 +31,11 @@ fn everything() -> RegistrationSettings {
         ],
         ..RegistrationSettings::default()
     }
+}
+
+/// Whether an entry judges everybody, the controller too: usage must not escape, whoever records it.
+fn judges_everybody(entry: &Entry) -> bool {
+    entry.name == names::webhooks::RESOURCE_QUOTAS_STATUS
 }
 
 /// The common fields of both kinds of webhooks.
@@ -109,7 +115,7 @@ fn expressions() -> Vec<String> {
 }
 
 #[test]
-fn entries_fail_closed_within_five_seconds_or_open_within_two() {
+fn entries_fail_closed_within_five_seconds_or_open_within_two_but_for_usage() {
     let shown: Vec<_> = entries(&everything())
         .into_iter()
         .map(|entry| {
@@ -125,6 +131,8 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         ("hierarchyconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hierarchyconfigurations", "Fail", 5),
         ("subnamespaceanchors", "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors", "Fail", 5),
         ("hncconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations", "Fail", 5),
+        ("hrq", "/validate-hnc-x-k8s-io-v1alpha2-hrq", "Fail", 5),
+        ("resourcesquotasstatus", "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus", "Fail", 5),
         ("objects", "/validate-objects", "Fail", 2),
         ("namespacelabel", "/mutate-namespace", "Ignore", 2),
         ("initialadmin", "/mutate-initial-admin", "Ignore", 2),
@@ -133,6 +141,21 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         (format!("{name}.hnc.x-k8s.io"), path.to_owned(), policy.to_owned(), timeout)
     });
     assert_eq!(shown, expected);
+    let open = RegistrationSettings { quotas: Some(FailurePolicy::Ignore), ..everything() };
+    let usage = entries(&open).into_iter().find(judges_everybody).unwrap();
+    assert_eq!((&*usage.policy, usage.timeout), ("Ignore", 5));
+}
+
+#[test]
+fn without_quotas_nothing_is_about_them() {
+    let without = RegistrationSettings { quotas: None, ..everything() };
+    let names = |settings: &RegistrationSettings| -> Vec<String> {
+        let policies = admission(settings).policies.into_iter().filter_map(|it| it.metadata.name);
+        entries(settings).into_iter().map(|it| it.name).chain(policies).collect()
+    };
+    let mut missing = names(&everything());
+    missing.retain(|name| !names(&without).contains(name));
+    assert_eq!(missing, ["hrq.hnc.x-k8s.io", "resourcesquotasstatus.hnc.x-k8s.io", "hns-quotas"]);
 }
 
 #[test]
@@ -147,7 +170,8 @@ fn settings_reach_every_entry_and_every_policy() {
     for entry in entries(&settings) {
         let service = entry.client.service.unwrap();
         assert_eq!((service.namespace, service.name), ("here".into(), "door".into()));
-        assert_eq!(entry.conditions[0].expression, exemption, "{}", entry.name);
+        let is_exempt = entry.conditions[0].expression == exemption;
+        assert_ne!(is_exempt, entry.name == names::webhooks::RESOURCE_QUOTAS_STATUS, "{}", entry.name);
     }
     for policy in admission(&settings).policies {
         let first = &policy.spec.unwrap().match_conditions.unwrap()[0];
@@ -322,6 +346,7 @@ fn every_step_that_may_find_nothing_is_optional() {
             .replace("request.userInfo.?groups", "")
             .replace("request.operation", "")
             .replace("request.?dryRun", "")
+            .replace("request.?subResource", "")
             .replace("request.resource.resource", "")
             .replace("request.resource.group", "")
             // Inside `has`, or where a condition has seen that it is there.
@@ -366,12 +391,18 @@ fn the_sizes_are_asked_before_any_loop_over_keys() {
     assert_eq!(loops, 2 * (4 + 2 + 2) + 4);
 }
 
-/// A user with all rights also has every invented verb, so all administrators would be exempt.
+/// A user with all rights also has every invented verb, so all administrators would be exempt. Only who may change all hierarchical
+/// quotas is exempt, and only from the policy about the quotas derived from them.
 #[test]
-fn nothing_asks_for_rights() {
-    for expression in expressions() {
-        assert!(!expression.contains("authorizer"), "{expression}");
-    }
+fn nothing_asks_for_rights_except_on_all_hierarchical_quotas() {
+    let of_policy =
+        |it: &ValidatingAdmissionPolicy| it.metadata.name.as_deref() == Some(names::policies::QUOTAS);
+    let policy = admission(&everything()).policies.into_iter().find(of_policy).unwrap();
+    let variables = policy.spec.unwrap().variables.unwrap();
+    let asking: Vec<String> = expressions().into_iter().filter(|it| it.contains("authorizer")).collect();
+    assert_eq!(asking, [variables[1].expression.clone()]);
+    assert!(asking[0].contains("resource('hierarchicalresourcequotas').check('update')"));
+    assert!(!asking[0].contains("namespace"), "in one namespace everybody may have this right");
 }
 
 /// A wildcard would include access reviews, and policies see changes of webhook configurations. The one policy with a wildcard is
@@ -401,7 +432,8 @@ fn resources_are_named_one_by_one() {
 #[test]
 fn exemptions_stand_alone_and_come_first() {
     for entry in entries(&everything()) {
-        assert_eq!(entry.conditions[0].name, "not-the-controller");
+        let first = if judges_everybody(&entry) { "is-derived" } else { "not-the-controller" };
+        assert_eq!(entry.conditions[0].name, first);
         let last = &entry.conditions.last().unwrap().name;
         assert!(["can-be-refused", "can-be-changed"].contains(&last.as_str()), "{last}");
     }
