@@ -62,6 +62,7 @@ restoreIdentities: {{ .restoreIdentities | toJson }}
 ancestryAnnotation: {{ .ancestryAnnotation }}
 initialAdmin: {{ pick .initialAdmin "enabled" "clusterRole" | toJson }}
 propagation: {{ pick .propagation "nopropagationLabels" "unpropagatedLabels" "unpropagatedAnnotations" "trackingMetadata" "rbacOnConflict" | toJson }}
+hierarchicalQuotas: {{ pick .hrq "enabled" "failurePolicy" | toJson }}
 {{- end -}}
 {{- end }}
 

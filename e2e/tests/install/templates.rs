@@ -1,6 +1,6 @@
 //! What the chart renders, and what it refuses to.
 
-use hns_cluster::settings::SharedSettings;
+use hns_cluster::settings::{FailurePolicy, SharedSettings};
 use serde_json::{Value, json};
 
 use super::helm::Helm;
@@ -43,7 +43,7 @@ async fn the_chart_has_no_faults_that_lint_finds() {
 async fn what_cannot_be_is_refused_in_words() {
     let helm = Helm::alone().await;
     let refusals = [
-        ("hrq.enabled=true", "hierarchical resource quotas are not in this version yet"),
+        ("hrq.failurePolicy=fail", "/hrq/failurePolicy"),
         ("image.tag=v1", "controller.image and webhook.image"),
         ("manager.resources.limits.cpu=1", "controller.resources"),
         ("ha.manager.nodeSelector.a=b", "webhook.nodeSelector"),
@@ -90,7 +90,7 @@ async fn what_cannot_be_is_refused_in_words() {
 #[tokio::test]
 async fn values_of_hncs_chart_that_mean_something_are_taken() {
     let helm = Helm::alone().await;
-    let values = ["hncExcludeNamespaces={kube-system,kept-out}", "ha.enabled=true", "hrq.enabled=false"];
+    let values = ["hncExcludeNamespaces={kube-system,kept-out}", "ha.enabled=true", "hrq.enabled=true"];
     let excluded = async |values: &[&str]| {
         let objects = helm.template(&set(values)).await.unwrap();
         let text =
@@ -103,7 +103,7 @@ async fn values_of_hncs_chart_that_mean_something_are_taken() {
 }
 
 /// Values of every kind of setting.
-const SETTINGS: [&str; 10] = [
+const SETTINGS: [&str; 11] = [
     "includedNamespaceRegex=it's \\\\w+",
     "managedNamespaceLabels={team/.*}",
     "managedNamespaceAnnotations={note/.*}",
@@ -114,6 +114,7 @@ const SETTINGS: [&str; 10] = [
     "initialAdmin.enabled=true,initialAdmin.clusterRole=edit",
     "propagation.nopropagationLabels={a.b/c=d},propagation.unpropagatedLabels={x/*},propagation.unpropagatedAnnotations={y/*}",
     "propagation.trackingMetadata=true,propagation.rbacOnConflict=Report",
+    "hrq.enabled=true,hrq.failurePolicy=Fail",
 ];
 
 #[tokio::test]
@@ -140,6 +141,8 @@ async fn values_become_the_settings_document() {
     assert_eq!(settings.propagation.unpropagated_labels, set_of(&["x/*"]));
     assert_eq!(settings.propagation.unpropagated_annotations, set_of(&["y/*"]));
     assert!(settings.propagation.tracking_metadata && settings.propagation.rbac_on_conflict == "Report");
+    let quotas = &settings.hierarchical_quotas;
+    assert!(quotas.enabled && quotas.failure_policy == FailurePolicy::Fail);
 }
 
 /// Nobody has a right that the values do not ask for.
@@ -183,6 +186,13 @@ async fn rights_are_those_that_are_asked_for() {
 
     let any = helm.template(&set(&["propagation.resources={*}"])).await.unwrap();
     assert!(has(&verbs_on(&any, "hns-controller-propagation", "*"), "create"));
+
+    assert_eq!(verbs_on(&by_default, "hns-controller", "resourcequotas"), ["list", "delete"]);
+    assert_eq!(verbs_on(&by_default, "hns-webhook", "resourcequotas"), [""; 0]);
+    let quotas = helm.template(&set(&["hrq.enabled=true"])).await.unwrap();
+    assert!(has(&verbs_on(&quotas, "hns-controller", "resourcequotas"), "create"));
+    assert_eq!(verbs_on(&quotas, "hns-webhook", "resourcequotas"), ["list", "watch"]);
+    assert!(find(&quotas, "ConfigMap", "hnc-quota-ledger").is_some());
 
     let narrow =
         ["rbac.escalate=false", "rbac.bindableClusterRoles={view,edit}", "propagation.resources=null"];

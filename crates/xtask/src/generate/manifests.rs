@@ -10,7 +10,7 @@ use hns_e2e::product::CHART_IMAGES;
 use super::{Generated, HEADER};
 
 /// A file of manifests: its name and comment, and the chart's values.
-const FILES: [(&str, &str, &[&str]); 3] = [
+const FILES: [(&str, &str, &[&str]); 4] = [
     (
         "default.yaml",
         "# Everything, for `kubectl apply -f`. As with HNC, objects of any kind can be propagated.\n",
@@ -26,6 +26,11 @@ const FILES: [(&str, &str, &[&str]); 3] = [
             "webhook.replicas=3",
             "controller.replicas=3",
         ],
+    ),
+    (
+        "hrq.yaml",
+        "# As default.yaml, with hierarchical quotas.\n",
+        &["namespace.create=true", "crds.keep=false", "propagation.resources={*}", "hrq.enabled=true"],
     ),
     ("crds.yaml", "# The definitions alone.\n", &["crds.keep=false"]),
 ];

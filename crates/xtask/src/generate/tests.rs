@@ -85,7 +85,7 @@ fn rendered(values: &[(&str, &str)]) -> Vec<Value> {
 /// The controller alone applies registrations and policies. The Secret of the certificate is empty.
 #[test]
 fn the_manifests_contain_no_registrations_and_no_certificate() {
-    for name in ["default.yaml", "ha.yaml"] {
+    for name in ["default.yaml", "ha.yaml", "hrq.yaml"] {
         let text = fs::read_to_string(checkout().unwrap().join("config").join(name)).unwrap();
         let documents: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
         let is_of_admission = |it: &Value| it["apiVersion"] == "admissionregistration.k8s.io/v1";
@@ -134,6 +134,7 @@ fn every_flag_and_every_setting_is_a_value() {
         ("propagation.rbacOnConflict", r#""Overwrite""#),
         ("propagation.unpropagatedLabels", r#"["a*"]"#),
         ("propagation.unpropagatedAnnotations", r#"["a*"]"#),
+        ("hrq", r#"{"enabled": true, "failurePolicy": "Fail"}"#),
         ("webhook.clientCertificates", r#"{"configMap": "clients", "allowedNames": ["a"]}"#),
     ];
     values.extend(more.map(|(path, value)| (path.to_owned(), value.to_owned())));
@@ -164,7 +165,7 @@ fn every_flag_and_every_setting_is_a_value() {
     let default = serde_json::to_value(SharedSettings::default()).unwrap();
     for (key, value) in set.as_object().unwrap().iter().filter(|(key, _)| *key != "version") {
         match (value, key.as_str()) {
-            (Value::Object(fields), "initialAdmin" | "propagation") => {
+            (Value::Object(fields), "initialAdmin" | "propagation" | "hierarchicalQuotas") => {
                 for (field, value) in fields {
                     assert_ne!(*value, default[key][field], "{key}.{field}");
                 }
