@@ -1,0 +1,7 @@
+//! Hierarchical resource quotas (section 12 of docs/compatibility.md) on a real API server with its quota controller.
+
+#[cfg(test)]
+mod quotas {
+    mod derived;
+    mod scene;
+}
