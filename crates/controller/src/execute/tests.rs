@@ -18,7 +18,9 @@ fn executor(world: &World, server: &Server) -> Executor {
         ..Configuration::default()
     });
     let permission: Permission = Arc::new(|| true);
-    Executor::new(server.client(), (writer, forest), configuration, metrics, (Guard::disabled(), permission))
+    let ledger = LedgerStore::new(server.client(), "hnc-system");
+    let guarded = (Guard::disabled(), permission);
+    Executor::new(server.client(), (writer, forest), configuration, metrics, guarded, ledger)
 }
 
 fn served_secrets() -> ServedKind {

@@ -1,6 +1,7 @@
 //! Writes copies to a fake API server with prepared responses, for cases that are hard to produce on a real one.
 
 use forest::plan::Action;
+use hns_cluster::quota_ledger::LedgerStore;
 
 use super::*;
 use crate::apply::Applier;
@@ -17,7 +18,8 @@ fn action(world: &World) -> Action {
 async fn apply(world: &World, server: &Server) -> WriteResult {
     let namespace = Name::from("leaf");
     let client = server.client();
-    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest };
+    let ledger = LedgerStore::new(client.clone(), "hnc-system");
+    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, ledger: &ledger };
     let result = applier.apply(&action(world)).await;
     assert!(server.is_exhausted(), "{:?}", server.methods());
     result
@@ -89,7 +91,8 @@ async fn a_restriction_is_never_deleted_first() {
     let Action::ReplaceCopy { key, version, source, content } = &action else { unreachable!("{action:?}") };
     let server = Server::answering([immutable()]);
     let (client, namespace) = (server.client(), Name::from("leaf"));
-    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest };
+    let ledger = LedgerStore::new(client.clone(), "hnc-system");
+    let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, ledger: &ledger };
     let writer = CopyWriter { restricts: true, ..applier.copy(key) };
     let result = writer.replace(version, source, content).await;
     assert_eq!(server.methods(), ["PUT"]);
