@@ -3,6 +3,7 @@
 
 use hns_api::{HNCConfiguration, crd, names};
 use hns_cluster::api::Api;
+use hns_cluster::settings::in_force;
 use hns_runtime::tls;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -16,6 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, some};
+use crate::published;
 use crate::session::Session;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -31,13 +33,18 @@ const NEEDED: [&str; 3] = [
     names::webhooks::SUBNAMESPACE_ANCHORS,
 ];
 
+/// Those that hierarchical quotas depend on, where these are enforced.
+const NEEDED_FOR_QUOTAS: [&str; 2] =
+    [names::webhooks::HIERARCHICAL_RESOURCE_QUOTAS, names::webhooks::RESOURCE_QUOTAS_STATUS];
+
 /// Runs these checks.
 pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
+    let quotas = enforces_quotas(session).await;
     let mut findings = definitions(session).await;
-    let (registrations, bundle) = registrations(session).await;
+    let (registrations, bundle) = registrations(session, quotas).await;
     findings.extend(registrations);
-    findings.extend(policies(session).await);
+    findings.extend(policies(session, quotas).await);
     for name in [names::CONTROLLER_DEPLOYMENT, names::WEBHOOK_DEPLOYMENT] {
         let api = session.within::<Deployment>(namespace);
         findings.push(match session.call(api.get_opt(name)).await {
@@ -61,6 +68,12 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
         Err(problem) => vec![Finding::unread("configuration", &problem)],
     });
     findings
+}
+
+/// Whether the settings in force enable hierarchical quotas. Another check reports settings that cannot be read.
+async fn enforces_quotas(session: &Session) -> bool {
+    let data = published::read(session).await.ok().flatten().unwrap_or_default();
+    in_force(&data).ok().flatten().is_some_and(|settings| settings.hierarchical_quotas.enabled)
 }
 
 async fn definitions(session: &Session) -> Vec<Finding> {
@@ -99,7 +112,7 @@ fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Fi
 }
 
 /// The registrations, and the certificate authority in them.
-async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
+async fn registrations(session: &Session, quotas: bool) -> (Vec<Finding>, Option<Vec<u8>>) {
     let (mut findings, mut bundle) = (Vec::new(), None);
     let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
     let api = session.all::<ValidatingWebhookConfiguration>();
@@ -109,7 +122,9 @@ async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
             let webhooks =
                 webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
             bundle = authority(webhooks.as_deref());
-            findings.push(registration(name, webhooks, &NEEDED));
+            let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
+            let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).collect();
+            findings.push(registration(name, webhooks, &needed));
         }
         Err(problem) => findings.push(Finding::unread(format!("registration {name}"), &problem)),
     }
@@ -169,29 +184,31 @@ fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Find
     Finding::ok(subject, "complete")
 }
 
-async fn policies(session: &Session) -> Vec<Finding> {
+async fn policies(session: &Session, quotas: bool) -> Vec<Finding> {
     let policies = session.all::<ValidatingAdmissionPolicy>();
     let bindings = session.all::<ValidatingAdmissionPolicyBinding>();
     let mut missing = Vec::new();
-    for name in names::policies::ALL {
+    let needed: Vec<&str> =
+        names::policies::ALL.into_iter().filter(|name| quotas || *name != names::policies::QUOTAS).collect();
+    for name in &needed {
         let found = match session.call(policies.get_metadata_opt(name)).await {
             Ok(Some(_)) => session.call(bindings.get_metadata_opt(name)).await.map(|it| it.is_some()),
             other => other.map(|it| it.is_some()),
         };
         match found {
             Ok(true) => {}
-            Ok(false) => missing.push(name.to_owned()),
+            Ok(false) => missing.push((*name).to_owned()),
             Err(problem) => return vec![Finding::unread("policies", &problem)],
         }
     }
-    vec![policy(&missing)]
+    vec![policy(&missing, needed.len())]
 }
 
-fn policy(missing: &[String]) -> Finding {
+fn policy(missing: &[String], needed: usize) -> Finding {
     if missing.is_empty() {
         return Finding::ok("policies", "all exist and are bound");
     }
-    if missing.len() == names::policies::ALL.len() {
+    if missing.len() == needed {
         let text =
             "none are installed (--admission-policies=false): their rules hold only while the webhook runs";
         return Finding::note("policies", text);
@@ -338,9 +355,9 @@ mod tests {
     #[test]
     fn missing_policies_are_an_error() {
         let all: Vec<String> = names::policies::ALL.iter().map(ToString::to_string).collect();
-        assert_eq!(policy(&[]).level, Level::Ok);
-        assert_eq!(policy(&all).level, Level::Note);
-        assert_eq!(policy(&all[..1]).level, Level::Wrong);
+        assert_eq!(policy(&[], all.len()).level, Level::Ok);
+        assert_eq!(policy(&all, all.len()).level, Level::Note);
+        assert_eq!(policy(&all[..1], all.len()).level, Level::Wrong);
     }
 
     #[test]
