@@ -3,5 +3,9 @@
 #[cfg(test)]
 mod quotas {
     mod derived;
+    mod kinds;
+    mod limits;
+    mod load;
+    mod moves;
     mod scene;
 }

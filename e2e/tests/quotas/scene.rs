@@ -145,10 +145,8 @@ impl<'c> Scene<'c> {
         let what = format!("the derived quota of {namespace} has the limits {hard:?}");
         eventually(&what, PATIENCE, async || {
             let quota = self.core(namespace).get(DERIVED_QUOTA).await.map_err(|error| error.to_string())?;
-            let limits = [
-                quota.spec.clone().unwrap_or_default().hard,
-                quota.status.clone().unwrap_or_default().hard,
-            ];
+            let limits =
+                [quota.spec.clone().unwrap_or_default().hard, quota.status.clone().unwrap_or_default().hard];
             if limits.iter().all(|it| numbers(it) == numbers(&wanted)) {
                 Ok(quota)
             } else {
@@ -191,6 +189,11 @@ impl<'c> Scene<'c> {
         let status = hns_e2e::refusal(self.serve(namespace, name).await?);
         ensure!((status.code, status.reason.as_str()) == (403, "Forbidden"), "{status:?}");
         Ok(status)
+    }
+
+    pub(crate) async fn patch_service(&self, namespace: &str, name: &str, patch: Value) -> Result<()> {
+        self.services(namespace).patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?;
+        Ok(())
     }
 
     pub(crate) async fn remove(&self, namespace: &str, service: &str) -> Result<()> {
