@@ -5,6 +5,7 @@
 
 mod apt;
 pub mod audit;
+pub mod balancer;
 mod cgroups;
 mod cleanup;
 pub mod cluster;
@@ -22,8 +23,9 @@ pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
+pub use balancer::Balancer;
 pub use cgroups::CpuLimit;
-pub use cluster::{Cluster, Kubectl};
+pub use cluster::{Cluster, Kubectl, Setup};
 pub use command::{Command, Output};
 pub use deployed::Deployed;
 pub use dice::Dice;
