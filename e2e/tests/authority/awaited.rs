@@ -227,6 +227,7 @@ async fn an_anchor_takes_no_namespace_that_names_it_as_its_missing_parent() -> R
         scene.cluster().kubectl().args(command).ok().await?;
     }
     let (eve, gus) = (Steps::of(scene.user("an-eve")), Steps::of(scene.user("an-gus")));
+    scene.local_admin("an-gus", &["an-child"]).await?;
     let controller = scene.controller().process();
     controller.signal(Signal::STOP)?;
     eve.create_anchor("an-root", "an-frozen").await?;
@@ -243,6 +244,7 @@ async fn an_anchor_takes_no_namespace_that_names_it_as_its_missing_parent() -> R
     for round in 0..ROUNDS {
         let (parent, child) = (format!("an-parent-{round}"), format!("an-child-{round}"));
         gus.create_namespace(&child).await?;
+        scene.local_admin("an-gus", &[&child]).await?;
         let (anchor, waits) =
             tokio::join!(eve.create_anchor("an-root", &parent), gus.set_parent(&child, &parent));
         *counts.entry((code(anchor)?, code(waits)?)).or_default() += 1;
