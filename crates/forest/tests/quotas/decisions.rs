@@ -1,0 +1,1 @@
+//! Decisions on increases, and on limits.
