@@ -55,19 +55,18 @@ impl Forest {
         least
     }
 
-    /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted.
+    /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted. Unordered.
     pub(crate) fn limited_by(&self, id: Id) -> Vec<Id> {
         let lasts = |id: &Id| self.lasting_namespace(*id).is_some();
         self.at_and_below(id).into_iter().filter(lasts).collect()
     }
 
-    /// The namespace and all below it, by name.
+    /// The namespace and all below it, unordered.
     fn at_and_below(&self, id: Id) -> Vec<Id> {
         let mut all = self.descendants(id);
         if !all.contains(&id) {
             all.push(id);
         }
-        all.sort_by(|one, other| self.name(*one).cmp(self.name(*other)));
         all
     }
 
