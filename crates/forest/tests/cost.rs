@@ -11,13 +11,16 @@ mod cost;
 use cost::{check, cost, linear, repeated};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use forest::configuration::{Entry, Served, ServedKind, resolve};
 use forest::exceptions::{Exceptions, MOST};
+use forest::hnc::quota::ledger::{Decision, Increase, Ledger};
 use forest::keys::{ALL, NONE, SELECT, TREE_SELECT};
+use forest::plan::plan;
 use forest::rules::object::{Request, State};
 use forest::rules::{Answers, Fields, Operation, Pairs, User, hierarchy, object};
-use forest::{Kind, Labels, Mode, Patterns, Settings};
+use forest::{Forest, Kind, Labels, Mode, Name, Patterns, Quantity, Scope, Settings};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -239,6 +242,61 @@ fn requirements_about_managed_labels() {
     };
     let (few, many) = (of(2), of(MOST));
     assert!(many < few.mul_f64(10.0), "{few:?} for 2 requirements, {many:?} for {MOST}");
+}
+
+/// So many namespaces below a quota, and the request of the last one for one more pod.
+fn limited(namespaces: usize) -> (Forest, Increase) {
+    let mut cluster = cluster::Cluster::default();
+    cluster.namespace("top");
+    cluster.put_quota("top", "all", [("pods".into(), Quantity::whole(1_000_000))].into(), &[]);
+    for at in 0..namespaces {
+        let name = format!("n{at:05}");
+        cluster.namespace(&name);
+        cluster.set_parent(&name, Some("top"));
+    }
+    let mut settings = Settings::new("hnc-system", [""; 0], ".*").expect("the pattern is right");
+    settings.hierarchical_quotas = true;
+    let mut forest = cluster.forest_with(settings);
+    forest.apply(cluster.list_quotas());
+    forest.apply(cluster.list_derived());
+    let names: Vec<Name> = forest.names().cloned().collect();
+    for name in names {
+        for action in plan(&forest, &name, &Scope::quotas()).steps.into_iter().flat_map(|step| step.actions) {
+            cluster.perform(&name, &action).expect("no other client writes");
+        }
+    }
+    cluster.count();
+    forest.apply(cluster.list_derived());
+    let last = &cluster.derived[&*format!("n{:05}", namespaces - 1)];
+    let increase = Increase {
+        namespace: format!("n{:05}", namespaces - 1).as_str().into(),
+        version: last.version.clone(),
+        amounts: [("pods".into(), Quantity::whole(1))].into(),
+        sources: last.sources.clone(),
+        is_recount: false,
+    };
+    (forest, increase)
+}
+
+/// What a quota costs for each of the namespaces that it limits.
+#[test]
+fn quotas_with_many_namespaces() {
+    let of = |namespaces| {
+        let (forest, increase) = limited(namespaces);
+        let decision = cost(&mut || {
+            assert_eq!(Ledger::default().decide(&forest, &increase), Decision::Allow);
+        });
+        let status = cost(&mut || {
+            assert_eq!(plan(&forest, "top", &Scope::quotas()).quota_statuses.len(), 1);
+        });
+        [decision, status]
+    };
+    let (few, many) = (of(1_250), of(10_000));
+
+    for (few, many) in few.into_iter().zip(many) {
+        let most = few.max(Duration::from_micros(500)).mul_f64(20.0);
+        assert!(many < most, "{few:?} for 1,250 namespaces, {many:?} for 10,000");
+    }
 }
 
 fn fields(text: &str) -> Fields<'static> {

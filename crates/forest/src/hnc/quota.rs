@@ -15,6 +15,7 @@ mod status;
 use std::collections::BTreeMap;
 
 use super::keys;
+use crate::core::change::{Change, ObjectScope};
 use crate::core::name::Name;
 use crate::core::quantity::Quantity;
 use crate::core::stream::{Stream, StreamState};
@@ -61,19 +62,18 @@ impl Forest {
         least
     }
 
-    /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted.
+    /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted. Unordered.
     pub(crate) fn limited_by(&self, id: Id) -> Vec<Id> {
         let lasts = |id: &Id| self.lasting_namespace(*id).is_some();
         self.at_and_below(id).into_iter().filter(lasts).collect()
     }
 
-    /// The namespace and all below it, by name.
+    /// The namespace and all below it, unordered.
     fn at_and_below(&self, id: Id) -> Vec<Id> {
         let mut all = self.descendants(id);
         if !all.contains(&id) {
             all.push(id);
         }
-        all.sort_by(|one, other| self.name(*one).cmp(self.name(*other)));
         all
     }
 
@@ -114,6 +114,18 @@ impl Forest {
             && self.lasting_namespace(id).is_some()
             && !Stream::QUOTAS.iter().any(is_lost)
             && !(self.knows_quotas() && self.is_derived_in_force(id))
+    }
+
+    /// While bindings wait, their namespace shows that as a condition.
+    pub(crate) fn touch_waiting(&self, change: &mut Change) {
+        if change.everything || !self.settings().hierarchical_quotas {
+            return;
+        }
+        for (name, scope) in &mut change.namespaces {
+            let ObjectScope::Some(keys) = &scope.objects else { continue };
+            let binds = keys.iter().any(|key| self.kind(key.kind).binds_subjects());
+            scope.structure |= binds && self.id(name).is_some_and(|id| self.awaits_derived_quota(id));
+        }
     }
 
     /// Whether the derived quota of the namespace is what it should be, and in force.

@@ -67,8 +67,9 @@ fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {
         return condition(ENFORCED, false, "InvalidLimits", &message);
     }
     let waits = |it: &Id| !forest.is_derived_in_force(*it);
-    let waiting: Vec<&str> =
+    let mut waiting: Vec<&str> =
         forest.limited_by(id).into_iter().filter(waits).map(|it| &**forest.name(it)).collect();
+    waiting.sort_unstable();
     if waiting.is_empty() {
         return condition(
             ENFORCED,
