@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use forest::preview::{Intent, NamespaceState, Preview};
-use forest::rules::User;
+use forest::rules::{Answers, User, Verdict};
 use forest::{Forest, Name};
 
 use crate::cluster_preview;
@@ -23,6 +23,8 @@ pub(super) struct Consequences {
     deleted: BTreeSet<Name>,
     /// The namespaces that are kept and lose their parent.
     orphaned: BTreeSet<Name>,
+    /// Why the deletion of the anchor would be refused, by the state of the hierarchy.
+    pub(super) refusal: Option<String>,
     /// What could not be read, as notes for the user.
     pub(super) notes: Vec<String>,
 }
@@ -54,31 +56,39 @@ pub(super) async fn read(
     Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
 }
 
-/// The namespaces that these changes delete. Whether the changes are allowed is left to the API server.
-fn deleted(mut preview: Preview, intents: &[Intent]) -> BTreeSet<Name> {
+/// The namespaces that these changes delete, and why the last one would be refused. Whether the user has the rights is left to the
+/// API server.
+fn deleted(mut preview: Preview, intents: &[Intent]) -> (BTreeSet<Name>, Option<String>) {
+    let nobody = User::default();
     preview.settle();
     preview.mark();
+    let mut verdict = None;
     for intent in intents {
-        preview.change(intent, &User::default());
+        verdict = Some(preview.judge(intent, &nobody, &Answers::new()));
+        preview.change(intent, &nobody);
         preview.settle();
     }
+    let refusal = match verdict {
+        Some(Verdict::Deny(denial)) => Some(denial.message),
+        _ => None,
+    };
     let is_terminating = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let outcome = preview.outcome();
     let gone = outcome
         .namespaces
         .iter()
         .filter(|it| !is_terminating(it.before.as_ref()) && is_terminating(it.after.as_ref()));
-    gone.map(|it| it.name.clone()).collect()
+    (gone.map(|it| it.name.clone()).collect(), refusal)
 }
 
 impl Consequences {
     fn new((parent, child): (&str, &str), forest: Forest, intents: &[Intent]) -> Self {
         let children: BTreeMap<Name, Vec<Name>> =
             forest.names().map(|name| (name.clone(), forest.children(name))).collect();
-        let deleted = deleted(Preview::new(forest), intents);
+        let (deleted, refusal) = deleted(Preview::new(forest), intents);
         let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
         let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
-        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, notes: Vec::new() }
+        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, refusal, notes: Vec::new() }
     }
 
     /// Whether only the child is deleted.
@@ -142,11 +152,10 @@ These namespaces stay, and lose their parent:
         let all = deleting(true);
         assert_eq!(all.text(), wanted);
         assert!(!all.is_only("b"));
+        assert_eq!(all.refusal, None);
         let none = deleting(false);
-        assert_eq!(
-            none.text(),
-            "Deleting the subnamespace anchor b in a; no namespace is deleted with it.\n"
-        );
+        let refusal = none.refusal.as_deref().unwrap_or_default();
+        assert!(refusal.starts_with("the subnamespace \"b\" has children"), "{refusal}");
         assert!(none.is_only("b"));
     }
 }
