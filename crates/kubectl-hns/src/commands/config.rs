@@ -6,7 +6,7 @@ use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::kinds::{self, DeleteType, SetResource, Target, entries, mode, propagates, unreadable};
+use super::kinds::{self, DeleteType, Mode, SetResource, Target, entries, unreadable};
 use super::plan;
 use crate::cluster_preview::Document;
 use crate::flags::Switch;
@@ -124,10 +124,10 @@ async fn set_resource(
     let mut object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
-    let mode = mode(&arguments.mode);
-    let wanted = target.set(entries(&object), &mode, force)?;
-    if !yes && propagates(&mode) {
-        confirm((arguments, &target, &mode), session, terminal).await?;
+    let mode = arguments.mode;
+    let wanted = target.set(entries(&object), mode, force)?;
+    if !yes && mode.propagates() {
+        confirm((arguments, &target, mode), session, terminal).await?;
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
@@ -135,7 +135,7 @@ async fn set_resource(
 
 /// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.
 async fn confirm(
-    (arguments, target, mode): (&SetResource, &Target, &str),
+    (arguments, target, mode): (&SetResource, &Target, Mode),
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {

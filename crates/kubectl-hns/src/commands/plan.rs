@@ -202,14 +202,23 @@ async fn create(child: &create::Child, session: &Session) -> Result<Planned, Fai
     Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
 
-/// Previews the configuration of a kind. Whether `--force` is required is checked where the change is made.
+/// Previews the configuration of a kind.
 pub(super) async fn set_resource(
     arguments: &kinds::SetResource,
     session: &Session,
 ) -> Result<Planned, Failure> {
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
-    let mode = kinds::mode(&arguments.mode);
-    configure(session, &target, |present| target.set(present, &mode, true)).await
+    let mode = arguments.mode;
+    let mut needs_force = false;
+    let (mut change, result) = configure(session, &target, |present| {
+        needs_force = target.set(present.clone(), mode, Switch::is_on(arguments.force)).is_err();
+        target.set(present, mode, true)
+    })
+    .await?;
+    if needs_force {
+        change.push("`kubectl hns config set-resource` would refuse this without --force".into());
+    }
+    Ok((change, result))
 }
 
 async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     all_namespaces: Option<Switch>,
 
     /// Draw at most this many levels below the roots.
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", allow_negative_numbers = true, value_parser = levels)]
     depth: Option<usize>,
 
     /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in and notin.
@@ -59,6 +59,10 @@ pub(crate) struct Arguments {
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Form>,
+}
+
+fn levels(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "must be a number")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
