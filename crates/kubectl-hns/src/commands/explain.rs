@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use forest::Name;
-use forest::why::{ObjectExplanation, There};
+use forest::exceptions::Withheld;
+use forest::why::{Expected, ObjectExplanation, There, Untouched};
 use futures::future::join_all;
 use hns_api::annotations::PROPAGATE;
 use hns_cluster::api::Api;
@@ -50,6 +51,9 @@ struct Explanation {
     mark: ObjectState,
     /// The ancestors, from the root.
     ancestors: Vec<String>,
+    /// Whether there may be more ancestors, which the user may not read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ancestors_unknown: bool,
     /// The objects of the same name in namespaces above, from the root.
     above: Vec<Source>,
     /// The namespaces above whose objects are unknown.
@@ -133,6 +137,7 @@ async fn annotations(
 fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explanation> {
     let answer = object_states.answer(namespace)?;
     let mut ancestors = object_states.loaded.forest.ancestry(namespace);
+    let ancestors_unknown = object_states.loaded.structure.ends_unread(&ancestors);
     ancestors.reverse();
     ancestors.pop();
     let is_source = matches!(answer.there, There::Own { .. });
@@ -147,6 +152,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         name: object_states.name.clone(),
         mark: ObjectState::from(&answer),
         ancestors: ancestors.iter().map(ToString::to_string).collect(),
+        ancestors_unknown,
         above: sources(&answer),
         unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
         condition: answer.refused.as_ref().map(ConditionView::from),
@@ -160,6 +166,13 @@ fn sources(answer: &ObjectExplanation) -> Vec<Source> {
     let mut sources = Vec::new();
     for it in &answer.above {
         let (comes, why) = match (&it.comes, &decided) {
+            // A kind that is not configured has no mode.
+            (Err(Withheld::Mode(_)), _)
+                if let Expected::AsItIs(why @ (Untouched::NotConfigured | Untouched::NotInForce(_))) =
+                    &answer.expected =>
+            {
+                (false, why.to_string())
+            }
             (Err(why), _) => (false, why.to_string()),
             (Ok(admitted), None) => (true, admitted.to_string()),
             (Ok(_), Some(above)) => (false, format!("the one in {above} takes precedence")),

@@ -12,6 +12,7 @@ use forest::{Forest, Name};
 use crate::cluster_preview;
 use crate::commands::hierarchy;
 use crate::session::Session;
+use crate::structure::Structure;
 use crate::{Failure, published};
 
 /// The consequences of a deletion.
@@ -41,7 +42,8 @@ pub(super) async fn read(
         Box::pin(published::settings(session)),
     );
     let structure = structure?;
-    let notes = structure.notes.iter().cloned().chain(note).collect();
+    let unknown = if structure.is_whole { structure.notes.clone() } else { unread(&structure, parent) };
+    let notes = unknown.into_iter().chain(note).collect();
     let mut intents = Vec::new();
     if allows {
         let present = hierarchy::spec(&hierarchy::read(session, child).await?);
@@ -54,6 +56,16 @@ pub(super) async fn read(
     intents.push(Intent::DeleteAnchor { parent: parent.into(), child: child.into() });
     let forest = structure.forest_under(Arc::new(settings));
     Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
+}
+
+/// The namespaces whose children are not known, unless they are above the deleted one, as a note.
+fn unread(structure: &Structure, parent: &str) -> Vec<String> {
+    let above = structure.forest().ancestry(parent);
+    let hidden: Vec<&str> =
+        structure.hidden.iter().filter(|it| !above.contains(it)).map(|it| &**it).collect();
+    let note =
+        format!("you may not read the hierarchy of {}; what is below is not listed", hidden.join(", "));
+    if hidden.is_empty() { Vec::new() } else { vec![note] }
 }
 
 /// The namespaces that these changes delete, and why the last one would be refused. Whether the user has the rights is left to the
@@ -138,6 +150,18 @@ mod tests {
         let delete = Intent::DeleteAnchor { parent: "a".into(), child: "b".into() };
         let intents: Vec<Intent> = allows.then_some(allow).into_iter().chain([delete]).collect();
         Consequences::new(("a", "b"), structure.forest(), &intents)
+    }
+
+    #[test]
+    fn what_cannot_be_read_above_does_not_matter() {
+        let mut structure = sketch(&["a", "b < a", "c < b"]);
+        structure.hidden = ["a", "b"].map(Name::from).into();
+        assert_eq!(unread(&structure, "b"), Vec::<String>::new());
+        structure.hidden.insert("c".into());
+        assert_eq!(
+            unread(&structure, "b"),
+            ["you may not read the hierarchy of c; what is below is not listed"]
+        );
     }
 
     #[test]
