@@ -123,7 +123,19 @@ async fn what_cannot_be_reached_is_said() {
     assert!(nothing.stderr.contains("Set --kubeconfig, --server"), "{nothing:?}");
     // No program listens at port 1.
     let closed = plugin("tree -A --server http://127.0.0.1:1", &[]).await.unwrap();
-    closed.fails("Error: namespaces cannot be listed: ");
+    closed.fails(
+        "Error: namespaces cannot be listed: http://127.0.0.1:1 does not answer: Connection refused\n",
+    );
+    for (words, variables) in
+        [("--kubeconfig /nope tree -A", &[][..]), ("tree -A", &[("KUBECONFIG", "/nope")])]
+    {
+        let missing = plugin(words, variables).await.unwrap();
+        missing.fails("Error: the kubeconfig /nope cannot be read: ");
+        assert!(
+            missing.stderr.ends_with("\nName another file with --kubeconfig or KUBECONFIG.\n"),
+            "{missing:?}"
+        );
+    }
     assert!(closed.stderr.contains("Check --server"), "{closed:?}");
     let still = still().await;
     let (file, _) = kubeconfig(still);
