@@ -136,6 +136,12 @@ async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
     assert_eq!((absent.code, &*absent.stderr), (Some(0), note), "{absent:?}");
     let all = live.hns("tree -A").await;
     assert!(all.stdout.lines().any(|line| line == "hnc-system [excluded]"), "{all:?}");
+    live.hns("tree hnc-system").await.says("hnc-system [excluded]\n");
+    let described = live.hns("describe hnc-system").await;
+    assert!(
+        described.stdout.contains("\n  The namespace is excluded, because hns runs in it\n"),
+        "{described:?}"
+    );
     let plain = live.hns("tree ez-org -o json").await.json();
     assert!(plain["trees"][0].get("object").is_none(), "nothing is said that was not asked for: {plain:#}");
 }

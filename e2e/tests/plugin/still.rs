@@ -136,6 +136,7 @@ async fn a_watched_tree_is_drawn_again_when_it_changes() {
 async fn trees_that_cannot_be_drawn() {
     let still = still().await;
     still.hns("tree").await.fails("Error: Must specify the root of the tree(s)");
+    still.hns("tree default -A").await.fails("Error: --all-namespaces (-A) draws all trees");
     let missing = "Error reading namespace no-such: namespaces \"no-such\" not found\n";
     still.hns("tree no-such").await.fails(missing);
     still.hns("describe no-such").await.fails(missing);

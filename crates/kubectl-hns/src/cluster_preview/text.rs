@@ -195,13 +195,15 @@ mod tests {
             Pair { key: "y".into(), values: values(None, Some("2")) },
             Pair { key: "z".into(), values: values(Some("1"), None) },
         ];
+        let mut new = namespace("new", "create");
+        new.parent = Some(values(None, Some("n")));
         let (type_, reason, message) = ("T".into(), "R".into(), "why".into());
         moved.conditions = vec![Condition { action: "comes", type_, reason, message }];
         let document = Document {
             change: vec!["It would be done".into()],
             verdict: Verdict { outcome: "allowed", ..Verdict::default() },
             warnings: vec!["mind".into()],
-            namespaces: vec![moved, namespace("gone", "delete")],
+            namespaces: vec![moved, namespace("gone", "delete"), new],
             anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
             objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
             kept: vec![Kept {
@@ -225,6 +227,8 @@ Namespaces:
   n: label z=1 would be removed
   n: condition T (R) would appear: why
   gone would be deleted, with everything in it (objects of propagated kinds: 1)
+  new would be created
+  new: the parent would be n
 
 Subnamespace anchors:
   gone in a would be deleted
