@@ -185,11 +185,18 @@ impl<'a> ClusterPreview<'a> {
 
     /// Decides about a change of the present state. If the user may not read all that the rules need, the API server decides.
     async fn decide_first(&mut self, intent: &Intent) -> Result<Decision, Failure> {
-        let decision = self.decide(intent).await?;
-        if self.is_whole && !matches!(decision, Decision::Unknown { .. }) {
+        let decision = if self.is_whole {
+            Some(self.decide(intent).await?)
+        } else {
+            admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        };
+        if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
             return Ok(decision);
         }
-        Ok(dry_run::ask(self.session, intent).await.unwrap_or(decision))
+        match dry_run::ask(self.session, intent).await {
+            Some(decision) => Ok(decision),
+            None => self.decide(intent).await,
+        }
     }
 
     /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a

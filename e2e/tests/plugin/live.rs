@@ -82,7 +82,7 @@ async fn parents_and_cascading_deletion_are_set() {
 
     // Who has rights only from above is told before they go.
     says("set s-n -p s-new --wait", "Setting the parent of s-n to s-new", done).await;
-    live.steps().make_admin("s-new", "sam").await.unwrap();
+    live.steps().create_binding("s-new", "sam", ("ClusterRole", "admin"), "sam").await.unwrap();
     eventually("sam is admin of s-n", PATIENCE, async || {
         let leaving = live.hns("plan set s-n --root --as sam").await;
         if leaving.code == Some(0) { Ok(()) } else { Err(format!("{leaving:?}")) }

@@ -59,11 +59,13 @@ fn decision(answer: Result<(), Problem>) -> Decision {
     match answer {
         Ok(()) => Decision::Allowed { warnings: Vec::new() },
         Err(Problem::Refused(status)) if !Problem::Refused(status.clone()).is_temporary() => {
-            let message = status.message.split_once("denied the request: ").map(|(_, message)| message);
+            // The message of the rule alone, as where the rules decide here.
+            let denied = status.message.split_once("denied the request: ").map(|(_, message)| message);
+            let message = denied.map_or(&*status.message, |it| it.strip_prefix("forbidden: ").unwrap_or(it));
             Decision::Refused {
                 code: status.code,
                 reason: status.reason.clone(),
-                message: message.unwrap_or(&status.message).to_owned(),
+                message: message.to_owned(),
             }
         }
         Err(problem) => Decision::Unknown { why: problem.to_string() },
@@ -82,7 +84,7 @@ mod tests {
             Err(Problem::Refused(Box::new(Status::failure(message, reason).with_code(code))))
         };
         assert_eq!(decision(Ok(())), Decision::Allowed { warnings: Vec::new() });
-        let denied = "admission webhook \"x\" denied the request: no";
+        let denied = "admission webhook \"x\" denied the request: forbidden: no";
         for (answer, code, message) in [
             (refused(401, "Unauthorized", denied), 401, "no"),
             (refused(409, "AlreadyExists", "\"x\" already exists"), 409, "\"x\" already exists"),
