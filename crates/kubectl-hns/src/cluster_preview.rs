@@ -127,6 +127,11 @@ impl<'a> ClusterPreview<'a> {
         self.preview.forest()
     }
 
+    /// Whether the user may not read the namespace.
+    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains(name)
+    }
+
     /// Previews the changes in order, up to the first refused one.
     pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<PreviewResult, Failure> {
         let mut decisions = Vec::new();

@@ -188,8 +188,9 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
             });
         }
     }
-    let holder =
-        forest.parent(name).filter(|parent| forest.is_subnamespace(name) && forest.has_anchor(parent, name));
+    // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
+    let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
+    let holder = forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
     if let Some(parent) = holder {
         change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
         intents.push(Intent::DeleteAnchor { parent: parent.clone(), child: name.into() });
