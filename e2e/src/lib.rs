@@ -31,7 +31,7 @@ pub use deployed::Deployed;
 pub use dice::Dice;
 pub use node::Node;
 pub use process::{Exit, Process, ProcessSpec, Signal};
-pub use product::{Component, Launch, Options, Product, Replica};
+pub use product::{Component, Launch, NAMESPACE, Options, Product, Replica};
 pub use programs::Programs;
 pub use proxy::{Fault, Proxy};
 pub use steps::{Steps, refusal};

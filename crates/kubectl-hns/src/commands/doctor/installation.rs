@@ -1,7 +1,7 @@
 //! Checks the installed objects: CRDs, registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
-use hns_api::{HNCConfiguration, crd, names};
+use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, crd, names};
 use hns_cluster::api::Api;
 use hns_cluster::settings::in_force;
 use hns_runtime::tls;
@@ -14,9 +14,11 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
-use super::{Finding, some};
+use super::{Finding, Level, some};
+use crate::failure::Problem;
 use crate::published;
 use crate::session::Session;
 
@@ -26,6 +28,8 @@ const SOON: i64 = 14 * DAY;
 /// What to do if a registration or a policy is missing.
 const REPAIR: &str =
     "The controller creates them: check that it runs without --manage-registrations=false, and read its log.";
+/// The subject of the summary of the conditions of namespaces.
+pub(super) const NAMESPACES: &str = "namespaces";
 /// The webhooks that the safety of the hierarchy depends on.
 const NEEDED: [&str; 3] = [
     names::webhooks::NAMESPACES,
@@ -45,23 +49,40 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let (registrations, bundle) = registrations(session, quotas).await;
     findings.extend(registrations);
     findings.extend(policies(session, quotas).await);
-    for name in [names::CONTROLLER_DEPLOYMENT, names::WEBHOOK_DEPLOYMENT] {
+    let is_gap = |it: &Finding| it.level == Level::Wrong && it.subject.starts_with("registration ");
+    let is_registered = !findings.iter().any(is_gap);
+    let webhook = if is_registered {
+        webhook(session).await
+    } else {
+        Finding::note("webhook", "it was not asked, because its registration is missing")
+    };
+    let answers = webhook.level == Level::Ok;
+    let leases = session.within::<Lease>(namespace);
+    let lease = match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
+        Ok(found) => lease(found.as_ref(), now),
+        Err(problem) => Finding::unread("lease", &problem),
+    };
+    let leads = lease.level == Level::Ok;
+    for (name, runs) in [(names::CONTROLLER_DEPLOYMENT, leads), (names::WEBHOOK_DEPLOYMENT, answers)] {
         let api = session.within::<Deployment>(namespace);
         findings.push(match session.call(api.get_opt(name)).await {
-            Ok(found) => deployment(name, namespace, found.as_ref()),
+            Ok(found) => deployment(name, namespace, found.as_ref(), runs),
             Err(problem) => Finding::unread(format!("deployment {name}"), &problem),
         });
     }
     let secrets = session.within::<Secret>(namespace);
     findings.push(match session.call(secrets.get_opt(names::WEBHOOK_CERTIFICATE_SECRET)).await {
+        Ok(None) if answers => {
+            let text = format!(
+                "there is no Secret {}; the webhook has one from elsewhere",
+                names::WEBHOOK_CERTIFICATE_SECRET
+            );
+            Finding::note("certificate", text)
+        }
         Ok(secret) => certificate(secret.as_ref(), bundle.as_deref(), now.as_second()),
         Err(problem) => Finding::unread("certificate", &problem),
     });
-    let leases = session.within::<Lease>(namespace);
-    findings.push(match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
-        Ok(found) => lease(found.as_ref(), now),
-        Err(problem) => Finding::unread("lease", &problem),
-    });
+    findings.extend([webhook, lease]);
     let configs = session.all::<HNCConfiguration>();
     findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
         Ok(config) => configuration(config.as_ref()),
@@ -217,10 +238,39 @@ fn policy(missing: &[String], needed: usize) -> Finding {
     Finding::wrong("policies", text, REPAIR)
 }
 
-fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Finding {
+/// Whether the webhook answers a dry run of a request that it judges.
+async fn webhook(session: &Session) -> Finding {
+    let anchors = session.within::<SubnamespaceAnchor>("default");
+    let anchor = SubnamespaceAnchor::new("hns-doctor", SubnamespaceAnchorSpec::default());
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    answered(session.call(anchors.create(&dry_run, &anchor)).await.map(drop))
+}
+
+fn answered(answer: Result<(), Problem>) -> Finding {
+    const SUBJECT: &str = "webhook";
+    match answer {
+        Ok(()) => Finding::ok(SUBJECT, "answers"),
+        Err(problem) if problem.is_denied() => Finding::ok(SUBJECT, "answers"),
+        Err(problem) if problem.silent_webhook().is_some() => Finding::wrong(
+            SUBJECT,
+            format!("the API server cannot call it: {problem}"),
+            "Check the pods of hns-webhook, its Service, and the network between them and the API server.",
+        ),
+        Err(problem) if problem.is_forbidden() => {
+            Finding::note(SUBJECT, "you may not create subnamespaceanchors in default, so it was not asked")
+        }
+        Err(problem) => Finding::note(SUBJECT, format!("it was not asked: {problem}")),
+    }
+}
+
+/// `runs` means that the program works wherever it is.
+fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: bool) -> Finding {
     let subject = format!("deployment {name}");
     let Some(found) = found else {
         let text = format!("is not in namespace {namespace}");
+        if runs {
+            return Finding::note(subject, format!("{text}; the program runs elsewhere"));
+        }
         return Finding::wrong(
             subject,
             text,
@@ -300,16 +350,25 @@ fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
     let Some(config) = config else {
         return vec![Finding::note("configuration", "none: only roles and rolebindings are propagated")];
     };
+    // Settings are a check of their own.
     let conditions = config.status.iter().flat_map(|it| &it.conditions);
-    let findings: Vec<Finding> = conditions
-        .map(|it| {
-            Finding::wrong(
+    let conditions = conditions.filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
+    let finding = |it: &hns_api::Condition| {
+        let (subject, hint) = match &*it.type_ {
+            conditions::NAMESPACE_CONDITION => {
+                (NAMESPACES, "`kubectl hns tree -A` shows the conditions of namespaces.")
+            }
+            conditions::OUT_OF_SYNC => {
+                ("configuration", "`kubectl hns config describe` shows all conditions.")
+            }
+            _ => (
                 "configuration",
-                format!("{} ({}): {}", it.type_, it.reason, it.message),
-                "`kubectl hns config describe` shows all of it, `kubectl hns config set-resource` changes it.",
-            )
-        })
-        .collect();
+                "`kubectl hns config set-resource` and `kubectl hns config delete-type` change the configuration.",
+            ),
+        };
+        Finding::wrong(subject, format!("{} ({}): {}", it.type_, it.reason, it.message), hint)
+    };
+    let findings: Vec<Finding> = conditions.map(finding).collect();
     if findings.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
 }
 
@@ -318,7 +377,6 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
-    use super::super::Level;
     use super::*;
 
     fn of<T: DeserializeOwned>(value: Value) -> T {
@@ -366,10 +424,53 @@ mod tests {
             let it: Deployment = of(json!({
                 "spec": { "replicas": wanted, "selector": {}, "template": {} }, "status": { "readyReplicas": ready },
             }));
-            deployment("d", "n", Some(&it)).level
+            deployment("d", "n", Some(&it), true).level
         };
         assert_eq!((of(2, 2), of(2, 1), of(0, 0)), (Level::Ok, Level::Wrong, Level::Wrong));
-        assert_eq!(deployment("d", "n", None).level, Level::Wrong);
+        assert_eq!(deployment("d", "n", None, false).level, Level::Wrong);
+        assert_eq!(deployment("d", "n", None, true).level, Level::Note, "it works without one");
+    }
+
+    #[test]
+    fn the_webhook_answers_if_it_allows_or_denies() {
+        let refused = |code, text: &str| {
+            let status = kube::core::Status::failure(text, "").with_code(code);
+            Err(Problem::Refused(Box::new(status)))
+        };
+        for (answer, level) in [
+            (Ok(()), Level::Ok),
+            (refused(403, "admission webhook \"x\" denied the request: no"), Level::Ok),
+            (refused(500, "failed calling webhook \"x.hnc.x-k8s.io\": connection refused"), Level::Wrong),
+            (refused(403, "x is forbidden: User \"u\" cannot create resource"), Level::Note),
+            (refused(404, "404 page not found"), Level::Note),
+        ] {
+            assert_eq!(answered(answer.clone()).level, level, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn each_condition_is_found_once_with_a_solution() {
+        let condition = |type_: &str, reason: &str| {
+            json!({
+                "type": type_, "reason": reason, "message": "m", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let config: HNCConfiguration = of(json!({
+            "metadata": { "name": "config" },
+            "status": { "conditions": [
+                condition("BadConfiguration", "SettingsRefused"),
+                condition("NamespaceCondition", "ParentMissing"),
+                condition("BadConfiguration", "ResourceNotFound"),
+                condition("OutOfSync", "MissingRights"),
+            ] },
+        }));
+        let found = configuration(Some(&config));
+        let found: Vec<_> =
+            found.iter().map(|it| (&*it.subject, it.hint.as_deref().unwrap_or_default())).collect();
+        let [(namespaces, _), (one, changes), (other, shows)] = found[..] else { panic!("{found:?}") };
+        assert_eq!((namespaces, one, other), (NAMESPACES, "configuration", "configuration"));
+        assert!(changes.contains("set-resource") && !shows.contains("set-resource"), "{found:?}");
     }
 
     #[test]
