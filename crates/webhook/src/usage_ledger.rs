@@ -121,7 +121,9 @@ impl Keeper {
             };
             let (decisions, ledger) = self.decide(&stored.ledger, batch);
             if ledger.reservations == stored.ledger.reservations || !decisions.contains(&Decision::Allow) {
-                self.stored = Some(stored);
+                // The ledger may be of another cluster, and corrected meanwhile.
+                let is_behind = decisions.contains(&Decision::Wait(Pending::StatesUnknown));
+                self.stored = (!is_behind).then_some(stored);
                 return Ok(decisions);
             }
             self.stored = self.store.replace(&stored, &ledger).await.map_err(|error| unusable(&error))?;

@@ -137,7 +137,11 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
         &scene,
         "p-root",
         "p-child",
-        plain("three", "201m", "768Mi"),
+        pod(
+            "three",
+            json!({ "cpu": "201m", "memory": "768Mi" }),
+            json!({ "cpu": "500m", "memory": "768Mi" }),
+        ),
         "requested: requests.cpu=201m, used: requests.cpu=800m, limited: requests.cpu=1, requested: requests.memory=768Mi, used: \
          requests.memory=512Mi, limited: requests.memory=1Gi",
     )

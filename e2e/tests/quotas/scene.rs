@@ -9,7 +9,7 @@ use hns_api::{HierarchicalResourceQuota, HierarchicalResourceQuotaSpec, Hierarch
 use hns_cluster::api::Api;
 use hns_cluster::settings::FailurePolicy;
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Options, Product, Replica, Steps, eventually};
+use hns_e2e::{Cluster, Options, Product, Replica, Setup, Steps, eventually};
 use k8s_openapi::api::core::v1::{ResourceQuota, Service};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -17,10 +17,25 @@ use kube::core::Status;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
+/// Every write, and the states of core quotas: they explain a failure.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: RequestResponse
+  verbs: [update, patch]
+  resources: [{ group: \"\", resources: [resourcequotas/status] }]
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+- level: None
+";
+
 /// How long the control plane may take to count objects of a new kind.
 pub(crate) const NEW_KIND: Duration = Duration::from_secs(120);
 
-const FLAGS: [&str; 3] = [
+pub(crate) const FLAGS: [&str; 3] = [
     "--excluded-namespace=kube-system",
     "--excluded-namespace=kube-public",
     "--excluded-namespace=kube-node-lease",
@@ -41,12 +56,19 @@ struct Fixture {
     _controller: Replica,
 }
 
+/// A cluster of this suite.
+pub(crate) async fn cluster() -> Result<Cluster> {
+    Cluster::start_as(&Setup { audit_policy: AUDIT_POLICY.to_owned(), ..Setup::default() }).await
+}
+
 /// The shared installation: failure policy `Fail`, one webhook, one controller.
 pub(crate) async fn scene() -> Result<Scene<'static>> {
+    static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
     static WORLD: OnceCell<Fixture> = OnceCell::const_new();
+    let shared = CLUSTER.get_or_try_init(cluster).await?;
     let fixture = WORLD
         .get_or_try_init(async || {
-            let product = Product::install(Cluster::shared().await, options(FailurePolicy::Fail)).await?;
+            let product = Product::install(shared, options(FailurePolicy::Fail)).await?;
             let (webhook, controller) =
                 tokio::try_join!(product.start_webhook(), product.start_controller())?;
             anyhow::Ok(Fixture { product, _webhook: webhook, _controller: controller })

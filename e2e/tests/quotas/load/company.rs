@@ -37,16 +37,6 @@ impl Company {
         scene.steps.plant(&borrowed).await?;
         let nested = (0..TEAMS).map(|team| (format!("team-{team}"), 20));
         let limits: BTreeMap<String, i64> = [(ROOT.to_owned(), 100)].into_iter().chain(nested).collect();
-        if std::env::var_os("BASE").is_some() {
-            for (namespace, _) in &tree {
-                let q: k8s_openapi::api::core::v1::ResourceQuota = serde_json::from_value(
-                    json!({"metadata": {"name": "core"}, "spec": {"hard": {"services": "4"}}}),
-                )?;
-                scene.core(namespace).create(&kube::api::PostParams::default(), &q).await?;
-            }
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            return Ok(Self { tree, limits });
-        }
         for (namespace, limit) in &limits {
             scene.set(namespace, QUOTA, json!({ LIMITED: limit.to_string() })).await?;
         }
