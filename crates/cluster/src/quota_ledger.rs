@@ -4,12 +4,13 @@
 
 use forest::hnc::quota::Resources;
 use forest::hnc::quota::ledger::{Ledger, Reservation};
-use hns_api::names::QUOTA_LEDGER;
+use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::api::Api;
 
@@ -76,7 +77,14 @@ impl LedgerStore {
     /// # Errors
     /// It cannot be created.
     pub async fn create(&self, ledger: &Ledger) -> kube::Result<()> {
-        match self.0.create(&PostParams::default(), &object(ObjectMeta::default(), ledger)?).await {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": QUOTA_LEDGER },
+            "data": object(ObjectMeta::default(), ledger)?.data,
+        });
+        // Applied, because RBAC cannot limit the right to create objects to a name. A conflict means that another client has
+        // written it.
+        match self.0.patch(QUOTA_LEDGER, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             created => created.map(drop),
         }

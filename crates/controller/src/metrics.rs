@@ -3,6 +3,7 @@
 mod conditions;
 mod leader;
 mod peak;
+mod quotas;
 mod reconcilers;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use hns_cluster::handle::ForestHandle;
 
 use self::conditions::ConditionMetrics;
 pub(crate) use self::leader::LeaderMetrics;
+use self::quotas::QuotaMetrics;
 pub(crate) use self::reconcilers::{ActivePass, Pass, Reconcilers};
 use crate::apply::Outcome;
 use crate::queue::Queue;
@@ -41,6 +43,7 @@ impl Metrics {
     ) -> prometheus::Result<Self> {
         QueueMetrics::register(registry, queue.clone())?;
         ConditionMetrics::register(registry, forest.clone())?;
+        QuotaMetrics::register(registry, forest.clone())?;
         Ok(Self {
             writes: WriteMetrics::register(registry)?,
             events: EventMetrics::register(registry)?,

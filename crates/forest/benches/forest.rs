@@ -120,8 +120,12 @@ fn plans(criterion: &mut Criterion<Cpu>) {
     let mut group = group(criterion, "plan");
     for size in sizes() {
         let (world, forest) = world(size);
-        let structure = Scope { structure: true, objects: ObjectScope::None };
-        let one = Scope { structure: false, objects: ObjectScope::Some([shared_key(&forest, 0)].into()) };
+        let structure = Scope::structure();
+        let one = Scope {
+            structure: false,
+            quotas: false,
+            objects: ObjectScope::Some([shared_key(&forest, 0)].into()),
+        };
         for (what, scope) in [("structure", structure), ("one object", one), ("whole", Scope::whole())] {
             let mut turn = 0;
             group.bench_function(BenchmarkId::new(what, size), |bench| {

@@ -224,7 +224,7 @@ impl Run {
     fn check_alone(&self, cluster: &Cluster, name: &Name, whole: &Plan, fate: &Fate) {
         for key in whole.actions().filter_map(Action::key).filter(|key| key.kind == bindings()) {
             let objects = ObjectScope::Some(BTreeSet::from([key.clone()]));
-            let alone = plan(&self.forest, name, &Scope { structure: false, objects });
+            let alone = plan(&self.forest, name, &Scope { structure: false, quotas: false, objects });
             check_access(cluster, name, &alone, fate);
         }
     }

@@ -23,6 +23,7 @@ mod object_argument;
 mod object_states;
 mod picture;
 mod published;
+mod quotas;
 mod request_log;
 mod session;
 mod structure;

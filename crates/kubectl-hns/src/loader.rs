@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forest::exclusion::SECRET_TYPES;
-use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings};
+use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings, Stream};
 use futures::StreamExt;
 use futures::stream;
 use hns_cluster::api::Api;
@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use crate::Failure;
 use crate::configured_kinds::{self, ConfiguredKinds};
 use crate::failure::Problem;
+use crate::quotas;
 use crate::session::Session;
 use crate::structure::Structure;
 
@@ -86,6 +87,9 @@ pub(crate) async fn load(
     }
     if matches!(selection, Selection::Named(..)) {
         loaded.add_bound_roles(session, within).await?;
+    }
+    if loaded.forest.settings().hierarchical_quotas {
+        loaded.add_quotas(session).await?;
     }
     Ok(loaded)
 }
@@ -153,6 +157,23 @@ impl Loaded {
             [name] => self.add(session, &Kind::role(), Some(name), within).await,
             _ => self.add(session, &Kind::role(), None, within).await,
         }
+    }
+
+    /// Reads the hierarchical quotas and the derived ones. Without the right to, they are treated as unknown.
+    async fn add_quotas(&mut self, session: &Session) -> Result<(), Failure> {
+        match quotas::read(session).await {
+            Ok(facts) => facts.into_iter().for_each(|fact| drop(self.forest.apply(fact))),
+            Err(problem) if problem.is_forbidden() => {
+                let note = "you may not list hierarchicalresourcequotas and resourcequotas in the whole cluster; hierarchical \
+                            quotas are not considered";
+                self.notes.push(note.to_owned());
+                for stream in Stream::QUOTAS {
+                    self.forest.apply(Fact::StreamLost(stream, note.into()));
+                }
+            }
+            Err(problem) => return Err(Failure::because("hierarchical quotas cannot be listed", &problem)),
+        }
+        Ok(())
     }
 
     fn note(&mut self, id: KindId, kind: &Kind, within: &BTreeSet<Name>) {

@@ -41,7 +41,7 @@ const MOST_OF_A_USER: usize = 250;
 /// The parts of a request that matter for a change of parent, beside what the rule knows.
 #[derive(Debug, Clone)]
 pub(crate) struct Origin {
-    /// Whether the request changes nothing: it is a dry run, or the API server will refuse it.
+    /// Whether the request changes nothing: it is a dry run.
     pub(crate) changes_nothing: bool,
     /// The user who sends it.
     pub(crate) user: String,
@@ -91,6 +91,12 @@ fn known(forest: &Forest, change: &ParentChange) -> Option<Version> {
 /// its change would stay in flight.
 pub(crate) fn is_ahead(forest: &Forest, change: &ParentChange, origin: &Origin) -> bool {
     origin.over.as_ref().zip(known(forest, change)).is_some_and(|(over, known)| known.is_older_than(over))
+}
+
+/// Whether the request creates an object that the forest still knows. Either the API server will refuse it, or the object is just
+/// being deleted; then its deletion could not be told from that of the new object.
+pub(crate) fn is_repeated(forest: &Forest, change: &ParentChange, origin: &Origin) -> bool {
+    origin.over.is_none() && known(forest, change).is_some()
 }
 
 /// Why a change is not allowed now.
@@ -358,6 +364,20 @@ mod tests {
                 "it was seen, and the rule judges it"
             );
         }
+    }
+
+    /// Also if it has the name of one that is being deleted: its own end could not be told from that of the other one.
+    #[test]
+    fn an_object_that_is_still_known_is_not_created() {
+        let mut forest = forest();
+        let anchor = ParentChange { anchor_in: Some("e".into()), ..change("p", &[]) };
+        let version = Version { uid: "1".into(), resource_version: "5".into() };
+        let creation = origin(1, false);
+        assert!(!is_repeated(&forest, &anchor, &creation));
+        let seen = AnchorFact { name: "p".into(), version: version.clone(), ..AnchorFact::default() };
+        forest.apply(hnc::Fact::Anchor("e".into(), seen));
+        assert!(is_repeated(&forest, &anchor, &creation));
+        assert!(!is_repeated(&forest, &anchor, &Origin { over: Some(version), ..creation }));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 use tracing::Instrument as _;
 
-use crate::in_flight::{Blocked, InFlight, Origin, is_ahead};
+use crate::in_flight::{Blocked, InFlight, Origin, is_ahead, is_repeated};
 use crate::questions::Asker;
 use crate::webhooks::Rule;
 
@@ -40,6 +40,8 @@ enum Round {
     Wait(ParentChange),
     /// The request changes a state that the forest does not know yet.
     Behind(ParentChange),
+    /// The request creates an object that the forest still knows.
+    Repeated(ParentChange),
 }
 
 /// Runs `rule` until it decides.
@@ -76,6 +78,14 @@ pub(crate) async fn judge(
                     return Decision::Deny(busy("the object that this changes is newer than the cache"));
                 }
             }
+            Round::Repeated(change) => {
+                let deadline = asker.deadline.min(Instant::now() + PATIENCE);
+                let is_gone = |forest: &Forest| !is_repeated(forest, &change, origin);
+                if !asker.forest.until_that(is_gone, deadline).await {
+                    let why = "the object already exists";
+                    return Decision::Deny(Denial::new(DenialKind::AlreadyExists, why));
+                }
+            }
             Round::Wait(change) => {
                 let deadline = asker.deadline.min(Instant::now() + PATIENCE);
                 let is_free = |forest: &Forest| !in_flight.blocks(forest, &change);
@@ -109,6 +119,9 @@ fn round(
     }
     if is_ahead(forest, &change, origin) {
         return Round::Behind(change);
+    }
+    if is_repeated(forest, &change, origin) {
+        return Round::Repeated(change);
     }
     match in_flight.admit(forest, &change, origin) {
         Ok(()) => Round::Decided(Decision::Allow { warnings }),

@@ -17,7 +17,6 @@ use hns_cluster::configured_kinds::{Configuration, discover};
 use hns_cluster::handle::ForestHandle;
 use hns_runtime::serve::Peer;
 use kube::Client;
-use kube::core::admission;
 use tokio::sync::watch::Receiver;
 use tracing::Instrument as _;
 
@@ -107,12 +106,9 @@ struct Review<'a> {
 
 impl Review<'_> {
     fn origin(&self) -> Origin {
-        let Request { dry_run, operation, object, old_object, user_info, .. } = &self.request;
-        // The API server stores no new object with a version.
-        let has_version =
-            object.as_ref().is_some_and(|it| !it.metadata.version().resource_version.is_empty());
+        let Request { dry_run, old_object, user_info, .. } = &self.request;
         Origin {
-            changes_nothing: *dry_run || (*operation == admission::Operation::Create && has_version),
+            changes_nothing: *dry_run,
             user: user_info.username.clone().unwrap_or_default(),
             over: old_object.as_ref().map(|old| old.metadata.version()),
             source: self.source,

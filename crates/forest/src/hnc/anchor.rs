@@ -2,6 +2,7 @@
 
 use super::fact::AnchorFact;
 use super::keys;
+use crate::core::labels::Labels;
 use crate::core::name::Name;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -74,8 +75,12 @@ impl Forest {
 
     /// The anchor of this subnamespace, if it exists.
     pub(crate) fn anchor_of(&self, child: Id) -> Option<&AnchorFact> {
-        let parent = self.id(self.namespace(child)?.subnamespace_of()?)?;
-        self.anchors(parent).get(self.name(child))
+        self.hnc().anchor_of(self, child)
+    }
+
+    /// The labels and annotations that a namespace requests for itself and the namespaces below.
+    pub(crate) fn requested(&self, id: Id) -> Option<(&Labels, &Labels)> {
+        self.hnc().requested(self, id)
     }
 }
 

@@ -101,8 +101,10 @@ pub enum Fact {
     QuotaGone(Name, Name, Box<str>),
     /// These are all the hierarchical quotas there are, with their namespaces.
     Quotas(Vec<(Name, QuotaFact)>),
-    /// The derived quota of this namespace was seen.
+    /// The watch has reported the derived quota of this namespace, and everything before it.
     DerivedQuota(Name, DerivedQuotaFact),
+    /// The derived quota of this namespace was written. What happened before may not be reported yet.
+    DerivedQuotaWritten(Name, DerivedQuotaFact),
     /// The derived quota of a namespace was deleted: the namespace, its uid, the resource version of the deletion or 0. Ignored if
     /// its uid is another.
     DerivedQuotaGone(Name, Box<str>, u64),
@@ -117,7 +119,7 @@ impl Fact {
             Self::Hierarchy(_, seen) => Some(&seen.version),
             Self::Anchor(_, seen) => Some(&seen.version),
             Self::Quota(_, seen) => Some(&seen.version),
-            Self::DerivedQuota(_, seen) => Some(&seen.version),
+            Self::DerivedQuota(_, seen) | Self::DerivedQuotaWritten(_, seen) => Some(&seen.version),
             _ => None,
         }
     }

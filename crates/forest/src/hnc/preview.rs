@@ -18,7 +18,7 @@ pub use self::intent::Intent;
 use self::ledger::Ledger;
 pub use self::ledger::{
     AnchorChange, Effect, KeptObject, NamespaceChange, NamespaceState, ObjectChange, ObjectState, Outcome,
-    PairChange,
+    PairChange, QuotaChange,
 };
 use crate::core::change::{Change, Scope};
 use crate::core::kind::{KindId, Mode, ObjectKey};

@@ -23,9 +23,9 @@ use crate::core::version::Version;
 use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
-pub(crate) use sources::limits_text;
+pub(crate) use sources::{limits_text, names as names_of_sources};
 pub use status::ENFORCED;
-pub(crate) use status::status;
+pub(crate) use status::{exceeded_by_move, status};
 
 /// Amounts by the name of the resource.
 pub type Resources = BTreeMap<Box<str>, Quantity>;
@@ -80,7 +80,7 @@ impl Forest {
     /// What the namespace and all below use of these resources.
     pub(crate) fn usage_below(&self, id: Id, of: &Resources) -> Resources {
         let namespaces = self.at_and_below(id);
-        let used = |name: &Box<str>| -> Quantity {
+        let used = |name: &str| -> Quantity {
             namespaces.iter().filter_map(|id| self.derived_quota(*id)?.used.get(name).copied()).sum()
         };
         of.keys().map(|name| (name.clone(), used(name))).collect()
@@ -91,11 +91,9 @@ impl Forest {
         self.hnc().quotas().derived(id)
     }
 
-    /// The newest resource version of the derived quotas that a quota here limits.
-    pub(crate) fn newest_derived(&self, id: Id) -> u64 {
-        let versions =
-            self.at_and_below(id).into_iter().filter_map(|id| Some(self.derived_quota(id)?.number()));
-        versions.max().unwrap_or_default()
+    /// The statuses of all quotas, as last written, with their namespaces and names.
+    pub fn quota_statuses(&self) -> impl Iterator<Item = (&Name, &Name, &QuotaStatus)> {
+        self.hnc().quotas().all().map(|(id, quota)| (self.name(id), &quota.name, &quota.status))
     }
 
     /// The status of a quota, as last written.

@@ -80,6 +80,15 @@ impl Namespace {
     }
 }
 
+/// The labels and annotations that a subnamespace requests have changed: new rights in it wait for them, and the namespaces below
+/// inherit them.
+fn touch_requested(store: &Store, child: &Name, change: &mut Change) {
+    change.whole(child.clone());
+    if let Some(id) = store.id(child) {
+        store.descendants(id).into_iter().for_each(|below| change.structure(store.name(below).clone()));
+    }
+}
+
 /// Whether another tool manages the place of this namespace.
 pub(crate) fn is_external(store: &Store, id: Id) -> bool {
     store.is_managed(id) && store.namespace(id).is_some_and(|seen| seen.external_manager().is_some())
@@ -129,6 +138,23 @@ impl State {
     /// The hierarchical quotas.
     pub(crate) fn quotas(&self) -> &KnownQuotas {
         &self.quotas
+    }
+
+    /// The anchor of this subnamespace, if it exists.
+    pub(crate) fn anchor_of(&self, store: &Store, child: Id) -> Option<&AnchorFact> {
+        let parent = store.id(store.namespace(child)?.subnamespace_of()?)?;
+        self.anchors(parent).get(store.name(child))
+    }
+
+    /// The labels and annotations that a namespace requests for itself and the namespaces below. Those of a subnamespace are in its
+    /// anchor: users of the subnamespace can write its `HierarchyConfiguration`, and the controller corrects that later. The anchor
+    /// counts also while the subnamespace is being deleted.
+    pub(crate) fn requested(&self, store: &Store, id: Id) -> Option<(&Labels, &Labels)> {
+        let is_ours = store.is_managed(id) && !is_external(store, id);
+        match self.anchor_of(store, id).filter(|_| is_ours) {
+            Some(anchor) => Some((&anchor.labels, &anchor.annotations)),
+            None => self.hierarchy(id).map(|seen| (seen.labels(), seen.annotations())),
+        }
     }
 
     /// The namespaces that hold an anchor of this name.
@@ -208,14 +234,14 @@ impl State {
         let settings = &self.settings;
         let managed =
             |labels: &Labels, is: &dyn Fn(&str) -> bool| labels.iter().filter(|(key, _)| is(key)).collect();
-        let asked = |seen: &Hierarchy| {
+        let asked = |(labels, annotations): (&Labels, &Labels)| {
             (
-                managed(seen.labels(), &|key| settings.is_managed_label(key)),
-                managed(seen.annotations(), &|key| settings.is_managed_annotation(key)),
+                managed(labels, &|key| settings.is_managed_label(key)),
+                managed(annotations, &|key| settings.is_managed_annotation(key)),
             )
         };
         let hierarchy = self.hierarchy(id);
-        let (labels, annotations) = hierarchy.map(asked).unwrap_or_default();
+        let (labels, annotations) = self.requested(store, id).map(asked).unwrap_or_default();
         let external = store.namespace(id).filter(|_| is_external(store, id));
         let live = || store.labels(id).map(NamespaceLabels::all).unwrap_or_default();
         HandedDown {
@@ -316,7 +342,11 @@ impl State {
             Fact::Quota(namespace, seen) => self.quotas.observe(store, &namespace, seen, change),
             Fact::QuotaGone(namespace, name, uid) => self.quotas.gone(store, &namespace, &name, &uid, change),
             Fact::Quotas(all) => self.quotas.list(store, all, change),
+            Fact::DerivedQuotaWritten(namespace, seen) => {
+                self.quotas.observe_derived(store, &namespace, seen, change);
+            }
             Fact::DerivedQuota(namespace, seen) => {
+                self.quotas.reported_up_to(seen.number());
                 self.quotas.observe_derived(store, &namespace, seen, change);
             }
             Fact::DerivedQuotaGone(namespace, uid, version) => {
@@ -400,9 +430,10 @@ impl State {
             return;
         }
         let child = fact.name.clone();
-        if known.is_none_or(|known| known.labels != fact.labels) {
-            // New rights in the child wait for managed labels.
-            change.whole(child.clone());
+        let requests =
+            |known: &AnchorFact| known.labels == fact.labels && known.annotations == fact.annotations;
+        if !known.is_some_and(requests) {
+            touch_requested(store, &child, change);
         }
         let id = if known.is_none() {
             let id = store.tree.pin(parent);
@@ -443,7 +474,7 @@ impl State {
             }
         }
         change.structure(store.name(id).clone());
-        change.whole(child.clone());
+        touch_requested(store, child, change);
         store.tree.unpin(id);
     }
 

@@ -185,9 +185,13 @@ impl Cluster {
         path
     }
 
-    /// The managed pairs that one namespace asks for: what its configuration says, then what is on an external one.
+    /// The managed pairs that one namespace asks for: what its anchor says, or else its configuration, then what is on an
+    /// external one.
     fn asked(&self, name: &str, what: What) -> Vec<(String, String)> {
-        let spec = self.hierarchies.get(name).map(|seen| what.of(&seen.labels, &seen.annotations));
+        let spec = match self.anchor_of(name) {
+            Some(anchor) => Some(what.of(&anchor.labels, &anchor.annotations)),
+            None => self.hierarchies.get(name).map(|seen| what.of(&seen.labels, &seen.annotations)),
+        };
         let live = self.namespaces.get(name).filter(|_| self.is_external(name));
         let live = live.map(|seen| what.of(&seen.labels, &seen.annotations));
         let all = spec.into_iter().chain(live).flat_map(Labels::iter);
@@ -421,6 +425,13 @@ impl Cluster {
         })
     }
 
+    /// The anchor of a subnamespace, also of one that is being deleted.
+    fn anchor_of(&self, name: &str) -> Option<&AnchorFact> {
+        let parent = self.namespaces.get(name)?.annotations.get(keys::SUBNAMESPACE_OF)?;
+        let anchor = self.anchors.get(&(parent.into(), name.into()));
+        anchor.filter(|_| managed(name) && !self.is_external(name))
+    }
+
     /// What a subnamespace's `HierarchyConfiguration` has to take over, if it does not say it yet.
     fn wanted_spec(&self, name: &str) -> Option<SubnamespaceSpec> {
         let parent = self.subnamespace_of(name)?;
@@ -510,13 +521,7 @@ impl Cluster {
                 None => wanted.is_some(),
             }
         };
-        let labelled = |labels: &Labels| {
-            labels.iter().filter(|(key, _)| What::Labels.is_managed(key)).map(own).collect::<Pairs>()
-        };
-        let configured = self.hierarchies.get(name).map(|seen| labelled(&seen.labels)).unwrap_or_default();
-        let anchor = self.subnamespace_of(name).and_then(|parent| self.anchors.get(&(parent, name.into())));
         self.keys().iter().any(|key| key.kind == quotas() && awaited(key))
-            || anchor.is_some_and(|anchor| labelled(&anchor.labels) != configured)
     }
 
     /// Whether a role in a namespace will allow something else, or goes.

@@ -349,6 +349,15 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
         Fact::Hnc(hnc::Fact::Anchor(..) | hnc::Fact::AnchorGone(..) | hnc::Fact::Anchors(_)) => {
             Some(Stream::ANCHORS)
         }
+        Fact::Hnc(hnc::Fact::Quota(..) | hnc::Fact::QuotaGone(..) | hnc::Fact::Quotas(_)) => {
+            Some(Stream::HIERARCHICAL_QUOTAS)
+        }
+        Fact::Hnc(
+            hnc::Fact::DerivedQuota(..)
+            | hnc::Fact::DerivedQuotaWritten(..)
+            | hnc::Fact::DerivedQuotaGone(..)
+            | hnc::Fact::DerivedQuotas(..),
+        ) => Some(Stream::DERIVED_QUOTAS),
         Fact::Kinds(_) | Fact::Hnc(hnc::Fact::TreeLimits(_)) => Some(Stream::CONFIGURATION),
         Fact::Object(kind, _) | Fact::ObjectGone(kind, ..) | Fact::Objects(kind, _) => {
             Some(Stream::Kind(*kind))

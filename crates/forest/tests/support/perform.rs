@@ -89,6 +89,11 @@ impl Cluster {
                 assert!(!seen.ok_or(Conflict)?.terminating, "{child} is going already");
                 self.terminate(child).ok_or(Conflict)
             }
+            Action::Dialect(
+                HncAction::WriteDerivedQuota { .. }
+                | HncAction::DeleteDerivedQuota { .. }
+                | HncAction::UpdateQuotaStatus { .. },
+            ) => panic!("{namespace}: the tests that share this have no hierarchical quotas: {action:?}"),
             Action::CreateCopy { key, source, content } => {
                 let vacant = !self.objects.contains_key(&(namespace.clone(), key.clone()));
                 vacant.then(|| self.write_copy(namespace, key, source, content, None)).ok_or(Conflict)

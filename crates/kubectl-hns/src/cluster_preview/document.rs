@@ -1,7 +1,10 @@
 //! The preview as data: the output of `-o json`, from which the text is made as well.
 
 use forest::Forest;
-use forest::preview::{AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange};
+use forest::hnc::quota::Resources;
+use forest::preview::{
+    AnchorChange, Effect, KeptObject, NamespaceChange, ObjectChange, PairChange, QuotaChange,
+};
 use serde::Serialize;
 
 use super::{Decision, PreviewResult};
@@ -23,6 +26,9 @@ pub(crate) struct Document {
     /// Objects that are not copies and are kept, although an object of the same name is propagated to their namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) kept: Vec<Kept>,
+    /// The hierarchical quotas of which more or less would be used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) quotas: Vec<Quota>,
     pub(crate) totals: Totals,
     /// The number of writes that the controller has to make already without the changes.
     pub(crate) pending: usize,
@@ -127,6 +133,19 @@ pub(crate) struct Totals {
     pub(crate) labels_changed: usize,
 }
 
+/// What would be used of a hierarchical quota.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Quota {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) resource: String,
+    #[serde(flatten)]
+    pub(crate) values: Values,
+    pub(crate) limit: String,
+    /// Whether more would be used than allowed.
+    pub(crate) exceeded: bool,
+}
+
 const CREATE: &str = "create";
 const CHANGE: &str = "change";
 const OVERWRITE: &str = "overwrite";
@@ -147,6 +166,7 @@ impl Document {
             anchors: outcome.anchors.iter().map(anchor).collect(),
             objects: outcome.objects.iter().map(|it| object(&result.forest, it)).collect(),
             kept: outcome.kept.iter().map(|it| kept(&result.forest, it)).collect(),
+            quotas: outcome.quotas.iter().flat_map(quotas).collect(),
             totals: Totals::default(),
             pending: result.pending,
             notes: result.notes.clone(),
@@ -208,7 +228,27 @@ impl Document {
             && self.anchors.is_empty()
             && self.objects.is_empty()
             && self.kept.is_empty()
+            && self.quotas.is_empty()
     }
+}
+
+/// The resources of which more or less would be used.
+fn quotas(change: &QuotaChange) -> Vec<Quota> {
+    let QuotaChange { namespace, name, before, after, hard } = change;
+    let changed = hard.iter().filter_map(|(resource, limit)| {
+        let used = |of: &Resources| of.get(resource).copied().unwrap_or_default();
+        let (before, after) = (used(before), used(after));
+        let values = Values { before: Some(before.to_string()), after: Some(after.to_string()) };
+        (before != after).then(|| Quota {
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            resource: resource.to_string(),
+            values,
+            limit: limit.to_string(),
+            exceeded: after > *limit,
+        })
+    });
+    changed.collect()
 }
 
 /// The worst decision.

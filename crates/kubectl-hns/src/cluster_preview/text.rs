@@ -1,6 +1,6 @@
 //! The preview as text.
 
-use super::document::{Document, Namespace, Object, Pair, Totals};
+use super::document::{Document, Namespace, Object, Pair, Quota, Totals};
 use crate::lines::{Lines, printable};
 use crate::terminal::{Ink, Paint};
 
@@ -53,6 +53,10 @@ impl Document {
                 );
                 text.line(paint.ink(Ink::Warning, &line));
             }
+        }
+        if !self.quotas.is_empty() {
+            text.line("\nHierarchical quotas:");
+            self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
         text.line(format!("\n{}", totals(&self.totals)));
         if self.pending > 0 {
@@ -131,6 +135,17 @@ fn object(object: &Object, paint: Paint) -> String {
         "delete" => paint.ink(Ink::Warning, &line),
         _ => line,
     }
+}
+
+fn quota(quota: &Quota, paint: Paint) -> String {
+    let Quota { namespace, name, resource, values, limit, exceeded } = quota;
+    let amount = |value: &Option<String>| value.clone().unwrap_or_default();
+    let (before, after) = (amount(&values.before), amount(&values.after));
+    let line = format!("  {namespace}/{name}: {resource} would change from {before} to {after} of {limit}");
+    if *exceeded {
+        return paint.ink(Ink::Bad, &format!("{line} (exceeded: no more would be allowed)"));
+    }
+    line
 }
 
 fn totals(totals: &Totals) -> String {

@@ -1,5 +1,7 @@
 //! `hrq`: lists hierarchical quotas with their usage.
 
+mod tree;
+
 use std::collections::BTreeMap;
 
 use clap::Args;
@@ -31,6 +33,10 @@ pub(crate) struct Arguments {
     /// Show a column with the labels.
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "BOOL")]
     show_labels: Option<Switch>,
+
+    /// Draw each quota: how much of it is used, and by which namespaces below.
+    #[arg(long, conflicts_with_all = ["output", "show_labels"])]
+    tree: bool,
 
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
@@ -66,6 +72,10 @@ pub(crate) async fn run(
         } else {
             format!("No resources found in {namespace} namespace.")
         }));
+    }
+    if arguments.tree {
+        notes.iter().for_each(|note| terminal.note(note));
+        return tree::show(&quotas, session, terminal).await;
     }
     let columns = Columns { namespace: everywhere, labels: Switch::is_on(arguments.show_labels) };
     match arguments.output {

@@ -76,7 +76,11 @@ impl Changes {
                 let is_next = self.create.is_empty() || !forest.is_limited(forest.name(parent));
                 if state == AnchorState::Missing && may_create && is_next {
                     let (child, initial_admin) = (anchor.name.clone(), anchor.initial_admin.clone());
-                    let initial_admin = initial_admin.filter(|_| forest.settings().initial_admin.is_some());
+                    // An anchor can be older than the deletion of its subnamespace. Its creator must not get rights in the
+                    // namespaces that wait for the name.
+                    let is_awaited = forest.id(&child).is_some_and(|id| !forest.downstream(id).is_empty());
+                    let binds = forest.settings().initial_admin.is_some() && !is_awaited;
+                    let initial_admin = initial_admin.filter(|_| binds);
                     self.create.push(HncAction::CreateSubnamespace { child, initial_admin }.into());
                 }
             }

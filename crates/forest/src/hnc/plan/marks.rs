@@ -15,7 +15,6 @@ use crate::core::tree::Namespace;
 use crate::core::tree::{Id, NamespaceLabels};
 use crate::core::version::Version;
 use crate::dialects::Forest;
-use crate::hnc::hierarchy::Hierarchy;
 use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 
 /// The difference between a namespace's labels and annotations and the desired ones.
@@ -268,9 +267,9 @@ pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMa
 /// as set.
 pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'_, str>, &str)> {
     let settings = forest.settings();
-    let spec = forest.hierarchy(id).map(match which {
-        Labelling::Labels => Hierarchy::labels,
-        Labelling::Annotations => Hierarchy::annotations,
+    let spec = forest.requested(id).map(|(labels, annotations)| match which {
+        Labelling::Labels => labels,
+        Labelling::Annotations => annotations,
     });
     let is_managed = |key: &str| match which {
         Labelling::Labels => settings.is_managed_label(key),

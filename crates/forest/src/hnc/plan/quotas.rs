@@ -1,9 +1,11 @@
 //! The derived quota of a namespace, and the status of its hierarchical quotas (section 12 of docs/compatibility.md).
 
+use std::collections::HashSet;
+
 use super::{Action, HncAction};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::quota::{DerivedQuotaFact, Resources, limits_text, status};
+use crate::hnc::quota::{DerivedQuotaFact, Resources, full_name, limits_text, names_of_sources, status};
 
 /// The writes that a namespace needs.
 #[derive(Debug, Default)]
@@ -52,13 +54,25 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     let is_right = |known: &DerivedQuotaFact| {
         known.terminating || (is_derived_from(known, &hard, &sources) && *known.limits == *limits)
     };
-    if known.is_some_and(is_right) {
+    if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, id, known)) {
         return None;
     }
     let dropped =
         known.into_iter().flat_map(|known| known.hard.keys()).filter(|name| !hard.contains_key(*name));
     let dropped = dropped.cloned().collect();
     Some(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits })
+}
+
+/// Whether a quota that says it is enforced would now also limit usage that there is. It must first say that it is not: the webhook
+/// may have allowed increases without knowing of this usage.
+fn brings_usage(forest: &Forest, id: Id, known: &DerivedQuotaFact) -> bool {
+    let sources: HashSet<&str> = names_of_sources(&known.sources).collect();
+    let has_usage = |name: &str| known.used.get(name).is_some_and(|used| !used.is_zero());
+    forest.quotas_above(id).into_iter().any(|(at, quota)| {
+        quota.status.says_enforced()
+            && quota.hard.keys().any(|name| has_usage(name))
+            && !sources.contains(&*full_name(forest.name(at), &quota.name))
+    })
 }
 
 fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {
@@ -70,7 +84,6 @@ fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {
         Some(HncAction::UpdateQuotaStatus {
             name: quota.name.clone(),
             version: quota.version.clone(),
-            floor: forest.newest_derived(id),
             dropped: quota
                 .status
                 .hard

@@ -174,7 +174,7 @@ fn the_topmost_eligible_source_wins() {
     cluster.role("mid", "r2", "x");
     let forest = cluster.forest();
     let copies = |forest: &Forest, name: &str| -> Vec<String> {
-        let all = Scope { structure: false, objects: ObjectScope::All };
+        let all = Scope { structure: false, quotas: false, objects: ObjectScope::All };
         lines(&plan(forest, name, &all))
     };
     assert_eq!(copies(&forest, "mid"), [""; 0]);
@@ -503,16 +503,16 @@ fn a_plan_looks_no_further_than_its_scope() {
     let some = |keys: &[&str]| ObjectScope::Some(keys.iter().map(|name| key(name)).collect());
     let cases: [(Scope, &[&str]); 6] = [
         (Scope::default(), &[]),
-        (Scope { structure: true, objects: ObjectScope::None }, &["both label +included-namespace=true"]),
-        (Scope { structure: false, objects: some(&["r2"]) }, &["both create r2 from root"]),
+        (Scope::structure(), &["both label +included-namespace=true"]),
+        (Scope { structure: false, quotas: false, objects: some(&["r2"]) }, &["both create r2 from root"]),
         // With a binding comes its Role.
         (
-            Scope { structure: false, objects: some(&["b1"]) },
+            Scope { structure: false, quotas: false, objects: some(&["b1"]) },
             &["both create r1 from root", "on create b1 from root"],
         ),
-        (Scope { structure: false, objects: some(&["r3"]) }, &[]),
+        (Scope { structure: false, quotas: false, objects: some(&["r3"]) }, &[]),
         (
-            Scope { structure: false, objects: ObjectScope::All },
+            Scope { structure: false, quotas: false, objects: ObjectScope::All },
             &["both create r1 from root, create r2 from root", "on create b1 from root"],
         ),
     ];

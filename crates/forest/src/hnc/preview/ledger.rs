@@ -10,6 +10,7 @@ use crate::core::object::Object;
 use crate::dialects::Forest;
 use crate::hnc::condition::Condition;
 use crate::hnc::plan::{Place, Reach, reach};
+use crate::hnc::quota::Resources;
 
 /// The parts of a namespace that the hierarchy decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -161,6 +162,21 @@ pub struct KeptObject {
     pub source: Name,
 }
 
+/// A hierarchical quota whose usage or limits change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuotaChange {
+    /// Its namespace.
+    pub namespace: Name,
+    /// Its name.
+    pub name: Name,
+    /// The usage before, by resource.
+    pub before: Resources,
+    /// The usage afterwards.
+    pub after: Resources,
+    /// The limits afterwards.
+    pub hard: Resources,
+}
+
 /// Everything that follows from a change, ordered by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -172,6 +188,8 @@ pub struct Outcome {
     pub objects: Vec<ObjectChange>,
     /// The objects that come into conflict and are kept.
     pub kept: Vec<KeptObject>,
+    /// The hierarchical quotas of which more or less is used.
+    pub quotas: Vec<QuotaChange>,
 }
 
 impl Outcome {
@@ -189,6 +207,8 @@ pub(super) struct Ledger {
     objects: BTreeMap<(Name, ObjectKey), Option<ObjectState>>,
     /// Whether each was in conflict before.
     kept: BTreeMap<(Name, ObjectKey), bool>,
+    /// The usage.
+    quotas: BTreeMap<(Name, Name), Resources>,
 }
 
 impl Ledger {
@@ -214,6 +234,12 @@ impl Ledger {
         self.kept.entry(place).or_insert_with(|| forest.is_conflict(name, key));
     }
 
+    /// Call it before the status of this quota is written.
+    pub(super) fn quota(&mut self, forest: &Forest, namespace: &Name, name: &Name) {
+        let used = || forest.quota_status(namespace, name).map(|it| it.used.clone()).unwrap_or_default();
+        self.quotas.entry((namespace.clone(), name.clone())).or_insert_with(used);
+    }
+
     /// The differences so far.
     pub(super) fn outcome(&self, forest: &Forest) -> Outcome {
         let namespaces = self.namespaces.iter().map(|(name, before)| NamespaceChange {
@@ -237,7 +263,13 @@ impl Ledger {
             let source = place(forest, name)?.conflicting_source(key)?.clone();
             Some(KeptObject { namespace: name.clone(), key: key.clone(), source })
         });
+        let quotas = self.quotas.iter().filter_map(|((namespace, name), before)| {
+            let status = forest.quota_status(namespace, name)?;
+            let (before, after, hard) = (before.clone(), status.used.clone(), status.hard.clone());
+            Some(QuotaChange { namespace: namespace.clone(), name: name.clone(), before, after, hard })
+        });
         Outcome {
+            quotas: quotas.filter(|it| it.before != it.after).collect(),
             kept: kept.collect(),
             namespaces: namespaces.filter(|it| it.before != it.after).collect(),
             anchors: anchors.collect(),

@@ -108,7 +108,7 @@ impl Preview {
                     is_marked: true,
                     ..known.unwrap_or_default()
                 };
-                self.tell(Fact::Hnc(hnc::Fact::DerivedQuota(namespace.clone(), fact)));
+                self.tell(Fact::Hnc(hnc::Fact::DerivedQuotaWritten(namespace.clone(), fact)));
             }
             HncAction::DeleteDerivedQuota { version } => {
                 let uid = version.uid.clone();
@@ -120,6 +120,7 @@ impl Preview {
                     .id(namespace)
                     .and_then(|id| self.forest.quotas_at(id).find(|it| it.name == *name));
                 let Some(quota) = quota.cloned() else { return };
+                self.ledger.quota(&self.forest, namespace, name);
                 let version = self.next_version(version.uid.clone());
                 let fact = QuotaFact { version, status: status.clone(), ..quota };
                 self.tell(Fact::Hnc(hnc::Fact::Quota(namespace.clone(), fact)));

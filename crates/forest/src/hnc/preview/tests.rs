@@ -214,8 +214,8 @@ fn each_intent_is_judged_by_its_rule() {
     let delete = |name: &str| Intent::DeleteNamespace { name: name.into() };
     let cases = [
         (set("a", "low"), vec![], Some(DenialKind::Conflict)),
-        (set("n", "a"), vec![admin("b"), admin("a")], None),
-        (set("n", "a"), vec![admin("b"), stranger("a")], Some(DenialKind::Unauthorized)),
+        (set("n", "a"), vec![admin("b"), admin("a"), admin("n")], None),
+        (set("n", "a"), vec![admin("b"), stranger("a"), admin("n")], Some(DenialKind::Unauthorized)),
         (set("s", "b"), vec![], Some(DenialKind::Conflict)),
         (delete("b"), vec![], Some(DenialKind::Forbidden)),
         (delete("a"), vec![], None),

@@ -34,6 +34,13 @@ pub struct QuotaStatus {
     pub conditions: Vec<QuotaCondition>,
 }
 
+impl QuotaStatus {
+    /// Whether it says that the limits are enforced.
+    pub fn says_enforced(&self) -> bool {
+        self.conditions.iter().any(|it| *it.type_ == *super::ENFORCED && it.holds)
+    }
+}
+
 /// A condition of a `HierarchicalResourceQuota`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuotaCondition {

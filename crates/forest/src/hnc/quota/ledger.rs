@@ -6,14 +6,16 @@
 //! part of the usage, or it can never be stored.
 //!
 //! All reservations are in the ledger, one object that a replica replaces by compare-and-swap before it allows an increase. A
-//! replica that drops an ended reservation raises the *floor* to the version at which it saw the quota. Another replica decides
-//! only when it knows everything up to the floor, so it knows the usage of which the reservation became part. Without the
-//! compare-and-swap, or without the floor, limits can be exceeded (`tests/ledger_model.rs` explores all orders of events).
+//! replica that makes a reservation raises the *floor* to its version, and one that drops an ended reservation to the version at
+//! which it saw the quota. Another replica decides only when it knows everything up to the floor, so it knows each namespace with a
+//! reservation, and the usage of which an ended one became part. Without the compare-and-swap, or without the floor, limits can be
+//! exceeded (`tests/ledger_model.rs` explores all orders of events).
 //!
 //! The quota controller counts anew from time to time. A count that is higher than the usage is an increase too. It cannot be
 //! refused, so it waits until no reservation is pending that it would push over a limit.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use super::Resources;
 use crate::core::name::Name;
@@ -129,6 +131,18 @@ pub enum Pending {
     Full,
 }
 
+/// A clause.
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StatesUnknown => "this replica does not know the present usage yet",
+            Self::LimitsUnknown => "the derived quota does not have the present limits yet",
+            Self::OthersPending => "other increases are being stored, and may leave no room",
+            Self::Full => "too many increases are being stored at once",
+        })
+    }
+}
+
 /// The usage of one namespace, and its pending increases.
 struct Member<'a> {
     namespace: &'a str,
@@ -152,7 +166,7 @@ impl Ledger {
         let Some(limits) = known.limits(&request.namespace, &request.sources) else {
             return Decision::Wait(Pending::LimitsUnknown);
         };
-        let is_limited = |name: &Box<str>| limits.iter().any(|it| it.hard.contains_key(name));
+        let is_limited = |name: &str| limits.iter().any(|it| it.hard.contains_key(name));
         let limited = request.amounts.iter().filter(|(name, _)| is_limited(name));
         let amounts: Resources = limited.map(|(name, amount)| (name.clone(), *amount)).collect();
         if amounts.is_empty() {
@@ -167,6 +181,30 @@ impl Ledger {
         self.reserve(request, version, amounts)
     }
 
+    /// Before the controller reports that the limits of a quota are enforced: raises the floor, so that a replica that decides from
+    /// now on knows all members and their usage. The report must wait for increases that were allowed before by replicas that did
+    /// not know that, unless there is room for them.
+    ///
+    /// # Errors
+    /// The report must wait.
+    pub fn enforce(&mut self, known: &impl Known, limits: &Limits<'_>) -> Result<(), Pending> {
+        if known.reported() < self.floor {
+            return Err(Pending::StatesUnknown);
+        }
+        self.drop_ended(known);
+        let members = self.members(known, limits);
+        for (name, limit) in limits.hard {
+            let used: Quantity = members.iter().map(|it| amount(it.used, name)).sum();
+            let pending: Quantity = members.iter().filter_map(|it| Some(amount(it.pending?, name))).sum();
+            if !pending.is_zero() && used + pending > *limit {
+                return Err(Pending::OthersPending);
+            }
+        }
+        let versions = limits.members.iter().filter_map(|it| Some(known.state(it)?.version));
+        self.floor = versions.max().unwrap_or_default().max(self.floor);
+        Ok(())
+    }
+
     /// Drops the reservations whose quotas were seen at a later version, or deleted.
     fn drop_ended(&mut self, known: &impl Known) {
         let mut floor = self.floor;
@@ -178,8 +216,8 @@ impl Ledger {
                 }
                 !has_ended
             }
-            // It was deleted, unless its creation has not been reported yet.
-            _ => known.reported() < it.version,
+            // It was deleted: everything up to the version of the reservation is known.
+            _ => false,
         });
         self.floor = floor;
     }
@@ -193,9 +231,7 @@ impl Ledger {
         if limited.is_empty() {
             return Decision::Allow;
         }
-        let Some(members) = self.members(known, limits) else {
-            return Decision::Wait(Pending::StatesUnknown);
-        };
+        let members = self.members(known, limits);
         let (mut excess, mut waits) = (BTreeMap::new(), false);
         for (name, increase, limit) in limited {
             let (mut used, mut others, mut mine) =
@@ -227,24 +263,16 @@ impl Ledger {
         if waits { Decision::Wait(Pending::OthersPending) } else { Decision::Allow }
     }
 
-    /// The usage of the namespaces, with their pending increases; `None` if a state is older than its reservation.
-    fn members<'a>(&'a self, known: &'a impl Known, limits: &Limits<'a>) -> Option<Vec<Member<'a>>> {
+    /// The usage of the namespaces, with their pending increases.
+    fn members<'a>(&'a self, known: &'a impl Known, limits: &Limits<'a>) -> Vec<Member<'a>> {
         let reservations: HashMap<&str, &Reservation> =
             self.reservations.iter().map(|it| (&*it.namespace, it)).collect();
-        let mut members = Vec::new();
-        for &namespace in &limits.members {
-            let reservation = reservations.get(namespace);
-            let state = known.state(namespace);
-            let is_behind = |it: &&&Reservation| {
-                state.is_none_or(|state| *state.uid != *it.uid || state.version < it.version)
-            };
-            if reservation.filter(is_behind).is_some() {
-                return None;
-            }
-            let pending = reservation.map(|it| &it.increase);
-            members.extend(state.map(|state| Member { namespace, used: state.used, pending }));
-        }
-        Some(members)
+        let member = |namespace: &&'a str| {
+            let used = known.state(namespace)?.used;
+            let pending = reservations.get(namespace).map(|it| &it.increase);
+            Some(Member { namespace, used, pending })
+        };
+        limits.members.iter().filter_map(member).collect()
     }
 
     fn reserve(&mut self, request: &Increase, version: u64, amounts: Resources) -> Decision {
@@ -259,6 +287,8 @@ impl Ledger {
         if self.reservations.len() >= MOST_RESERVATIONS {
             return Decision::Wait(Pending::Full);
         }
+        // A replica that has not seen this state may not know the namespace as one of those that are limited.
+        self.floor = self.floor.max(version);
         self.reservations.push(Reservation {
             namespace: request.namespace.clone(),
             uid: request.version.uid.clone(),

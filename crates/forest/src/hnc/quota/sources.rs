@@ -24,15 +24,15 @@ impl Forest {
 }
 
 /// The quotas that the annotation names, as `NAMESPACE/NAME`.
-pub(super) fn names(sources: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn names(sources: &str) -> impl Iterator<Item = &str> {
     sources.split(',').filter_map(|source| Some(source.split_once('@')?.0))
 }
 
 /// FNV-1a of the limits in their canonical form: the same in every version of the programs.
 fn digest(hard: &Resources) -> u64 {
-    let text: String = hard.iter().map(|(name, limit)| format!("{name}={limit};")).collect();
-    text.bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let limits: Vec<String> = hard.iter().map(|(name, limit)| format!("{name}={limit};")).collect();
+    let bytes = limits.iter().flat_map(|limit| limit.bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// What is left of a resource may differ from what is shown by less than this many hundredths: a derived quota is written for each

@@ -59,8 +59,11 @@ impl KnownQuotas {
         if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
             return;
         }
-        let changes_limits =
-            known.is_none_or(|known| known.hard != fact.hard || sources::shows_other_limits(known, &fact));
+        let changes_limits = known.is_none_or(|known| {
+            known.hard != fact.hard
+                || sources::shows_other_limits(known, &fact)
+                || known.status.says_enforced() != fact.status.says_enforced()
+        });
         let is_new = known.is_none();
         let id = if is_new { store.tree.pin(namespace) } else { store.id(namespace).expect("it is pinned") };
         match self.quotas.get_mut(id) {
@@ -108,6 +111,11 @@ impl KnownQuotas {
         }
     }
 
+    /// Everything up to this resource version was reported about derived quotas.
+    pub(crate) fn reported_up_to(&mut self, version: u64) {
+        self.reported = self.reported.max(version);
+    }
+
     pub(crate) fn observe_derived(
         &mut self,
         store: &mut Store,
@@ -115,7 +123,6 @@ impl KnownQuotas {
         fact: DerivedQuotaFact,
         change: &mut Change,
     ) {
-        self.reported = self.reported.max(fact.number());
         let known = store.id(namespace).and_then(|id| self.derived(id));
         if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
             return;
@@ -148,7 +155,7 @@ impl KnownQuotas {
         version: u64,
         change: &mut Change,
     ) {
-        self.reported = self.reported.max(version);
+        self.reported_up_to(version);
         store.departed(uid);
         let Some(id) = store.id(namespace) else { return };
         if self.derived(id).is_none_or(|known| *known.version.uid != *uid) {
@@ -177,9 +184,10 @@ impl KnownQuotas {
             self.derived_gone(store, &namespace, &uid, 0, change);
         }
         for (namespace, seen) in all {
+            self.reported_up_to(seen.number());
             self.observe_derived(store, &namespace, seen, change);
         }
-        self.reported = self.reported.max(reported);
+        self.reported_up_to(reported);
     }
 
     fn forget_members(&mut self, id: Id, old: &str, new: &str) {

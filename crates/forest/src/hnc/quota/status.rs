@@ -1,6 +1,7 @@
 //! What a quota shows: the usage of the subtree, one line for people, and whether its limits are enforced and exceeded.
 
-use super::{QuotaCondition, QuotaFact, QuotaStatus, Resources};
+use super::{QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name};
+use crate::core::name::Name;
 use crate::core::text::{MESSAGE, limited};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -22,16 +23,42 @@ pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus 
             .map(|(name, limit)| format!("{name}: {}/{limit}", used.get(name).copied().unwrap_or_default()));
         parts.collect::<Vec<_>>().join(", ").into()
     };
+    // That other limits are enforced is news, for which the controller prepares the ledger.
+    let shown_of_these_limits =
+        if quota.status.hard == hard { &quota.status.conditions[..] } else { Default::default() };
     QuotaStatus {
         requests_summary: summary(false),
         limits_summary: summary(true),
         conditions: vec![
-            since_shown(enforced(forest, id, quota), &quota.status.conditions),
+            since_shown(enforced(forest, id, quota), shown_of_these_limits),
             since_shown(exceeded(&hard, &used), &quota.status.conditions),
         ],
         hard,
         used,
     }
+}
+
+/// The quotas that `child`, with all namespaces below it, would exceed as a child of `parent`, one sentence each. Only the usage of
+/// resources that are limited where it is now is known.
+pub(crate) fn exceeded_by_move(forest: &Forest, parent: &Name, child: &Name) -> Vec<String> {
+    let (Some(parent), Some(id)) = (forest.id(parent), forest.id(child)) else { return Vec::new() };
+    let above = forest.path(id);
+    let quotas = forest.quotas_above(parent).into_iter().filter(|(at, _)| !above.contains(at));
+    let sentences = quotas.flat_map(|(at, quota)| {
+        let (moved, used) = (forest.usage_below(id, &quota.hard), forest.usage_below(at, &quota.hard));
+        let exceeded = quota.hard.iter().filter_map(move |(name, limit)| {
+            let (moved, total) = (moved[name], moved[name] + used[name]);
+            let name_of_quota = full_name(forest.name(at), &quota.name);
+            (!moved.is_zero() && total > *limit).then(|| {
+                format!(
+                    "{child:?} and the namespaces below it use {name}={moved}; with them, {name}={total} is used of the quota \
+                     {name_of_quota}, which allows {limit}: nothing is removed, but no more is allowed"
+                )
+            })
+        });
+        exceeded.collect::<Vec<_>>()
+    });
+    sentences.collect()
 }
 
 fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {

@@ -14,6 +14,7 @@ use crate::core::stream::Stream;
 use crate::dialects::Forest;
 use crate::hnc::anchor::AnchorState;
 use crate::hnc::keys;
+use crate::hnc::quota::exceeded_by_move;
 
 #[cfg(test)]
 mod tests;
@@ -49,9 +50,9 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     let judged = match request.operation {
         Operation::Create => review.create(),
         Operation::Update => review.update(),
-        Operation::Delete => review.delete(),
+        Operation::Delete => review.delete().map(|()| Vec::new()),
     };
-    let verdict = judged.err().unwrap_or_else(Verdict::allow);
+    let verdict = judged.map_or_else(|verdict| verdict, Verdict::warn);
     verdict.with_change(|| (request.operation == Operation::Create).then(|| creation(request)))
 }
 
@@ -74,11 +75,11 @@ struct Review<'a> {
 }
 
 impl Review<'_> {
-    fn create(&self) -> Check {
+    fn create(&self) -> Check<Vec<String>> {
         self.well_formed()?;
         self.both_are_managed()?;
         if self.request.user.is_any_of(&self.forest.settings().restore_identities) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
@@ -87,10 +88,10 @@ impl Review<'_> {
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;
         self.keys_stay(self.configured())?;
         self.only_an_admin_adds_an_owner()?;
-        self.orphans_consent()
+        self.orphans_join()
     }
 
-    fn update(&self) -> Check {
+    fn update(&self) -> Check<Vec<String>> {
         self.well_formed()?;
         self.initial_admin_stays()?;
         self.conflict_stays()?;
@@ -98,7 +99,7 @@ impl Review<'_> {
         self.only_an_admin_adds_an_owner()?;
         self.keys_stay(Some(self.request.old.clone()))?;
         // The controller may not have been able to act on the anchor before this change.
-        self.orphans_consent()
+        self.orphans_join()
     }
 
     /// The garbage collector deletes an anchor whose owner is deleted, and then the subnamespace is deleted too. The garbage
@@ -230,9 +231,15 @@ impl Review<'_> {
     }
 
     /// The creator of a missing parent gains power over the namespaces that name it as their parent. So the admins of these
-    /// namespaces must consent.
-    fn orphans_consent(&self) -> Check {
-        orphans_consent(self.forest, &self.request.child, self.answers)
+    /// namespaces must consent, and nothing in them may be overwritten.
+    fn orphans_join(&self) -> Check<Vec<String>> {
+        let (forest, answers, Request { parent, child, .. }) = (self.forest, self.answers, self.request);
+        orphans_consent(forest, child, answers)?;
+        if forest.exists(child) || forest.children(child).is_empty() {
+            return Ok(Vec::new());
+        }
+        let kept = hierarchy::no_conflicts((forest, answers), parent, child)?;
+        Ok(kept.into_iter().chain(exceeded_by_move(forest, parent, child)).collect())
     }
 
     /// Row 6. The forest decides, not the stored state of the anchor.

@@ -20,12 +20,15 @@ use crate::core::stream::Stream;
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::keys;
+use crate::hnc::quota::exceeded_by_move;
 
 mod authority;
 mod conflict;
 mod overriding;
 #[cfg(test)]
 mod tests;
+
+pub(super) use self::conflict::no_conflicts;
 
 /// A request that creates, changes or deletes a `HierarchyConfiguration`.
 #[derive(Debug, Clone)]
@@ -135,7 +138,9 @@ impl Review<'_> {
         if let Some(parent) = &self.request.new.parent {
             self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
-            warnings.extend(self.no_conflicts(parent)?);
+            let both = (self.forest, self.answers);
+            warnings.extend(no_conflicts(both, parent, &self.request.namespace)?);
+            warnings.extend(exceeded_by_move(self.forest, parent, &self.request.namespace));
         }
         self.concluded(warnings)
     }
@@ -233,8 +238,10 @@ impl Review<'_> {
         if is_external || self.forest.parent(namespace) == old.parent.as_ref() {
             return Ok(());
         }
-        self.wait_for(WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
-            format!("the webhook does not know the present parent of namespace {namespace:?} yet; try again in a moment")
+        wait_for(self.answers, WaitFor::Parent(namespace.clone(), old.parent.clone()), || {
+            format!(
+                "the webhook does not know the present parent of namespace {namespace:?} yet; try again in a moment"
+            )
         })
     }
 
@@ -302,6 +309,7 @@ impl Review<'_> {
     /// the anchor's namespace must set this parent. An anchor that shows `Conflict` creates nothing.
     fn no_anchor_waits_for(&self, parent: &Name) -> Check {
         let holders = self.forest.holders_of_waiting(parent);
+        holders.iter().try_for_each(|holder| self.no_cycle_through(parent, holder))?;
         let questions: Vec<Question> = holders.iter().cloned().map(Question::IsAdmin).collect();
         all_answered(&questions, self.answers)?;
         let mut refusing = holders.iter().zip(&questions).filter(|(_, it)| self.answers[it] != Answer::Yes);
@@ -318,6 +326,19 @@ impl Review<'_> {
             ))
         }
         .into())
+    }
+
+    /// Row 10, for a parent that an anchor in `holder` will create below `holder`.
+    fn no_cycle_through(&self, parent: &Name, holder: &Name) -> Check {
+        let (forest, namespace) = (self.forest, &self.request.namespace);
+        let Some((id, child)) = forest.id(holder).zip(forest.id(namespace)) else { return Ok(()) };
+        forest.may_join(id, child).map_err(|_| {
+            Denial::conflict(format!(
+                "illegal parent {parent:?}: an anchor in {holder:?} will create it as a subnamespace, and {holder:?} is {namespace:?} \
+                 or below it: this would make a cycle"
+            ))
+            .into()
+        })
     }
 
     /// Row 10.
@@ -344,22 +365,23 @@ impl Review<'_> {
                 Err(Denial::internal(format!("could not check whether namespace {name:?} exists: {why}"))
                     .into())
             }
-            Some(Answer::Yes | Answer::Terminating) => self
-                .wait_for(WaitFor::Namespace(name.clone()), || {
+            Some(Answer::Yes | Answer::Terminating) => {
+                wait_for(self.answers, WaitFor::Namespace(name.clone()), || {
                     format!("namespace {name:?} is not in the cache yet; try again in a moment")
                 })
-                .map(|()| Presence::Here),
+                .map(|()| Presence::Here)
+            }
         }
     }
+}
 
-    /// Waits until the forest knows `awaited`, and denies the request if that takes too long.
-    fn wait_for(&self, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
-        let question = Question::Await(awaited);
-        if self.answers.contains_key(&question) {
-            Err(Denial::unavailable(otherwise()).into())
-        } else {
-            Err(Verdict::Ask(vec![question]))
-        }
+/// Waits until the forest knows `awaited`, and denies the request if that takes too long.
+fn wait_for(answers: &Answers, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
+    let question = Question::Await(awaited);
+    if answers.contains_key(&question) {
+        Err(Denial::unavailable(otherwise()).into())
+    } else {
+        Err(Verdict::Ask(vec![question]))
     }
 }
 

@@ -6,10 +6,11 @@
 
 use super::{Denial, DenialKind};
 use crate::core::name::Name;
+use crate::core::tree::Id;
 use crate::core::version::Version;
 use crate::dialects::Forest;
 use crate::hnc::quota::ledger::{Excess, Increase, Known, Limits, Pending, State};
-use crate::hnc::quota::{Resources, full_name};
+use crate::hnc::quota::{QuotaFact, Resources, full_name};
 
 /// The identity of the API server's own requests. Its quota admission stores the usage of new objects.
 pub const API_SERVER: &str = "system:apiserver";
@@ -67,14 +68,8 @@ pub fn exceeded(excess: &Excess) -> Denial {
 
 /// The denial of an increase that could not be decided in time.
 pub fn undecided(namespace: &str, pending: Pending) -> Denial {
-    let why = match pending {
-        Pending::StatesUnknown => "this replica of the webhook does not know the present usage yet",
-        Pending::LimitsUnknown => "the derived quota does not have the present limits yet",
-        Pending::OthersPending => "other increases are being stored, and may leave no room",
-        Pending::Full => "too many increases are being stored at once",
-    };
     Denial::unavailable(format!(
-        "the hierarchical quota of namespace {namespace:?} could not be checked: {why}; try again in a moment"
+        "the hierarchical quota of namespace {namespace:?} could not be checked: {pending}; try again in a moment"
     ))
 }
 
@@ -101,12 +96,21 @@ impl Known for Forest {
         if *self.sources(id) != *sources {
             return None;
         }
-        let quotas = self.quotas_above(id).into_iter();
-        let limits = quotas.map(|(at, quota)| {
-            let name = full_name(self.name(at), &quota.name);
-            let members = self.hnc().quotas().members(&name).map(|it| &**self.name(it)).collect();
-            Limits { namespace: self.name(at), name: &quota.name, hard: &quota.hard, members }
-        });
-        Some(limits.collect())
+        Some(self.quotas_above(id).into_iter().map(|(at, quota)| limits_of(self, at, quota)).collect())
     }
+}
+
+impl Forest {
+    /// The limits of a quota, with the namespaces that it limits at present.
+    pub fn limits_of_quota(&self, namespace: &str, name: &str) -> Option<Limits<'_>> {
+        let id = self.id(namespace)?;
+        let quota = self.quotas_at(id).find(|it| *it.name == *name)?;
+        Some(limits_of(self, id, quota))
+    }
+}
+
+fn limits_of<'a>(forest: &'a Forest, at: Id, quota: &'a QuotaFact) -> Limits<'a> {
+    let name = full_name(forest.name(at), &quota.name);
+    let members = forest.hnc().quotas().members(&name).map(|it| &**forest.name(it)).collect();
+    Limits { namespace: forest.name(at), name: &quota.name, hard: &quota.hard, members }
 }

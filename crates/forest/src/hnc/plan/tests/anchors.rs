@@ -297,6 +297,10 @@ fn the_first_administrator_is_bound_before_the_annotation_goes() {
         "create subnamespace c for jane"
     );
     assert_eq!(about_anchors(&cluster.forest(), "p")[1], "create subnamespace c", "it is not wanted");
+    cluster.namespace("old");
+    cluster.set_parent("old", Some("c"));
+    let lost = about_anchors(&cluster.forest_with(settings.clone()), "p");
+    assert_eq!(lost[1], "create subnamespace c", "namespaces wait for it that are not the creator's");
 
     let jane = [("hnc.x-k8s.io/initial-admin", "jane"), ("note", "kept")];
     let mut cluster = Cluster::draw("p, x<p, root, child:p, kube-system");

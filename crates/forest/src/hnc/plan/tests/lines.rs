@@ -50,6 +50,13 @@ pub(super) fn line(action: &Action) -> String {
         Action::Dialect(HncAction::DeleteSubnamespace { child, .. }) => {
             format!("delete subnamespace {child}")
         }
+        Action::Dialect(HncAction::WriteDerivedQuota { version, hard, .. }) => {
+            let verb = if version.is_some() { "change" } else { "create" };
+            let limits: Vec<String> = hard.iter().map(|(name, limit)| format!("{name}={limit}")).collect();
+            format!("{verb} derived quota {}", limits.join(" "))
+        }
+        Action::Dialect(HncAction::DeleteDerivedQuota { .. }) => "delete derived quota".into(),
+        Action::Dialect(HncAction::UpdateQuotaStatus { name, .. }) => format!("show status of {name}"),
         Action::CreateCopy { key, source, .. } => format!("create {} from {source}", key.name),
         Action::ReplaceCopy { key, source, .. } => format!("replace {} from {source}", key.name),
         Action::DeleteCopy { key, .. } => format!("delete {}", key.name),

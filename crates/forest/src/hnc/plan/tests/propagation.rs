@@ -12,7 +12,7 @@ const SELECTS_BLUE: usize = 1;
 
 fn objects(forest: &Forest, name: &str) -> Vec<String> {
     let of_objects = |line: &String| line.contains(" r") || line.contains(" b");
-    let scope = Scope { structure: false, objects: ObjectScope::All };
+    let scope = Scope { structure: false, quotas: false, objects: ObjectScope::All };
     lines(&plan(forest, name, &scope)).into_iter().filter(of_objects).collect()
 }
 
@@ -245,7 +245,7 @@ fn those_who_keep_a_source_hear_what_is_wrong_with_it() {
     );
     settle(&mut cluster);
     assert_eq!(complaints(&cluster).len(), 1);
-    let nothing = Scope { structure: true, objects: ObjectScope::None };
+    let nothing = Scope::structure();
     assert_eq!(plan(&cluster.forest(), "root", &nothing).complaints, []);
 }
 
@@ -263,7 +263,7 @@ fn while_something_is_to_be_read_new_labels_wait_too() {
     assert_eq!(found.unread.len(), 2, "{found:?}");
     assert_eq!(lines(&found), ["off label -old"]);
     // Not even where nothing but the namespace itself is looked at.
-    let structure = Scope { structure: true, objects: ObjectScope::None };
+    let structure = Scope::structure();
     assert_eq!(lines(&plan(&forest, "child", &structure)), ["off label -old"]);
     let new = Name::from("new");
     for key in [key("r"), key("b")] {
@@ -291,7 +291,11 @@ fn bound() -> Cluster {
 }
 
 fn only_b(forest: &Forest, name: &str) -> Vec<String> {
-    let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into_iter().collect()) };
+    let scope = Scope {
+        structure: false,
+        quotas: false,
+        objects: ObjectScope::Some([key("b")].into_iter().collect()),
+    };
     lines(&plan(forest, name, &scope)).split_off(2)
 }
 

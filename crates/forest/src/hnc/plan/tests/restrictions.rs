@@ -145,10 +145,10 @@ fn a_forged_copy_of_a_restriction_that_is_being_deleted_is_replaced() {
 fn restrictions_come_first_in_every_scope() {
     let cluster = restricted("root, child:root");
     let forest = cluster.forest();
-    let scope = Scope { structure: false, objects: ObjectScope::Some([key("b")].into()) };
+    let scope = Scope { structure: false, quotas: false, objects: ObjectScope::Some([key("b")].into()) };
     let first = ["off create size from root", "both create r from root"];
     assert_eq!(lines(&plan(&forest, "child", &scope)), first);
-    let scope = Scope { structure: false, objects: ObjectScope::Some([key("r")].into()) };
+    let scope = Scope { structure: false, quotas: false, objects: ObjectScope::Some([key("r")].into()) };
     assert_eq!(
         lines(&plan(&forest, "child", &scope)),
         ["both create r from root"],
@@ -184,20 +184,24 @@ fn the_initial_admin_comes_last() {
     }
 }
 
-/// Labels that an anchor asks for restrict, too.
+/// Labels that an anchor asks for restrict, too. Users of the subnamespace can write its `HierarchyConfiguration`.
 #[test]
-fn bindings_wait_until_the_labels_of_an_anchor_are_configured() {
-    let mut cluster = Cluster::draw("root, sub<root");
+fn the_labels_of_an_anchor_come_before_bindings_whatever_the_hierarchy_says() {
+    let mut cluster = Cluster::draw("root, sub<root, below:sub");
     cluster.role("root", "r", "x");
     settle(&mut cluster);
     cluster.binding("root", "b", "r", "u");
     let mut forest = cluster.forest();
-    let asked =
-        cluster.change_anchor("root", "sub", |seen| seen.labels = [("tier", "gold")].into_iter().collect());
-    assert_eq!(forest.apply(asked).namespaces["sub"], Scope::whole());
-    assert_eq!(planned(&forest, "sub"), ["report of root tier=gold"]);
-    let Some(write) = plan(&forest, "sub", &Scope::whole()).report else { panic!("there is a report") };
-    let written = cluster.perform(&"sub".into(), &write).unwrap();
-    assert_eq!(forest.apply(written).namespaces["sub"], Scope::whole());
-    assert_eq!(planned(&forest, "sub"), ["both label +tier=gold", "on create b from root"]);
+    let gold = || [("tier", "gold")].into_iter().collect();
+    let asked = cluster.change_anchor("root", "sub", |seen| seen.labels = gold());
+    let change = forest.apply(asked);
+    assert_eq!((&change.namespaces["sub"], change.namespaces["below"].structure), (&Scope::whole(), true));
+    let first = ["report of root tier=gold", "both label +tier=gold", "on create b from root"];
+    assert_eq!(planned(&forest, "sub"), first);
+    assert_eq!(planned(&forest, "below")[0], "both label +tier=gold");
+    settle(&mut cluster);
+    cluster.change_hierarchy("sub", |seen| seen.labels = [("tier", "lead")].into_iter().collect());
+    for (name, plan) in [("sub", vec!["report of root tier=gold"]), ("below", vec![])] {
+        assert_eq!(planned(&cluster.forest(), name), plan, "no label changes in {name}");
+    }
 }

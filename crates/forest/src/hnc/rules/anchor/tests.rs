@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::cluster::{Cluster, settings};
+use crate::core::kind::OnConflict;
 use crate::core::stream::Stream;
 use crate::dialects::Fact;
 use crate::hnc::rules::Answer::{No, Terminating, Yes};
 use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unauthorized, Unavailable};
-use crate::hnc::rules::tests::Expected::{self, Allowed, Denied};
+use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
 use crate::hnc::rules::tests::{self as dialogue, USER, check, failed, jane};
 use crate::hnc::settings::{Identity, Settings};
 
@@ -296,6 +297,23 @@ fn row_6_an_anchor_goes_with_its_leaf() {
         ("for another's", "p, q, c<q, x:c", delete("p", "c"), vec![], Allowed),
         ("orphans wait for it", "p, x:c", delete("p", "c"), vec![], Allowed),
     ]);
+}
+
+/// The namespaces that wait for the name join the tree of the anchor's namespace.
+#[test]
+fn an_anchor_for_a_missing_parent_overwrites_nothing_below_it() {
+    let asked = [("live c", No), ("admin x", Yes)];
+    let verdict = |on_conflict: OnConflict| {
+        let mut cluster = Cluster::draw("p, x:c");
+        cluster.role("p", "r", "x");
+        cluster.role("x", "r", "y");
+        let mut settings = settings();
+        settings.rbac_on_conflict = on_conflict;
+        judge(&mut cluster.forest_with(settings), &create("p", "c"), &asked)
+    };
+    let overwritten = Denied(Conflict, &["would be overwritten", "Namespace \"x\": r"]);
+    check("overwrites", &verdict(OnConflict::Overwrite), &overwritten);
+    check("keeps", &verdict(OnConflict::Report), &Warned(&["left as they are", "Namespace \"x\": r"]));
 }
 
 /// A user may not change an anchor in conflict that does not show it: the controller may not have been able to write to it.

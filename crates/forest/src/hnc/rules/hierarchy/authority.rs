@@ -54,14 +54,22 @@ impl Review<'_> {
         }
     }
 
-    /// The annotation sets the parent of a namespace as its `HierarchyConfiguration` does, and makes the parent the owner of the
-    /// namespace. RBAC on namespaces does not cover that, so the right on the configuration is required.
+    /// The new parent's admins get rights in the namespace, so its own admin must consent. RBAC on namespaces does not cover that,
+    /// nor does the right to `create` or `patch` its `HierarchyConfiguration`, which users may have in all namespaces.
     fn consents(&self) -> Check<Vec<Consent>> {
-        let of_itself = (self.way == Way::Annotation).then(|| Consent {
-            namespace: self.request.namespace.clone(),
-            role: "the namespace that would become a subnamespace",
-        });
-        Ok(of_itself.into_iter().chain(self.consents_above()?).collect())
+        let above = self.consents_above()?;
+        let namespace = self.request.namespace.clone();
+        // In a cycle, the root is the namespace itself.
+        if self.way == Way::NewNamespace || above.iter().any(|consent| consent.namespace == namespace) {
+            return Ok(above);
+        }
+        Ok(if self.way == Way::Annotation {
+            let itself = Consent { namespace, role: "the namespace that would become a subnamespace" };
+            std::iter::once(itself).chain(above).collect()
+        } else {
+            let itself = Consent { namespace, role: "the namespace whose parent would change" };
+            above.into_iter().chain([itself]).collect()
+        })
     }
 
     /// The table of section 7.3. If the present parent is deleted, no consent of the old tree is needed, but the consent of the
@@ -133,7 +141,8 @@ mod tests {
         let admin = || (Question::IsAdmin("top".into()), Answer::Yes);
         let stays = (Question::Namespace("child".into()), Answer::Yes);
         let goes = (Question::Namespace("child".into()), Answer::Terminating);
-        assert!(matches!(verdict("jane", &[admin()]), Verdict::Allow { .. }));
+        let own = (Question::IsAdmin("child".into()), Answer::Yes);
+        assert!(matches!(verdict("jane", &[admin(), own]), Verdict::Allow { .. }));
         match verdict(GARBAGE_COLLECTOR, &[admin(), stays]) {
             Verdict::Deny(denial) => assert_eq!(denial.kind, DenialKind::Unauthorized),
             verdict => panic!("{verdict:?}"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Review;
+use super::wait_for;
 use crate::core::kind::{KindSettings, ObjectKey};
 use crate::core::name::Name;
 use crate::core::object::Source;
@@ -11,70 +11,71 @@ use crate::core::text::shown;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::plan::{Reach, labels_below, reach};
-use crate::hnc::rules::WaitFor;
-use crate::hnc::rules::{Check, Denial};
+use crate::hnc::rules::{Answers, Check, Denial, WaitFor};
 use crate::hnc::words::WAY_OUT;
 
 /// How many conflicts a message names; it counts the rest.
 const NAMED: usize = 20;
 
-impl Review<'_> {
-    /// Denies when a source above would overwrite a source in the namespace or below it, and warns of those that would be kept.
-    /// While a kind's objects cannot be listed, no namespace joins a tree.
-    pub(super) fn no_conflicts(&self, parent: &Name) -> Check<Option<String>> {
-        if !self.forest.is_configured() {
-            return Err(Denial::unavailable(format!(
-                "could not check what a new parent would overwrite, because it is not known which kinds are \
-                 propagated: {}; wait and try again",
-                self.forest.stream(Stream::CONFIGURATION)
-            ))
-            .into());
-        }
-        if let Some((kind, state)) = self.forest.kind_gap() {
-            let resource = kind.group_resource();
-            let unknown = || {
-                format!(
-                    "it cannot be known what a new parent would overwrite, because the {resource} of the cluster cannot be \
-                     relied on: {state}; see that the service account of hns-webhook may list and watch {resource}, or wait \
-                     and try again"
-                )
-            };
-            // The list of a kind that has just been configured arrives soon.
-            if state == StreamState::Waiting {
-                self.wait_for(WaitFor::Objects(kind.clone()), unknown)?;
-            }
-            return Err(Denial::unavailable(unknown()).into());
-        }
-        let found = |refused| conflicts(self.forest, parent, &self.request.namespace, refused);
-        if let Some(overwritten) = self.listed(found(true)) {
-            return Err(Denial::conflict(format!(
-                "these objects would be overwritten by objects of the same name from the new parent or its ancestors; \
-                 {WAY_OUT}: {overwritten}"
-            ))
-            .into());
-        }
-        Ok(self.listed(found(false)).map(|left_alone| {
+/// Denies when a source in `parent` or above would overwrite a source in `child` or below it, and warns of those that would be
+/// kept. While a kind's objects cannot be listed, no namespace joins a tree.
+pub(in crate::hnc::rules) fn no_conflicts(
+    (forest, answers): (&Forest, &Answers),
+    parent: &Name,
+    child: &Name,
+) -> Check<Option<String>> {
+    if !forest.is_configured() {
+        return Err(Denial::unavailable(format!(
+            "could not check what a new parent would overwrite, because it is not known which kinds are \
+             propagated: {}; wait and try again",
+            forest.stream(Stream::CONFIGURATION)
+        ))
+        .into());
+    }
+    if let Some((kind, state)) = forest.kind_gap() {
+        let resource = kind.group_resource();
+        let unknown = || {
             format!(
-                "these objects are left as they are, although objects of the same name from the new parent or its ancestors \
-                 should be in their place: {left_alone}"
+                "it cannot be known what a new parent would overwrite, because the {resource} of the cluster cannot be \
+                 relied on: {state}; see that the service account of hns-webhook may list and watch {resource}, or wait \
+                 and try again"
             )
-        }))
-    }
-
-    /// Some of them by name, and the number of the others; `None` when there are none.
-    fn listed(&self, found: BTreeSet<(Name, ObjectKey)>) -> Option<String> {
-        let more = found.len().saturating_sub(NAMED);
-        let named = found.into_iter().take(NAMED);
-        let mut lines: Vec<String> = named
-            .map(|(namespace, key)| {
-                format!("Namespace {namespace:?}: {} ({})", shown(&key.name), self.forest.kind(key.kind))
-            })
-            .collect();
-        if more > 0 {
-            lines.push(format!("and {more} more"));
+        };
+        // The list of a kind that has just been configured arrives soon.
+        if state == StreamState::Waiting {
+            wait_for(answers, WaitFor::Objects(kind.clone()), unknown)?;
         }
-        (!lines.is_empty()).then(|| lines.join("; "))
+        return Err(Denial::unavailable(unknown()).into());
     }
+    let found = |refused| listed(forest, conflicts(forest, parent, child, refused));
+    if let Some(overwritten) = found(true) {
+        return Err(Denial::conflict(format!(
+            "these objects would be overwritten by objects of the same name from the new parent or its ancestors; \
+             {WAY_OUT}: {overwritten}"
+        ))
+        .into());
+    }
+    Ok(found(false).map(|left_alone| {
+        format!(
+            "these objects are left as they are, although objects of the same name from the new parent or its ancestors \
+             should be in their place: {left_alone}"
+        )
+    }))
+}
+
+/// Some of them by name, and the number of the others; `None` when there are none.
+fn listed(forest: &Forest, found: BTreeSet<(Name, ObjectKey)>) -> Option<String> {
+    let more = found.len().saturating_sub(NAMED);
+    let named = found.into_iter().take(NAMED);
+    let mut lines: Vec<String> = named
+        .map(|(namespace, key)| {
+            format!("Namespace {namespace:?}: {} ({})", shown(&key.name), forest.kind(key.kind))
+        })
+        .collect();
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    (!lines.is_empty()).then(|| lines.join("; "))
 }
 
 /// The sources in `child` and below that a source in `parent` or above would replace, in a stable order; `refused` selects the

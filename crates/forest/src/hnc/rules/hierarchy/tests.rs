@@ -15,7 +15,7 @@ use crate::hnc::rules::DenialKind::{Conflict, Forbidden, Internal, Invalid, Unau
 use crate::hnc::rules::tests as dialogue;
 use crate::hnc::rules::tests::Expected::{self, Allowed, Denied, Warned};
 use crate::hnc::rules::tests::{USER, check, failed, jane};
-use crate::hnc::rules::{Operation, Verdict};
+use crate::hnc::rules::{Answers, Operation, Question, Verdict};
 
 fn request(operation: Operation, namespace: &str, old: Option<&str>, new: Option<&str>) -> Request {
     let spec = |parent: Option<&str>| Spec { parent: parent.map(Name::from), ..Spec::default() };
@@ -44,14 +44,20 @@ fn delete(namespace: &str, old: &str) -> Request {
     request(Operation::Delete, namespace, Some(old).filter(|old| !old.is_empty()), None)
 }
 
-/// See [`dialogue::judge`].
+/// See [`dialogue::judge`]. Without an answer in the dialogue, the user is admin of the namespace itself.
 fn judge(
     forest: &mut Forest,
     request: &Request,
     dialogue: &[(&str, Answer)],
     learn: impl FnMut(&mut Forest),
 ) -> Verdict {
-    dialogue::judge(forest, |forest, answers| review(forest, request, answers), dialogue, learn)
+    let of_itself = Question::IsAdmin(request.namespace.clone());
+    let is_given = !dialogue.iter().any(|(text, _)| *text == format!("admin {}", request.namespace));
+    let judged = |forest: &Forest, answers: &Answers| {
+        let given = is_given.then(|| (of_itself.clone(), Yes));
+        review(forest, request, &answers.clone().into_iter().chain(given).collect())
+    };
+    dialogue::judge(forest, judged, dialogue, learn)
 }
 
 const EXTERNAL: Expected = Denied(Forbidden, &["\"x\" is managed by \"another-tool\""]);
@@ -385,6 +391,18 @@ fn row_7_an_unchanged_parent_needs_no_consent() {
 }
 
 /// The anchor would create the parent, and rights of its namespace would come down.
+/// The anchor will create the parent below its own namespace.
+#[test]
+fn an_anchor_that_waits_for_the_name_of_a_parent_makes_no_cycle() {
+    const CYCLE: Expected =
+        Denied(Conflict, &["illegal parent \"p\"", "an anchor in ", "would make a cycle"]);
+    let named = || vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes)];
+    check_all([
+        ("in the namespace itself", "child, (p)<child", create("child", "p"), named(), CYCLE),
+        ("below it", "child, low:child, (p)<low", create("child", "p"), named(), CYCLE),
+    ]);
+}
+
 #[test]
 fn an_anchor_that_waits_for_the_name_of_a_parent_needs_the_consent_of_its_admin() {
     let missing = |admin| vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin h", admin)];

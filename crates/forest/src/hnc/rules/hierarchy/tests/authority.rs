@@ -74,6 +74,32 @@ fn row_12_consent_comes_from_above() {
     }
 }
 
+/// A user may have the right to create or patch `HierarchyConfigurations` everywhere, and is admin only where they may update them.
+#[test]
+fn the_admin_of_the_namespace_consents_too() {
+    const ITSELF: Expected =
+        Denied(Unauthorized, &["\"child\", which is the namespace whose parent would change"]);
+    check_all([
+        ("joins", "child, p", create("child", "p"), vec![("admin p", Yes), ("admin child", No)], ITSELF),
+        ("leaves", "p, child:p", update("child", "p >"), vec![("admin p", Yes), ("admin child", No)], ITSELF),
+        (
+            "leaves",
+            "p, child:p",
+            update("child", "p >"),
+            vec![("admin p", Yes), ("admin child", Yes)],
+            Allowed,
+        ),
+        (
+            "names a missing parent",
+            "child",
+            create("child", "p"),
+            vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin child", No)],
+            ITSELF,
+        ),
+        ("stays", "p, child:p", update("child", "p > p"), vec![], Allowed),
+    ]);
+}
+
 #[test]
 fn row_12_a_missing_parent_needs_no_consent_of_its_tree() {
     check_all([

@@ -1,0 +1,221 @@
+//! `hrq --tree`: how much of a quota is used, and by which namespaces below.
+
+use std::collections::BTreeMap;
+
+use forest::hnc::quota::Resources;
+use forest::{Name, Quantity};
+use hns_api::HierarchicalResourceQuota;
+use hns_cluster::ingest::quotas::amounts;
+use serde_json::json;
+
+use crate::lines::Lines;
+use crate::picture::{Node, build};
+use crate::quotas;
+use crate::session::Session;
+use crate::structure::{self, Extent, Structure};
+use crate::table::aligned;
+use crate::terminal::{Ink, Paint};
+use crate::{Failure, Terminal};
+
+/// The width of a bar in characters.
+const BAR: i64 = 20;
+
+/// A quota with the usage of each namespace that it limits.
+struct View {
+    namespace: String,
+    name: String,
+    hard: Resources,
+    used: Resources,
+    /// What the conditions say, one line each.
+    conditions: Vec<(Ink, String)>,
+    tree: Node,
+    /// What each namespace uses itself; namespaces that cannot be read are missing.
+    usage: BTreeMap<Name, Resources>,
+}
+
+/// Draws each quota.
+pub(super) async fn show(
+    quotas: &[HierarchicalResourceQuota],
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let mut roots: Vec<String> = quotas.iter().filter_map(|it| it.metadata.namespace.clone()).collect();
+    roots.dedup();
+    let structure = structure::read(session, Extent::Below(&roots)).await?;
+    let everywhere = match quotas::usage(session).await {
+        Ok(all) => Some(all.into_iter().map(|(namespace, quota)| (namespace, quota.used)).collect()),
+        Err(problem) if problem.is_forbidden() => None,
+        Err(problem) => return Err(Failure::because("resourcequotas cannot be listed", &problem)),
+    };
+    let mut views = Vec::new();
+    let mut unread = Vec::new();
+    for quota in quotas {
+        let mut view = View::new(quota, &structure);
+        match &everywhere {
+            Some(all) => view.take_usage(all),
+            None => unread.extend(view.read_usage(session).await?),
+        }
+        views.push(view);
+    }
+    let drawn: Vec<String> = views.iter().map(|view| view.text(terminal.paint)).collect();
+    terminal.print(&drawn.join("\n"));
+    unread.sort();
+    unread.dedup();
+    if !unread.is_empty() {
+        terminal.note(&format!(
+            "you may not read resourcequotas in {}; their usage is not shown",
+            unread.join(", ")
+        ));
+    }
+    structure.notes.iter().for_each(|note| terminal.note(note));
+    Ok(())
+}
+
+impl View {
+    fn new(quota: &HierarchicalResourceQuota, structure: &Structure) -> Self {
+        let namespace = quota.metadata.namespace.clone().unwrap_or_default();
+        let status = quota.status.clone().unwrap_or_default();
+        let conditions = status.conditions.iter().flatten();
+        let conditions = conditions.filter_map(|it| match (&*it.type_, &*it.status) {
+            ("Enforced", "True") => Some((Ink::Good, "enforced".to_owned())),
+            ("Enforced", _) => Some((Ink::Warning, format!("not enforced ({}): {}", it.reason, it.message))),
+            ("Exceeded", "True") => Some((Ink::Bad, format!("exceeded: {}", it.message))),
+            _ => None,
+        });
+        Self {
+            name: quota.metadata.name.clone().unwrap_or_default(),
+            hard: amounts(&json!(status.hard)),
+            used: amounts(&json!(status.used)),
+            conditions: conditions.collect(),
+            tree: build(structure, &[namespace.as_str().into()]).remove(0),
+            usage: BTreeMap::new(),
+            namespace,
+        }
+    }
+
+    /// A namespace without a derived quota uses nothing that is counted.
+    fn take_usage(&mut self, all: &BTreeMap<Name, Resources>) {
+        let used = |node: &Node| all.get(&*node.name).cloned().unwrap_or_default();
+        self.usage =
+            self.tree.all().into_iter().map(|node| (node.name.as_str().into(), used(node))).collect();
+    }
+
+    /// Reads the usage of each namespace; returns those that may not be read.
+    async fn read_usage(&mut self, session: &Session) -> Result<Vec<String>, Failure> {
+        let mut unread = Vec::new();
+        for node in self.tree.all() {
+            match quotas::usage_of(session, &node.name).await {
+                Ok(used) => drop(self.usage.insert(node.name.as_str().into(), used.unwrap_or_default())),
+                Err(problem) if problem.is_forbidden() => unread.push(node.name.clone()),
+                Err(problem) => return Err(Failure::because("resourcequotas cannot be read", &problem)),
+            }
+        }
+        Ok(unread)
+    }
+
+    fn text(&self, paint: Paint) -> String {
+        let mut text = String::new();
+        text.line(format!("{} in namespace {}", self.name, self.namespace));
+        for (ink, line) in &self.conditions {
+            text.line(paint.ink(*ink, line));
+        }
+        if self.hard.is_empty() {
+            text.line("no limits");
+            return text;
+        }
+        text.push('\n');
+        text.push_str(&aligned(&self.bars(), 2));
+        text.push('\n');
+        text.push_str(&aligned(&self.rows(), 2));
+        text
+    }
+
+    /// Each limit with a bar.
+    fn bars(&self) -> Vec<Vec<String>> {
+        let line = |(name, hard): (&Box<str>, &Quantity)| {
+            let used = self.used.get(name).copied().unwrap_or_default();
+            let percent = used.percent_of(*hard);
+            vec![name.to_string(), bar(percent), format!("{used}/{hard}"), format!("{percent}%")]
+        };
+        self.hard.iter().map(line).collect()
+    }
+
+    /// The tree, with what each namespace and all below it use.
+    fn rows(&self) -> Vec<Vec<String>> {
+        let names = self.hard.keys().map(ToString::to_string);
+        let mut rows = vec![std::iter::once("NAMESPACE".to_owned()).chain(names).collect()];
+        self.row(&self.tree, "", "", &mut rows);
+        rows
+    }
+
+    fn row(&self, node: &Node, own: &str, below: &str, rows: &mut Vec<Vec<String>>) {
+        let mark = if node.subnamespace && !own.is_empty() { "[s] " } else { "" };
+        let cells = self.hard.keys().map(|name| self.total(node, name));
+        rows.push(std::iter::once(format!("{own}{mark}{}", node.title())).chain(cells).collect());
+        let last = node.children.len().saturating_sub(1);
+        for (place, child) in node.children.iter().enumerate() {
+            let (branch, more) =
+                if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            self.row(child, &format!("{below}{branch}"), &format!("{below}{more}"), rows);
+        }
+    }
+
+    /// What the namespace and all below it use, and what it uses itself if that differs.
+    fn total(&self, node: &Node, name: &str) -> String {
+        let used =
+            |node: &Node| self.usage.get(&*node.name).map(|used| used.get(name).copied().unwrap_or_default());
+        let all: Option<Vec<Quantity>> = node.all().into_iter().map(used).collect();
+        match (all, used(node)) {
+            (Some(all), Some(own)) => {
+                let total: Quantity = all.into_iter().sum();
+                if total == own { total.to_string() } else { format!("{total} (own {own})") }
+            }
+            (None, Some(own)) => format!("? (own {own})"),
+            _ => "?".to_owned(),
+        }
+    }
+}
+
+fn bar(percent: i64) -> String {
+    let full = usize::try_from((percent.clamp(0, 100) * BAR + 50) / 100).unwrap_or_default();
+    let whole = usize::try_from(BAR).unwrap_or_default();
+    format!("{}{}", "█".repeat(full), "░".repeat(whole - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn a_quota_is_drawn_with_its_bars_and_the_usage_of_its_subtree() {
+        let quota = serde_json::from_value(json!({
+            "metadata": { "name": "team", "namespace": "a" },
+            "status": {
+                "hard": { "pods": "4", "limits.memory": "1Gi" }, "used": { "pods": "3", "limits.memory": "0" },
+                "conditions": [
+                    { "type": "Enforced", "status": "True", "reason": "LimitsInForce", "message": "x", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+                    { "type": "Exceeded", "status": "False", "reason": "WithinLimits", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" },
+                ],
+            },
+        }))
+        .unwrap();
+        let mut view = View::new(&quota, &sketch(&["a", "[s] b < a", "c < b", "d < a"]));
+        let used = |pods: &str| amounts(&json!({ "pods": pods }));
+        view.usage = [("a", "0"), ("b", "1"), ("c", "2")].map(|(name, it)| (name.into(), used(it))).into();
+        let wanted = "\
+team in namespace a
+enforced
+
+limits.memory  ░░░░░░░░░░░░░░░░░░░░  0/1Gi  0%
+pods           ███████████████░░░░░  3/4    75%
+
+NAMESPACE  limits.memory  pods
+a          ? (own 0)      ? (own 0)
+├── [s] b  0              3 (own 1)
+│   └── c  0              2
+└── d      ?              ?
+";
+        assert_eq!(view.text(Paint::NONE), wanted);
+    }
+}
