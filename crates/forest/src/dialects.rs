@@ -127,6 +127,7 @@ impl Forest {
         }
         self.hnc.touch_holders(&self.store, &mut change);
         self.store.touch_dependents(&mut change);
+        self.touch_waiting(&mut change);
         self.store.trim(&change);
         change
     }

@@ -15,6 +15,7 @@ mod status;
 use std::collections::BTreeMap;
 
 use super::keys;
+use crate::core::change::{Change, ObjectScope};
 use crate::core::name::Name;
 use crate::core::quantity::Quantity;
 use crate::core::stream::{Stream, StreamState};
@@ -114,6 +115,18 @@ impl Forest {
             && self.lasting_namespace(id).is_some()
             && !Stream::QUOTAS.iter().any(is_lost)
             && !(self.knows_quotas() && self.is_derived_in_force(id))
+    }
+
+    /// While bindings wait, their namespace shows that as a condition.
+    pub(crate) fn touch_waiting(&self, change: &mut Change) {
+        if change.everything || !self.settings().hierarchical_quotas {
+            return;
+        }
+        for (name, scope) in &mut change.namespaces {
+            let ObjectScope::Some(keys) = &scope.objects else { continue };
+            let binds = keys.iter().any(|key| self.kind(key.kind).binds_subjects());
+            scope.structure |= binds && self.id(name).is_some_and(|id| self.awaits_derived_quota(id));
+        }
     }
 
     /// Whether the derived quota of the namespace is what it should be, and in force.

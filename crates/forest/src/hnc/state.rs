@@ -64,6 +64,8 @@ pub(crate) struct Standing {
     handed_down: HandedDown,
     terminating: bool,
     subnamespace_of: Option<Box<str>>,
+    /// It exists and is not being deleted.
+    lasts: bool,
 }
 
 impl Namespace {
@@ -226,6 +228,7 @@ impl State {
             counts: (store.is_existing(id), unreadable, is_external(store, id)),
             handed_down: self.handed_down(store, id),
             terminating: namespace.is_some_and(|seen| seen.terminating),
+            lasts: store.lasting_namespace(id).is_some(),
             subnamespace_of: namespace.and_then(Namespace::subnamespace_of).map(Box::from),
         }
     }
@@ -285,6 +288,10 @@ impl State {
                 change.whole(name);
                 store.descendants(id).into_iter().for_each(|it| change.structure(store.name(it).clone()));
             }
+        }
+        if self.settings.hierarchical_quotas && !change.everything && before.lasts != now.lasts {
+            // Only the quotas of lasting namespaces must be in force.
+            store.path(id).into_iter().for_each(|above| change.quotas(store.name(above).clone()));
         }
         store.tree.set_unreadable(id, self.hierarchy(id).and_then(|seen| seen.unreadable()).map(Box::from));
         if self.hierarchy(id).is_some_and(|seen| !seen.conditions().is_empty()) {

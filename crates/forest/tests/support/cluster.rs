@@ -8,6 +8,7 @@ use std::sync::{Arc, LazyLock};
 
 use forest::exceptions::Exceptions;
 use forest::hnc;
+use forest::hnc::quota::{DerivedQuotaFact, QuotaFact, Resources};
 use forest::plan::{Plan, plan};
 use forest::{
     AnchorFact, Canonical, Fact, Forest, HierarchyFact, Kind, KindId, KindSettings, KnownContent, Mode, Name,
@@ -15,6 +16,7 @@ use forest::{
 };
 use serde_json::{Map, Value, json};
 
+pub(crate) mod hierarchical;
 mod perform;
 
 /// A managed-looking name that the settings exclude.
@@ -178,6 +180,11 @@ pub(crate) struct Cluster {
     pub(crate) overwrites: [bool; 2],
     /// Of any kind, instead of those: its mode, and whether own objects are overwritten.
     pub(crate) configured: BTreeMap<KindId, (Mode, bool)>,
+    /// Hierarchical quotas, by namespace and name.
+    pub(crate) hierarchical: BTreeMap<(Name, Name), QuotaFact>,
+    pub(crate) derived: BTreeMap<Name, DerivedQuotaFact>,
+    /// What there is in each namespace.
+    pub(crate) usage: BTreeMap<Name, Resources>,
     clock: u64,
 }
 

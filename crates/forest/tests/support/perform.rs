@@ -89,11 +89,16 @@ impl Cluster {
                 assert!(!seen.ok_or(Conflict)?.terminating, "{child} is going already");
                 self.terminate(child).ok_or(Conflict)
             }
-            Action::Dialect(
-                HncAction::WriteDerivedQuota { .. }
-                | HncAction::DeleteDerivedQuota { .. }
-                | HncAction::UpdateQuotaStatus { .. },
-            ) => panic!("{namespace}: the tests that share this have no hierarchical quotas: {action:?}"),
+            Action::Dialect(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits }) => self
+                .write_derived(namespace, version.as_ref(), (hard, dropped), (sources, limits))
+                .ok_or(Conflict),
+            Action::Dialect(HncAction::DeleteDerivedQuota { version }) => {
+                let known = self.derived.get(namespace).is_some_and(|it| it.version == *version);
+                known.then(|| self.delete_derived(namespace)).flatten().ok_or(Conflict)
+            }
+            Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, .. }) => {
+                self.write_quota_status(namespace, name, version, status).ok_or(Conflict)
+            }
             Action::CreateCopy { key, source, content } => {
                 let vacant = !self.objects.contains_key(&(namespace.clone(), key.clone()));
                 vacant.then(|| self.write_copy(namespace, key, source, content, None)).ok_or(Conflict)

@@ -59,18 +59,24 @@ impl KnownQuotas {
         if known.is_some_and(|known| fact.version.is_same_or_older_than(&known.version)) {
             return;
         }
-        let changes_limits = known.is_none_or(|known| {
-            known.hard != fact.hard
-                || sources::shows_other_limits(known, &fact)
-                || known.status.says_enforced() != fact.status.says_enforced()
-        });
+        let touched = match known {
+            Some(known) if known.hard != fact.hard => Touched::Limits,
+            Some(known)
+                if sources::shows_other_limits(known, &fact)
+                    || known.status.says_enforced() != fact.status.says_enforced() =>
+            {
+                Touched::Annotations
+            }
+            Some(_) => Touched::Sums,
+            None => Touched::Limits,
+        };
         let is_new = known.is_none();
         let id = if is_new { store.tree.pin(namespace) } else { store.id(namespace).expect("it is pinned") };
         match self.quotas.get_mut(id) {
             Some(quotas) => drop(quotas.insert(fact.name.clone(), fact)),
             None => drop(self.quotas.insert(id, Quotas::from([(fact.name.clone(), fact)]))),
         }
-        touch(store, id, changes_limits, change);
+        touch(store, id, touched, change);
     }
 
     pub(crate) fn gone(
@@ -91,7 +97,7 @@ impl KnownQuotas {
         if quotas.is_empty() {
             self.quotas.remove(id);
         }
-        touch(store, id, true, change);
+        touch(store, id, Touched::Limits, change);
         store.tree.unpin(id);
     }
 
@@ -134,16 +140,17 @@ impl KnownQuotas {
         for source in sources::names(&fact.sources) {
             self.members.entry(source.into()).or_default().insert(id);
         }
-        let (force, sources) = (fact.is_in_force(), fact.sources.clone());
+        let awaited = |it: &DerivedQuotaFact| (it.is_in_force(), it.hard.clone(), it.sources.clone());
+        let new = awaited(&fact);
         let old = self.derived.insert(id, fact);
         if let Some(old) = &old {
-            self.forget_members(id, &old.sources, &sources);
+            self.forget_members(id, &old.sources, &new.2);
         }
-        if old.is_none_or(|old| old.is_in_force() != force) {
-            // Bindings wait until it is in force.
+        if old.is_none_or(|old| awaited(&old) != new) {
+            // Bindings wait until it is as it should be, and in force.
             change.whole(namespace.clone());
         }
-        touch(store, id, false, change);
+        touch(store, id, Touched::Sums, change);
     }
 
     /// `version` is the resource version of the deletion.
@@ -164,7 +171,8 @@ impl KnownQuotas {
         if let Some(old) = self.derived.remove(id) {
             self.forget_members(id, &old.sources, "");
         }
-        touch(store, id, false, change);
+        change.whole(namespace.into());
+        touch(store, id, Touched::Sums, change);
         store.tree.unpin(id);
     }
 
@@ -203,17 +211,30 @@ impl KnownQuotas {
     }
 }
 
-/// A change of limits concerns this namespace and all below; any change concerns the quotas of this namespace and above.
-fn touch(store: &Store, id: Id, changes_limits: bool, change: &mut Change) {
+/// What a change concerns, beside the quotas of the namespace and those above it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touched {
+    /// Nothing else.
+    Sums,
+    /// What derived quotas say: those of the namespace and of all below.
+    Annotations,
+    /// Everything in these: bindings wait for derived quotas.
+    Limits,
+}
+
+fn touch(store: &Store, id: Id, touched: Touched, change: &mut Change) {
     if change.everything {
         return;
     }
     for above in store.tree.ancestry(id).path {
         change.quotas(store.name(above).clone());
     }
-    if changes_limits {
-        for below in store.tree.descendants(id) {
-            change.quotas(store.name(below).clone());
-        }
+    if touched == Touched::Sums {
+        return;
     }
+    let at_and_below = store.tree.descendants(id).into_iter().chain([id]);
+    at_and_below.map(|it| store.name(it).clone()).for_each(|name| match touched {
+        Touched::Limits => change.whole(name),
+        _ => change.quotas(name),
+    });
 }

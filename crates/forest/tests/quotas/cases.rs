@@ -1,0 +1,169 @@
+//! Single cases.
+
+use forest::plan::{Action, HncAction, plan};
+use forest::{Name, Scope};
+
+use super::run::Run;
+use crate::cluster::hierarchical::resources;
+use crate::cluster::{Cluster, EXCLUDED, bindings, binds};
+
+/// A tree with quotas of pods, and the number of pods in some namespaces.
+fn with_pods(tree: &str, quotas: &[(&str, &str)], used: &[(&str, i64)]) -> Run {
+    let mut cluster = Cluster::draw(tree);
+    for (namespace, limit) in quotas {
+        cluster.put_quota(namespace, "pods", resources(&[("pods", limit)]), &[]);
+    }
+    for (namespace, amount) in used {
+        cluster.use_resource(namespace, "pods", *amount);
+    }
+    Run::at_rest(cluster)
+}
+
+/// The lines that quotas show.
+fn shown(run: &Run) -> Vec<String> {
+    let all = run.cluster.hierarchical.iter();
+    all.map(|((at, name), quota)| format!("{at}/{name} {}", quota.status.requests_summary)).collect()
+}
+
+#[test]
+fn a_namespace_that_moves_takes_the_usage_of_all_below_it() {
+    let mut run = with_pods(
+        "old, new, team:old, a:team, b:a",
+        &[("old", "9"), ("new", "9")],
+        &[("team", 1), ("a", 2), ("b", 3)],
+    );
+    assert_eq!(shown(&run), ["new/pods pods: 0/9", "old/pods pods: 6/9"]);
+    let moved = run.cluster.set_parent("team", Some("new"));
+    run.hear([moved]);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["new/pods pods: 6/9", "old/pods pods: 0/9"]);
+}
+
+#[test]
+fn a_new_quota_above_counts_what_is_counted_below_already() {
+    let mut run = with_pods("top, team:top, a:team, b:top", &[("team", "5")], &[("a", 2), ("b", 1)]);
+    let new = run.cluster.put_quota("top", "all", resources(&[("pods", "4")]), &[]);
+    run.hear([new]);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["team/pods pods: 2/5", "top/all pods: 3/4"]);
+}
+
+/// The tree does not reach an excluded namespace, but a quota in it limits it.
+#[test]
+fn a_quota_in_an_excluded_namespace_limits_that_namespace_alone() {
+    let run = with_pods(&format!("{EXCLUDED}, other"), &[(EXCLUDED, "3")], &[(EXCLUDED, 2), ("other", 2)]);
+    run.check();
+    assert_eq!(shown(&run), [format!("{EXCLUDED}/pods pods: 2/3")]);
+    assert_eq!(run.cluster.derived.keys().collect::<Vec<_>>(), [&Name::from(EXCLUDED)]);
+}
+
+#[test]
+fn without_quotas_there_are_no_derived_quotas() {
+    let mut run = with_pods("top, team:top", &[("top", "5"), ("team", "3")], &[("team", 2)]);
+    assert_eq!(run.cluster.derived.len(), 2);
+    for namespace in ["top", "team"] {
+        let gone = run.cluster.remove_quota(namespace, "pods");
+        run.hear(gone);
+        run.come_to_rest();
+        run.check();
+    }
+    assert_eq!(run.cluster.derived.len(), 0);
+}
+
+#[test]
+fn a_derived_quota_that_a_user_deletes_comes_back() {
+    let mut run = with_pods("top, team:top", &[("top", "5")], &[("team", 2)]);
+    let gone = run.cluster.delete_derived("team");
+    run.hear(gone);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["top/pods pods: 2/5"]);
+}
+
+/// The actions of a plan, by their first word.
+fn actions(run: &Run, name: &str) -> Vec<String> {
+    let plan = plan(&run.forest, name, &Scope::whole());
+    let word = |action: &Action| match action {
+        Action::Dialect(HncAction::UpdateQuotaStatus { status, .. }) => {
+            format!("status, enforced {}", status.conditions[0].holds)
+        }
+        Action::Dialect(HncAction::WriteDerivedQuota { .. }) => "derived".into(),
+        Action::CreateCopy { key, .. } if key.kind == bindings() => "bind".into(),
+        other => format!("{other:?}").chars().take_while(char::is_ascii_alphabetic).collect(),
+    };
+    plan.actions().map(word).collect()
+}
+
+/// New rights come only when the limits are in force, whatever the order of events is.
+#[test]
+fn bindings_wait_for_a_derived_quota_that_is_not_in_force() {
+    let mut run = with_pods("top, team:top", &[("top", "5")], &[]);
+    // Other limits: the derived quota is not what it should be.
+    let limits = run.cluster.put_quota("top", "pods", resources(&[("pods", "4")]), &[]);
+    let key = crate::cluster::binding_key("b");
+    let mut body = binds("view", "u");
+    body["roleRef"]["kind"] = "ClusterRole".into();
+    let binding = run.cluster.put("top", &key, None, body);
+    run.hear([limits, binding]);
+    assert!(!actions(&run, "team").contains(&"bind".to_owned()), "{:?}", actions(&run, "team"));
+    let place = (Name::from("team"), key);
+    // The derived quota is written, and not in force yet.
+    let write = plan(&run.forest, "team", &Scope::quotas()).actions().next().cloned().unwrap();
+    let written = run.cluster.perform(&"team".into(), &write).unwrap();
+    run.hear([written]);
+    assert!(!actions(&run, "team").contains(&"bind".to_owned()), "{:?}", actions(&run, "team"));
+    run.come_to_rest();
+    run.check();
+    assert!(run.cluster.objects.contains_key(&place));
+}
+
+/// While the quota says that it is enforced, replicas of the webhook may allow increases without knowing of this usage.
+#[test]
+fn usage_joins_a_quota_only_when_that_says_that_it_is_not_enforced() {
+    let mut run = with_pods("old, new, team:old", &[("old", "9"), ("new", "9")], &[("team", 1)]);
+    let moved = run.cluster.set_parent("team", Some("new"));
+    run.hear([moved]);
+    assert!(!actions(&run, "team").contains(&"derived".to_owned()), "{:?}", actions(&run, "team"));
+    assert_eq!(actions(&run, "new")[1], "status, enforced false", "{:?}", actions(&run, "new"));
+    let status = plan(&run.forest, "new", &Scope::quotas()).quota_statuses[0].clone();
+    let written = run.cluster.perform(&"new".into(), &status).unwrap();
+    run.hear([written]);
+    assert!(actions(&run, "team").contains(&"derived".to_owned()), "{:?}", actions(&run, "team"));
+    run.come_to_rest();
+    run.check();
+}
+
+/// The annotation for people of the derived quota in the namespace.
+fn annotation(run: &Run, namespace: &str) -> String {
+    run.cluster.derived[namespace].limits.to_string()
+}
+
+#[test]
+fn the_annotation_for_people_names_the_quota_with_the_least_left_and_changes_rarely() {
+    let mut run = with_pods("top, team:top", &[("top", "100"), ("team", "50")], &[]);
+    for (in_top, in_team, text) in [
+        (0, 0, "pods: team/pods, 100% of 50 left"),
+        // Less than a tenth less is not shown.
+        (0, 4, "pods: team/pods, 100% of 50 left"),
+        (0, 5, "pods: team/pods, 90% of 50 left"),
+        (0, 9, "pods: team/pods, 90% of 50 left"),
+        (0, 3, "pods: team/pods, 90% of 50 left"),
+        (0, 10, "pods: team/pods, 80% of 50 left"),
+        // Now the one above has less left.
+        (75, 10, "pods: top/pods, 15% of 100 left"),
+        // Nothing left is always shown, and so is the end of that.
+        (90, 10, "pods: top/pods, 0% of 100 left"),
+        (89, 10, "pods: top/pods, 1% of 100 left"),
+        (50, 50, "pods: top/pods, 0% of 100 left"),
+    ] {
+        let used = [("top", in_top), ("team", in_team)];
+        let facts: Vec<_> =
+            used.iter().filter_map(|(at, it)| run.cluster.use_resource(at, "pods", *it)).collect();
+        run.hear(facts);
+        run.come_to_rest();
+        run.check();
+        assert_eq!(annotation(&run, "team"), text, "{used:?}");
+    }
+}
