@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use forest::hnc::quota::ledger::{Known as _, Ledger, Reservation};
+use forest::hnc::quota::ledger::{Known, Ledger, Reservation};
 use forest::{Forest, Name, Version, keys};
 use futures::StreamExt as _;
 use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
@@ -125,7 +125,7 @@ impl Keeper {
     async fn correct(&self, stored: Stored) -> kube::Result<()> {
         let Ledger { floor, reservations } = &stored.ledger;
         let last = reservations.iter().map(|it| it.version).max().unwrap_or_default().max(*floor);
-        if last <= self.forest.read(|forest| forest.reported()) {
+        if last <= self.forest.read(Known::reported) {
             return Ok(());
         }
         let (reached, quotas) = self.list().await?;

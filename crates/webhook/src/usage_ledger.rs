@@ -126,12 +126,11 @@ impl Keeper {
     /// Decides on all, and stores the ledger that contains those that are allowed.
     async fn settle(&mut self, batch: &[Asked]) -> Result<Vec<Decision>, String> {
         loop {
-            let stored = match self.stored.take() {
-                Some(stored) => stored,
-                None => {
-                    self.read = Instant::now();
-                    self.store.read().await.map_err(|error| unusable(&error))?
-                }
+            let stored = if let Some(stored) = self.stored.take() {
+                stored
+            } else {
+                self.read = Instant::now();
+                self.store.read().await.map_err(|error| unusable(&error))?
             };
             let (decisions, ledger) = self.decide(&stored.ledger, batch);
             if ledger.reservations == stored.ledger.reservations || !decisions.contains(&Decision::Allow) {

@@ -69,7 +69,7 @@ async fn a_derived_quota_that_a_user_deletes_or_changes_is_as_it_was_soon() -> R
         "spec": { "hard": { "services": "9", "pods": "9" } },
     });
     let changed = scene.patch_derived("e-child", patch).await?;
-    assert_eq!(numbers(&changed.spec.unwrap_or_default().hard).len(), 2);
+    assert_eq!(numbers(changed.spec.unwrap_or_default().hard.as_ref()).len(), 2);
     let repaired = scene.derived("e-child", &[("services", "2")]).await?;
     assert_eq!(
         repaired.metadata.labels.unwrap_or_default().get(labels::HRQ).map(String::as_str),
@@ -140,8 +140,8 @@ async fn a_namespace_that_goes_takes_its_usage_with_it() -> Result<()> {
     scene.enforced("g-root", "budget").await?;
     scene.refused("g-child", "one").await?;
     assert_eq!(
-        numbers(&scene.core("g-child").get(DERIVED_QUOTA).await?.status.unwrap_or_default().used),
-        numbers(&Some(amounts(&[("services", "0")])))
+        numbers(scene.core("g-child").get(DERIVED_QUOTA).await?.status.unwrap_or_default().used.as_ref()),
+        numbers(Some(&amounts(&[("services", "0")])))
     );
     Ok(())
 }

@@ -91,7 +91,7 @@ async fn what_hnc_left_is_taken_over_in_place_and_disabling_removes_what_is_ours
         })
         .await?;
     let status = quota.status.unwrap_or_default();
-    assert_eq!(numbers(&status.hard), numbers(&quota.spec.hard));
+    assert_eq!(numbers(status.hard.as_ref()), numbers(quota.spec.hard.as_ref()));
     ledger(scene, false).await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(workshop.cluster.admin());
     eventually("the policy of quotas is gone", PATIENCE, async || {

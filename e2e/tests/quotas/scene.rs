@@ -132,7 +132,7 @@ impl<'c> Scene<'c> {
     pub(crate) async fn enforced(&self, namespace: &str, name: &str) -> Result<HierarchicalResourceQuota> {
         self.quota_is(namespace, name, "is enforced", |quota| {
             let status = quota.status.clone().unwrap_or_default();
-            numbers(&status.hard) == numbers(&quota.spec.hard)
+            numbers(status.hard.as_ref()) == numbers(quota.spec.hard.as_ref())
                 && condition(&status, hns_api::conditions::ENFORCED).is_some_and(|(holds, _, _)| holds)
         })
         .await
@@ -159,7 +159,7 @@ impl<'c> Scene<'c> {
         let wanted = amounts(used);
         self.quota_is(namespace, name, &format!("shows the usage {wanted:?}"), |quota| {
             let status = quota.status.clone().unwrap_or_default();
-            numbers(&status.used) == numbers(&Some(wanted.clone()))
+            numbers(status.used.as_ref()) == numbers(Some(&wanted))
         })
         .await
         .map(drop)
@@ -173,7 +173,7 @@ impl<'c> Scene<'c> {
             let quota = self.core(namespace).get(DERIVED_QUOTA).await.map_err(|error| error.to_string())?;
             let limits =
                 [quota.spec.clone().unwrap_or_default().hard, quota.status.clone().unwrap_or_default().hard];
-            if limits.iter().all(|it| numbers(it) == numbers(&wanted)) {
+            if limits.iter().all(|it| numbers(it.as_ref()) == numbers(wanted.as_ref())) {
                 Ok(quota)
             } else {
                 Err(format!("{quota:?}"))
@@ -259,9 +259,9 @@ pub(crate) fn amounts(pairs: &[(&str, &str)]) -> BTreeMap<String, Quantity> {
 }
 
 /// Amounts as numbers: `1` and `1000m` are equal.
-pub(crate) fn numbers(amounts: &Option<BTreeMap<String, Quantity>>) -> BTreeMap<String, forest::Quantity> {
+pub(crate) fn numbers(amounts: Option<&BTreeMap<String, Quantity>>) -> BTreeMap<String, forest::Quantity> {
     let parse = |text: &str| text.parse().expect("the API server shows quantities only");
-    amounts.iter().flatten().map(|(name, amount)| (name.clone(), parse(&amount.0))).collect()
+    amounts.into_iter().flatten().map(|(name, amount)| (name.clone(), parse(&amount.0))).collect()
 }
 
 /// A condition of a hierarchical quota: whether it holds, its reason, and its message.

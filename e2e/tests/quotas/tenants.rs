@@ -87,11 +87,11 @@ async fn is_untouched(scene: &Scene<'_>, child: &str, before: &ResourceQuota) ->
     assert_eq!(after.metadata.uid, before.metadata.uid);
     assert_eq!(after.metadata.labels, before.metadata.labels);
     ensure!(after.metadata.owner_references.is_none() && after.metadata.finalizers.is_none(), "{after:?}");
-    let limits = |quota: &ResourceQuota| numbers(&quota.spec.clone().unwrap_or_default().hard);
+    let limits = |quota: &ResourceQuota| numbers(quota.spec.clone().unwrap_or_default().hard.as_ref());
     assert_eq!(limits(&after), limits(before));
     let status = after.status.unwrap_or_default();
-    assert_eq!(numbers(&status.hard), limits(before));
-    assert_eq!(numbers(&status.used), numbers(&Some(super::scene::amounts(&[("services", "1")]))));
+    assert_eq!(numbers(status.hard.as_ref()), limits(before));
+    assert_eq!(numbers(status.used.as_ref()), numbers(Some(&super::scene::amounts(&[("services", "1")]))));
     Ok(())
 }
 

@@ -77,7 +77,7 @@ impl Company {
             for (namespace, count) in &counted {
                 let quota =
                     scene.hierarchical(namespace).get(QUOTA).await.map_err(|error| error.to_string())?;
-                let used = numbers(&quota.status.unwrap_or_default().used);
+                let used = numbers(quota.status.unwrap_or_default().used.as_ref());
                 let wanted = count.to_string().parse().map_err(|_| "it is a number")?;
                 if used.get(LIMITED) != Some(&wanted) {
                     return Err(format!("{namespace}: {used:?}, counted by hand: {count}"));
