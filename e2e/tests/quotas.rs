@@ -3,9 +3,17 @@
 #[cfg(test)]
 mod quotas {
     mod derived;
+    mod enabling;
+    mod events;
+    mod force;
     mod kinds;
+    mod ledger;
     mod limits;
     mod load;
     mod moves;
+    mod outage;
+    mod rules;
     mod scene;
+    mod tenants;
+    mod workshop;
 }

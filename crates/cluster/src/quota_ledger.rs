@@ -91,12 +91,12 @@ impl LedgerStore {
     }
 }
 
-/// The ledger in an object.
+/// The ledger in an object. One without data contains none: the controller has not begun it.
 ///
 /// # Errors
 /// It cannot be understood.
 pub fn parse(object: ConfigMap) -> kube::Result<Stored> {
-    let text = object.data.as_ref().and_then(|data| data.get(KEY)).map_or("{}", String::as_str);
+    let text = object.data.as_ref().and_then(|data| data.get(KEY)).map_or("", String::as_str);
     let document: Document = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
     Ok(Stored { ledger: document.into(), metadata: precondition(object.metadata) })
 }
@@ -167,6 +167,6 @@ mod tests {
         let ledger = Ledger { floor: 5, reservations: vec![reservation] };
         let written = object(ObjectMeta::default(), &ledger).unwrap();
         assert_eq!(parse(written).unwrap().ledger, ledger);
-        assert_eq!(parse(ConfigMap::default()).unwrap().ledger, Ledger::default());
+        parse(ConfigMap::default()).unwrap_err();
     }
 }

@@ -168,6 +168,26 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn the_annotation_of_a_derived_quota_is_written_every_half_minute() {
+        let debouncer = StatusDebouncer::default();
+        let settings = forest::Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let forest = Forest::new(Arc::new(settings), vec![]);
+        let text = Action::Dialect(HncAction::WriteDerivedQuota {
+            version: Some(Version { uid: "1".into(), resource_version: "1".into() }),
+            hard: [].into(),
+            dropped: vec![],
+            sources: "".into(),
+            limits: "pods: a/budget, 5% of 9 left".into(),
+        });
+        let wait = || debouncer.quota_delay(&forest, &"a".into(), &text);
+        assert_eq!(wait(), Some(TEXT_DELAY));
+        tokio::time::advance(TEXT_DELAY / 2).await;
+        assert_eq!(wait(), Some(TEXT_DELAY / 2), "a longer delay does not expire earlier");
+        tokio::time::advance(TEXT_DELAY / 2).await;
+        assert_eq!((wait(), wait()), (None, Some(TEXT_DELAY)));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn the_quota_condition_appears_after_five_seconds_and_disappears_at_once() {
         let debouncer = StatusDebouncer::default();
         let quota = Condition::new(Reason::QuotaNotInForce, "\"size\"");

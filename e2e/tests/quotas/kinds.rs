@@ -50,7 +50,7 @@ async fn denied(scene: &Scene<'_>, root: &str, namespace: &str, object: Value, a
     Ok(())
 }
 
-fn pod(name: &str, requests: Value, limits: Value) -> Value {
+fn pod(name: &str, requests: &Value, limits: &Value) -> Value {
     let resources = json!({ "requests": requests, "limits": limits });
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
@@ -105,8 +105,8 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
     let small = |name: &str, cpu: &str| {
         pod(
             name,
-            json!({ "cpu": cpu, "memory": "256Mi", "example.com/gpu": "1" }),
-            json!({ "cpu": "500m", "memory": "512Mi", "example.com/gpu": "1" }),
+            &json!({ "cpu": cpu, "memory": "256Mi", "example.com/gpu": "1" }),
+            &json!({ "cpu": "500m", "memory": "512Mi", "example.com/gpu": "1" }),
         )
     };
     created(&scene, "p-root", small("one", "300m")).await?;
@@ -123,7 +123,7 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
     let quota = scene.hierarchical("p-root").get("budget").await?.status.unwrap_or_default();
     assert_eq!(quota.limits_summary.as_deref(), Some("limits.cpu: 1/2, limits.memory: 1Gi/2Gi"));
     let plain = |name: &str, cpu: &str, memory: &str| {
-        pod(name, json!({ "cpu": cpu, "memory": memory }), json!({ "cpu": "500m", "memory": "512Mi" }))
+        pod(name, &json!({ "cpu": cpu, "memory": memory }), &json!({ "cpu": "500m", "memory": "512Mi" }))
     };
     denied(
         &scene,
@@ -137,7 +137,8 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
         &scene,
         "p-root",
         "p-child",
-        plain("three", "201m", "768Mi"),
+        pod("three", &json!({ "cpu": "201m", "memory": "768Mi" }), &json!({ "cpu": "500m", "memory": "768Mi" }),
+        ),
         "requested: requests.cpu=201m, used: requests.cpu=800m, limited: requests.cpu=1, requested: requests.memory=768Mi, used: \
          requests.memory=512Mi, limited: requests.memory=1Gi",
     )
@@ -155,13 +156,13 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
         &scene,
         "p-root",
         "p-root",
-        pod("four", json!({ "cpu": "1m", "memory": "1Mi" }), json!({ "cpu": "1m", "memory": "1Mi" })),
+        pod("four", &json!({ "cpu": "1m", "memory": "1Mi" }), &json!({ "cpu": "1m", "memory": "1Mi" })),
         "requested: requests.cpu=1m, used: requests.cpu=1, limited: requests.cpu=1, requested: requests.memory=1Mi, used: \
          requests.memory=1Gi, limited: requests.memory=1Gi",
     )
     .await?;
     // As with any core quota, pods must say what they need.
-    let status = refusal(create(&scene, "p-child", pod("five", json!({}), json!({}))).await?);
+    let status = refusal(create(&scene, "p-child", pod("five", &json!({}), &json!({}))).await?);
     ensure!(
         status.code == 403
             && status.message.contains("failed quota: hrq.hnc.x-k8s.io: must specify limits.cpu"),
@@ -176,7 +177,7 @@ async fn a_pod_counts_until_it_is_gone() -> Result<()> {
     let scene = scene().await?;
     family(&scene, "t-root", "t-child", json!({ "pods": "1" })).await?;
     // On a node, so that it is not deleted at once.
-    let mut running = pod("one", json!({}), json!({}));
+    let mut running = pod("one", &json!({}), &json!({}));
     running["spec"]["nodeName"] = json!("nowhere");
     running["metadata"]["finalizers"] = json!(["quota.test/held"]);
     let pods = api(&scene, "t-child", &running)?;
@@ -193,7 +194,7 @@ async fn a_pod_counts_until_it_is_gone() -> Result<()> {
         &scene,
         "t-root",
         "t-root",
-        pod("two", json!({}), json!({})),
+        pod("two", &json!({}), &json!({})),
         "requested: pods=1, used: pods=1, limited: pods=1",
     )
     .await?;
@@ -202,7 +203,7 @@ async fn a_pod_counts_until_it_is_gone() -> Result<()> {
     let now = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
     pods.delete("one", &now).await.map(drop)?;
     scene.uses("t-root", "budget", &[("pods", "0")]).await?;
-    created(&scene, "t-root", pod("two", json!({}), json!({}))).await
+    created(&scene, "t-root", pod("two", &json!({}), &json!({}))).await
 }
 
 #[tokio::test]

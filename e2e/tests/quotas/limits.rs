@@ -1,13 +1,19 @@
 //! What is allowed and what is denied, with the texts that users see; what the status shows.
 
-use anyhow::{Result, ensure};
-use hns_api::conditions::EXCEEDED;
-use hns_e2e::stays;
-use kube::api::DeleteParams;
-use serde_json::json;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
+use hns_api::annotations::HRQ_LIMITS;
+use hns_api::conditions::EXCEEDED;
+use hns_api::names::DERIVED_QUOTA;
+use hns_e2e::{eventually, stays};
+use kube::api::DeleteParams;
+use serde_json::json;
+
 use super::scene::{condition, scene};
+
+/// The annotation is written at most every half minute.
+const SHOWN: Duration = Duration::from_secs(60);
 
 const DENIED: &str = "admission webhook \"resourcesquotasstatus.hnc.x-k8s.io\" denied the request: exceeded hierarchical quota in namespace";
 
@@ -196,6 +202,27 @@ async fn the_status_has_the_summaries_of_hnc() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_derived_quota_tells_people_what_is_left_in_the_subtree() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("i-root", ""), ("i-child", "i-root")]).await?;
+    scene.limit("i-root", "budget", json!({ "services": "4" })).await?;
+    scene.limit("i-child", "own", json!({ "services": "2" })).await?;
+    let shows = async |namespace: &str, wanted: &str| {
+        eventually(&format!("the quota of {namespace} shows {wanted}"), SHOWN, async || {
+            let quota = scene.core(namespace).get(DERIVED_QUOTA).await.map_err(|error| error.to_string())?;
+            let shown = quota.metadata.annotations.and_then(|mut all| all.remove(HRQ_LIMITS));
+            if shown.as_deref() == Some(wanted) { Ok(()) } else { Err(format!("{shown:?}")) }
+        })
+        .await
+    };
+    shows("i-child", "services: i-child/own, 100% of 2 left").await?;
+    scene.serve_all("i-root", &["one", "two", "three"]).await?;
+    shows("i-root", "services: i-root/budget, 25% of 4 left").await?;
+    // The quota above has less left than the one here.
+    shows("i-child", "services: i-root/budget, 25% of 4 left").await
+}
+
+#[tokio::test]
 async fn where_no_quota_applies_nothing_is_limited_or_written() -> Result<()> {
     let scene = scene().await?;
     scene.steps.plant(&[("n-root", ""), ("n-limited", "n-root"), ("n-free", "n-root")]).await?;
@@ -203,7 +230,7 @@ async fn where_no_quota_applies_nothing_is_limited_or_written() -> Result<()> {
     scene.refused("n-limited", "one").await?;
     stays("n-root and n-free have no derived quota", Duration::from_secs(1), async || {
         for namespace in ["n-root", "n-free"] {
-            match scene.core(namespace).get_opt(hns_api::names::DERIVED_QUOTA).await {
+            match scene.core(namespace).get_opt(DERIVED_QUOTA).await {
                 Ok(None) => {}
                 other => return Err(format!("{other:?}")),
             }

@@ -28,9 +28,6 @@ rules:
 - level: RequestResponse
   verbs: [update, patch]
   resources: [{ group: \"\", resources: [resourcequotas/status] }]
-- level: Metadata
-  verbs: [update, patch]
-  resources: [{ group: \"\", resources: [resourcequotas] }]
 - level: None
 ";
 

@@ -20,6 +20,9 @@ use crate::quotas::scene::service;
 const CURED: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(100);
 
+const CONFLICT: &str =
+    "Operation cannot be fulfilled on resourcequotas \"hrq.hnc.x-k8s.io\": the object has been modified";
+
 /// In percent: the clients would use much more than they may.
 const CREATIONS: usize = 65;
 
@@ -31,6 +34,9 @@ pub(crate) struct Tally {
     /// By text, without the names.
     denials: BTreeMap<String, usize>,
     failures: BTreeMap<String, usize>,
+    /// The API server's own answer when the quota controller changes a core quota too often while it stores usage. It gives this
+    /// answer also where nothing but core quotas limits a namespace.
+    conflicts: BTreeMap<String, usize>,
     unexpected: BTreeMap<String, usize>,
     uncured: Vec<String>,
     /// From the first failure of a request to its success or denial.
@@ -44,6 +50,7 @@ impl Tally {
         for (mine, others) in [
             (&mut self.denials, other.denials),
             (&mut self.failures, other.failures),
+            (&mut self.conflicts, other.conflicts),
             (&mut self.unexpected, other.unexpected),
         ] {
             for (text, count) in others {
@@ -63,9 +70,12 @@ impl Tally {
             "{} Services created and {} deleted in {lasted:?}; the longest cure of a failure took {:.1?}",
             self.created, self.deleted, self.longest_cure
         );
-        for (what, answers) in
-            [("denied", &self.denials), ("failed", &self.failures), ("unexpected", &self.unexpected)]
-        {
+        for (what, answers) in [
+            ("denied", &self.denials),
+            ("failed", &self.failures),
+            ("in conflict", &self.conflicts),
+            ("unexpected", &self.unexpected),
+        ] {
             for (answer, count) in answers {
                 // Writing to a text cannot fail.
                 let _ = write!(text, "\n{what} {count} times: {answer}");
@@ -178,6 +188,10 @@ impl User {
                     (500.., _) => {
                         let text = format!("{} {}", status.code, without_names(&status.message));
                         *self.tally.failures.entry(text).or_default() += 1;
+                        status.message.clone()
+                    }
+                    (409, "Conflict") if status.message.starts_with(CONFLICT) => {
+                        *self.tally.conflicts.entry(without_names(&status.message)).or_default() += 1;
                         status.message.clone()
                     }
                     _ => {
