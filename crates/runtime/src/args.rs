@@ -215,9 +215,8 @@ pub fn without_code_marks(command: Command) -> Command {
 }
 
 fn unmarked(text: &str) -> String {
-    let piece = |(at, piece): (usize, &str)| match piece.contains(' ') && at % 2 == 1 {
-        true => format!("`{piece}`"),
-        false => piece.to_owned(),
+    let piece = |(at, piece): (usize, &str)| {
+        if piece.contains(' ') && at % 2 == 1 { format!("`{piece}`") } else { piece.to_owned() }
     };
     text.split('`').enumerate().map(piece).collect()
 }

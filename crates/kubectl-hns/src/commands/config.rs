@@ -100,7 +100,9 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     }
     if let Some(trees) = config.spec.trees.as_ref().filter(|it| !it.is_empty()) {
         text.push_str("\nLimits of trees:\n");
-        trees.iter().for_each(|tree| text.line(limits(tree)));
+        for tree in trees {
+            text.line(limits(tree));
+        }
     }
     if !status.conditions.is_empty() {
         text.push_str("\nConditions:\n");

@@ -134,10 +134,9 @@ fn anchors(text: &str, session: &Session) -> Result<Vec<SubnamespaceAnchor>, Fai
 
 /// The path of a field that is lost in `known`, which has only the fields of the type.
 fn unknown(document: &Value, known: &Value) -> Option<String> {
-    let join = |step: String, rest: String| match rest.starts_with('[') {
-        _ if rest.is_empty() => step,
-        true => step + &rest,
-        false => format!("{step}.{rest}"),
+    let join = |step: String, rest: String| {
+        let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };
+        format!("{step}{dot}{rest}")
     };
     match (document, known) {
         (Value::Object(fields), _) => {

@@ -43,9 +43,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     }
     let steps = relocation::move_to(&placement, to);
     let moves = !steps.is_empty();
-    if !moves {
-        terminal.line(&format!("{name} is below {to} already; unchanged"));
-    } else {
+    if moves {
         relocation::check_rights(session, name, &steps).await?;
         if let Some(warning) = user_rights::lost_with(session, name, Some(to)).await {
             terminal.warn(&warning);
@@ -54,6 +52,8 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
         perform_all(session, terminal, &placement, &steps).await?;
         terminal.line(&format!("Moved {name} below {to}"));
+    } else {
+        terminal.line(&format!("{name} is below {to} already; unchanged"));
     }
     if arguments.wait.is_wanted(true) {
         wait_for_arrival(arguments, moves, session, terminal).await?;
