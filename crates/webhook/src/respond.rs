@@ -125,10 +125,13 @@ impl Subject {
             DenialKind::Invalid => {
                 format!("{} {:?} is invalid: {text}", self.qualified(&self.kind), name)
             }
+            // The API server's own words.
+            DenialKind::AlreadyExists => {
+                format!("{} {:?} already exists", self.qualified(&self.resource), name)
+            }
             // kubectl prints "You must be logged in" before it, which is not the reason.
             DenialKind::Unauthorized => format!("forbidden: {text}"),
             DenialKind::BadRequest
-            | DenialKind::AlreadyExists
             | DenialKind::Internal
             | DenialKind::Unavailable => text.clone(),
         }
