@@ -129,12 +129,15 @@ struct Entry {
 
 impl From<&Ledger> for Document {
     fn from(ledger: &Ledger) -> Self {
-        let text = |(name, amount): (&Box<str>, &forest::Quantity)| (name.to_string(), amount.to_string());
         let reservations = ledger.reservations.iter().map(|it| Entry {
             namespace: it.namespace.to_string(),
             uid: it.uid.to_string(),
             version: it.version,
-            increase: it.increase.iter().map(text).collect(),
+            increase: it
+                .increase
+                .iter()
+                .map(|(name, amount)| (name.to_string(), amount.to_string()))
+                .collect(),
         });
         Self { floor: ledger.floor, reservations: reservations.collect() }
     }
