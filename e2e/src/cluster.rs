@@ -20,7 +20,8 @@ use tokio::sync::OnceCell;
 
 pub use self::kubectl::Kubectl;
 
-use self::arguments::{AUDIT_POLICY, Layout};
+use self::arguments::Layout;
+pub use self::arguments::Setup;
 use crate::audit::Audit;
 use crate::cleanup;
 use crate::ports;
@@ -82,30 +83,35 @@ impl Cluster {
     /// Starts a cluster whose API server listens at `address` instead of loopback, so that pods reach it. The address
     /// must be one of this network namespace.
     pub async fn start_at(address: Ipv4Addr) -> anyhow::Result<Self> {
-        Self::start_with(Programs::find_or_build, address, AUDIT_POLICY).await
+        Self::start_with(Programs::find_or_build, address, &Setup::default()).await
     }
 
     /// Starts a cluster as [`Cluster::start`] does, of programs of the machine where they are supported: for people, not for
     /// tests.
     pub async fn start_installed() -> anyhow::Result<Self> {
-        Self::start_with(Programs::find_installed_or_build, Ipv4Addr::LOCALHOST, AUDIT_POLICY).await
+        Self::start_with(Programs::find_installed_or_build, Ipv4Addr::LOCALHOST, &Setup::default()).await
     }
 
     /// Starts a cluster with this audit policy (`audit.k8s.io/v1`) instead of one that records every write.
     pub async fn start_audited(policy: &str) -> anyhow::Result<Self> {
-        Self::start_with(Programs::find_or_build, Ipv4Addr::LOCALHOST, policy).await
+        Self::start_as(&Setup { audit_policy: policy.to_owned(), ..Setup::default() }).await
+    }
+
+    /// Starts a cluster with other settings of the control plane than those of all tests.
+    pub async fn start_as(setup: &Setup) -> anyhow::Result<Self> {
+        Self::start_with(Programs::find_or_build, Ipv4Addr::LOCALHOST, setup).await
     }
 
     async fn start_with(
         programs: fn() -> anyhow::Result<Programs>,
         address: Ipv4Addr,
-        audit_policy: &str,
+        setup: &Setup,
     ) -> anyhow::Result<Self> {
         install_crypto_provider();
         let programs = tokio::task::spawn_blocking(programs).await??;
         let mut attempt = 1;
         loop {
-            match Self::start_once(&programs, address, audit_policy).await {
+            match Self::start_once(&programs, address, setup).await {
                 Err(error) if attempt < ATTEMPTS && format!("{error:#}").contains(PORT_CLASH) => attempt += 1,
                 outcome => return outcome.context("starting a cluster"),
             }
@@ -124,7 +130,7 @@ impl Cluster {
         SHARED.get_or_try_init(Self::start).await.expect("the shared cluster starts")
     }
 
-    async fn start_once(programs: &Programs, address: Ipv4Addr, audit_policy: &str) -> anyhow::Result<Self> {
+    async fn start_once(programs: &Programs, address: Ipv4Addr, setup: &Setup) -> anyhow::Result<Self> {
         let directory = cleanup::temporary_directory("hns-e2e-")?;
         let [etcd_port, etcd_peer_port, api_server_port] = ports::free()?;
         let layout = Layout {
@@ -133,7 +139,7 @@ impl Cluster {
             etcd_port,
             etcd_peer_port,
             api_server_port,
-            audit_policy: audit_policy.to_owned(),
+            setup: setup.clone(),
         };
         let ca_pem = layout.write_files()?;
         let config = kubeconfig::read(&layout.admin_kubeconfig()).await?;

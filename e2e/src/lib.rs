@@ -5,6 +5,7 @@
 
 mod apt;
 pub mod audit;
+pub mod balancer;
 mod cgroups;
 mod cleanup;
 pub mod cluster;
@@ -22,14 +23,15 @@ pub mod steps;
 pub mod wait;
 
 pub use audit::{Audit, AuditEvent, Mark};
+pub use balancer::Balancer;
 pub use cgroups::CpuLimit;
-pub use cluster::{Cluster, Kubectl};
+pub use cluster::{Cluster, Kubectl, Setup};
 pub use command::{Command, Output};
 pub use deployed::Deployed;
 pub use dice::Dice;
 pub use node::Node;
 pub use process::{Exit, Process, ProcessSpec, Signal};
-pub use product::{Component, Launch, Options, Product, Replica};
+pub use product::{Component, Launch, NAMESPACE, Options, Product, Replica};
 pub use programs::Programs;
 pub use proxy::{Fault, Proxy};
 pub use steps::{Steps, refusal};

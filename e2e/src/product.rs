@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use hns_api::names::{self, SETTINGS_CONFIG_MAP};
-use hns_cluster::settings::{DOCUMENT, SharedSettings};
+use hns_cluster::settings::{DOCUMENT, FailurePolicy, SharedSettings};
 use hns_runtime::args::parse_from;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -80,6 +80,25 @@ pub struct Options {
     pub policies: bool,
     /// Whether hns makes the webhook's certificate itself. Registrations then name no authority.
     pub internal_certificates: bool,
+    /// The failure policy of hierarchical quotas, as the registrations have it from the start; `None` without quotas. Set it with
+    /// [`Options::with_quotas`], which also sets the flags and the manifests.
+    pub quotas: Option<FailurePolicy>,
+}
+
+impl Options {
+    /// The default options with hierarchical quotas: the rights of `config/hrq.yaml`, the registrations, and the flags.
+    #[must_use]
+    pub fn with_quotas(failure_policy: FailurePolicy) -> Self {
+        let flags = vec!["--enable-hrq".to_owned(), format!("--hrq-failure-policy={failure_policy:?}")];
+        Self {
+            manifests: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/hrq.yaml"),
+            // Settings are written for the webhook's flags; the controller then writes those of its own.
+            webhook_args: flags.clone(),
+            controller_args: flags,
+            quotas: Some(failure_policy),
+            ..Self::default()
+        }
+    }
 }
 
 impl Default for Options {
@@ -91,6 +110,7 @@ impl Default for Options {
             controller_args: Vec::new(),
             policies: true,
             internal_certificates: false,
+            quotas: None,
         }
     }
 }
@@ -134,8 +154,11 @@ impl<'c> Product<'c> {
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
         // Policies first: the registrations exclude what they refuse.
         if product.options.policies {
-            manifests::apply_owned(cluster, manifests::moved(manifests::policies(cluster)?, namespace)?)
-                .await?;
+            manifests::apply_owned(
+                cluster,
+                manifests::moved(manifests::policies(cluster, product.options.quotas)?, namespace)?,
+            )
+            .await?;
         }
         product.install_registrations().await?;
         Ok(product)
@@ -190,7 +213,7 @@ impl<'c> Product<'c> {
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
         let mut documents = manifests::moved(
-            manifests::registrations(self.cluster, self.options.policies)?,
+            manifests::registrations(self.cluster, self.options.policies, self.options.quotas)?,
             &self.options.namespace,
         )?;
         let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
@@ -203,7 +226,11 @@ impl<'c> Product<'c> {
 
     /// Deletes the webhook configurations; everything else of hns stays, including the policies.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
-        manifests::delete(self.cluster, &manifests::registrations(self.cluster, self.options.policies)?).await
+        manifests::delete(
+            self.cluster,
+            &manifests::registrations(self.cluster, self.options.policies, self.options.quotas)?,
+        )
+        .await
     }
 
     /// Starts a webhook at the registered port and waits until it is ready.

@@ -3,7 +3,6 @@
 
 #[cfg(test)]
 mod certificates {
-    pub(crate) mod balancer;
     pub(crate) mod damage;
     pub(crate) mod load;
     pub(crate) mod scene;

@@ -11,6 +11,7 @@ mod registrations {
     mod collector;
     mod install;
     mod keeping;
+    mod limits;
     mod mutants;
     mod outage;
     mod recorder;

@@ -28,7 +28,8 @@ use crate::schema;
 )]
 #[serde(default, rename_all = "camelCase")]
 pub struct HNCConfigurationSpec {
-    /// The resources to synchronize. Roles and role bindings are always propagated and are not listed here.
+    /// The resources to synchronize. Roles and role bindings are always propagated and need not be listed: list
+    /// them to set the mode `AllowPropagate`, `onConflict` or `excludedNames`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Vec<ResourceSpec>>,
 
@@ -63,7 +64,7 @@ pub struct TreeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceSpec {
-    /// The API group of the resource. Omit it for the core group.
+    /// The API group of the resource. It may be omitted if only one group has a resource of that name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
 

@@ -44,7 +44,8 @@ pub struct SubnamespaceAnchorSpec {
 pub struct SubnamespaceAnchorStatus {
     /// The state of the subnamespace: Missing (it does not exist), Ok (it exists and belongs to this
     /// anchor), Conflict (a namespace of that name exists but does not belong to this anchor) or Forbidden
-    /// (no subnamespace may have that name).
+    /// (the name is excluded, or the subnamespace would be beyond a limit of `spec.trees` in the
+    /// `HNCConfiguration`; in the latter case, create the anchor again once the limit allows it).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
 }

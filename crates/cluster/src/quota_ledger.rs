@@ -4,12 +4,13 @@
 
 use forest::hnc::quota::Resources;
 use forest::hnc::quota::ledger::{Ledger, Reservation};
-use hns_api::names::QUOTA_LEDGER;
+use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Client;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::api::Api;
 
@@ -76,19 +77,26 @@ impl LedgerStore {
     /// # Errors
     /// It cannot be created.
     pub async fn create(&self, ledger: &Ledger) -> kube::Result<()> {
-        match self.0.create(&PostParams::default(), &object(ObjectMeta::default(), ledger)?).await {
+        let object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": QUOTA_LEDGER },
+            "data": object(ObjectMeta::default(), ledger)?.data,
+        });
+        // Applied, because RBAC cannot limit the right to create objects to a name. A conflict means that another client has
+        // written it.
+        match self.0.patch(QUOTA_LEDGER, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(object)).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             created => created.map(drop),
         }
     }
 }
 
-/// The ledger in an object.
+/// The ledger in an object. One without data contains none: the controller has not begun it.
 ///
 /// # Errors
 /// It cannot be understood.
 pub fn parse(object: ConfigMap) -> kube::Result<Stored> {
-    let text = object.data.as_ref().and_then(|data| data.get(KEY)).map_or("{}", String::as_str);
+    let text = object.data.as_ref().and_then(|data| data.get(KEY)).map_or("", String::as_str);
     let document: Document = serde_json::from_str(text).map_err(kube::Error::SerdeError)?;
     Ok(Stored { ledger: document.into(), metadata: precondition(object.metadata) })
 }
@@ -159,6 +167,6 @@ mod tests {
         let ledger = Ledger { floor: 5, reservations: vec![reservation] };
         let written = object(ObjectMeta::default(), &ledger).unwrap();
         assert_eq!(parse(written).unwrap().ledger, ledger);
-        assert_eq!(parse(ConfigMap::default()).unwrap().ledger, Ledger::default());
+        parse(ConfigMap::default()).unwrap_err();
     }
 }

@@ -9,7 +9,7 @@ mod document;
 mod follow;
 pub mod values;
 
-pub use self::data::{DOCUMENT, Data, REFUSED, VERSION, in_force, refused, version};
+pub use self::data::{DOCUMENT, Data, FLAGS, REFUSED, SOURCE, VERSION, in_force, refused, version};
 pub use self::document::{
     FailurePolicy, HierarchicalQuotas, InitialAdmin, Invalid, Propagation, SharedSettings, Version,
 };

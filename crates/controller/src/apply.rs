@@ -89,8 +89,9 @@ impl Applier<'_> {
             Action::Dialect(HncAction::DeleteDerivedQuota { version }) => {
                 self.quotas().delete_derived(version).await
             }
-            Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, dropped, floor }) => {
-                self.quotas().write_status(self.ledger, (name, version), (status, dropped), *floor).await
+            Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, dropped }) => {
+                let both = (self.ledger, self.forest);
+                self.quotas().write_status(both, (name, version), (status, dropped)).await
             }
             Action::CreateCopy { key, source, content } => self.copy(key).create(source, content).await,
             Action::ReplaceCopy { key, version, source, content } => {

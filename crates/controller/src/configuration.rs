@@ -32,7 +32,7 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::rights::{Accounts, missing};
-use self::status::{Troubles, shows_kinds, wanted};
+use self::status::{Troubles, shows_kinds, shows_refusal, wanted};
 use crate::execute::is_listed;
 
 const FIELD_MANAGER: &str = "hns-controller";
@@ -126,13 +126,17 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Waits until the status may be outdated: the object is missing, its kinds differ, the forest changes, or some time has
-    /// passed.
+    /// Waits until the status may be outdated: the object is missing, its kinds or the refusal of the settings differ, or some time
+    /// has passed.
     async fn begin(&mut self) {
         let resolved = |it: &Configuration| it.is_known && it.resolution.is_some();
         let Ok(first) = self.configuration.wait_for(resolved).await.map(|it| it.clone()) else { return };
         let (Some(object), Some(resolution)) = (&first.object, &first.resolution) else { return };
-        if self.forest.read(|forest| shows_kinds(&shown(object), forest, resolution)) {
+        let shown = shown(object);
+        let Ok(seen) = self.settings.wait_for(Option::is_some).await.map(|it| it.clone()) else { return };
+        let is_current = shows_refusal(&shown, reason(&seen).as_deref())
+            && self.forest.read(|forest| shows_kinds(&shown, forest, resolution));
+        if is_current {
             let is_other = |it: &Configuration| it.object.is_none() || it.resolution != first.resolution;
             let _ = tokio::time::timeout(CALM, self.configuration.wait_for(is_other)).await;
         }
@@ -205,8 +209,7 @@ impl Keeper {
 
     /// Why the document of the settings is not in force.
     fn refused(&self) -> Option<String> {
-        let seen = self.settings.borrow().clone()??;
-        refused(&seen).map(str::to_owned)
+        reason(&self.settings.borrow())
     }
 
     /// The state of the object: as observed, or as written since.
@@ -260,6 +263,12 @@ impl Keeper {
     fn api(&self) -> Api<DynamicObject> {
         Api::all_with(self.client.clone(), &HNCConfiguration::api_resource())
     }
+}
+
+/// Why `hnc-settings` says that the document is not in force.
+fn reason(seen: &Seen) -> Option<String> {
+    let seen = seen.as_ref()?.as_ref()?;
+    refused(seen).map(str::to_owned)
 }
 
 /// The status of an object. A status that cannot be parsed counts as none, and is replaced.

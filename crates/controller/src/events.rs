@@ -1,4 +1,5 @@
-//! Reports objects that cannot be propagated, by events on these objects (section 4.4 of docs/compatibility.md).
+//! Reports objects that cannot be propagated, and derived quotas that cannot be written, by events on these objects and on the
+//! hierarchical quotas (section 4.4 of docs/compatibility.md).
 //!
 //! The executor calls the recorder. A problem is reported again only when it changes, or when it returns. Events are best effort:
 //! they never delay a write, and events that do not fit into the queue are counted and dropped.
@@ -9,13 +10,15 @@ mod writer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use forest::plan::{Complaint, ComplaintReason, Plan};
+use forest::plan::{Action, Complaint, ComplaintReason, HncAction, Plan};
 use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
+use hns_api::HierarchicalResourceQuota;
 use hns_api::events::{
-    CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT, OBJECT_OVERWRITTEN,
+    CANNOT_PARSE_SELECTOR, CANNOT_PROPAGATE_OBJECT, CANNOT_UPDATE_OBJECT, CANNOT_WRITE_RESOURCE_QUOTA,
+    OBJECT_OVERWRITTEN,
 };
 use hns_cluster::handle::ForestHandle;
-use kube::Client;
+use kube::{Client, CustomResourceExt};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
@@ -82,6 +85,9 @@ impl EventRecorder {
         if !plan.unread.is_empty() {
             return;
         }
+        if plan.scope.quotas && !plan.actions().any(writes_derived_quota) {
+            self.record_quota_success(namespace);
+        }
         let written: BTreeSet<&ObjectKey> = plan.actions().filter_map(|action| action.key()).collect();
         self.history
             .lock()
@@ -124,6 +130,29 @@ impl EventRecorder {
     /// A copy was written or removed.
     pub(crate) fn record_success(&self, namespace: &Name, key: &ObjectKey) {
         self.history.lock().remove_failures(namespace, |failed| failed == key);
+    }
+
+    /// Reports on each hierarchical quota of `namespace` and above that the derived quota could not be written. `sources` are its
+    /// sources: a failure is reported again when they change.
+    pub(crate) fn record_quota_failure(
+        &self,
+        namespace: &Name,
+        sources: &str,
+        (why, kind): (&str, FailureKind),
+    ) {
+        if !self.history.lock().add_quota_failure(namespace, kind, &format!("{sources}: {why}")) {
+            return;
+        }
+        let events = self.forest.read(|forest| quota_events(forest, namespace, why));
+        let dropped = events.into_iter().filter(|event| !self.send(event.clone())).count();
+        if dropped > 0 {
+            self.record_quota_success(namespace);
+        }
+    }
+
+    /// The derived quota was written, or needs no write.
+    pub(crate) fn record_quota_success(&self, namespace: &Name) {
+        self.history.lock().remove_quota_failure(namespace);
     }
 
     /// A copy has replaced an object that was not a copy.
@@ -193,6 +222,25 @@ fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
         message: format!("Could not {what} from source namespace {from:?}: {why}."),
     };
     on_source.into_iter().chain([on_copy]).collect()
+}
+
+/// Whether the action creates or changes a derived quota.
+fn writes_derived_quota(action: &Action) -> bool {
+    matches!(action, Action::Dialect(HncAction::WriteDerivedQuota { .. }))
+}
+
+fn quota_events(forest: &Forest, namespace: &Name, why: &str) -> Vec<Event> {
+    let kind = HierarchicalResourceQuota::api_resource();
+    let kind = Kind { group: kind.group, version: kind.version, kind: kind.kind, resource: kind.plural };
+    let event = |(at, name, version)| Event {
+        about: InvolvedObject { kind: kind.clone(), namespace: at, name, version: Some(version) },
+        reason: CANNOT_WRITE_RESOURCE_QUOTA,
+        message: format!(
+            "could not create/update lower-level ResourceQuota in namespace {:?}: {why}",
+            &**namespace
+        ),
+    };
+    forest.quotas_over(namespace).into_iter().map(event).collect()
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use forest::{Change, Name, ObjectScope, Scope};
 use hns_cluster::handle::ForestHandle;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 /// The queue of namespaces. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ struct State {
     processing: HashSet<Name>,
     failures: HashMap<Name, Failure>,
     /// Marked after a delay.
-    delayed: HashMap<Name, Scope>,
+    delayed: HashMap<Name, (Instant, Scope)>,
 }
 
 /// A namespace with failed work that is retried.
@@ -161,21 +161,34 @@ impl Queue {
         }
     }
 
-    /// Marks a namespace again after `delay`, or together with an earlier delayed mark. This does not change the retries of
+    /// Marks a namespace again after `delay`, or together with an earlier delayed mark; a later one is made then too. This does not change the retries of
     /// failures.
     pub(crate) fn mark_later(&self, namespace: Name, scope: Scope, delay: Duration) {
+        let due = Instant::now() + delay;
         let mut state = self.shared.state.lock();
-        if let Some(delayed) = state.delayed.get_mut(&namespace) {
-            return delayed.merge(scope);
+        match state.delayed.get_mut(&namespace) {
+            Some((earlier, delayed)) if *earlier <= due => return delayed.merge(scope),
+            Some((later, delayed)) => {
+                *later = due;
+                delayed.merge(scope);
+            }
+            None => drop(state.delayed.insert(namespace.clone(), (due, scope))),
         }
-        state.delayed.insert(namespace.clone(), scope);
         drop(state);
         let queue = self.clone();
         tokio::spawn(async move {
-            sleep(delay).await;
-            let scope = queue.shared.state.lock().delayed.remove(&namespace);
-            queue.mark_one(namespace, scope);
+            sleep_until(due).await;
+            queue.mark_due(namespace);
         });
+    }
+
+    /// Makes the delayed mark of a namespace, if it is due.
+    fn mark_due(&self, namespace: Name) {
+        let mut state = self.shared.state.lock();
+        let is_due = state.delayed.get(&namespace).is_some_and(|(due, _)| *due <= Instant::now());
+        let due = if is_due { state.delayed.remove(&namespace) } else { None };
+        drop(state);
+        self.mark_one(namespace, due.map(|(_, scope)| scope));
     }
 
     /// Marks the failed parts of a namespace, if they are due.
@@ -232,7 +245,7 @@ mod tests {
 
     use forest::{Forest, Settings};
     use hns_cluster::handle::ForestWriter;
-    use tokio::time::timeout;
+    use tokio::time::{sleep, timeout};
 
     use super::*;
 
@@ -398,14 +411,30 @@ mod tests {
         assert_eq!(taken, [(1, Scope::structure()), (3, Scope::whole())]);
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_delayed_mark_does_not_wait_for_a_later_one() {
+        let queue = Queue::default();
+        queue.open();
+        let (start, mut taken) = (Instant::now(), Vec::new());
+        queue.mark_later("a".into(), Scope::quotas(), Duration::from_secs(9));
+        queue.mark_later("a".into(), Scope::structure(), Duration::from_secs(1));
+        while let Ok((name, scope)) = timeout(Duration::from_secs(30), queue.next(&forest())).await {
+            taken.push((start.elapsed().as_secs(), scope.clone()));
+            queue.done(&name, &scope);
+        }
+        let mut both = Scope::quotas();
+        both.merge(Scope::structure());
+        assert_eq!(taken, [(1, both)]);
+    }
+
     #[test]
     fn a_scope_includes_its_parts() {
-        let scope = |structure, objects| Scope { structure, quotas: false, objects };
+        let scope = |structure, objects| Scope { structure, objects, ..Scope::default() };
         let whole = Scope::whole();
         for part in [&whole, &Scope::structure(), &Scope::default()] {
             assert!(includes(&whole, part) && includes(part, part));
         }
-        assert!(!includes(&Scope::structure(), &whole) && !includes(&Scope::structure(), &Scope::quotas()));
+        assert!(!includes(&Scope::structure(), &whole));
         assert!(!includes(&scope(false, ObjectScope::All), &whole));
         assert!(!includes(&scope(true, ObjectScope::Some([].into())), &whole));
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use forest::hnc::quota::ledger::{Known as _, Ledger, Reservation};
+use forest::hnc::quota::ledger::{Known, Ledger, Reservation};
 use forest::{Forest, Name, Version, keys};
 use futures::StreamExt as _;
 use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
@@ -15,6 +15,7 @@ use hns_cluster::objects;
 use hns_cluster::quota_ledger::{LedgerStore, Stored, parse};
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
 use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Error;
@@ -83,6 +84,8 @@ impl Keeper {
             if let Err(error) = done {
                 tracing::warn!(%error, "the ledger of hierarchical quotas is not up to date; trying again");
                 sleep(RETRY).await;
+                // It shows the object again.
+                ledger = objects::watch(self.store.api().clone(), QUOTA_LEDGER);
             }
         }
     }
@@ -95,21 +98,54 @@ impl Keeper {
                 return Ok(());
             }
         };
-        let Some(object) = object else { return self.store.create(&self.empty()).await };
+        let Some(object) = object else { return self.store.create(&self.begin().await?).await };
         let metadata = object.metadata.clone();
         match parse(object) {
-            Ok(Stored { ledger, .. }) => self.note(&ledger.reservations),
+            Ok(stored) => {
+                self.note(&stored.ledger.reservations);
+                self.correct(stored).await
+            }
             Err(error) => {
-                tracing::error!(%error, "the ConfigMap {QUOTA_LEDGER} cannot be understood; it is written anew");
-                self.store.replace(&Stored::of(metadata), &self.empty()).await?;
+                tracing::warn!(%error, "the ConfigMap {QUOTA_LEDGER} contains no ledger; it is written anew");
+                self.store.replace(&Stored::of(metadata), &self.begin().await?).await.map(drop)
             }
         }
-        Ok(())
     }
 
-    /// A new ledger. Replicas that do not know the present usage do not decide with it.
-    fn empty(&self) -> Ledger {
-        Ledger { floor: self.forest.read(|forest| forest.reported()), reservations: Vec::new() }
+    /// A new ledger. While there was none, no replica allowed an increase; those that were allowed before cannot be stored any more.
+    async fn begin(&self) -> kube::Result<Ledger> {
+        for (namespace, version) in self.list().await?.1 {
+            self.change(&namespace, &version).await?;
+        }
+        Ok(Ledger { floor: newest(&self.list().await?.1), reservations: Vec::new() })
+    }
+
+    /// Removes versions that the API server has not reached: a backup of another cluster contains such. No replica would decide
+    /// before it knows them.
+    async fn correct(&self, stored: Stored) -> kube::Result<()> {
+        let Ledger { floor, reservations } = &stored.ledger;
+        let last = reservations.iter().map(|it| it.version).max().unwrap_or_default().max(*floor);
+        if last <= self.forest.read(Known::reported) {
+            return Ok(());
+        }
+        let (reached, quotas) = self.list().await?;
+        if last <= reached {
+            return Ok(());
+        }
+        tracing::warn!("the ConfigMap {QUOTA_LEDGER} is of another cluster; correcting it");
+        let mut ledger = stored.ledger.clone();
+        ledger.floor = ledger.floor.min(newest(&quotas));
+        ledger.reservations.retain(|it| it.version <= reached);
+        self.store.replace(&stored, &ledger).await.map(drop)
+    }
+
+    /// The resource version that the API server has reached, and the derived quotas.
+    async fn list(&self) -> kube::Result<(u64, Vec<(Name, Version)>)> {
+        let named = ListParams::default().fields(&format!("metadata.name={}", keys::DERIVED_QUOTA));
+        let list = Api::<ResourceQuota>::all(self.client.clone()).list_metadata(&named).await?;
+        let reached = list.metadata.resource_version.and_then(|version| version.parse().ok());
+        let quotas = list.items.into_iter().filter_map(|quota| identity(quota.metadata));
+        Ok((reached.unwrap_or_default(), quotas.collect()))
     }
 
     fn note(&mut self, reservations: &[Reservation]) {
@@ -132,9 +168,14 @@ impl Keeper {
         let due = self.pending.iter().filter(|(_, since)| **since + PENDING <= now);
         let due: Vec<Place> = due.map(|(place, _)| place.clone()).collect();
         for place in due {
-            let version = self.forest.read(|forest| still_pending(forest, &place));
-            if let Some(version) = version {
-                self.change(&place.0, &version).await?;
+            match self.forest.read(|forest| pending(forest, &place)) {
+                Some(version) => self.change(&place.0, &version).await?,
+                // Its version may not be known here yet.
+                None if self.forest.read(|forest| forest.reported() < place.2) => {
+                    self.pending.insert(place, now);
+                    continue;
+                }
+                None => {}
             }
             self.pending.remove(&place);
         }
@@ -159,9 +200,20 @@ impl Keeper {
 }
 
 /// The version of the derived quota, if it is still that of the reservation.
-fn still_pending(forest: &Forest, (namespace, uid, version): &Place) -> Option<Version> {
+fn pending(forest: &Forest, (namespace, uid, version): &Place) -> Option<Version> {
     let state = forest.state(namespace).filter(|state| *state.uid == **uid && state.version == *version)?;
     Some(Version { uid: state.uid.into(), resource_version: state.version.to_string().into() })
+}
+
+/// The newest version. A replica that knows it knows everything before.
+fn newest(quotas: &[(Name, Version)]) -> u64 {
+    let versions = quotas.iter().filter_map(|(_, version)| version.resource_version.parse().ok());
+    versions.max().unwrap_or_default()
+}
+
+fn identity(metadata: ObjectMeta) -> Option<(Name, Version)> {
+    let version = Version { uid: metadata.uid?.into(), resource_version: metadata.resource_version?.into() };
+    Some((metadata.namespace?.into(), version))
 }
 
 /// Removes derived quotas of this controller, the conditions of hierarchical quotas, and the ledger. Those of HNC stay.

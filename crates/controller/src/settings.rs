@@ -13,17 +13,15 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use hns_cluster::api::Api;
-use hns_cluster::settings::{DOCUMENT, Data, REFUSED, Seen, SharedSettings, VERSION, in_force};
+use hns_cluster::settings::{
+    DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, in_force,
+};
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
 
 /// The minimum time between two writes, also if another program writes the same object.
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
-
-/// The key of `hnc-settings` with the source of the settings: [`CONFIG_CONFIG_MAP`], or [`FLAGS`] only.
-const SOURCE: &str = "source";
-const FLAGS: &str = "flags";
 
 /// The sources of the settings.
 #[derive(Debug, Clone)]

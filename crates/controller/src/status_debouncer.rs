@@ -4,6 +4,8 @@
 //!   `HierarchyConfiguration`, and their second request must not fail with `AlreadyExists`.
 //! - A changed list of children waits a moment, because children are often created several at a time.
 //! - Changed usage of a hierarchical quota waits a moment, because it changes with every object.
+//! - The annotation of a derived quota for people waits longer: each change of a derived quota competes with the API server, which
+//!   stores usage in it, and there is one in each namespace of the subtree.
 //! - The condition `QuotaNotInForce` waits, because quotas are usually in force after a moment.
 //!
 //! Every other update is written at once.
@@ -29,13 +31,16 @@ const QUOTA_DELAY: Duration = Duration::from_secs(5);
 /// The delay of changed usage of a hierarchical quota.
 const USAGE_DELAY: Duration = Duration::from_millis(250);
 
-/// After this time without a write, the delay of an update starts again.
+/// The delay of the annotation of a derived quota for people.
+const TEXT_DELAY: Duration = Duration::from_secs(30);
+
+/// When an update has not been written after this time beyond its delay, the delay starts again.
 const EXPIRY: Duration = Duration::from_secs(10);
 
-/// When the wait of each pending update started, by the uid of its namespace. Clones share the state.
+/// When the wait of each pending update ends, by the uid of its namespace or object. Clones share the state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StatusDebouncer {
-    started: Arc<Mutex<HashMap<Box<str>, Instant>>>,
+    ends: Arc<Mutex<HashMap<Box<str>, Instant>>>,
 }
 
 impl StatusDebouncer {
@@ -45,8 +50,11 @@ impl StatusDebouncer {
         self.remaining(uid, full_delay(shown, report)?)
     }
 
-    /// The same for the status of a hierarchical quota. Usage changes with every object; conditions are shown at once.
+    /// The same for what quotas show. Usage changes with every object; conditions are shown at once.
     pub(crate) fn quota_delay(&self, forest: &Forest, namespace: &Name, action: &Action) -> Option<Duration> {
+        if let Action::Dialect(HncAction::WriteDerivedQuota { version: Some(version), .. }) = action {
+            return self.remaining(&version.uid, TEXT_DELAY);
+        }
         let Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, .. }) = action else {
             return None;
         };
@@ -59,12 +67,12 @@ impl StatusDebouncer {
 
     fn remaining(&self, uid: &str, delay: Duration) -> Option<Duration> {
         let now = Instant::now();
-        let mut started = self.started.lock();
-        started.retain(|_, start| now < *start + EXPIRY);
-        let start = *started.entry(uid.into()).or_insert(now);
-        let remaining = (start + delay).saturating_duration_since(now);
+        let mut ends = self.ends.lock();
+        ends.retain(|_, end| now < *end + EXPIRY);
+        let end = *ends.entry(uid.into()).or_insert(now + delay);
+        let remaining = end.saturating_duration_since(now);
         if remaining.is_zero() {
-            started.remove(uid);
+            ends.remove(uid);
             return None;
         }
         Some(remaining)
@@ -157,6 +165,26 @@ mod tests {
             Some(UPDATE_DELAY),
             "the next change has its own delay"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_annotation_of_a_derived_quota_is_written_every_half_minute() {
+        let debouncer = StatusDebouncer::default();
+        let settings = forest::Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let forest = Forest::new(Arc::new(settings), vec![]);
+        let text = Action::Dialect(HncAction::WriteDerivedQuota {
+            version: Some(Version { uid: "1".into(), resource_version: "1".into() }),
+            hard: [].into(),
+            dropped: vec![],
+            sources: "".into(),
+            limits: "pods: a/budget, 5% of 9 left".into(),
+        });
+        let wait = || debouncer.quota_delay(&forest, &"a".into(), &text);
+        assert_eq!(wait(), Some(TEXT_DELAY));
+        tokio::time::advance(TEXT_DELAY / 2).await;
+        assert_eq!(wait(), Some(TEXT_DELAY / 2), "a longer delay does not expire earlier");
+        tokio::time::advance(TEXT_DELAY / 2).await;
+        assert_eq!((wait(), wait()), (None, Some(TEXT_DELAY)));
     }
 
     #[tokio::test(start_paused = true)]

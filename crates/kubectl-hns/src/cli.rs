@@ -1,5 +1,7 @@
 //! The command line: the commands and their common flags.
 
+mod tips;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -43,7 +45,7 @@ pub struct Cli {
     no_color: Option<Switch>,
 
     /// Print the version, as does -v without a value.
-    #[arg(long, action = clap::ArgAction::Version, help_heading = None::<&str>)]
+    #[arg(short = 'V', long, action = clap::ArgAction::Version, help_heading = None::<&str>)]
     version: Option<bool>,
 
     /// Level of detail: from 6, each request to the API server is printed on standard error.
@@ -89,7 +91,7 @@ const COMMON: &str = "Use \"kubectl hns options\" for a list of the flags that a
 /// The definition of the command line. Flags that all commands have are in the help of `options` only, except `-n`.
 pub fn command() -> clap::Command {
     let is_common = |arg: &Arg| arg.get_help_heading() == Some(CONNECTION) && arg.get_id() != NAMESPACE;
-    let plain = Cli::command();
+    let plain = hns_runtime::args::without_code_marks(Cli::command());
     let common = plain.get_arguments().filter(|arg| is_common(arg)).cloned();
     let common: Vec<Arg> = common.map(|arg| arg.global(false).help_heading(None::<&str>)).collect();
     plain
@@ -130,7 +132,9 @@ impl NoCommand {
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
     // In HNC's plugin, -v without a value is the flag for the version.
     let words = words.into_iter().map(|word| if word == "-v" { "--version".into() } else { word });
-    let matches = command().try_get_matches_from(words).map_err(NoCommand)?;
+    let matches = command()
+        .try_get_matches_from(words)
+        .map_err(|error| NoCommand(tips::with_tips(error, command())))?;
     Cli::from_arg_matches(&matches).map_err(NoCommand)
 }
 
@@ -213,8 +217,45 @@ mod tests {
     }
 
     #[test]
-    fn the_version_flag_equals_the_command() {
-        let text = parsed("--version").unwrap_err().0.to_string();
-        assert_eq!(text, version::text());
+    fn the_version_flags_equal_the_command() {
+        for flag in ["--version", "-V", "-v"] {
+            assert_eq!(parsed(flag).unwrap_err().0.to_string(), version::text(), "{flag}");
+        }
+    }
+
+    #[test]
+    fn help_is_no_markdown() {
+        for line in ["create --help", "config set-resource --help", "completion --help", "options --help"] {
+            let text = parsed(line).unwrap_err().0.to_string();
+            assert!(!text.contains('`'), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn errors_have_the_usage_of_the_help_and_tips_that_help() {
+        let plan = "tip: `kubectl hns plan create` shows the effects without making the change";
+        let moves = "tip: `kubectl hns move` without --yes shows the effects";
+        for (line, said, silent) in [
+            ("create --wait -n x a b", "Usage: kubectl hns create [OPTIONS] [CHILD]", "--wait[="),
+            ("set -a", "Usage: kubectl hns set [OPTIONS] <NAMESPACE>", "--allow"),
+            ("create x -n t --dry-run=server", plan, "as a value"),
+            ("move x --to y --dry-run", moves, "as a value"),
+            ("plan move x --to y", moves, "similar"),
+            ("treee", "similar subcommand exists: 'tree'", "create"),
+            ("completion tcsh", "possible values", "similar"),
+            ("tree x -o xml", "possible values", "similar"),
+            ("tree x --depth -1", "'--depth <LEVELS>': must be a number", "as a value"),
+            ("tree x --depth x", "'--depth <LEVELS>': must be a number", "digit"),
+            ("config set-resource cm --mode Allowpropagte", "'AllowPropagate'", "as a value"),
+            (
+                "plan config set-resource cm --mode foo",
+                "[possible values: Propagate, AllowPropagate",
+                "similar",
+            ),
+            ("plan config set-resource cm --mode=", "[possible values: Propagate, AllowPropagate", "similar"),
+        ] {
+            let text = parsed(line).unwrap_err().0.to_string();
+            assert!(text.contains(said) && !text.contains(silent), "{line}: {text}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 mod admission;
 mod document;
+mod dry_run;
 mod text;
 
 use std::collections::BTreeSet;
@@ -33,7 +34,11 @@ pub(crate) struct ClusterPreview<'a> {
     within: BTreeSet<Name>,
     /// Those of them that the user may not read.
     unreadable: BTreeSet<Name>,
-    /// What could not be read, as notes for the user.
+    /// Whether the user may list the namespaces and hierarchies of the whole cluster.
+    is_whole: bool,
+    /// The namespaces whose hierarchy the user may not read.
+    hidden_hierarchies: BTreeSet<Name>,
+    /// What else could not be read, as notes for the user.
     notes: Vec<String>,
     /// The kinds that the user may not list in all namespaces concerned.
     hidden: Vec<String>,
@@ -58,8 +63,8 @@ pub(crate) struct PreviewResult {
     pub(crate) decisions: Vec<Decision>,
     /// The effects; a refused change has none.
     pub(crate) outcome: Outcome,
-    /// The number of writes that the controller has to make already without the changes.
-    pub(crate) pending: usize,
+    /// The number of writes that the controller has to make already without the changes, if everything could be read.
+    pub(crate) pending: Option<usize>,
     /// The forest after the changes, which also has the names of kinds.
     pub(crate) forest: Forest,
     pub(crate) notes: Vec<String>,
@@ -95,10 +100,26 @@ impl<'a> ClusterPreview<'a> {
         let seen = (structure, Arc::new(settings));
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         // What cannot be listed is noted where the preview needs it.
-        notes.extend(loaded.structure.notes);
+        let is_whole = loaded.structure.is_whole;
+        if is_whole {
+            notes.extend(loaded.structure.notes);
+        }
+        let hidden_hierarchies = loaded.structure.hidden;
         let preview = Preview::new(loaded.forest);
         let (hidden, read) = (Vec::new(), BTreeSet::new());
-        Ok(Self { session, preview, user, configured, within, unreadable, notes, hidden, read })
+        Ok(Self {
+            session,
+            preview,
+            user,
+            configured,
+            within,
+            unreadable,
+            is_whole,
+            hidden_hierarchies,
+            notes,
+            hidden,
+            read,
+        })
     }
 
     /// The current forest of the preview.
@@ -106,12 +127,17 @@ impl<'a> ClusterPreview<'a> {
         self.preview.forest()
     }
 
+    /// Whether the user may not read the namespace.
+    pub(crate) fn is_unreadable(&self, name: &str) -> bool {
+        self.unreadable.contains(name)
+    }
+
     /// Previews the changes in order, up to the first refused one.
     pub(crate) async fn try_all(mut self, intents: &[Intent]) -> Result<PreviewResult, Failure> {
         let mut decisions = Vec::new();
         // The first change is decided on the current state, as the webhook would decide it.
         let mut decision = match intents.first() {
-            Some(intent) => Some(self.decide(intent).await?),
+            Some(intent) => Some(self.decide_first(intent).await?),
             None => None,
         };
         self.settle().await?;
@@ -120,7 +146,7 @@ impl<'a> ClusterPreview<'a> {
         for (at, intent) in intents.iter().enumerate() {
             let verdict = match decision.take() {
                 Some(judged) => judged,
-                None => self.decide(intent).await?,
+                None => self.decide_later(intent).await?,
             };
             let refused = matches!(verdict, Decision::Refused { .. });
             decisions.push(verdict);
@@ -133,15 +159,24 @@ impl<'a> ClusterPreview<'a> {
             self.preview.change(intent, &self.user);
             self.settle().await?;
             if at + 1 < intents.len() {
-                decision = Some(self.decide(&intents[at + 1]).await?);
+                decision = Some(self.decide_later(&intents[at + 1]).await?);
             }
         }
         if self.preview.is_restless() {
             self.notes.push("not all effects could be determined".into());
         }
         let outcome = self.preview.outcome();
+        let unknown = unknown(&self.hidden, &self.hidden_hierarchies);
+        let pending = unknown.is_none().then_some(pending);
         let Self { preview, mut notes, hidden, .. } = self;
-        for decision in &mut decisions {
+        notes.extend(unknown);
+        // The API server gives its own reason.
+        let asked = usize::from(!matches!(intents.first(), Some(Intent::Configure { .. })));
+        // Notes are about the effects.
+        if decisions.iter().any(|it| matches!(it, Decision::Refused { .. })) {
+            notes.clear();
+        }
+        for decision in decisions.iter_mut().skip(asked) {
             // The rules say what the webhook lacks.
             if let Decision::Unknown { why } = decision
                 && !hidden.is_empty()
@@ -151,6 +186,33 @@ impl<'a> ClusterPreview<'a> {
         }
         notes.dedup();
         Ok(PreviewResult { decisions, outcome, pending, forest: preview.into_forest(), notes })
+    }
+
+    /// Decides about a change of the present state. If the user may not read all that the rules need, the API server decides.
+    async fn decide_first(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        let decision = if self.is_whole {
+            Some(self.decide(intent).await?)
+        } else {
+            admission::lacks_right(self.session, self.forest(), &self.user, intent).await?
+        };
+        if let Some(decision) = decision.filter(|it| !matches!(it, Decision::Unknown { .. })) {
+            return Ok(decision);
+        }
+        match dry_run::ask(self.session, intent).await {
+            Some(decision) => Ok(decision),
+            None => self.decide(intent).await,
+        }
+    }
+
+    /// Decides about a change after others, which the API server cannot be asked about. Without a view of the whole cluster, a
+    /// refusal can be wrong.
+    async fn decide_later(&mut self, intent: &Intent) -> Result<Decision, Failure> {
+        Ok(match self.decide(intent).await? {
+            Decision::Refused { message, .. } if !self.is_whole => {
+                Decision::Unknown { why: format!("by what you may read, it would be refused: {message}") }
+            }
+            decision => decision,
+        })
     }
 
     async fn decide(&mut self, intent: &Intent) -> Result<Decision, Failure> {
@@ -219,8 +281,6 @@ impl<'a> ClusterPreview<'a> {
             }
         }
         all.extend(unseen_sources(&all, &unseen));
-        let also = if unseen.is_empty() { String::new() } else { format!(", nor in {}", unseen.join(", ")) };
-        self.notes.push(format!("you may not list {resource} in the whole cluster{also}"));
         if !unseen.is_empty() {
             self.hidden.push(resource);
         }
@@ -253,6 +313,17 @@ impl<'a> ClusterPreview<'a> {
         }
         Ok(())
     }
+}
+
+/// What the user may not read of what the effects depend on, as a note.
+fn unknown(kinds: &[String], hierarchies: &BTreeSet<Name>) -> Option<String> {
+    let kinds = (!kinds.is_empty()).then(|| format!("list {} in all namespaces concerned", kinds.join(", ")));
+    let names = hierarchies.iter().map(|it| &**it).collect::<Vec<_>>().join(", ");
+    let hierarchies = (!hierarchies.is_empty())
+        .then(|| format!("read the hierarchy of {names}, which may set labels and annotations"));
+    let lacking: Vec<String> = kinds.into_iter().chain(hierarchies).collect();
+    (!lacking.is_empty())
+        .then(|| format!("not all effects are known: you may not {}", lacking.join(", nor ")))
 }
 
 /// The sources of these copies in namespaces that cannot be read: without them, the copies would seem to be left over.
@@ -297,6 +368,20 @@ mod tests {
     use forest::Version;
 
     use super::*;
+
+    #[test]
+    fn one_note_says_what_is_not_known() {
+        let (none, kinds) = (BTreeSet::new(), ["roles".to_owned(), "secrets".to_owned()]);
+        assert_eq!(unknown(&[], &none), None);
+        let hidden = BTreeSet::from(["tenants".into()]);
+        assert_eq!(
+            unknown(&kinds, &hidden).as_deref(),
+            Some(
+                "not all effects are known: you may not list roles, secrets in all namespaces concerned, nor read the hierarchy of \
+                 tenants, which may set labels and annotations"
+            )
+        );
+    }
 
     #[test]
     fn copies_show_the_sources_that_cannot_be_read() {

@@ -14,7 +14,7 @@ pub(crate) mod describe;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod get;
-mod hierarchy;
+pub(crate) mod hierarchy;
 pub(crate) mod hrq;
 mod kinds;
 pub(crate) mod move_;

@@ -16,6 +16,9 @@ pub struct Failure {
     pub hint: Option<String>,
 }
 
+/// The hint for a problem that passes.
+pub(crate) const TEMPORARY: &str = "The problem is temporary: try again.";
+
 /// The result of a command that prints its own output.
 pub(crate) type Done = Result<(), Failure>;
 
@@ -79,7 +82,7 @@ impl Problem {
     }
 
     /// Whether an admission webhook refused the request.
-    fn is_denied(&self) -> bool {
+    pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Refused(status) if status.message.contains("admission webhook"))
     }
 
@@ -94,6 +97,12 @@ impl Problem {
         let unknown = ["404 page not found", "could not find the requested resource"];
         matches!(self, Self::Refused(status)
             if status.code == 404 && unknown.iter().any(|text| status.message.contains(text)))
+    }
+
+    /// The name of an admission webhook that the API server could not call.
+    pub(crate) fn silent_webhook(&self) -> Option<&str> {
+        let Self::Refused(status) = self else { return None };
+        status.message.split_once("failed calling webhook \"")?.1.split('"').next()
     }
 
     /// Whether the same request may succeed later.
@@ -111,10 +120,25 @@ impl Problem {
                  give it to you."
             }
             _ if self.is_forbidden() => {
-                "You lack this right; `kubectl auth can-i --list -n NAMESPACE` shows your rights. An administrator of the \
-                 namespace can give it to you."
+                let text = self.to_string();
+                let namespace =
+                    text.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
+                return Some(format!(
+                    "You lack this right; `kubectl auth can-i --list -n {}` shows your rights. An administrator of the \
+                     namespace can give it to you.",
+                    namespace.unwrap_or("NAMESPACE")
+                ));
             }
-            _ if self.is_temporary() => "The problem is temporary: try again.",
+            _ if let Some(webhook) = self.silent_webhook() => {
+                return Some(if webhook.ends_with(hns_api::GROUP) {
+                    "hns-webhook does not answer. `kubectl hns doctor` checks the installation; docs/repair.md describes what \
+                     works meanwhile."
+                        .to_owned()
+                } else {
+                    format!("The webhook {webhook}, which is not part of hns, does not answer.")
+                });
+            }
+            _ if self.is_temporary() => TEMPORARY,
             Self::Refused(status) if status.message.contains("already exists") => {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
@@ -139,6 +163,9 @@ impl Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Refused(_) if self.is_not_installed() => {
+                f.write_str("the API server does not serve this kind")
+            }
             Self::Refused(status) if status.message.trim().is_empty() => {
                 write!(f, "{} {}", status.code, status.reason)
             }
@@ -149,22 +176,33 @@ impl fmt::Display for Problem {
     }
 }
 
-impl From<kube::Error> for Problem {
-    fn from(error: kube::Error) -> Self {
+impl Problem {
+    /// The problem of a request to the API server at this address.
+    pub(crate) fn of(error: kube::Error, server: &str) -> Self {
         match error {
             kube::Error::Api(status) => Self::Refused(status),
-            other => Self::Unreachable(chain(&other)),
+            other => Self::Unreachable(match (causes(&other).find_map(failed_plugin), &other) {
+                (Some(text), _) => text,
+                (None, kube::Error::Service(_) | kube::Error::HyperError(_)) => {
+                    // The libraries between name themselves.
+                    let root = causes(&other).last().map(ToString::to_string).unwrap_or_default();
+                    let root = root.split(" (os error").next().unwrap_or_default().to_owned();
+                    format!("{server} does not answer: {root}")
+                }
+                (None, _) => chain(&other),
+            }),
         }
     }
 }
 
+type Error = dyn std::error::Error + 'static;
+
+fn causes(error: &Error) -> impl Iterator<Item = &Error> {
+    std::iter::successors(Some(error), |error: &&Error| (*error).source())
+}
+
 /// An error and its causes, without repetitions: some libraries include the cause in the message of an error.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes =
-        std::iter::successors(Some(error), |error: &&(dyn std::error::Error + 'static)| (*error).source());
-    if let Some(text) = causes.filter_map(|error| error.downcast_ref()).find_map(failed_plugin) {
-        return text;
-    }
+fn chain(error: &Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -178,8 +216,8 @@ fn chain(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// The failure of a credential plugin. The text of the error would show its output, which holds the credentials.
-fn failed_plugin(error: &AuthError) -> Option<String> {
-    match error {
+fn failed_plugin(error: &Error) -> Option<String> {
+    match error.downcast_ref()? {
         AuthError::AuthExecRun { cmd, out, .. } => {
             let said = String::from_utf8_lossy(&out.stderr);
             Some(format!("the credential plugin {cmd:?} failed ({}): {}", out.status, said.trim()))
@@ -193,6 +231,10 @@ fn failed_plugin(error: &AuthError) -> Option<String> {
 
 impl From<kube::config::KubeconfigError> for Failure {
     fn from(error: kube::config::KubeconfigError) -> Self {
+        if let kube::config::KubeconfigError::ReadConfig(why, path) = &error {
+            let text = format!("Error: the kubeconfig {} cannot be read: {why}", path.display());
+            return Self::new(text).with_hint("Name another file with --kubeconfig or KUBECONFIG.");
+        }
         let text = error.source().map_or_else(|| error.to_string(), |_| chain(&error));
         Self::new(format!("Error: {text}"))
     }
@@ -227,7 +269,7 @@ mod tests {
             stderr: b"the session has expired\n".to_vec(),
         };
         let error = AuthError::AuthExecRun { cmd: "login".into(), out: Box::new(output) };
-        let text = Problem::from(kube::Error::Auth(error)).to_string();
+        let text = Problem::of(kube::Error::Auth(error), "s").to_string();
         assert!(text.contains("the credential plugin \"login\" failed"), "{text}");
         assert!(text.contains("the session has expired") && !text.contains("secret"), "{text}");
     }
@@ -248,6 +290,18 @@ mod tests {
                 refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
                 "You are logged in",
             ),
+            (
+                refused(403, "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"ns\""),
+                "--list -n ns` shows",
+            ),
+            (
+                refused(
+                    500,
+                    "failed calling webhook \"subnamespaceanchors.hnc.x-k8s.io\": connection refused",
+                ),
+                "hns-webhook does not answer",
+            ),
+            (refused(500, "failed calling webhook \"other.io\": no"), "The webhook other.io, which"),
             (refused(503, "admission webhook \"x\" denied the request: try again"), "try again"),
             (refused(409, "subnamespaceanchors \"x\" already exists"), "another name"),
             (refused(401, "Unauthorized"), "credentials"),
@@ -267,6 +321,19 @@ mod tests {
         ] {
             assert_eq!(problem.hint(), None, "{problem}");
         }
+    }
+
+    #[test]
+    fn an_api_server_that_does_not_answer_is_named() {
+        let io = std::io::Error::from_raw_os_error(111);
+        let error = kube::Error::Service(Box::new(std::io::Error::other(io)));
+        let text = Problem::of(error, "https://s:1").to_string();
+        assert_eq!(text, "https://s:1 does not answer: Connection refused");
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        let error = kube::config::KubeconfigError::ReadConfig(missing, "/nope".into());
+        let failure = Failure::from(error);
+        assert_eq!(failure.text, "Error: the kubeconfig /nope cannot be read: entity not found");
+        assert!(failure.hint.is_some());
     }
 
     #[test]

@@ -229,6 +229,14 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
             (State::Conflict, Some(from), Some(why))
         }
         (There::Own { .. }, Expected::Unknown) => (State::Source, None, Some(doubt())),
+        (
+            There::Own { .. },
+            Expected::AsItIs(
+                why @ (Untouched::NotConfigured | Untouched::NotInForce(_) | Untouched::Ignored),
+            ),
+        ) if answer.stays.is_none() => {
+            (State::Source, None, Some(format!("it is not propagated, because {why}")))
+        }
         (There::Own { .. }, Expected::AsItIs(why)) if answer.stays.is_none() => {
             (State::Source, None, Some(format!("it is not changed, because {why}")))
         }

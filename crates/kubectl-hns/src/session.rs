@@ -51,7 +51,7 @@ impl Session {
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = client(config, warnings)
-            .map_err(|error| Failure::because("cannot use the kubeconfig", &error.into()))?;
+            .map_err(|error| Failure::because("cannot use the kubeconfig", &Problem::of(error, &server)))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
         let installation = OnceCell::new_with(named);
@@ -97,7 +97,21 @@ impl Session {
         &self,
         request: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, Problem> {
-        within(self.call, request).await
+        self.limited(self.call, request).await
+    }
+
+    async fn limited<T>(
+        &self,
+        limit: Option<Duration>,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, Problem> {
+        let answer = match limit {
+            None => request.await,
+            Some(limit) => {
+                tokio::time::timeout(limit, request).await.map_err(|_| Problem::TimedOut(limit))?
+            }
+        };
+        answer.map_err(|error| Problem::of(error, &self.server))
     }
 
     /// Lists all objects in pages.
@@ -132,7 +146,7 @@ impl Session {
             let mut params = params.clone().limit(PAGE_SIZE);
             params.continue_token = token.take();
             let resumed = params.continue_token.is_some();
-            match within(self.page, ask(params)).await {
+            match self.limited(self.page, ask(params)).await {
                 Ok(page) => {
                     all.extend(page.items);
                     token = page.metadata.continue_.filter(|it| !it.is_empty());
@@ -156,17 +170,6 @@ fn client(config: Config, warnings: Paint) -> Result<Client, kube::Error> {
         answer
     });
     Ok(ClientBuilder::try_from(config)?.with_layer(&report).build())
-}
-
-async fn within<T>(
-    limit: Option<Duration>,
-    request: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Problem> {
-    let answer = match limit {
-        None => request.await,
-        Some(limit) => tokio::time::timeout(limit, request).await.map_err(|_| Problem::TimedOut(limit))?,
-    };
-    Ok(answer?)
 }
 
 #[cfg(test)]

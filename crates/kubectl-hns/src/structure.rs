@@ -3,7 +3,7 @@
 
 mod around;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forest::hnc;
@@ -28,6 +28,8 @@ pub(crate) struct Structure {
     pub(crate) anchors: Vec<(Name, AnchorFact)>,
     /// What the user may not read, as notes.
     pub(crate) notes: Vec<String>,
+    /// The namespaces whose hierarchy the user may not read.
+    pub(crate) hidden: BTreeSet<Name>,
     /// Whether these are all namespaces and hierarchies of the cluster.
     pub(crate) is_whole: bool,
 }
@@ -50,6 +52,13 @@ impl Structure {
         }
         let ok = Some(hns_api::anchor_states::OK);
         self.anchors.iter().any(|(_, anchor)| *anchor.name == *name && anchor.state.as_deref() == ok)
+    }
+
+    /// Whether the last of these namespaces, each the parent of the one before, may have a parent that could not be read: neither its
+    /// hierarchy nor the tree labels of one of them could.
+    pub(crate) fn ends_unread(&self, ancestry: &[Name]) -> bool {
+        let is_labelled = ancestry.iter().any(|name| self.namespaces.contains_key(name));
+        !is_labelled && ancestry.last().is_some_and(|top| self.hidden.contains(top))
     }
 
     /// A forest of the structure, with default settings. A namespace that could not be read exists in it if another
@@ -104,7 +113,10 @@ pub(crate) enum Extent<'a> {
 /// # Errors
 /// A list failed for a reason other than missing rights, or a namespace does not exist or cannot be read at all.
 pub(crate) async fn read(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
-    let Some(structure) = lists(session).await? else { return around::read(session, extent).await };
+    let structure = match lists(session).await? {
+        Ok(structure) => structure,
+        Err(unlisted) => return around::read(session, extent, unlisted).await,
+    };
     let (Extent::Below(names) | Extent::Around(names)) = extent else { return Ok(structure) };
     match names.iter().find(|name| !structure.namespaces.contains_key(&***name)) {
         Some(name) => Err(unreadable(name, &missing(name))),
@@ -125,8 +137,8 @@ pub(crate) async fn read_with_anchors(session: &Session, extent: Extent<'_>) -> 
     Ok(structure)
 }
 
-/// The namespaces and hierarchies of the whole cluster; `None` if the user may not list them.
-async fn lists(session: &Session) -> Result<Option<Structure>, Failure> {
+/// The namespaces and hierarchies of the whole cluster, or which of them the user may not list.
+async fn lists(session: &Session) -> Result<Result<Structure, &'static str>, Failure> {
     let everything = ListParams::default();
     let namespaces_api = session.all::<Namespace>();
     let hierarchies_api = Api::<DynamicObject>::all_with(session.client.clone(), &hierarchies());
@@ -134,11 +146,17 @@ async fn lists(session: &Session) -> Result<Option<Structure>, Failure> {
         session.list_metadata(&namespaces_api, &everything),
         session.list(&hierarchies_api, &everything),
     );
+    let is_forbidden = |problem: Option<&Problem>| problem.is_some_and(Problem::is_forbidden);
+    match (is_forbidden(namespaces.as_ref().err()), is_forbidden(hierarchies.as_ref().err())) {
+        (true, true) => return Ok(Err("namespaces and hierarchyconfigurations")),
+        (true, false) => return Ok(Err("namespaces")),
+        (false, true) => return Ok(Err("hierarchyconfigurations")),
+        (false, false) => {}
+    }
     match (namespaces, hierarchies) {
-        (Err(problem), _) | (_, Err(problem)) if problem.is_forbidden() => Ok(None),
         (Err(problem), _) => Err(Failure::because("namespaces cannot be listed", &problem)),
         (_, Err(problem)) => Err(Failure::because("hierarchyconfigurations cannot be listed", &problem)),
-        (Ok(namespaces), Ok(hierarchies)) => Ok(Some(Structure {
+        (Ok(namespaces), Ok(hierarchies)) => Ok(Ok(Structure {
             namespaces: namespaces.iter().map(|it| ingest::namespace(&it.metadata)).map(named).collect(),
             hierarchies: hierarchies.into_iter().map(ingest::hierarchy).collect(),
             is_whole: true,
@@ -261,6 +279,18 @@ pub(crate) mod tests {
         assert_eq!(forest.parent("b").map(|it| &**it), Some("a"));
         assert!(forest.cycle("x").is_some() && forest.cycle("a").is_none());
         assert!(settings().is_managed("a"));
+    }
+
+    #[test]
+    fn an_ancestry_ends_where_labels_or_rights_end() {
+        let mut structure = sketch(&["a", "b < a"]);
+        let ancestry = ["b".into(), "a".into()];
+        assert!(!structure.ends_unread(&ancestry));
+        structure.hidden.insert("a".into());
+        assert!(!structure.ends_unread(&ancestry), "its labels name all");
+        structure.namespaces.clear();
+        assert!(structure.ends_unread(&ancestry));
+        assert!(!structure.ends_unread(&ancestry[..1]));
     }
 
     #[test]

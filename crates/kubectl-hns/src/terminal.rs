@@ -112,6 +112,12 @@ impl Terminal {
         let _ = writeln!(std::io::stderr().lock(), "Note: {}", harmless(text));
     }
 
+    /// Prints a warning on standard error, as warnings of the API server are printed.
+    pub(crate) fn warn(&self, text: &str) {
+        let warning = self.stderr.ink(Ink::Warning, "Warning:");
+        let _ = writeln!(std::io::stderr().lock(), "{warning} {}", harmless(text));
+    }
+
     /// Whether the user can be asked.
     #[expect(clippy::unused_self, reason = "commands ask through the terminal they are given")]
     pub(crate) fn can_ask(&self) -> bool {

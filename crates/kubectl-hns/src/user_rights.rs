@@ -1,15 +1,19 @@
 //! The rights of the user, as the API server evaluates them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::rbac::v1::{RoleBinding, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::api::PostParams;
+use kube::api::{ListParams, PostParams};
 
 use forest::rules::User;
+use hns_api::labels;
 use hns_cluster::access_review::allowed;
 
 use crate::failure::Problem;
@@ -81,4 +85,86 @@ pub(crate) async fn user(session: &Session) -> Result<User, Problem> {
     let answer = session.call(reviews.create(&PostParams::default(), &review)).await?;
     let info = answer.status.and_then(|status| status.user_info).unwrap_or_default();
     Ok(User { name: info.username.unwrap_or_default(), groups: info.groups.unwrap_or_default() })
+}
+
+/// A warning if rights of the user in `name` come from namespaces that are not above it with the new parent, as far as the user may
+/// read that.
+pub(crate) async fn lost_with(session: &Session, name: &str, parent: Option<&str>) -> Option<String> {
+    let everywhere = Right::ours("update", "hierarchyconfigurations", "", "");
+    if is_allowed(session, &everywhere).await == Ok(Ok(true)) {
+        return None;
+    }
+    let user = user(session).await.ok()?;
+    let bindings = session.within::<RoleBinding>(name);
+    let bindings = session.list(&bindings, &ListParams::default()).await.ok()?;
+    let mut above = BTreeSet::new();
+    if let Some(parent) = parent {
+        let namespaces = session.all::<Namespace>();
+        let parent = session.call(namespaces.get_metadata(parent)).await.ok()?;
+        let keys = parent.metadata.labels.unwrap_or_default().into_keys();
+        above.extend(keys.filter_map(|key| labels::tree_label_namespace(&key).map(str::to_owned)));
+    }
+    warning(name, &lost(&bindings, &user, &above))
+}
+
+/// The sources of copied bindings of the user that are not above.
+fn lost<'a>(bindings: &'a [RoleBinding], user: &User, above: &BTreeSet<String>) -> BTreeSet<&'a str> {
+    let source = |it: &'a RoleBinding| it.metadata.labels.as_ref()?.get(labels::INHERITED_FROM);
+    let binds = |it: &&RoleBinding| it.subjects.iter().flatten().any(|subject| is_user(subject, user));
+    let sources = bindings.iter().filter(binds).filter_map(source);
+    sources.filter(|name| !above.contains(*name)).map(String::as_str).collect()
+}
+
+fn is_user(subject: &Subject, user: &User) -> bool {
+    match &*subject.kind {
+        "Group" => user.groups.contains(&subject.name),
+        "ServiceAccount" => {
+            let namespace = subject.namespace.as_deref().unwrap_or_default();
+            user.name == hns_api::names::service_account_user(namespace, &subject.name)
+        }
+        _ => user.name == subject.name,
+    }
+}
+
+fn warning(name: &str, lost: &BTreeSet<&str>) -> Option<String> {
+    let sources = lost.iter().copied().collect::<Vec<_>>().join(", ");
+    (!lost.is_empty()).then(|| format!("you lose the rights in {name} that come from {sources}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rights_from_namespaces_that_are_no_longer_above_are_lost() {
+        let binding = |from: &str, kind: &str, name: &str| -> RoleBinding {
+            let labels =
+                if from.is_empty() { json!({}) } else { json!({ "hnc.x-k8s.io/inherited-from": from }) };
+            serde_json::from_value(json!({
+                "metadata": { "labels": labels },
+                "roleRef": { "apiGroup": "", "kind": "ClusterRole", "name": "admin" },
+                "subjects": [{ "kind": kind, "name": name, "namespace": "n" }],
+            }))
+            .unwrap()
+        };
+        let bindings = [
+            binding("root", "User", "ada"),
+            binding("mid", "Group", "team"),
+            binding("other", "User", "bob"),
+            binding("", "User", "ada"),
+        ];
+        let user = User { name: "ada".into(), groups: vec!["team".into()] };
+        let text = |above: &[&str]| {
+            let above = above.iter().map(|it| (*it).to_owned()).collect();
+            warning("n", &lost(&bindings, &user, &above))
+        };
+        assert_eq!(text(&[]).as_deref(), Some("you lose the rights in n that come from mid, root"));
+        assert_eq!(text(&["root"]).as_deref(), Some("you lose the rights in n that come from mid"));
+        assert_eq!(text(&["root", "mid"]), None);
+        let account = User { name: "system:serviceaccount:n:robot".into(), groups: Vec::new() };
+        let bindings = [binding("root", "ServiceAccount", "robot")];
+        assert_eq!(lost(&bindings, &account, &BTreeSet::new()), BTreeSet::from(["root"]));
+    }
 }

@@ -109,9 +109,9 @@ fn message(what: &str, (done, total): (u64, u64), missing: &str) -> String {
 
 fn timed_out(what: &str, deadline: Deadline, missing: &str) -> Failure {
     let seconds = deadline.limit.unwrap_or_default().as_secs_f32();
-    Failure::new(format!("Error: timed out after {seconds}s waiting for {what}; still missing: {missing}"))
+    Failure::new(format!("Error: timed out after {seconds}s waiting for {what}; not yet done: {missing}"))
         .with_hint(
-            "The change is stored, and the controller continues to apply it. `kubectl hns describe` shows \
+            "The change is stored, and a running controller goes on applying it. `kubectl hns describe` shows \
              problems, `kubectl hns doctor` checks the controller.",
         )
 }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(looks, 3);
         let never = async || Ok(Progress::missing("the label"));
         let failure = until(&QUIET, "it", args("--timeout 10ms").deadline(), never).await.unwrap_err();
-        assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; still missing: the label");
+        assert_eq!(failure.text, "Error: timed out after 0.01s waiting for it; not yet done: the label");
     }
 
     #[test]

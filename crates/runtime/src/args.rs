@@ -18,7 +18,8 @@ use std::{
 };
 
 use anyhow::Context as _;
-use clap::{Args, Parser, ValueEnum};
+use clap::builder::{Resettable, StyledStr};
+use clap::{Args, Command, Parser, ValueEnum};
 
 pub use self::{
     certificates::{CertificateArgs, IssuerArgs},
@@ -189,13 +190,35 @@ pub enum Stop {
 pub fn parse_from<T: Parser>(
     words: impl IntoIterator<Item = impl Into<OsString>>,
 ) -> Result<Parsed<T>, Stop> {
-    let mut command = T::command().args_override_self(true);
+    let mut command = without_code_marks(T::command()).args_override_self(true);
     command.build();
     let (words, ignored) = go::translate(&command, words)?;
     let matches = command.try_get_matches_from_mut(words).map_err(|error| stop(&error))?;
     let args = T::from_arg_matches(&matches).map_err(|error| stop(&error))?;
     let settings = go::effective(&command, &matches);
     Ok(Parsed { args, settings, ignored })
+}
+
+/// The command with help in plain text: without the marks of Markdown around single words. Commands of several words keep them.
+#[must_use]
+pub fn without_code_marks(command: Command) -> Command {
+    let text = |text: &StyledStr| StyledStr::from(unmarked(&text.to_string()));
+    let about = command.get_about().map(text);
+    let long_about = command.get_long_about().map(text);
+    let command = command.about(Resettable::from(about)).long_about(Resettable::from(long_about));
+    command
+        .mut_args(|arg| {
+            let (help, long_help) = (arg.get_help().map(text), arg.get_long_help().map(text));
+            arg.help(Resettable::from(help)).long_help(Resettable::from(long_help))
+        })
+        .mut_subcommands(without_code_marks)
+}
+
+fn unmarked(text: &str) -> String {
+    let piece = |(at, piece): (usize, &str)| {
+        if piece.contains(' ') && at % 2 == 1 { format!("`{piece}`") } else { piece.to_owned() }
+    };
+    text.split('`').enumerate().map(piece).collect()
 }
 
 /// clap's messages have several paragraphs; a log line needs one.

@@ -15,7 +15,7 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder, ConfigExt as _},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use tower::{BoxError, ServiceBuilder, limit::RateLimitLayer};
 
@@ -52,20 +52,28 @@ pub async fn connect_unthrottled(args: &CommonArgs, program: Program) -> anyhow:
     build(config(args, program).await?, 0)
 }
 
+/// The error without its sources, which its text includes.
+fn said_once(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(why, path) => anyhow::anyhow!("{} cannot be read: {why}", path.display()),
+        other => anyhow::anyhow!("{other}"),
+    }
+}
+
 /// The order of controller-runtime: the flag, `$KUBECONFIG`, the pod's service account, the home
 /// directory.
 async fn config(args: &CommonArgs, program: Program) -> anyhow::Result<Config> {
     let options = KubeConfigOptions::default();
     let mut config = if let Some(path) = args.kubeconfig() {
         let named = || format!("--kubeconfig={}", path.display());
-        let kubeconfig = Kubeconfig::read_from(path).with_context(named)?;
-        Config::from_custom_kubeconfig(kubeconfig, &options).await.with_context(named)?
+        let kubeconfig = Kubeconfig::read_from(path).map_err(said_once).with_context(named)?;
+        Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(said_once).with_context(named)?
     } else if is_set("KUBECONFIG") {
-        Config::from_kubeconfig(&options).await.context("$KUBECONFIG")?
+        Config::from_kubeconfig(&options).await.map_err(said_once).context("$KUBECONFIG")?
     } else if is_set("KUBERNETES_SERVICE_HOST") {
         Config::incluster().context("the pod's service account")?
     } else {
-        Config::from_kubeconfig(&options).await.context(
+        Config::from_kubeconfig(&options).await.map_err(said_once).context(
             "no --kubeconfig, no $KUBECONFIG, not in a pod, and nothing usable in the home directory",
         )?
     };
@@ -228,6 +236,8 @@ mod tests {
         let Err(error) = connect(&args, PROGRAM).await else {
             panic!("connected");
         };
-        assert!(format!("{error:#}").contains("--kubeconfig=no/such/file"), "{error:#}");
+        let text = format!("{error:#}");
+        assert!(text.contains("--kubeconfig=no/such/file"), "{text}");
+        assert_eq!(text.matches("No such file").count(), 1, "{text}");
     }
 }

@@ -17,7 +17,6 @@ use hns_cluster::configured_kinds::{Configuration, discover};
 use hns_cluster::handle::ForestHandle;
 use hns_runtime::serve::Peer;
 use kube::Client;
-use kube::core::admission;
 use tokio::sync::watch::Receiver;
 use tracing::Instrument as _;
 

@@ -22,6 +22,9 @@ const PATIENCE: Duration = Duration::from_millis(1_500);
 /// An increase that waits for others is decided again after this time at the latest: other replicas change the ledger too.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// If increases wait for states that the ledger requires, the ledger is read again after this time.
+const FRESH: Duration = Duration::from_millis(500);
+
 /// The most increases that are decided together.
 const BATCH: usize = 256;
 
@@ -45,7 +48,13 @@ impl UsageLedger {
         tasks: &mut JoinSet<()>,
     ) -> Self {
         let (asked, inbox) = mpsc::channel(BATCH);
-        let keeper = Keeper { store, forest: forest.clone(), stored: None, metrics: metrics.clone() };
+        let keeper = Keeper {
+            store,
+            forest: forest.clone(),
+            stored: None,
+            read: Instant::now(),
+            metrics: metrics.clone(),
+        };
         tasks.spawn(keeper.run(inbox));
         Self { forest: forest.clone(), asked, metrics }
     }
@@ -92,6 +101,8 @@ struct Keeper {
     store: LedgerStore,
     forest: ForestHandle,
     stored: Option<Stored>,
+    /// When the ledger was last read.
+    read: Instant,
     metrics: UsageMetrics,
 }
 
@@ -115,13 +126,17 @@ impl Keeper {
     /// Decides on all, and stores the ledger that contains those that are allowed.
     async fn settle(&mut self, batch: &[Asked]) -> Result<Vec<Decision>, String> {
         loop {
-            let stored = match self.stored.take() {
-                Some(stored) => stored,
-                None => self.store.read().await.map_err(|error| unusable(&error))?,
+            let stored = if let Some(stored) = self.stored.take() {
+                stored
+            } else {
+                self.read = Instant::now();
+                self.store.read().await.map_err(|error| unusable(&error))?
             };
             let (decisions, ledger) = self.decide(&stored.ledger, batch);
             if ledger.reservations == stored.ledger.reservations || !decisions.contains(&Decision::Allow) {
-                self.stored = Some(stored);
+                // The ledger may be of another cluster, and corrected meanwhile.
+                let waits = decisions.contains(&Decision::Wait(Pending::StatesUnknown));
+                self.stored = Some(stored).filter(|_| !waits || self.read.elapsed() < FRESH);
                 return Ok(decisions);
             }
             self.stored = self.store.replace(&stored, &ledger).await.map_err(|error| unusable(&error))?;

@@ -5,33 +5,43 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use hns_e2e::steps::{HIERARCHY, PATIENCE};
-use hns_e2e::{Cluster, Command, Options, Output, Product, Steps, eventually};
+use hns_e2e::{Cluster, Command, NAMESPACE, Options, Output, Product, Replica, Steps, eventually};
 
 use crate::cargo::{build_binaries, step};
 
+/// The settings, as in the manifests.
+const SETTINGS: &str = "version: v1\nexcludedNamespaces: [kube-system, kube-public, kube-node-lease]\n";
+
 /// The hierarchy of the demo: each namespace and its parent.
 const ORGANISATION: [(&str, &str); 6] = [
-    ("acme", ""),
-    ("acme-dev", "acme"),
-    ("acme-ops", "acme"),
-    ("acme-dev-db", "acme-dev"),
-    ("acme-dev-web", "acme-dev"),
+    ("globex", ""),
+    ("globex-dev", "globex"),
+    ("globex-ops", "globex"),
+    ("globex-dev-db", "globex-dev"),
+    ("globex-dev-web", "globex-dev"),
     ("rival", ""),
 ];
 
 /// Commands to try, and what each prints.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: [(&str, &str); 6] = [
     ("kubectl get hc -A", "CHILDREN"),
-    ("kubectl hns tree acme", "acme-ops"),
-    ("kubectl hns set acme --parent acme-dev", "cycle"),
-    ("kubectl hns plan set acme-ops --parent rival", "acme-ops"),
-    ("kubectl hns tree acme -o svg > acme.svg", ""),
+    ("kubectl hns tree globex", "globex-ops"),
+    ("kubectl hns set globex --parent globex-dev", "cycle"),
+    ("kubectl hns plan set globex-ops --parent rival", "globex-ops"),
+    ("kubectl hns tree globex -o svg > /tmp/globex.svg", ""),
+    ("kubectl hns doctor", "ok     webhook: answers"),
 ];
 
 const BINDING: &str = "viewers";
+
+/// The lines of a program's log that are shown when it has ended.
+const LOG: usize = 5;
+/// How often the demo looks whether a program has ended.
+const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(once: bool) -> anyhow::Result<ExitCode> {
     step("building hns-webhook, hns-controller and kubectl-hns", build_binaries)?;
@@ -48,8 +58,11 @@ async fn show(once: bool) -> anyhow::Result<()> {
         "Installing definitions, rights and registrations; starting both binaries under their own service accounts",
     );
     let product = Product::install(&cluster, Options::default()).await?;
+    let settings = format!("--from-literal=settings.yaml={SETTINGS}");
+    let create = ["create", "configmap", "hns-config", "--namespace", NAMESPACE, &settings];
+    cluster.kubectl().args(create).ok().await?;
     let (webhook, controller) = tokio::join!(product.start_webhook(), product.start_controller());
-    let _running = (webhook?, controller?);
+    let running = [webhook?, controller?];
 
     let steps = Steps::of(cluster.admin());
     organisation(&steps).await?;
@@ -67,12 +80,27 @@ async fn show(once: bool) -> anyhow::Result<()> {
     );
     let commands = COMMANDS.map(|(command, _)| command).join("\n");
     print(&format!("{environment}{commands}\n"));
+    say("The commands of README.md under \"Use\" work here as well, with this plugin.");
     if once {
         return work_as_printed(&cluster, &environment).await;
     }
     say("Press Ctrl-C to stop.");
-    tokio::signal::ctrl_c().await?;
-    Ok(())
+    tokio::select! {
+        stopped = tokio::signal::ctrl_c() => Ok(stopped?),
+        ended = ended(&running) => bail!(ended),
+    }
+}
+
+/// Waits until one of the programs has ended.
+async fn ended(running: &[Replica]) -> String {
+    loop {
+        for process in running.iter().map(Replica::process) {
+            if let Some(exit) = process.exit() {
+                return format!("{} has ended with {exit}:\n{}", process.spec().name, process.log_tail(LOG));
+            }
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }
 
 /// Runs the commands that were printed in a directory of the cluster.
@@ -81,10 +109,11 @@ async fn work_as_printed(cluster: &Cluster, environment: &str) -> anyhow::Result
         let script = format!("cd {}\n{environment}{command}", cluster.dir().display());
         let output = Command::new("sh", Path::new("sh"), ["-c", &script]).run().await?;
         let said = format!("{}{}", output.stdout, output.stderr);
-        ensure!(said.contains(expected), "`{command}` did not print {expected:?}: {said}");
+        let is_well = said.contains(expected) && !said.contains("WRONG");
+        ensure!(is_well, "`{command}` did not print {expected:?}: {said}");
     }
-    let picture = std::fs::read_to_string(cluster.dir().join("acme.svg"))?;
-    ensure!(picture.contains("acme-ops"), "the picture does not show acme-ops");
+    let picture = std::fs::read_to_string("/tmp/globex.svg")?;
+    ensure!(picture.contains("globex-ops"), "the picture does not show globex-ops");
     say(&format!("All {} commands work as printed.", COMMANDS.len()));
     Ok(())
 }
@@ -92,62 +121,67 @@ async fn work_as_printed(cluster: &Cluster, environment: &str) -> anyhow::Result
 async fn organisation(steps: &Steps) -> anyhow::Result<()> {
     say("A company, its departments, their teams: six namespaces, four of them given a parent");
     steps.plant(&ORGANISATION).await?;
-    steps.labelled(&["acme-dev-web", "acme-dev", "acme"]).await?;
+    steps.labelled(&["globex-dev-web", "globex-dev", "globex"]).await?;
     // The controller creates that of a root with a short delay.
-    eventually("acme has a HierarchyConfiguration", PATIENCE, async || {
-        match steps.hierarchies("acme").get_opt(HIERARCHY).await {
+    eventually("globex has a HierarchyConfiguration", PATIENCE, async || {
+        match steps.hierarchies("globex").get_opt(HIERARCHY).await {
             Ok(Some(_)) => Ok(()),
             other => Err(format!("{other:?}")),
         }
     })
     .await?;
-    print(&tree(steps, "acme", &BTreeMap::new()).await?);
+    print(&tree(steps, "globex", &BTreeMap::new()).await?);
     Ok(())
 }
 
 async fn binding(steps: &Steps) -> anyhow::Result<()> {
-    say("A RoleBinding is created at the top: alice may view what is in acme. Where it arrives:");
-    steps.create_binding("acme", BINDING, ("ClusterRole", "view"), "alice").await?;
-    let below = ["acme-dev", "acme-ops", "acme-dev-db", "acme-dev-web"];
-    steps.binding_arrives(&below, BINDING, "acme", "alice").await?;
-    let mut marks = BTreeMap::from([("acme", "rolebinding/viewers".to_owned())]);
+    say("A RoleBinding is created at the top: alice may view what is in globex. Where it arrives:");
+    steps.create_binding("globex", BINDING, ("ClusterRole", "view"), "alice").await?;
+    let below = ["globex-dev", "globex-ops", "globex-dev-db", "globex-dev-web"];
+    steps.binding_arrives(&below, BINDING, "globex", "alice").await?;
+    let mut marks = BTreeMap::from([("globex", "rolebinding/viewers".to_owned())]);
     for namespace in below {
         let copy = steps.bindings(namespace).get(BINDING).await?;
         let from = copy.metadata.labels.unwrap_or_default().remove("hnc.x-k8s.io/inherited-from");
         let from = from.context("a copy names its source")?;
         marks.insert(namespace, format!("rolebinding/viewers (inherited from {from})"));
     }
-    print(&tree(steps, "acme", &marks).await?);
+    print(&tree(steps, "globex", &marks).await?);
     ensure!(steps.bindings("rival").get_opt(BINDING).await?.is_none(), "it must not arrive outside the tree");
     Ok(())
 }
 
 async fn refused_cycle(cluster: &Cluster, steps: &Steps) -> anyhow::Result<()> {
     say("A cycle is refused, even to the cluster's administrator:");
-    let output = attempt(cluster, None, "acme", "acme-dev-web").await?;
+    let output = attempt(cluster, None, "globex", "globex-dev-web").await?;
     ensure!(!output.success() && output.stderr.contains("cycle"), "the cycle was not refused");
-    ensure!(parent(steps, "acme").await?.is_empty(), "acme must still be a root");
+    ensure!(parent(steps, "globex").await?.is_empty(), "globex must still be a root");
     Ok(())
 }
 
 async fn refused_theft(cluster: &Cluster, steps: &Steps) -> anyhow::Result<()> {
-    say("mallory administers acme-dev-web and rival, but not acme. She tries to take acme-dev-web along:");
-    for namespace in ["acme-dev-web", "rival"] {
+    say(
+        "mallory administers globex-dev-web and rival, but not globex. She tries to take globex-dev-web along:",
+    );
+    for namespace in ["globex-dev-web", "rival"] {
         steps.make_admin(namespace, "mallory").await?;
     }
-    let output = attempt(cluster, Some("mallory"), "acme-dev-web", "rival").await?;
+    let output = attempt(cluster, Some("mallory"), "globex-dev-web", "rival").await?;
     ensure!(!output.success() && output.stderr.contains("not authorized"), "the theft was not refused");
-    ensure!(parent(steps, "acme-dev-web").await? == "acme-dev", "acme-dev-web must still be where it was");
+    ensure!(
+        parent(steps, "globex-dev-web").await? == "globex-dev",
+        "globex-dev-web must still be where it was"
+    );
 
     say(
-        "With the consent of both sides (mallory is made admin of acme as well) the same request is allowed:",
+        "With the consent of both sides (mallory is made admin of globex as well) the same request is allowed:",
     );
-    steps.make_admin("acme", "mallory").await?;
-    let output = attempt(cluster, Some("mallory"), "acme-dev-web", "rival").await?;
+    steps.make_admin("globex", "mallory").await?;
+    let output = attempt(cluster, Some("mallory"), "globex-dev-web", "rival").await?;
     ensure!(output.success(), "the move was refused");
-    steps.labelled(&["acme-dev-web", "rival"]).await?;
-    steps.binding_leaves(&["acme-dev-web"], BINDING).await?;
-    print(&tree(steps, "acme", &BTreeMap::new()).await?);
+    steps.labelled(&["globex-dev-web", "rival"]).await?;
+    steps.binding_leaves(&["globex-dev-web"], BINDING).await?;
+    print(&tree(steps, "globex", &BTreeMap::new()).await?);
     print(&tree(steps, "rival", &BTreeMap::new()).await?);
     Ok(())
 }

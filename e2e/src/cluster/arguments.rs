@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::{kubeconfig, pki};
 
 /// The user and the object of every write, without bodies. The omitted stage would count every request twice.
-pub(super) const AUDIT_POLICY: &str = "\
+const AUDIT_POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -19,6 +20,22 @@ rules:
   verbs: [create, update, patch, delete, deletecollection]
 - level: None
 ";
+
+/// Settings of the control plane.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The audit policy (`audit.k8s.io/v1`); by default it records every write, without bodies.
+    pub audit_policy: String,
+    /// How often the quota controller counts everything anew. A quota that is older than the discovery of its kind is reconciled
+    /// only then.
+    pub quota_sync: Duration,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { audit_policy: AUDIT_POLICY.to_owned(), quota_sync: Duration::from_secs(5) }
+    }
+}
 
 /// The files and ports of one cluster.
 #[derive(Debug, Clone)]
@@ -29,8 +46,7 @@ pub(crate) struct Layout {
     pub(crate) etcd_port: u16,
     pub(crate) etcd_peer_port: u16,
     pub(crate) api_server_port: u16,
-    /// The audit policy.
-    pub(crate) audit_policy: String,
+    pub(crate) setup: Setup,
 }
 
 impl Layout {
@@ -67,7 +83,7 @@ impl Layout {
         let pki = self.pki();
         fs::create_dir(&pki).context("creating the directory of certificates")?;
         let ca_pem = pki::write_all(&pki, self.address)?;
-        pki::write(&self.directory, "audit-policy.yaml", &self.audit_policy)?;
+        pki::write(&self.directory, "audit-policy.yaml", &self.setup.audit_policy)?;
         self.write_admission_configuration()?;
         for user in ["admin", "controller-manager"] {
             self.write_kubeconfig(user)?;
@@ -168,8 +184,7 @@ impl Layout {
             // With the default of 20 requests a second, tests with many namespaces would wait for this limit.
             "--kube-api-qps=500".into(),
             "--kube-api-burst=1000".into(),
-            // Otherwise a quota that is older than the discovery of its kind is reconciled after five minutes.
-            "--resource-quota-sync-period=5s".into(),
+            format!("--resource-quota-sync-period={}s", self.setup.quota_sync.as_secs()),
             "--profiling=false".into(),
         ]
     }

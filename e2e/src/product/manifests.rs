@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use hns_api::names;
+use hns_cluster::settings::FailurePolicy;
 use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::{ByteString, Resource};
@@ -49,15 +50,19 @@ pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Ve
     Ok(chosen)
 }
 
-/// The default settings for an API server.
-fn settings(cluster: &Cluster, policies: bool) -> RegistrationSettings {
+/// The default settings for an API server, but for the quotas.
+fn settings(cluster: &Cluster, policies: bool, quotas: Option<FailurePolicy>) -> RegistrationSettings {
     let mutating_policy = policies && cluster.kubernetes().has_mutating_policies();
-    RegistrationSettings { policies, mutating_policy, ..RegistrationSettings::default() }
+    RegistrationSettings { policies, mutating_policy, quotas, ..RegistrationSettings::default() }
 }
 
 /// The webhook configurations, with the Service.
-pub(super) fn registrations(cluster: &Cluster, policies: bool) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, policies));
+pub(super) fn registrations(
+    cluster: &Cluster,
+    policies: bool,
+    quotas: Option<FailurePolicy>,
+) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, policies, quotas));
     [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
         .into_iter()
         .map(|object| Ok(object?))
@@ -65,8 +70,8 @@ pub(super) fn registrations(cluster: &Cluster, policies: bool) -> anyhow::Result
 }
 
 /// The policies and their bindings.
-pub(super) fn policies(cluster: &Cluster) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, true));
+pub(super) fn policies(cluster: &Cluster, quotas: Option<FailurePolicy>) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, true, quotas));
     let validating = all.policies.iter().map(serde_json::to_value);
     let validating = validating.chain(all.bindings.iter().map(serde_json::to_value));
     let mutating = all.mutating_policy.into_iter().flatten().map(Ok);

@@ -9,10 +9,10 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Signal, Steps, eventually, refusal};
 use kube::Client;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fixture;
-use super::request::{Request, namespace};
+use super::request::{APPLY, Request, configuration, hierarchies, namespace};
 
 const ENTRY: &str = "awaited-namespaces.hnc.x-k8s.io";
 
@@ -42,6 +42,53 @@ async fn is_closed(user: &Client, state: &str, says: &str) -> Result<()> {
     let took = began.elapsed();
     println!("{state}: another name after {took:.1?}");
     ensure!(took < Duration::from_secs(1), "{state}: another name took {took:?}");
+    Ok(())
+}
+
+/// A server-side apply may name a version of an object that does not exist yet: the API server creates it all the same. One of the
+/// two requests must know of the other, also when they are judged at the same moment.
+#[tokio::test]
+async fn an_applied_anchor_takes_no_namespace_that_names_it_at_the_same_moment() -> Result<()> {
+    const ROUNDS: usize = 12;
+    let scene = fixture::scene().await?;
+    scene.steps.plant(&[("ap-evil", "")]).await?;
+    let thief = scene.local_admin("ap-thief", &["ap-evil"]).await?;
+    scene.steps.create_role("ap-evil", "anchors", (&["*"], hns_api::GROUP, "subnamespaceanchors")).await?;
+    scene.steps.create_binding("ap-evil", "anchors", ("Role", "anchors"), "ap-thief").await?;
+    scene.may("ap-thief", (hns_api::GROUP, "subnamespaceanchors"), "ap-evil").await?;
+    let owner = scene.user("ap-owner");
+    scene.give_namespaces("ap-owner").await?;
+    let role = ["create", "clusterrole", "ap-applies", "--verb=create"];
+    let resource = format!("--resource=hierarchyconfigurations.{}", hns_api::GROUP);
+    scene.cluster().kubectl().args(role).args([&*resource]).ok().await?;
+    let binding =
+        ["create", "clusterrolebinding", "ap-applies", "--clusterrole=ap-applies", "--user=ap-owner"];
+    scene.cluster().kubectl().args(binding).ok().await?;
+    let mut codes = std::collections::BTreeMap::<(u16, u16), usize>::new();
+    for round in 0..ROUNDS {
+        let (victim, missing) = (format!("ap-victim-{round}"), format!("ap-missing-{round}"));
+        scene.steps.create_namespace(&victim).await?;
+        scene.local_admin("ap-owner", &[&victim]).await?;
+        let path = format!("/apis/{}/namespaces/ap-evil/subnamespaceanchors/{missing}", hns_api::API_VERSION);
+        let anchor = json!({
+            "apiVersion": hns_api::API_VERSION, "kind": "SubnamespaceAnchor",
+            "metadata": { "name": missing, "resourceVersion": "1" },
+        });
+        let parent = configuration(&json!({ "parent": missing }));
+        let (named, applied) = tokio::join!(
+            Request::post(&owner, &hierarchies(&victim), parent).send(),
+            Request::patch(&thief, &path, APPLY, anchor).send(),
+        );
+        let code = |answer: &Result<Value, kube::Error>| match answer {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(_) => 0,
+        };
+        *codes.entry((code(&named), code(&applied))).or_default() += 1;
+        ensure!(named.is_err() || applied.is_err(), "round {round}: both were allowed");
+    }
+    println!("the codes of both, and how often: {codes:?}");
+    ensure!(codes.keys().any(|(named, applied)| *named == 200 || *applied == 200), "none was allowed");
     Ok(())
 }
 
@@ -180,6 +227,7 @@ async fn an_anchor_takes_no_namespace_that_names_it_as_its_missing_parent() -> R
         scene.cluster().kubectl().args(command).ok().await?;
     }
     let (eve, gus) = (Steps::of(scene.user("an-eve")), Steps::of(scene.user("an-gus")));
+    scene.local_admin("an-gus", &["an-child"]).await?;
     let controller = scene.controller().process();
     controller.signal(Signal::STOP)?;
     eve.create_anchor("an-root", "an-frozen").await?;
@@ -196,6 +244,7 @@ async fn an_anchor_takes_no_namespace_that_names_it_as_its_missing_parent() -> R
     for round in 0..ROUNDS {
         let (parent, child) = (format!("an-parent-{round}"), format!("an-child-{round}"));
         gus.create_namespace(&child).await?;
+        scene.local_admin("an-gus", &[&child]).await?;
         let (anchor, waits) =
             tokio::join!(eve.create_anchor("an-root", &parent), gus.set_parent(&child, &parent));
         *counts.entry((code(anchor)?, code(waits)?)).or_default() += 1;

@@ -3,7 +3,8 @@
 //! The attacker has every right on the namespace's own hierarchy configuration. Authorized users make the same requests.
 
 use anyhow::Result;
-use hns_e2e::{Steps, refusal};
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Steps, eventually, refusal};
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -122,6 +123,39 @@ async fn no_way_of_writing_pushes_a_namespace_into_a_foreign_tree() -> Result<()
     Request::post(&thief, &hierarchies("j-child"), own).send().await?;
     let stored = scene.stored("j-child").await?;
     scene.none_gets_in((&thief, &owner), Some(&stored)).await
+}
+
+/// Users who apply whole trees may have these rights in all namespaces. They are admin only where they may update.
+#[tokio::test]
+async fn the_right_to_create_hierarchies_everywhere_moves_no_namespace() -> Result<()> {
+    let scene = fixture::scene().await?;
+    scene.steps.plant(&[("cr-evil", ""), ("cr-new", ""), ("cr-old", "")]).await?;
+    let thief = scene.local_admin("cr-thief", &["cr-evil"]).await?;
+    let role = ["create", "clusterrole", "cr-applies", "--verb=create,patch,get"];
+    let resource = format!("--resource=hierarchyconfigurations.{}", hns_api::GROUP);
+    scene.cluster().kubectl().args(role).args([&*resource]).ok().await?;
+    let binding =
+        ["create", "clusterrolebinding", "cr-applies", "--clusterrole=cr-applies", "--user=cr-thief"];
+    scene.cluster().kubectl().args(binding).ok().await?;
+    let own = configuration(&json!({ "allowCascadingDeletion": true }));
+    eventually("the thief may create hierarchies", PATIENCE, async || {
+        let created = Request::post(&thief, &hierarchies("cr-old"), own.clone()).dry().send().await;
+        created.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    Request::post(&thief, &hierarchies("cr-old"), own).send().await?;
+    let stored = scene.stored("cr-old").await?;
+    for (namespace, stored) in [("cr-new", None), ("cr-old", Some(&stored))] {
+        let ways =
+            ways_in(&thief, namespace, "cr-evil", stored).into_iter().filter(|(what, _)| *what != "replace");
+        for (what, attempt) in ways {
+            for attempt in [attempt.clone().dry(), attempt] {
+                let place = (namespace, "the namespace whose parent would change");
+                unauthorized(what, attempt.send().await, "cr-thief", place);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Every form of write that sets an annotation on an existing namespace.

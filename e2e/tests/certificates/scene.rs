@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use hns_api::{SubnamespaceAnchor, SubnamespaceAnchorSpec, names};
 use hns_e2e::product::{NAMESPACE, WEBHOOK_USER};
-use hns_e2e::{Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports};
+use hns_e2e::{Balancer, Cluster, Component, Launch, Options, Product, Replica, Steps, eventually, ports};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
@@ -22,8 +22,6 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-
-use super::balancer::Balancer;
 
 /// The Secret of the webhook's certificate.
 pub(crate) const SERVING: &str = names::WEBHOOK_CERTIFICATE_SECRET;

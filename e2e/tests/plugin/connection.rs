@@ -61,6 +61,17 @@ async fn without_n_the_namespace_is_the_context_s() {
     std::fs::write(anchors.path(), documents.replace("SubnamespaceAnchor", "Secret")).unwrap();
     let secret = plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap();
     secret.fails("Error: the file is invalid: \"Secret\" is no SubnamespaceAnchor");
+    let written = async |text: &str| {
+        std::fs::write(anchors.path(), text).unwrap();
+        plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap()
+    };
+    written("").await.fails("Error: no SubnamespaceAnchor was given");
+    let misspelt = written(&format!("{head}metadata: {{name: c-eight}}\nspec: {{lables: []}}\n")).await;
+    misspelt.fails("Error: the file is invalid: SubnamespaceAnchor \"c-eight\": unknown field spec.lables\n");
+    let partly = written(&format!("{documents}---\n{head}metadata: {{name: c-eight}}\n")).await;
+    let created = "Successfully created \"c-eight\" subnamespace anchor in \"c-spaced\" namespace\n";
+    assert_eq!((partly.code, &*partly.stdout), (Some(1), created), "{partly:?}");
+    assert!(partly.stderr.ends_with("\nError: not created, 2 of 3: c-six, c-seven\n"), "{partly:?}");
     plugin("create -f /nowhere", &variables).await.unwrap().fails("Error: /nowhere cannot be read: ");
     plugin("create x -n=", &variables)
         .await
@@ -123,7 +134,19 @@ async fn what_cannot_be_reached_is_said() {
     assert!(nothing.stderr.contains("Set --kubeconfig, --server"), "{nothing:?}");
     // No program listens at port 1.
     let closed = plugin("tree -A --server http://127.0.0.1:1", &[]).await.unwrap();
-    closed.fails("Error: namespaces cannot be listed: ");
+    closed.fails(
+        "Error: namespaces cannot be listed: http://127.0.0.1:1 does not answer: Connection refused\n",
+    );
+    for (words, variables) in
+        [("--kubeconfig /nope tree -A", &[][..]), ("tree -A", &[("KUBECONFIG", "/nope")])]
+    {
+        let missing = plugin(words, variables).await.unwrap();
+        missing.fails("Error: the kubeconfig /nope cannot be read: ");
+        assert!(
+            missing.stderr.ends_with("\nName another file with --kubeconfig or KUBECONFIG.\n"),
+            "{missing:?}"
+        );
+    }
     assert!(closed.stderr.contains("Check --server"), "{closed:?}");
     let still = still().await;
     let (file, _) = kubeconfig(still);

@@ -145,9 +145,15 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
         server.stderr.starts_with("Note: the API server can check the deletion itself only"),
         "{server:?}"
     );
-    let refused = live.hns(&format!("{delete} --dry-run=server")).await;
-    assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.stderr.starts_with("Could not delete subnamespace anchor.\nReason: admission webhook"));
+    let hint = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well.\n";
+    for (run, said) in [
+        ("client", "Error: this would be refused: the subnamespace"),
+        ("server", "Could not delete subnamespace anchor.\nReason: admission webhook"),
+    ] {
+        let refused = live.hns(&format!("{delete} --dry-run={run}")).await;
+        refused.fails(said);
+        assert!(refused.stderr.ends_with(hint), "{refused:?}");
+    }
     live.hns(&format!("delete {two} -n {one} --dry-run=server")).await.says(&format!(
         "Deleting the subnamespace anchor {two} in {one} deletes these namespaces, with everything in them:\n  {two}\n\
          Successfully deleted {two:?} subnamespace anchor in {one:?} namespace (server dry run)\n"

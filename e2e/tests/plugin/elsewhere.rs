@@ -67,7 +67,10 @@ async fn an_installation_in_another_namespace_is_found() {
     for words in &COMMANDS[..6] {
         let done = hns(&format!("{words} --as erin"), &[]).await;
         assert!(!done.stderr.contains(UNKNOWN), "{words}: {done:?}");
-        assert!(done.stderr.contains("you may not list"), "erin sees a part: {words}: {done:?}");
+        // She may read the hierarchy, on which alone a deletion depends.
+        let is_complete = words.starts_with("delete");
+        let is_partial = done.stderr.contains("you may not list");
+        assert_eq!((done.code, is_partial), (Some(0), !is_complete), "{words}: {done:?}");
     }
     let doctor = hns("doctor", &[]).await;
     assert!(doctor.stdout.contains("ok     lease: "), "{doctor:?}");

@@ -83,6 +83,16 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     let unconfigured = live.hns("explain podtemplate/x -n ex-web").await;
     let said = "no namespace above has it; also, the HNCConfiguration does not name its kind";
     assert!(unconfigured.stdout.contains(said), "{unconfigured:?}");
+    for (object, why) in [
+        ("cm/kube-root-ca.crt", "every namespace has its own ConfigMap \"kube-root-ca.crt\""),
+        ("sa/default", "every namespace has its own ServiceAccount \"default\""),
+    ] {
+        let own = live.hns(&format!("explain {object} -n ex-web")).await;
+        assert!(own.stdout.contains(&format!("it is not propagated, because {why}")), "{own:?}");
+    }
+    let hidden = live.hns("explain role/viewer -n ex-web --as erik").await;
+    let unknown = "  Above: unknown (you may not read the hierarchy of ex-web)\n";
+    assert!(hidden.stdout.contains(unknown), "{hidden:?}");
     live.hns("explain nonsense/x -n ex-web")
         .await
         .fails("Error: nonsense: the API server serves no such resource\n");
@@ -126,6 +136,12 @@ async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
     assert_eq!((absent.code, &*absent.stderr), (Some(0), note), "{absent:?}");
     let all = live.hns("tree -A").await;
     assert!(all.stdout.lines().any(|line| line == "hnc-system [excluded]"), "{all:?}");
+    live.hns("tree hnc-system").await.says("hnc-system [excluded]\n");
+    let described = live.hns("describe hnc-system").await;
+    assert!(
+        described.stdout.contains("\n  The namespace is excluded, because hns runs in it\n"),
+        "{described:?}"
+    );
     let plain = live.hns("tree ez-org -o json").await.json();
     assert!(plain["trees"][0].get("object").is_none(), "nothing is said that was not asked for: {plain:#}");
 }

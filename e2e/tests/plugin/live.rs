@@ -35,6 +35,8 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
     let hint = "cd-team is a subnamespace of cd-org. `kubectl hns move cd-team --to PARENT` moves it below another parent; \
                 `kubectl hns convert cd-team --to full` makes it a full namespace";
     assert!(fixed.code == Some(1) && fixed.stderr.contains(hint), "{fixed:?}");
+    let planned = live.hns("plan set cd-team --root").await;
+    assert!(planned.code == Some(1) && planned.stderr.contains(hint), "{planned:?}");
     let excluded = live.hns("create hnc-system -n cd-org").await;
     assert!(excluded.code == Some(1) && !excluded.stderr.contains("You lack this right"), "{excluded:?}");
     let refused = live.hns("delete cd-team -n cd-org").await;
@@ -71,6 +73,25 @@ async fn parents_and_cascading_deletion_are_set() {
     let both = "Unsetting the parent of s-n (was previously s-new)\nAllowing cascading deletion on 's-n'";
     let two = "Succesfully updated 2 properties of the hierarchical configuration of s-n\n";
     says("set s-n --root=false --allowCascadingDeletion --wait", both, two).await;
+    live.steps().labelled(&["s-n"]).await.unwrap();
+
+    live.hns("set s-n --parent=")
+        .await
+        .fails("Error: --parent needs the name of a namespace; nothing was changed\n");
+    live.hns("plan set s-n").await.fails("Error: no change was given\n");
+
+    // Who has rights only from above is told before they go.
+    says("set s-n -p s-new --wait", "Setting the parent of s-n to s-new", done).await;
+    live.steps().create_binding("s-new", "sam", ("ClusterRole", "admin"), "sam").await.unwrap();
+    eventually("sam is admin of s-n", PATIENCE, async || {
+        let leaving = live.hns("plan set s-n --root --as sam").await;
+        if leaving.code == Some(0) { Ok(()) } else { Err(format!("{leaving:?}")) }
+    })
+    .await
+    .unwrap();
+    let leaves = live.hns("set s-n --root --as sam").await;
+    assert_eq!(leaves.code, Some(0), "{leaves:?}");
+    assert_eq!(leaves.stderr, "Warning: you lose the rights in s-n that come from s-new\n");
     live.steps().labelled(&["s-n"]).await.unwrap();
 
     let contradiction = "Cannot give the namespace a parent and make it a root at the same time\n";

@@ -163,7 +163,7 @@ async fn a_full_namespace_moves_and_impossible_moves_are_refused_first() {
     }
     live.hns("move mf-n --to mf-c -y")
         .await
-        .fails("Error: this would be refused (409): these objects would be overwritten");
+        .fails("Error: this would be refused (409): these objects are in the way");
     live.hns("move mf-n --to mf-n -y").await.fails("Error: mf-n cannot be its own parent\n");
     live.hns("move mf-n --to mf-below -y")
         .await

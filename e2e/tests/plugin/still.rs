@@ -136,6 +136,7 @@ async fn a_watched_tree_is_drawn_again_when_it_changes() {
 async fn trees_that_cannot_be_drawn() {
     let still = still().await;
     still.hns("tree").await.fails("Error: Must specify the root of the tree(s)");
+    still.hns("tree default -A").await.fails("Error: --all-namespaces (-A) draws all trees");
     let missing = "Error reading namespace no-such: namespaces \"no-such\" not found\n";
     still.hns("tree no-such").await.fails(missing);
     still.hns("describe no-such").await.fails(missing);
@@ -235,6 +236,11 @@ async fn the_configuration_of_the_cluster() {
     };
     still.hns("config set-resource secret --mode ignore").await.says("");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
+    let plan = still.hns("plan config set-resource secrets --mode Propagate").await;
+    let force = "`kubectl hns config set-resource` would refuse this without --force\n";
+    assert!(plan.stdout.contains(force), "{plan:?}");
+    let plan = still.hns("plan config set-resource secrets --mode Propagate --force").await;
+    assert!(!plan.stdout.contains(force), "{plan:?}");
     let risky = still.hns("config set-resource secrets --mode Propagate").await;
     risky.fails("Switching secrets from Ignore straight to Propagate is dangerous");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
@@ -247,10 +253,12 @@ async fn the_configuration_of_the_cluster() {
             { "group": "batch", "mode": "AllowPropagate", "resource": "jobs" },
         ])
     );
-    let nonsense = still.hns("config set-resource jobs --group batch --mode nonsense").await;
-    nonsense.fails(
-        "Error: the HNCConfiguration cannot be written: HNCConfiguration.hnc.x-k8s.io \"config\" is invalid",
-    );
+    for command in ["config", "plan config"] {
+        let nonsense = still.hns(&format!("{command} set-resource jobs --group batch --mode nonsense")).await;
+        nonsense.fails(
+            "Error: invalid value 'nonsense' for '--mode <MODE>'\n  [possible values: Propagate, AllowPropagate,",
+        );
+    }
     let plan = still.hns("plan config delete-type --group batch --resource jobs").await;
     let said = "The configuration of jobs.batch would change\nCopies that exist would stay, and would no longer be updated or deleted\n";
     assert!(plan.stdout.starts_with(said), "{plan:?}");

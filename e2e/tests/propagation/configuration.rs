@@ -231,7 +231,7 @@ async fn a_kind_comes_and_goes_while_everything_runs() -> Result<()> {
     fixture.watched("secrets", [true, false]).await?;
     fixture.shows("secret", Some(("Ignore", Value::Null, Value::Null))).await?;
     fixture.put("/api/v1/namespaces/r/secrets", &new_secret("in-the-way", "dHdv")).await?;
-    let conflict = "Object \"in-the-way\" in namespace \"r\" would overwrite the one in \"b\"";
+    let conflict = "object \"in-the-way\" in namespace \"b\" is in the way of the one in \"r\"";
     eventually("the conflict is known", PATIENCE, async || {
         let dry = format!("{CONFIG}?dryRun=All");
         let wish = json!({ "spec": { "resources": [{ "resource": "secrets" }] } });

@@ -50,9 +50,10 @@ fn has_mutating_policies() -> bool {
     Kubernetes::wanted().unwrap().has_mutating_policies()
 }
 
-/// All policies and bindings.
+/// All policies and bindings of the default settings, which enforce no quotas.
 pub(super) fn policies() -> Vec<String> {
-    let validating = names::policies::ALL.into_iter().flat_map(|name| {
+    let names = names::policies::ALL.into_iter().filter(|name| *name != names::policies::QUOTAS);
+    let validating = names.flat_map(|name| {
         ["validatingadmissionpolicies", "validatingadmissionpolicybindings"]
             .map(|kind| format!("{kind}/{name}"))
     });
@@ -192,6 +193,46 @@ async fn what_is_changed_or_deleted_is_corrected() {
         .await;
     registrations_are_corrected(&objects).await;
     nothing_is_written_when_nothing_differs(&objects, running).await;
+}
+
+#[tokio::test]
+async fn what_is_about_quotas_comes_and_goes_with_the_setting() {
+    let objects = turn().await;
+    let (policy, binding) =
+        ("validatingadmissionpolicies/hns-quotas", "validatingadmissionpolicybindings/hns-quotas");
+    let usage = "resourcesquotasstatus.hnc.x-k8s.io";
+    // As in the other tests, which count how often a controller leads: it leads anew when settings change.
+    let others = "--excluded-namespace=kept-out";
+    let running = controller(&objects, &[others, "--enable-hrq", "--hrq-failure-policy=Fail"]).await;
+    objects
+        .until("the policy, its binding and the webhooks are there", async |objects| {
+            objects.get(policy).await?;
+            objects.get(binding).await?;
+            objects.entry(VALIDATING, "hrq.hnc.x-k8s.io").await?;
+            Ok(objects.entry(VALIDATING, usage).await?["failurePolicy"] == "Fail")
+        })
+        .await;
+    running.terminate().await.unwrap();
+    let running = controller(&objects, &[others, "--enable-hrq"]).await;
+    objects
+        .until("usage fails open", async |objects| {
+            Ok(objects.entry(VALIDATING, usage).await?["failurePolicy"] == "Ignore")
+        })
+        .await;
+    running.terminate().await.unwrap();
+    let running = controller(&objects, &[others]).await;
+    objects
+        .until("nothing is left of them", async |objects| {
+            let is_gone = [
+                objects.get(policy).await.is_err(),
+                objects.get(binding).await.is_err(),
+                objects.entry(VALIDATING, "hrq.hnc.x-k8s.io").await.is_err(),
+                objects.entry(VALIDATING, usage).await.is_err(),
+            ];
+            Ok(is_gone == [true; 4])
+        })
+        .await;
+    running.terminate().await.unwrap();
 }
 
 /// Addresses included. Webhooks of others go: HNC's webhooks for quotas are in the same object, and hns answers them with an error.

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 use hns_api::SubnamespaceAnchor;
-use hns_e2e::steps::PATIENCE;
+use hns_e2e::steps::{HIERARCHY, PATIENCE};
 use hns_e2e::{Steps, eventually, refusal};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -88,6 +88,40 @@ async fn an_editor_of_the_parent_cannot_replace_what_an_admin_has_configured() -
     unauthorized(api.create(&create, &anchor("mk-bare", &labels("privileged"))?).await);
     api.create(&create, &anchor("mk-bare", &json!({}))?).await?;
     steps.anchor_shows("mk-root", "mk-bare", "Ok").await?;
+    running.end().await
+}
+
+/// The anchor's labels are in force whatever the `HierarchyConfiguration` says, also in the moment before that is corrected.
+#[tokio::test]
+async fn an_admin_of_a_subnamespace_cannot_replace_the_labels_of_its_anchor() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&MANAGED).await?;
+    steps.plant(&[("mw-root", "")]).await?;
+    steps
+        .anchors("mw-root")
+        .create(&PostParams::default(), &anchor("mw-child", &labels("restricted"))?)
+        .await?;
+    labelled(steps, "mw-child", ENFORCE, Some("restricted")).await?;
+    steps.make_admin("mw-child", "xavier").await?;
+    let xavier = Steps::of(workshop.cluster.client_as("xavier", &[])).hierarchies("mw-child");
+    let privileged = Patch::Merge(json!({ "spec": labels("privileged") }));
+    eventually("xavier may configure", PATIENCE, async || {
+        let patched = xavier.patch(HIERARCHY, &PatchParams::default(), &privileged).await;
+        patched.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    for round in 0..10 {
+        xavier.patch(HIERARCHY, &PatchParams::default(), &privileged).await?;
+        loop {
+            let (marks, _) = steps.marks("mw-child").await?;
+            ensure!(marks.get(ENFORCE).is_some_and(|it| it == "restricted"), "round {round}: {marks:?}");
+            let stored = serde_json::to_value(xavier.get(HIERARCHY).await?.spec)?;
+            if stored["labels"] == labels("restricted")["labels"] {
+                break;
+            }
+        }
+    }
     running.end().await
 }
 

@@ -16,6 +16,12 @@ pub const REFUSED: &str = "refused";
 /// The key of `hnc-settings` that names the version of the controller.
 pub const VERSION: &str = "version";
 
+/// The key of `hnc-settings` with the source of the settings: the name of the `ConfigMap` with the document, or [`FLAGS`].
+pub const SOURCE: &str = "source";
+
+/// The source of settings without a document.
+pub const FLAGS: &str = "flags";
+
 /// The settings in force, from the data of `hnc-settings`; `None` if there are none.
 ///
 /// # Errors

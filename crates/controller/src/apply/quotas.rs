@@ -5,6 +5,7 @@ use forest::{Fact, Name, Version, hnc, keys};
 use hns_api::{HierarchicalResourceQuota, annotations, labels};
 use hns_cluster::api::Api;
 use hns_cluster::api_object::StructureObject;
+use hns_cluster::handle::ForestHandle;
 use hns_cluster::ingest;
 use hns_cluster::quota_ledger::LedgerStore;
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -14,7 +15,7 @@ use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Map, Value, json};
 
-use super::outcome::{WriteResult, is_not_found};
+use super::outcome::{Outcome, WriteResult, is_not_found};
 use super::{delete_params, patch_params, post_params, precondition};
 
 /// Writes the quotas of one namespace.
@@ -48,6 +49,8 @@ impl QuotaWriter<'_> {
             annotations::HRQ_LIMITS: quota.limits,
         });
         let written = if version.is_some() {
+            // The garbage collector must not delete one that another program has created.
+            metadata["ownerReferences"] = Value::Null;
             hard.extend(quota.dropped.iter().map(|name| (name.to_string(), Value::Null)));
             let patch = Patch::Merge(json!({ "metadata": metadata, "spec": { "hard": hard } }));
             self.derived().patch(keys::DERIVED_QUOTA, &patch_params(), &patch).await
@@ -73,19 +76,17 @@ impl QuotaWriter<'_> {
         .into()
     }
 
-    /// Writes the status. Before it says that the limits are enforced, the floor of the ledger is raised to `floor`: a replica of the
-    /// webhook that is behind does not decide any more.
+    /// Writes the status. Before it says that the limits are enforced, the ledger must allow that.
     pub(super) async fn write_status(
         &self,
-        ledger: &LedgerStore,
+        (ledger, forest): (&LedgerStore, &ForestHandle),
         (name, version): (&str, &Version),
         (status, dropped): (&QuotaStatus, &[Box<str>]),
-        floor: u64,
     ) -> WriteResult {
         if status.conditions.iter().any(is_new_promise)
-            && let Err(error) = raise_floor(ledger, floor).await
+            && let Err(outcome) = self.promise((ledger, forest), name).await
         {
-            return error.into();
+            return outcome.into();
         }
         let status = status_json(status, dropped);
         let patch = Patch::Merge(json!({ "metadata": precondition(version), "status": status }));
@@ -100,6 +101,28 @@ impl QuotaWriter<'_> {
         }
     }
 
+    /// Notes in the ledger that the limits of a quota are enforced from now on ([`Ledger::enforce`](hnc::quota::ledger::Ledger)).
+    async fn promise(
+        &self,
+        (store, forest): (&LedgerStore, &ForestHandle),
+        name: &str,
+    ) -> Result<(), Outcome> {
+        loop {
+            let stored = store.read().await?;
+            let mut ledger = stored.ledger.clone();
+            let prepared = forest.read(|forest| {
+                let limits = forest.limits_of_quota(self.namespace, name);
+                limits.map_or(Ok(()), |limits| ledger.enforce(forest, &limits))
+            });
+            if let Err(pending) = prepared {
+                return Err(Outcome::Transient(format!("the limits are not enforced yet: {pending}"), None));
+            }
+            if ledger == stored.ledger || store.replace(&stored, &ledger).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
     fn derived(&self) -> Api<DynamicObject> {
         let resource = ApiResource::erase::<ResourceQuota>(&());
         Api::namespaced_with(self.client.clone(), self.namespace, &resource)
@@ -109,20 +132,6 @@ impl QuotaWriter<'_> {
 /// Whether the limits were not enforced before.
 fn is_new_promise(condition: &QuotaCondition) -> bool {
     *condition.type_ == *hnc::quota::ENFORCED && condition.holds && condition.since.is_none()
-}
-
-async fn raise_floor(store: &LedgerStore, floor: u64) -> kube::Result<()> {
-    loop {
-        let stored = store.read().await?;
-        if stored.ledger.floor >= floor {
-            return Ok(());
-        }
-        let mut ledger = stored.ledger.clone();
-        ledger.floor = floor;
-        if store.replace(&stored, &ledger).await?.is_some() {
-            return Ok(());
-        }
-    }
 }
 
 fn derived_fact(object: DynamicObject) -> Fact {

@@ -51,14 +51,23 @@ pub(super) fn wanted(forest: &Forest, resolution: &Resolution, troubles: &Troubl
             format!("The configuration is not up to date: {why}"),
         )
     });
-    let settings = settings.map(|why| {
-        let message = format!("The settings are wrong, so earlier ones stay in force: {why}");
-        draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, message)
-    });
+    let settings = settings.map(settings_refused);
     let findings = resolution.findings.iter().map(finding);
     let conditions = outdated.into_iter().chain(settings).chain(findings).chain(lacks.iter().map(lack));
     let conditions = conditions.chain(lost(forest, lacks)).chain(namespaces(forest));
     Wanted { resources: resources(forest, resolution), conditions: conditions.collect() }
+}
+
+/// Whether a status shows this refusal of the settings, or none if there is none.
+pub(super) fn shows_refusal(shown: &HNCConfigurationStatus, refused: Option<&str>) -> bool {
+    let is_it = |it: &&Condition| it.reason == bad_configuration::SETTINGS_REFUSED;
+    let said = shown.conditions.iter().find(is_it).map(|it| &*it.message);
+    said == refused.map(settings_refused).as_ref().map(|it| &*it.message)
+}
+
+fn settings_refused(why: &str) -> Draft {
+    let message = format!("The settings are wrong, so earlier ones stay in force: {why}");
+    draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, message)
 }
 
 fn draft(type_: &'static str, reason: impl Into<String>, message: impl AsRef<str>) -> Draft {
@@ -388,6 +397,12 @@ mod tests {
             settings: Some("ConfigMap hns-config: settings.yaml: x: unknown field `x`"),
         };
         let status = wanted(&forest, &resolution, &troubles);
+        let shown = status.clone().against(&HNCConfigurationStatus::default(), &Time(Timestamp::UNIX_EPOCH));
+        let shown = shown.unwrap();
+        for (refused, is_shown) in [(troubles.settings, true), (Some("another"), false), (None, false)] {
+            assert_eq!(shows_refusal(&shown, refused), is_shown, "{refused:?}");
+        }
+        assert!(shows_refusal(&HNCConfigurationStatus::default(), None));
         let lines = lines(&status);
         let [trouble, settings, rights, lost] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(

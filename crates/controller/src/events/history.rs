@@ -68,6 +68,8 @@ pub(super) struct History {
 #[derive(Debug, Default)]
 struct Problems {
     failures: BTreeMap<ObjectKey, Reported>,
+    /// Of the derived quota.
+    quota_failure: Option<Reported>,
     /// The uid of the object, and the message.
     complaints: BTreeMap<(ObjectKey, ComplaintReason), (Box<str>, Box<str>)>,
 }
@@ -80,6 +82,22 @@ impl History {
         let is_persistent = matches!(reported, Reported::Transient { count: PERSISTENT, .. });
         failures.insert(failure.key.clone(), reported);
         (is_new, is_persistent)
+    }
+
+    /// Returns whether the failure to write the derived quota needs an event.
+    pub(super) fn add_quota_failure(&mut self, namespace: &Name, kind: FailureKind, why: &str) -> bool {
+        let failure = &mut self.namespaces.entry(namespace.clone()).or_default().quota_failure;
+        let (reported, is_new) = Reported::next(failure.as_ref(), kind, why);
+        *failure = Some(reported);
+        is_new
+    }
+
+    /// The derived quota was written, or needs no write. This is also so when an event was dropped: the next failure needs one.
+    pub(super) fn remove_quota_failure(&mut self, namespace: &Name) {
+        if let Some(problems) = self.namespaces.get_mut(namespace) {
+            problems.quota_failure = None;
+            self.remove_if_empty(namespace);
+        }
     }
 
     /// Replaces the complaints about the objects in `planned`, and returns the new ones.
@@ -137,7 +155,9 @@ impl History {
     }
 
     fn remove_if_empty(&mut self, namespace: &Name) {
-        let is_empty = |problems: &Problems| problems.failures.is_empty() && problems.complaints.is_empty();
+        let is_empty = |problems: &Problems| {
+            problems.failures.is_empty() && problems.complaints.is_empty() && problems.quota_failure.is_none()
+        };
         if self.namespaces.get(namespace).is_some_and(is_empty) {
             self.namespaces.remove(namespace);
         }

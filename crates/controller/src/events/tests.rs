@@ -1,7 +1,7 @@
 //! Which problems the recorder reports, and which it does not report again.
 
-use forest::Scope;
 use forest::plan::Plan;
+use forest::{Fact, Scope, hnc};
 use hns_cluster::handle::ForestWriter;
 use prometheus::{Registry, TextEncoder};
 
@@ -225,6 +225,46 @@ fn the_history_has_no_entry_for_deleted_namespaces_and_objects_without_problems(
     test.recorder.forest = ForestWriter::new(empty, Box::new(|_| {})).1;
     test.recorder.record_plan(&"leaf".into(), &Plan::default());
     assert!(test.recorder.history.lock().is_empty());
+}
+
+#[test]
+fn a_derived_quota_that_cannot_be_written_is_reported_on_each_quota_of_the_ancestry_once_for_each_change() {
+    let mut test = TestRecorder::new();
+    let quota = |namespace: &str, name: &str, uid: &str| {
+        let version = Version { uid: uid.into(), resource_version: "1".into() };
+        let quota = hnc::quota::QuotaFact { name: name.into(), version, ..hnc::quota::QuotaFact::default() };
+        Fact::Hnc(hnc::Fact::Quota(namespace.into(), quota))
+    };
+    test.world.writer.tell([quota("root", "a", "1"), quota("leaf", "b", "2")]);
+    let leaf = Name::from("leaf");
+    for (at, (sources, why, kind, is_reported)) in [
+        ("s", "no", FailureKind::Permanent, true),
+        ("s", "no", FailureKind::Permanent, false),
+        ("s", "timeout", FailureKind::Transient, false),
+        ("other", "no", FailureKind::Permanent, true),
+        ("other", "never", FailureKind::Permanent, true),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        test.recorder.record_quota_failure(&leaf, sources, (why, kind));
+        let message =
+            format!("could not create/update lower-level ResourceQuota in namespace \"leaf\": {why}");
+        let on = |namespace: &str, uid: &str| {
+            (namespace.to_owned(), uid.to_owned(), CANNOT_WRITE_RESOURCE_QUOTA, message.clone())
+        };
+        let wanted = if is_reported { vec![on("root", "1"), on("leaf", "2")] } else { vec![] };
+        assert_eq!(test.sent(), wanted, "row {at}");
+    }
+    // A plan that needs no write ends the failure; one for something else does not.
+    let plan = |scope| Plan { scope, ..Plan::default() };
+    test.recorder.record_plan(&leaf, &plan(Scope::structure()));
+    test.recorder.record_quota_failure(&leaf, "other", ("never", FailureKind::Permanent));
+    assert_eq!(test.reasons().len(), 0);
+    test.recorder.record_plan(&leaf, &plan(Scope::quotas()));
+    assert!(test.recorder.history.lock().is_empty());
+    test.recorder.record_quota_failure(&leaf, "other", ("never", FailureKind::Permanent));
+    assert_eq!(test.reasons().len(), 2);
 }
 
 #[test]

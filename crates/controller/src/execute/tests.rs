@@ -19,14 +19,8 @@ fn executor(world: &World, server: &Server) -> Executor {
     });
     let permission: Permission = Arc::new(|| true);
     let ledger = LedgerStore::new(server.client(), "hnc-system");
-    Executor::new(
-        server.client(),
-        (writer, forest),
-        configuration,
-        metrics,
-        (Guard::disabled(), permission),
-        ledger,
-    )
+    let guarded = (Guard::disabled(), permission);
+    Executor::new(server.client(), (writer, forest), configuration, metrics, guarded, ledger)
 }
 
 fn served_secrets() -> ServedKind {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use forest::plan::Action;
+use forest::plan::{Action, HncAction};
 use forest::{Fact, Name, ObjectKey, Version};
 use tokio::time::{Instant, sleep};
 
@@ -78,6 +78,7 @@ impl Executor {
     fn record_result(&self, namespace: &Name, action: &Action, result: WriteResult) -> Written {
         let WriteResult { outcome, facts } = result;
         log(namespace, action, &outcome);
+        self.record_quota_events(namespace, action, &outcome);
         let is_persistent =
             action.key().is_some_and(|key| self.record_events(namespace, action, key, &outcome));
         let namespace_version = facts.iter().find_map(|fact| namespace_version(fact, namespace));
@@ -95,18 +96,31 @@ impl Executor {
 
     /// Returns whether this failure makes a series of failures persistent.
     fn record_events(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) -> bool {
-        let (why, kind) = match outcome {
-            Outcome::Done | Outcome::NotFound => {
-                self.recorder.record_success(namespace, key);
-                return false;
-            }
-            Outcome::Conflict | Outcome::Deferred => return false,
-            Outcome::Transient(why, _) | Outcome::Unreachable(why) => (why, FailureKind::Transient),
-            Outcome::Refused(why) => (why, FailureKind::Permanent),
-        };
+        if let Outcome::Done | Outcome::NotFound = outcome {
+            self.recorder.record_success(namespace, key);
+        }
+        let Some((why, kind)) = failure(outcome) else { return false };
         let removal = matches!(action, Action::DeleteCopy { .. });
         let failure = Failure { namespace, key, source: action.source(), removal, why, kind };
         self.recorder.record_failure(&failure)
+    }
+
+    fn record_quota_events(&self, namespace: &Name, action: &Action, outcome: &Outcome) {
+        let Action::Dialect(HncAction::WriteDerivedQuota { sources, .. }) = action else { return };
+        match failure(outcome) {
+            Some(failure) => self.recorder.record_quota_failure(namespace, sources, failure),
+            None if *outcome == Outcome::Done => self.recorder.record_quota_success(namespace),
+            None => {}
+        }
+    }
+}
+
+/// Why a write failed, and whether a retry may succeed; `None` if it did not fail.
+fn failure(outcome: &Outcome) -> Option<(&str, FailureKind)> {
+    match outcome {
+        Outcome::Done | Outcome::NotFound | Outcome::Conflict | Outcome::Deferred => None,
+        Outcome::Transient(why, _) | Outcome::Unreachable(why) => Some((why, FailureKind::Transient)),
+        Outcome::Refused(why) => Some((why, FailureKind::Permanent)),
     }
 }
 

@@ -159,11 +159,10 @@ pub(super) fn is_derived_quota() -> String {
 pub(super) fn usage_grows() -> String {
     let used = |of: &str| format!("{of}.?status.?used");
     let (new, old) = (used("object"), used("oldObject"));
-    let many = [&new, &old].map(|map| is_big(map));
     let quantity = |map: &str| format!("quantity(string({map}[?k].orValue('0')))");
     let grows =
         format!("{new}.orValue({{}}).exists(k,\n{}.isGreaterThan({}))", quantity(&new), quantity(&old));
-    any_of(&many.into_iter().chain([grows]).collect::<Vec<_>>())
+    any_of(&[is_big(&new), grows])
 }
 
 /// An annotation of the new object, as an optional.

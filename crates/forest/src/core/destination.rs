@@ -124,12 +124,7 @@ pub(crate) fn goes_to(
     exceptions: Option<&Result<Exceptions, Unparsable>>,
     label: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(), Withheld> {
-    match exceptions {
-        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
-        Some(Ok(exceptions)) => exceptions.admit(kind.mode, label)?,
-        None => Exceptions::default().admit(kind.mode, label)?,
-    }
-    may_go(kind, name, excluded)
+    may_go(kind, name, excluded, exceptions)?.unwrap_or(&Exceptions::default()).admit(kind.mode, label)
 }
 
 /// Whether any namespace is possible to which such an object propagates, for some labels.
@@ -142,17 +137,20 @@ pub(crate) fn goes_somewhere(
     excluded: Option<&str>,
     exceptions: Option<&Result<Exceptions, Unparsable>>,
 ) -> Result<(), Withheld> {
-    match exceptions {
-        Some(Err(unparsable)) => return Err(Withheld::Unparsable(unparsable.clone())),
-        Some(Ok(exceptions)) => exceptions.admit_somewhere(kind.mode)?,
-        None => Exceptions::default().admit_somewhere(kind.mode)?,
-    }
-    may_go(kind, name, excluded)
+    may_go(kind, name, excluded, exceptions)?.unwrap_or(&Exceptions::default()).admit_somewhere(kind.mode)
 }
 
-fn may_go(kind: &KindSettings, name: &str, excluded: Option<&str>) -> Result<(), Withheld> {
+/// The exceptions, if an object with them may propagate in some mode. Reasons that no mode changes come first.
+fn may_go<'a>(
+    kind: &KindSettings,
+    name: &str,
+    excluded: Option<&str>,
+    exceptions: Option<&'a Result<Exceptions, Unparsable>>,
+) -> Result<Option<&'a Exceptions>, Withheld> {
+    let exceptions = exceptions.map(Result::as_ref).transpose();
+    let exceptions = exceptions.map_err(|unparsable| Withheld::Unparsable(unparsable.clone()))?;
     if kind.excluded_names.matches(name) {
         return Err(Withheld::ExcludedName(name.into()));
     }
-    excluded.map_or(Ok(()), |why| Err(Withheld::Excluded(why.into())))
+    excluded.map_or(Ok(exceptions), |why| Err(Withheld::Excluded(why.into())))
 }

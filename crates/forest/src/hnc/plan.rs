@@ -126,8 +126,6 @@ pub enum HncAction {
         status: QuotaStatus,
         /// The names of limits to remove from it.
         dropped: Vec<Box<str>>,
-        /// Before the status says that the limits are enforced, the floor of the ledger must be at least this resource version.
-        floor: u64,
     },
 }
 

@@ -20,6 +20,7 @@ use crate::core::name::Name;
 use crate::core::quantity::Quantity;
 use crate::core::stream::{Stream, StreamState};
 use crate::core::tree::Id;
+use crate::core::version::Version;
 use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
@@ -39,6 +40,12 @@ impl Forest {
     pub(crate) fn quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
         let path = self.path(id);
         path.iter().rev().flat_map(|above| self.quotas_at(*above).map(move |quota| (*above, quota))).collect()
+    }
+
+    /// The quotas that limit a namespace, the root's first: their namespaces, names and versions.
+    pub fn quotas_over(&self, namespace: &str) -> Vec<(Name, Name, Version)> {
+        let quotas = self.id(namespace).map(|id| self.quotas_above(id)).unwrap_or_default().into_iter();
+        quotas.map(|(at, quota)| (self.name(at).clone(), quota.name.clone(), quota.version.clone())).collect()
     }
 
     /// The quotas in the namespace, by name.
@@ -82,13 +89,6 @@ impl Forest {
     /// The derived quota of a namespace, as it is.
     pub(crate) fn derived_quota(&self, id: Id) -> Option<&DerivedQuotaFact> {
         self.hnc().quotas().derived(id)
-    }
-
-    /// The newest resource version of the derived quotas that a quota here limits.
-    pub(crate) fn newest_derived(&self, id: Id) -> u64 {
-        let versions =
-            self.at_and_below(id).into_iter().filter_map(|id| Some(self.derived_quota(id)?.number()));
-        versions.max().unwrap_or_default()
     }
 
     /// The statuses of all quotas, as last written, with their namespaces and names.

@@ -76,10 +76,8 @@ impl Settings {
         I: IntoIterator<Item = S>,
         S: AsRef<str>,
     {
-        let excluded: Vec<S> = excluded.into_iter().collect();
-        let excluded = excluded.iter().map(AsRef::as_ref).chain([own_namespace]);
         Self {
-            namespaces: Arc::new(ManagedNames::new(excluded, included)),
+            namespaces: Arc::new(ManagedNames::new(own_namespace, excluded, included)),
             managed_labels: RegexSet::empty(),
             managed_annotations: RegexSet::empty(),
             refuse_label_conflicts: false,
@@ -179,7 +177,7 @@ mod tests {
     fn exclusion_wins_over_inclusion() {
         let settings = Settings::new("hnc-system", ["team"], ".*").unwrap();
         assert_eq!(settings.unmanaged("team"), Some(Unmanaged::Excluded));
-        assert_eq!(settings.unmanaged("hnc-system"), Some(Unmanaged::Excluded));
+        assert_eq!(settings.unmanaged("hnc-system"), Some(Unmanaged::Own));
     }
 
     #[test]

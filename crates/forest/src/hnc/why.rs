@@ -232,6 +232,9 @@ pub fn explain(forest: &Forest, question: &ObjectQuestion<'_>, namespace: &str) 
         expected => expected,
     };
     let stays = object.and_then(Object::source).and_then(|source| stays(forest, key, source));
+    // The mode of a kind that is not configured is made up.
+    let is_configured = question.in_configuration == KindInConfiguration::Configured;
+    let stays = stays.filter(|why| is_configured || !matches!(why, Withheld::Mode(_)));
     let refused = refused(forest, key, (namespace, &there, &expected));
     ObjectExplanation { there, expected, above, stays, unseen: unseen_above, unseen_roles, refused }
 }

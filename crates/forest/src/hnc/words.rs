@@ -31,8 +31,7 @@ impl fmt::Display for Mode {
 }
 
 /// How to resolve a conflict, in every message about one. As a clause.
-pub const WAY_OUT: &str = "rename or delete one of the two, or keep both: with onConflict: Report for the kind; for Roles \
-                           and RoleBindings with propagation.rbacOnConflict: Report (--rbac-on-conflict=Report)";
+pub const WAY_OUT: &str = "rename or delete one of the two, or keep both with onConflict: Report for the kind in the HNCConfiguration";
 
 /// As in the `HNCConfiguration`.
 impl fmt::Display for OnConflict {
@@ -98,14 +97,15 @@ impl fmt::Display for Withheld {
 impl fmt::Display for Unmanaged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Excluded => {
-                f.write_str("is excluded by the administrator in excludedNamespaces (--excluded-namespace)")
+            Self::Own => f.write_str("is excluded, because hns runs in it"),
+            Self::Excluded => f.write_str("is excluded by excludedNamespaces in the settings of hns"),
+            Self::NotIncluded(pattern) => {
+                let pattern = pattern.trim_start_matches("^(?:").trim_end_matches(")$");
+                write!(
+                    f,
+                    "is excluded, because it does not match includedNamespaceRegex ({pattern}) in the settings of hns"
+                )
             }
-            Self::NotIncluded(pattern) => write!(
-                f,
-                "does not match the administrator's pattern of included namespaces, includedNamespaceRegex \
-                 (--included-namespace-regex={pattern})"
-            ),
         }
     }
 }

@@ -30,8 +30,9 @@ pub(crate) struct Document {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) quotas: Vec<Quota>,
     pub(crate) totals: Totals,
-    /// The number of writes that the controller has to make already without the changes.
-    pub(crate) pending: usize,
+    /// The number of writes that the controller has to make already without the changes; omitted if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) notes: Vec<String>,
 }

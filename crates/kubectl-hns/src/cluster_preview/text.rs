@@ -59,8 +59,10 @@ impl Document {
             self.quotas.iter().for_each(|it| text.line(quota(it, paint)));
         }
         text.line(format!("\n{}", totals(&self.totals)));
-        if self.pending > 0 {
-            let pending = format!("The controller also has to make {} changes already.", self.pending);
+        if let Some(pending) = self.pending.filter(|it| *it > 0) {
+            let writes = if pending == 1 { "write" } else { "writes" };
+            let pending =
+                format!("Independently of this change, the controller has {pending} {writes} left to do.");
             text.line(paint.ink(Ink::Faint, &pending));
         }
         text
@@ -93,7 +95,9 @@ impl Document {
             }
             _ => {}
         }
-        if let Some(parent) = &it.parent {
+        if let Some(parent) = it.parent.as_ref().filter(|_| it.action == "create") {
+            text.line(format!("  {name}: the parent would be {}", parent.after.as_deref().unwrap_or("none")));
+        } else if let Some(parent) = &it.parent {
             let named = |parent: &Option<String>| parent.clone().unwrap_or_else(|| "none".to_owned());
             let (before, after) = (named(&parent.before), named(&parent.after));
             text.line(format!("  {name}: the parent would change from {before} to {after}"));
@@ -191,13 +195,15 @@ mod tests {
             Pair { key: "y".into(), values: values(None, Some("2")) },
             Pair { key: "z".into(), values: values(Some("1"), None) },
         ];
+        let mut new = namespace("new", "create");
+        new.parent = Some(values(None, Some("n")));
         let (type_, reason, message) = ("T".into(), "R".into(), "why".into());
         moved.conditions = vec![Condition { action: "comes", type_, reason, message }];
         let document = Document {
             change: vec!["It would be done".into()],
             verdict: Verdict { outcome: "allowed", ..Verdict::default() },
             warnings: vec!["mind".into()],
-            namespaces: vec![moved, namespace("gone", "delete")],
+            namespaces: vec![moved, namespace("gone", "delete"), new],
             anchors: vec![Anchor { namespace: "a".into(), name: "gone".into(), action: "delete" }],
             objects: vec![object("gone", "delete", None), object("n", "overwrite", Some("a"))],
             kept: vec![Kept {
@@ -206,7 +212,7 @@ mod tests {
                 name: "k".into(),
                 source: "a".into(),
             }],
-            pending: 2,
+            pending: Some(2),
             ..Document::default()
         };
         let wanted = "\
@@ -221,6 +227,8 @@ Namespaces:
   n: label z=1 would be removed
   n: condition T (R) would appear: why
   gone would be deleted, with everything in it (objects of propagated kinds: 1)
+  new would be created
+  new: the parent would be n
 
 Subnamespace anchors:
   gone in a would be deleted
@@ -232,7 +240,7 @@ Objects that would be kept although they conflict:
   secrets k in n would be kept; the one of a would not be copied
 
 Totals: objects: 0 created, 0 updated, 0 overwritten, 0 deleted; namespaces: 0 created, 0 deleted, 0 changed; labels: 0 changed.
-The controller also has to make 2 changes already.
+Independently of this change, the controller has 2 writes left to do.
 ";
         assert_eq!(document.text(Paint::NONE), wanted);
         assert_eq!(

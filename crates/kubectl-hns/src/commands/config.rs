@@ -2,11 +2,11 @@
 
 use clap::{Args, Subcommand};
 use hns_api::names::HNC_CONFIGURATION as NAME;
-use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode};
+use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, TreeSpec};
 use kube::api::{DynamicObject, PostParams};
 use serde_json::Value;
 
-use super::kinds::{self, DeleteType, SetResource, Target, entries, mode, propagates, unreadable};
+use super::kinds::{self, DeleteType, Mode, SetResource, Target, entries, unreadable};
 use super::plan;
 use crate::cluster_preview::Document;
 use crate::flags::Switch;
@@ -91,7 +91,17 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
         let is_it =
             |it: &ResourceStatus| it.resource == spec.resource && (group.is_empty() || it.group == group);
         if !status.resources.iter().any(is_it) {
-            text.line(format!("* Not in effect: {}", spec.resource));
+            let mode = spec.mode.clone().unwrap_or(SynchronizationMode::Propagate);
+            let named = format!("{:?}", spec.resource);
+            let is_faulty = status.conditions.iter().any(|it| it.message.contains(&named));
+            let yet = if is_faulty { "" } else { " yet" };
+            text.line(format!("* Not in effect{yet}: {} ({mode:?})", spec.resource));
+        }
+    }
+    if let Some(trees) = config.spec.trees.as_ref().filter(|it| !it.is_empty()) {
+        text.push_str("\nLimits of trees:\n");
+        for tree in trees {
+            text.line(limits(tree));
         }
     }
     if !status.conditions.is_empty() {
@@ -102,6 +112,18 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
         text.line(paint.ink(Ink::Warning, &line));
     }
     text
+}
+
+/// What may be below a namespace.
+fn limits(tree: &TreeSpec) -> String {
+    let TreeSpec { root, max_namespaces, max_depth, name_pattern } = tree;
+    let limits = [
+        max_namespaces.map(|it| format!("at most {it} namespaces")),
+        max_depth.map(|it| format!("at most {it} levels")),
+        name_pattern.as_ref().map(|it| format!("names that match {it}")),
+    ];
+    let limits: Vec<String> = limits.into_iter().flatten().collect();
+    format!("* below {root}: {}", if limits.is_empty() { "none".to_owned() } else { limits.join(", ") })
 }
 
 fn synchronized(resource: &ResourceStatus) -> String {
@@ -124,10 +146,10 @@ async fn set_resource(
     let mut object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
-    let mode = mode(&arguments.mode);
-    let wanted = target.set(entries(&object), &mode, force)?;
-    if !yes && propagates(&mode) {
-        confirm((arguments, &target, &mode), session, terminal).await?;
+    let mode = arguments.mode;
+    let wanted = target.set(entries(&object), mode, force)?;
+    if !yes && mode.propagates() {
+        confirm((arguments, &target, mode), session, terminal).await?;
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
     write(session, &object).await
@@ -135,7 +157,7 @@ async fn set_resource(
 
 /// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.
 async fn confirm(
-    (arguments, target, mode): (&SetResource, &Target, &str),
+    (arguments, target, mode): (&SetResource, &Target, Mode),
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
@@ -202,12 +224,27 @@ mod tests {
     fn what_is_not_in_effect_is_named() {
         let config: HNCConfiguration = serde_json::from_value(json!({
             "metadata": { "name": "config" },
-            "spec": { "resources": [{ "resource": "deployments" }, { "group": "", "resource": "secrets" }] },
-            "status": { "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }] },
+            "spec": {
+                "resources": [
+                    { "resource": "deployments" },
+                    { "group": "", "resource": "secrets", "mode": "AllowPropagate" },
+                    { "resource": "nonsense" },
+                ],
+                "trees": [{ "root": "acme", "maxNamespaces": 10, "maxDepth": 2, "namePattern": "acme-.*" }],
+            },
+            "status": {
+                "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }],
+                "conditions": [{
+                    "type": "BadConfiguration", "reason": "ResourceNotFound", "status": "True",
+                    "message": "spec.resources[2] (\"nonsense\"): no such", "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }],
+            },
         }))
         .unwrap();
-        let wanted =
-            "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Not in effect: secrets\n";
+        let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Not in effect yet: secrets (AllowPropagate)\n\
+             * Not in effect: nonsense (Propagate)\n\nLimits of trees:\n\
+             * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\nConditions:\n\
+             BadConfiguration (ResourceNotFound): spec.resources[2] (\"nonsense\"): no such\n";
         assert_eq!(text(&config, Paint::NONE), wanted);
     }
 

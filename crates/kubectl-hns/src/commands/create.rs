@@ -76,10 +76,21 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             vec![anchor]
         }
     };
+    // As with kubectl, one that cannot be created does not stop the others.
+    let (mut failed, count) = (Vec::new(), anchors.len());
     for anchor in &anchors {
-        create(anchor, &arguments.wait, session, terminal).await?;
+        if let Err(failure) = create(anchor, &arguments.wait, session, terminal).await {
+            if count == 1 {
+                return Err(failure);
+            }
+            terminal.fail(&failure);
+            failed.push(anchor.metadata.name.as_deref().unwrap_or_default());
+        }
     }
-    Ok(())
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("\nError: not created, {} of {count}: {}", failed.len(), failed.join(", "))))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -101,7 +112,12 @@ fn anchors(text: &str, session: &Session) -> Result<Vec<SubnamespaceAnchor>, Fai
             return Err(invalid(&format!("{} is no SubnamespaceAnchor", document["kind"])));
         }
         let mut anchor: SubnamespaceAnchor =
-            serde_json::from_value(document).map_err(|error| invalid(&error))?;
+            serde_json::from_value(document.clone()).map_err(|error| invalid(&error))?;
+        let known = serde_json::to_value(&anchor).unwrap_or_default();
+        if let Some(field) = unknown(&document, &known) {
+            let name = anchor.metadata.name.unwrap_or_default();
+            return Err(invalid(&format!("SubnamespaceAnchor {name:?}: unknown field {field}")));
+        }
         if anchor.metadata.name.is_none() {
             return Err(invalid(&"an anchor has no name"));
         }
@@ -110,7 +126,31 @@ fn anchors(text: &str, session: &Session) -> Result<Vec<SubnamespaceAnchor>, Fai
         }
         anchors.push(anchor);
     }
+    if anchors.is_empty() {
+        return Err(Failure::new("Error: no SubnamespaceAnchor was given: the file is empty"));
+    }
     Ok(anchors)
+}
+
+/// The path of a field that is lost in `known`, which has only the fields of the type.
+fn unknown(document: &Value, known: &Value) -> Option<String> {
+    let join = |step: String, rest: String| {
+        let dot = if rest.is_empty() || rest.starts_with('[') { "" } else { "." };
+        format!("{step}{dot}{rest}")
+    };
+    match (document, known) {
+        (Value::Object(fields), _) => {
+            fields.iter().filter(|(_, value)| !value.is_null()).find_map(|(key, value)| {
+                let rest = known.get(key).map_or_else(|| Some(String::new()), |known| unknown(value, known));
+                Some(join(key.clone(), rest?))
+            })
+        }
+        (Value::Array(all), Value::Array(known)) => {
+            let mut pairs = all.iter().zip(known).enumerate();
+            pairs.find_map(|(at, (one, known))| Some(join(format!("[{at}]"), unknown(one, known)?)))
+        }
+        _ => None,
+    }
 }
 
 async fn create(
@@ -163,6 +203,22 @@ mod tests {
         assert!(matches!(state("c", None), Ok(Progress::Part(..))));
         assert!(matches!(state("c", Some("Missing")), Ok(Progress::Part(..))));
         assert!(state("c", Some("Conflict")).unwrap_err().text.contains("Conflict"));
+    }
+
+    #[test]
+    fn unknown_fields_are_found() {
+        let known = serde_json::json!({ "spec": { "labels": [{ "key": "a" }] } });
+        for (document, path) in [
+            (serde_json::json!({ "spec": { "labels": [{ "key": "a" }] }, "status": null }), None),
+            (serde_json::json!({ "spec": { "lables": [] } }), Some("spec.lables")),
+            (
+                serde_json::json!({ "spec": { "labels": [{ "key": "a", "vlaue": 1 }] } }),
+                Some("spec.labels[0].vlaue"),
+            ),
+            (serde_json::json!({ "sepc": {} }), Some("sepc")),
+        ] {
+            assert_eq!(unknown(&document, &known).as_deref(), path, "{document}");
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ use crate::{Failure, Terminal};
 
 /// How long the webhook's cache may lag behind the permission for cascading deletion.
 const WEBHOOK_DELAY: Duration = Duration::from_secs(10);
+/// How to delete a subnamespace with children.
+const WITH_ALL: &str = "With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well.";
 const POLL: Duration = Duration::from_millis(200);
 
 /// Delete a subnamespace of the namespace given with -n.
@@ -107,7 +109,15 @@ struct Deletion<'a> {
 impl Deletion<'_> {
     /// Shows what would be deleted, and whether the API server would accept it.
     async fn tried(&self, allows: bool) -> Done {
-        self.terminal.print(&self.consequences(allows).await?.text());
+        let consequences = self.consequences(allows).await?;
+        match consequences.refusal {
+            // The API server says it itself.
+            Some(_) if self.dry_run == DryRun::Server => {}
+            Some(why) => {
+                return Err(Failure::new(format!("Error: this would be refused: {why}")).with_hint(WITH_ALL));
+            }
+            None => self.terminal.print(&consequences.text()),
+        }
         if self.dry_run == DryRun::Server {
             let changes = if allows { self.allow().await? } else { false };
             match self.request().await {
@@ -130,7 +140,8 @@ impl Deletion<'_> {
             return Ok(());
         }
         let consequences = self.consequences(allows).await?;
-        if !is_terminal && consequences.is_only(self.child) {
+        // The API server says why it refuses.
+        if consequences.refusal.is_some() || (!is_terminal && consequences.is_only(self.child)) {
             return Ok(());
         }
         self.terminal.print(&consequences.text());
@@ -225,8 +236,7 @@ fn could_not(parent: &str, problem: &Problem) -> Failure {
         None if problem.is_not_found() => {
             failure.with_hint(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
         }
-        None if is_about_children(problem) => failure
-            .with_hint("With -a (--allowCascadingDeletion) the subnamespaces below are deleted as well."),
+        None if is_about_children(problem) => failure.with_hint(WITH_ALL),
         None => failure,
     }
 }

@@ -14,7 +14,7 @@ use crate::picture::ConditionView;
 use crate::session::Session;
 use crate::table::{aligned, row};
 use crate::terminal::{Ink, Paint};
-use crate::{Failure, Terminal, age};
+use crate::{Failure, Terminal, age, published};
 
 /// Show the parent, children and conditions of a namespace, and recent events of its objects.
 #[derive(Debug, Args)]
@@ -32,6 +32,9 @@ pub(crate) struct Arguments {
 #[serde(rename_all = "camelCase")]
 struct Description {
     namespace: String,
+    /// Why the namespace takes part in no hierarchy, as a clause after its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excluded: Option<String>,
     parent: Option<String>,
     children: Vec<Child>,
     allow_cascading_deletion: bool,
@@ -73,8 +76,11 @@ pub(crate) async fn run(
     let of_ours = ListParams::default().fields(&format!("source={}", events::COMPONENT));
     let events = session.within::<Event>(name);
     let everything = ListParams::default();
-    let (anchors, events) =
-        futures::join!(session.list(&anchors, &everything), session.list(&events, &of_ours));
+    let (anchors, events, (settings, _)) = futures::join!(
+        session.list(&anchors, &everything),
+        session.list(&events, &of_ours),
+        published::settings(session),
+    );
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
     let anchors = match anchors {
         Ok(anchors) => anchors,
@@ -97,6 +103,7 @@ pub(crate) async fn run(
     });
     let description = Description {
         namespace: name.to_owned(),
+        excluded: settings.unmanaged(name).map(|why| why.to_string()),
         children: children(&shown_children(&object.data), &anchors),
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
@@ -187,6 +194,9 @@ fn line(event: &Event, now: Timestamp) -> Option<Line> {
 fn text(description: &Description, paint: Paint) -> String {
     let Description { namespace, parent, children, conditions, .. } = description;
     let mut text = format!("Hierarchy configuration for namespace {namespace}\n");
+    if let Some(why) = &description.excluded {
+        text.line(paint.ink(Ink::Warning, &format!("  The namespace {why}")));
+    }
     text.line(
         parent
             .as_ref()
@@ -248,6 +258,14 @@ No recent HNC events for objects in this namespace
     }
 
     #[test]
+    fn an_excluded_namespace_is_called_so() {
+        let excluded = Some(forest::Unmanaged::Own.to_string());
+        let description = Description { namespace: "home".into(), excluded, ..Description::default() };
+        let wanted = "namespace home\n  The namespace is excluded, because hns runs in it\n  No parent\n";
+        assert!(drawn(&description).contains(wanted), "{}", drawn(&description));
+    }
+
+    #[test]
     fn a_full_description_equals_that_of_hnc() {
         let anchors = [anchor("e", "Ok"), anchor("d", "Conflict"), anchor("g", "Missing")];
         let missing = json!({ "type": "ActivitiesHalted", "reason": "ParentMissing", "message": "gone" });
@@ -257,7 +275,7 @@ No recent HNC events for objects in this namespace
             children: children(&["f", "e"], &anchors),
             allow_cascading_deletion: true,
             conditions: vec![condition(&missing)],
-            events: Vec::new(),
+            ..Description::default()
         };
         let wanted = "\
 Hierarchy configuration for namespace parent

@@ -98,13 +98,24 @@ async fn check(session: &Session) -> Vec<Finding> {
     if let Err(problem) = session.call(session.client.apiserver_version()).await
         && (problem.code() == 0 || problem.code() == 401)
     {
-        let text = format!("{} does not answer, so nothing was checked: {problem}", session.server);
+        let text = format!("nothing was checked: {problem}");
         return vec![Finding::wrong("API server", text, problem.hint().unwrap_or_default())];
     }
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
     findings.extend(account_rights::check(session).await);
-    findings.extend(trees::check(session).await);
+    let is_served =
+        !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
+    let trees = if is_served {
+        trees::check(session).await
+    } else {
+        vec![Finding::note("trees", "not checked, because a definition is missing")]
+    };
+    // The trees show each condition with a solution, and the HNCConfiguration sums them up.
+    if !trees.iter().any(|it| it.subject == "trees" && it.level != Level::Ok) {
+        findings.retain(|it| it.subject != installation::NAMESPACES);
+    }
+    findings.extend(trees);
     findings
 }
 

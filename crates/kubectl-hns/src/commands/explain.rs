@@ -5,10 +5,11 @@ mod text;
 use std::collections::BTreeMap;
 
 use clap::Args;
-use forest::Name;
-use forest::why::{ObjectExplanation, There};
+use forest::exceptions::Withheld;
+use forest::why::{Expected, ObjectExplanation, There, Untouched};
+use forest::{Forest, Name};
 use futures::future::join_all;
-use hns_api::annotations::PROPAGATE;
+use hns_api::annotations::{PROPAGATE, PROPAGATE_TREE_SELECT};
 use hns_cluster::api::Api;
 use hns_cluster::feed::api_resource;
 use kube::api::DynamicObject;
@@ -50,6 +51,9 @@ struct Explanation {
     mark: ObjectState,
     /// The ancestors, from the root.
     ancestors: Vec<String>,
+    /// Whether there may be more ancestors, which the user may not read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ancestors_unknown: bool,
     /// The objects of the same name in namespaces above, from the root.
     above: Vec<Source>,
     /// The namespaces above whose objects are unknown.
@@ -95,8 +99,13 @@ pub(crate) async fn run(
     let object_states =
         ObjectStates::read(session, subject, structure, std::slice::from_ref(&namespace)).await?;
     let mut explanation = explanation(&object_states, &namespace);
+    let mut notes = object_states.loaded.notes.clone();
     if let Some(explanation) = &mut explanation {
         explanation.annotations = annotations(session, &object_states, explanation).await;
+        let structure = &object_states.loaded.structure;
+        if structure.hidden.is_empty() {
+            notes.extend(misplaced(&explanation.annotations, &object_states.loaded.forest));
+        }
     }
     match (output, explanation) {
         (_, None) => {}
@@ -105,10 +114,26 @@ pub(crate) async fn run(
             terminal.print(&render(*format, &explanation, explanation.holders())?);
         }
     }
-    for note in &object_states.loaded.notes {
+    for note in &notes {
         terminal.note(note);
     }
     Ok(())
+}
+
+/// The names in tree selectors that are not below their source, for example because they are misspelled.
+fn misplaced(annotations: &BTreeMap<String, BTreeMap<String, String>>, forest: &Forest) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (source, annotations) in annotations {
+        let names = annotations.get(PROPAGATE_TREE_SELECT).into_iter().flat_map(|value| value.split(','));
+        for name in names.map(|it| it.trim().trim_start_matches('!').trim_start()) {
+            if !forest.ancestry(name).iter().skip(1).any(|it| **it == **source) {
+                notes.push(format!(
+                    "the annotation {PROPAGATE_TREE_SELECT} in {source} names {name}, which is not below {source}"
+                ));
+            }
+        }
+    }
+    notes
 }
 
 /// The propagation annotations that decide. Where they cannot be read, the reasons stand alone.
@@ -133,6 +158,7 @@ async fn annotations(
 fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explanation> {
     let answer = object_states.answer(namespace)?;
     let mut ancestors = object_states.loaded.forest.ancestry(namespace);
+    let ancestors_unknown = object_states.loaded.structure.ends_unread(&ancestors);
     ancestors.reverse();
     ancestors.pop();
     let is_source = matches!(answer.there, There::Own { .. });
@@ -147,6 +173,7 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         name: object_states.name.clone(),
         mark: ObjectState::from(&answer),
         ancestors: ancestors.iter().map(ToString::to_string).collect(),
+        ancestors_unknown,
         above: sources(&answer),
         unknown_above: answer.unseen.iter().map(ToString::to_string).collect(),
         condition: answer.refused.as_ref().map(ConditionView::from),
@@ -160,6 +187,13 @@ fn sources(answer: &ObjectExplanation) -> Vec<Source> {
     let mut sources = Vec::new();
     for it in &answer.above {
         let (comes, why) = match (&it.comes, &decided) {
+            // A kind that is not configured has no mode.
+            (Err(Withheld::Mode(_)), _)
+                if let Expected::AsItIs(why @ (Untouched::NotConfigured | Untouched::NotInForce(_))) =
+                    &answer.expected =>
+            {
+                (false, why.to_string())
+            }
             (Err(why), _) => (false, why.to_string()),
             (Ok(admitted), None) => (true, admitted.to_string()),
             (Ok(_), Some(above)) => (false, format!("the one in {above} takes precedence")),
@@ -182,5 +216,26 @@ impl Explanation {
         let below = self.below.iter().map(|it| (&it.namespace, &it.mark));
         let all = std::iter::once((&self.namespace, &self.mark)).chain(below);
         all.filter(|(_, mark)| mark.is_there()).map(|(name, _)| format!("namespace/{name}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn names_that_are_not_below_the_source_are_noted() {
+        let forest = sketch(&["a", "b < a", "c < b", "other"]).forest();
+        let selector = |value: &str| {
+            let pair = (PROPAGATE_TREE_SELECT.to_owned(), value.to_owned());
+            BTreeMap::from([("a".to_owned(), BTreeMap::from([pair]))])
+        };
+        assert_eq!(misplaced(&selector("b, !c"), &forest), Vec::<String>::new());
+        let found = misplaced(&selector("!bb, ! other, c, a"), &forest);
+        for (note, name) in found.iter().zip(["bb", "other", "a"]) {
+            assert!(note.ends_with(&format!("in a names {name}, which is not below a")), "{note}");
+        }
+        assert_eq!(found.len(), 3);
     }
 }

@@ -16,21 +16,21 @@ const ATTEMPTS: usize = 5;
 
 /// The fields of `spec` that the commands change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Spec {
-    pub(super) parent: Option<String>,
-    pub(super) allows_cascading_deletion: bool,
+pub(crate) struct Spec {
+    pub(crate) parent: Option<String>,
+    pub(crate) allows_cascading_deletion: bool,
 }
 
 /// A change of `spec`; `None` keeps a field.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Edit {
-    pub(super) parent: Option<NewParent>,
-    pub(super) allow_cascading_deletion: Option<bool>,
+pub(crate) struct Edit {
+    pub(crate) parent: Option<NewParent>,
+    pub(crate) allow_cascading_deletion: Option<bool>,
 }
 
 /// The new parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NewParent {
+pub(crate) enum NewParent {
     /// No parent: the namespace becomes a root.
     Root,
     /// This namespace.
@@ -39,7 +39,7 @@ pub(super) enum NewParent {
 
 impl NewParent {
     /// The name of the parent, if there is one.
-    pub(super) fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Root => None,
             Self::Namespace(name) => Some(name),
@@ -70,7 +70,7 @@ impl Edit {
 }
 
 /// Reads the object; an empty one if it does not exist. A missing namespace is an error in HNC's words.
-pub(super) async fn read(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
+pub(crate) async fn read(session: &Session, namespace: &str) -> Result<DynamicObject, Failure> {
     let namespaces = session.all::<Namespace>();
     match session.call(namespaces.get_metadata(namespace)).await {
         Ok(_) => {}
@@ -88,7 +88,7 @@ pub(super) async fn read(session: &Session, namespace: &str) -> Result<DynamicOb
 }
 
 /// The fields of `spec` in the object.
-pub(super) fn spec(object: &DynamicObject) -> Spec {
+pub(crate) fn spec(object: &DynamicObject) -> Spec {
     let spec = &object.data["spec"];
     Spec {
         parent: spec["parent"].as_str().filter(|it| !it.is_empty()).map(Into::into),
@@ -98,7 +98,7 @@ pub(super) fn spec(object: &DynamicObject) -> Spec {
 
 /// Creates or replaces the object with `edit` applied. If the object was changed meanwhile, the edit is applied to the
 /// new version, unless the change concerns the same fields. With `dry_run` the API server does not store it.
-pub(super) async fn write(
+pub(crate) async fn write(
     session: &Session,
     namespace: &str,
     mut object: DynamicObject,
@@ -140,12 +140,12 @@ pub(super) async fn write(
     session.call(api.replace(NAME, &params, &object)).await.map(drop)
 }
 
-pub(super) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {
+pub(crate) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(session.client.clone(), namespace, &structure::hierarchies())
 }
 
 /// The conditions in the status.
-pub(super) fn conditions(object: &DynamicObject) -> &[Value] {
+pub(crate) fn conditions(object: &DynamicObject) -> &[Value] {
     object.data["status"]["conditions"].as_array().map_or(&[], Vec::as_slice)
 }
 

@@ -1,6 +1,8 @@
 //! Edits of the `HNCConfiguration`: adds, changes and removes entries.
 
-use clap::Args;
+use std::fmt;
+
+use clap::{Args, ValueEnum};
 use forest::configuration::{Entry, Served};
 use hns_api::HNCConfiguration;
 use hns_api::names::HNC_CONFIGURATION as NAME;
@@ -27,8 +29,8 @@ pub(super) struct SetResource {
 
     /// Propagate (every object is copied to all namespaces below), `AllowPropagate` (only objects that opt in), Remove
     /// (copies are deleted) or Ignore (nothing is done). Case does not matter.
-    #[arg(long, value_name = "MODE")]
-    pub(super) mode: String,
+    #[arg(long, value_name = "MODE", ignore_case = true, hide_possible_values = true)]
+    pub(super) mode: Mode,
 
     /// Allow the change from Ignore to Propagate or `AllowPropagate`, which may replace or delete objects in namespaces
     /// below.
@@ -48,8 +50,26 @@ pub(super) struct DeleteType {
     pub(super) resource: String,
 }
 
-pub(super) fn propagates(mode: &str) -> bool {
-    matches!(mode, "Propagate" | "AllowPropagate")
+/// The mode of a kind, in the API's spelling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(super) enum Mode {
+    Propagate,
+    AllowPropagate,
+    Remove,
+    Ignore,
+}
+
+impl Mode {
+    pub(super) fn propagates(self) -> bool {
+        matches!(self, Self::Propagate | Self::AllowPropagate)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self, f)
+    }
 }
 
 /// A resource of the command line under its name in the API; as it was typed if the API server has none of that name.
@@ -98,12 +118,12 @@ impl Target {
     pub(super) fn set(
         &self,
         mut entries: Vec<Value>,
-        mode: &str,
+        mode: Mode,
         force: bool,
     ) -> Result<Vec<Value>, Failure> {
         let mut is_present = false;
         for entry in entries.iter_mut().filter(|entry| self.is_meant_by(entry)) {
-            if entry["mode"] == "Ignore" && propagates(mode) && !force {
+            if entry["mode"] == "Ignore" && mode.propagates() && !force {
                 return Err(self.is_risky(mode));
             }
             self.write(entry, mode);
@@ -117,9 +137,9 @@ impl Target {
         Ok(entries)
     }
 
-    fn write(&self, entry: &mut Value, mode: &str) {
+    fn write(&self, entry: &mut Value, mode: Mode) {
         entry["resource"] = json!(self.resource);
-        entry["mode"] = json!(mode);
+        entry["mode"] = json!(mode.to_string());
         if !self.group.is_empty() {
             entry["group"] = json!(self.group);
         }
@@ -131,7 +151,7 @@ impl Target {
         entries
     }
 
-    fn is_risky(&self, mode: &str) -> Failure {
+    fn is_risky(&self, mode: Mode) -> Failure {
         let (resource, words) = (&self.resource, self.words());
         Failure::new(format!(
             "Switching {resource} from Ignore straight to {mode} is dangerous: copies in namespaces below that are out of \
@@ -150,16 +170,6 @@ fn name_in_api(served: &Served, group: &str, resource: &str) -> (String, String)
     served.named(&entry).map_or((entry.group.clone(), entry.resource.clone()), |found| {
         (found.kind.group.clone(), found.kind.resource.clone())
     })
-}
-
-/// A mode in the API's spelling, whatever its case. An unknown mode is kept, and the API server refuses it.
-pub(super) fn mode(typed: &str) -> String {
-    let lower = typed.to_lowercase();
-    if lower == "allowpropagate" {
-        return "AllowPropagate".into();
-    }
-    let mut letters = lower.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 pub(super) fn entries(object: &DynamicObject) -> Vec<Value> {
@@ -201,14 +211,14 @@ mod tests {
     #[test]
     fn the_case_of_modes_is_ignored() {
         for (typed, wanted) in [
-            ("propagate", "Propagate"),
-            ("REMOVE", "Remove"),
-            ("allowPropagate", "AllowPropagate"),
-            ("AllowPropagate", "AllowPropagate"),
-            ("nonsense", "Nonsense"),
-            ("", ""),
+            ("propagate", Some("Propagate")),
+            ("REMOVE", Some("Remove")),
+            ("allowPropagate", Some("AllowPropagate")),
+            ("Ignore", Some("Ignore")),
+            ("nonsense", None),
+            ("", None),
         ] {
-            assert_eq!(mode(typed), wanted);
+            assert_eq!(Mode::from_str(typed, true).ok().map(|it| it.to_string()).as_deref(), wanted);
         }
     }
 
@@ -242,19 +252,19 @@ mod tests {
             json!({ "resource": "deploy", "mode": "Ignore" }),
         ];
         let target = |typed: &str| Target::among(served(), "", typed);
-        let replaced = target("secret").set(entries.clone(), "Propagate", false).unwrap();
+        let replaced = target("secret").set(entries.clone(), Mode::Propagate, false).unwrap();
         assert_eq!(replaced[0], json!({ "resource": "secrets", "mode": "Propagate", "other": 1 }));
         assert_eq!(replaced[1], entries[1]);
-        let added = target("job").set(entries.clone(), "Ignore", false).unwrap();
+        let added = target("job").set(entries.clone(), Mode::Ignore, false).unwrap();
         assert_eq!(added[2], json!({ "group": "batch", "resource": "jobs", "mode": "Ignore" }));
-        let named = target("deployment").set(entries.clone(), "Remove", false).unwrap();
+        let named = target("deployment").set(entries.clone(), Mode::Remove, false).unwrap();
         assert_eq!(named[1], json!({ "group": "apps", "resource": "deployments", "mode": "Remove" }));
         assert_eq!(target("deployments").remove(entries.clone()), entries[..1]);
         for (mode, force, refused) in [
-            ("Propagate", false, true),
-            ("AllowPropagate", false, true),
-            ("Propagate", true, false),
-            ("Remove", false, false),
+            (Mode::Propagate, false, true),
+            (Mode::AllowPropagate, false, true),
+            (Mode::Propagate, true, false),
+            (Mode::Remove, false, false),
         ] {
             let outcome = target("deployments").set(entries.clone(), mode, force);
             assert_eq!(outcome.is_err(), refused, "{mode} {force}");

@@ -8,6 +8,7 @@ use super::relocation::{self, Placement, Step};
 use crate::failure::Done;
 use crate::session::Session;
 use crate::structure::unreadable;
+use crate::user_rights;
 use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
@@ -41,17 +42,21 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         terminal.note(note);
     }
     let steps = relocation::move_to(&placement, to);
-    if steps.is_empty() {
-        terminal.line(&format!("{name} is below {to} already; unchanged"));
-    } else {
+    let moves = !steps.is_empty();
+    if moves {
         relocation::check_rights(session, name, &steps).await?;
+        if let Some(warning) = user_rights::lost_with(session, name, Some(to)).await {
+            terminal.warn(&warning);
+        }
         let heading = heading(&placement, to);
         relocation::confirm(session, terminal, (&placement, &steps), (&heading, arguments.yes)).await?;
         perform_all(session, terminal, &placement, &steps).await?;
         terminal.line(&format!("Moved {name} below {to}"));
+    } else {
+        terminal.line(&format!("{name} is below {to} already; unchanged"));
     }
     if arguments.wait.is_wanted(true) {
-        wait_for_arrival(arguments, session, terminal).await?;
+        wait_for_arrival(arguments, moves, session, terminal).await?;
     }
     Ok(())
 }
@@ -97,6 +102,7 @@ pub(super) async fn perform_all(
 
 async fn wait_for_arrival(
     arguments: &Arguments,
+    moves: bool,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
@@ -106,10 +112,9 @@ async fn wait_for_arrival(
     for note in &notes {
         terminal.note(note);
     }
-    if notes.is_empty() {
-        terminal.line(&format!("{name} and all namespaces below it have been moved; all copies are there"));
-    } else {
-        terminal.line(&format!("{name} and all namespaces below it have been moved"));
+    if moves {
+        let copies = if notes.is_empty() { "; all copies are there" } else { "" };
+        terminal.line(&format!("{name} and all namespaces below it have been moved{copies}"));
     }
     Ok(())
 }

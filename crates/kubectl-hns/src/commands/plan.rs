@@ -94,10 +94,21 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
             terminal.print(&render(format, &document, [])?);
         }
     }
-    if document.verdict.outcome == "refused" {
-        return Err(Failure::new("Error: this would be refused"));
+    if document.verdict.outcome != "refused" {
+        return Ok(());
     }
-    Ok(())
+    let failure = Failure::new("Error: this would be refused");
+    let parent = match &arguments.command {
+        Command::Set(properties) if properties.request()?.changes_parent() => {
+            let name = &*properties.namespace;
+            set::subnamespace_of(session, name).await.map(|parent| set::is_subnamespace(name, &parent))
+        }
+        _ => None,
+    };
+    Err(match parent {
+        Some(hint) => failure.with_hint(hint),
+        None => failure,
+    })
 }
 
 /// The plan as data.
@@ -120,6 +131,11 @@ pub(super) type Planned = (Vec<String>, PreviewResult);
 
 async fn set(properties: &set::Properties, session: &Session) -> Result<Planned, Failure> {
     let (name, request) = (&*properties.namespace, properties.request()?);
+    if request == set::SpecRequest::default() {
+        return Err(Failure::new("Error: no change was given").with_hint(
+            "Name one with --parent, --root, --allowCascadingDeletion or --forbidCascadingDeletion.",
+        ));
+    }
     let object = hierarchy::read(session, name).await?;
     let present = hierarchy::spec(&object);
     let outcome = set::outcome(name, &present, &request);
@@ -146,7 +162,7 @@ fn would(name: &str, present: &Spec, edit: &Edit) -> Vec<String> {
     let parent = edit.parent.as_ref().map(|new| match (&present.parent, new.name()) {
         (Some(old), Some(new)) => format!("The parent of {name} would change from {old} to {new}"),
         (None, Some(new)) => format!("The parent of {name} would be {new}"),
-        (old, None) => format!("{name} would have no parent (it is {})", old.as_deref().unwrap_or("none")),
+        (old, None) => format!("{name} would have no parent (now {})", old.as_deref().unwrap_or("none")),
     });
     let cascade = edit.allow_cascading_deletion.map(|allow| {
         let verb = if allow { "allowed" } else { "forbidden" };
@@ -172,8 +188,9 @@ async fn delete(arguments: &Delete, session: &Session) -> Result<Planned, Failur
             });
         }
     }
-    let holder =
-        forest.parent(name).filter(|parent| forest.is_subnamespace(name) && forest.has_anchor(parent, name));
+    // Of a namespace that cannot be read, the anchor alone says that it is a subnamespace.
+    let may_be_sub = forest.is_subnamespace(name) || cluster_preview.is_unreadable(name);
+    let holder = forest.parent(name).filter(|parent| may_be_sub && forest.has_anchor(parent, name));
     if let Some(parent) = holder {
         change.push(format!("The subnamespace anchor {name} in {parent} would be deleted"));
         intents.push(Intent::DeleteAnchor { parent: parent.clone(), child: name.into() });
@@ -202,14 +219,23 @@ async fn create(child: &create::Child, session: &Session) -> Result<Planned, Fai
     Ok((change, cluster_preview.try_all(&[intent]).await?))
 }
 
-/// Previews the configuration of a kind. Whether `--force` is required is checked where the change is made.
+/// Previews the configuration of a kind.
 pub(super) async fn set_resource(
     arguments: &kinds::SetResource,
     session: &Session,
 ) -> Result<Planned, Failure> {
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
-    let mode = kinds::mode(&arguments.mode);
-    configure(session, &target, |present| target.set(present, &mode, true)).await
+    let mode = arguments.mode;
+    let mut needs_force = false;
+    let (mut change, result) = configure(session, &target, |present| {
+        needs_force = target.set(present.clone(), mode, Switch::is_on(arguments.force)).is_err();
+        target.set(present, mode, true)
+    })
+    .await?;
+    if needs_force {
+        change.push("`kubectl hns config set-resource` would refuse this without --force".into());
+    }
+    Ok((change, result))
 }
 
 async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {
@@ -262,7 +288,7 @@ mod tests {
                 Some(true),
                 "The parent of n would be p; Cascading deletion of n would be allowed",
             ),
-            (Some("o"), Some(NewParent::Root), None, "n would have no parent (it is o)"),
+            (Some("o"), Some(NewParent::Root), None, "n would have no parent (now o)"),
             (None, None, Some(false), "Cascading deletion of n would be forbidden"),
         ] {
             let present = Spec { parent: present.map(Into::into), ..Spec::default() };

@@ -248,7 +248,7 @@ async fn anchors(
         Err(problem) => return Err(failed(problem)),
     }
     notes.push(format!(
-        "you may not list subnamespaceanchors in the whole cluster, so only {} were searched for them",
+        "you may not list subnamespaceanchors in the whole cluster, so they were searched only in {}",
         likely.iter().cloned().collect::<Vec<_>>().join(", ")
     ));
     let mut found = Vec::new();
@@ -305,10 +305,9 @@ pub(super) async fn confirm(
     for note in plan.notes.iter().filter(|note| !placement.notes.contains(note)) {
         terminal.note(note);
     }
-    match plan.is_possible() {
-        // The preview of a user who may not read everything can be wrong.
-        Err(failure) if !plan.notes.is_empty() => terminal.note(&failure.text),
-        outcome => outcome?,
+    plan.is_possible()?;
+    if let Some(why) = plan.verdict.message.as_ref().filter(|_| plan.verdict.outcome == "unknown") {
+        terminal.note(&format!("it is unknown whether this would be allowed: {why}"));
     }
     terminal.line(heading);
     for (place, step) in steps.iter().enumerate() {

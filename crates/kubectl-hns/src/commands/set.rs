@@ -8,6 +8,7 @@ use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
 use crate::flags::Switch;
 use crate::session::Session;
+use crate::user_rights;
 use crate::wait::WaitArgs;
 use crate::{Failure, Terminal};
 
@@ -80,6 +81,11 @@ pub(crate) async fn run(
         terminal.line("No changes made");
         return Ok(());
     }
+    if let Some(parent) = &outcome.edit.parent
+        && let Some(warning) = user_rights::lost_with(session, name, parent.name()).await
+    {
+        terminal.warn(&warning);
+    }
     if let Err(problem) = hierarchy::write(session, name, object, &outcome.edit, false).await {
         let failure = could_not(name, &problem);
         let parent = if outcome.edit.parent.is_some() { subnamespace_of(session, name).await } else { None };
@@ -113,13 +119,13 @@ async fn wait_for_arrival(
 }
 
 /// The parent in the namespace's annotation, if the namespace has one and can be read.
-async fn subnamespace_of(session: &Session, name: &str) -> Option<String> {
+pub(super) async fn subnamespace_of(session: &Session, name: &str) -> Option<String> {
     let namespaces = session.all::<Namespace>();
     let found = session.call(namespaces.get_metadata(name)).await.ok()?;
     found.metadata.annotations?.remove(annotations::SUBNAMESPACE_OF)
 }
 
-fn is_subnamespace(name: &str, parent: &str) -> String {
+pub(super) fn is_subnamespace(name: &str, parent: &str) -> String {
     format!(
         "{name} is a subnamespace of {parent}. `kubectl hns move {name} --to PARENT` moves it below another parent; \
          `kubectl hns convert {name} --to full` makes it a full namespace, whose parent can be set."
@@ -139,10 +145,14 @@ fn updated(name: &str, changes: usize) -> String {
 impl Properties {
     /// The requested properties, if they are consistent.
     pub(super) fn request(&self) -> Result<SpecRequest, Failure> {
+        if self.parent.as_deref() == Some("") {
+            return Err(Failure::new("Error: --parent needs the name of a namespace; nothing was changed")
+                .with_hint("--root removes the parent."));
+        }
         let request = SpecRequest {
             // As in HNC, the flag counts whatever its value.
             root: self.root.is_some(),
-            parent: self.parent.clone().filter(|parent| !parent.is_empty()),
+            parent: self.parent.clone(),
             allow: Switch::is_on(self.allow),
             forbid: Switch::is_on(self.forbid),
         };
@@ -152,6 +162,10 @@ impl Properties {
 }
 
 impl SpecRequest {
+    pub(super) fn changes_parent(&self) -> bool {
+        self.root || self.parent.is_some()
+    }
+
     fn is_sensible(&self) -> Result<(), Failure> {
         if self.root && self.parent.is_some() {
             return Err(Failure::new(

@@ -25,9 +25,9 @@ const WATCH: Duration = Duration::from_secs(2);
 /// Draw the hierarchy below namespaces.
 ///
 /// [s] marks subnamespaces. A number in parentheses refers to a condition below the drawing; a number in brackets refers
-/// to a reason. With -A, the trees start at namespaces that have no parent, whose parent does not exist, or that are in a
-/// cycle, and [excluded] marks namespaces that the settings of the installation exclude. If you may not list namespaces,
-/// -A draws what you may see above and below your own namespace (-n).
+/// to a reason. [excluded] marks namespaces that the settings of the installation exclude. With -A, the trees start at
+/// namespaces that have no parent, whose parent does not exist, or that are in a cycle. If you may not list namespaces and
+/// hierarchyconfigurations, -A draws what you may see above and below your own namespace (-n).
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The roots of the trees.
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     all_namespaces: Option<Switch>,
 
     /// Draw at most this many levels below the roots.
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", allow_negative_numbers = true, value_parser = levels)]
     depth: Option<usize>,
 
     /// Draw only namespaces whose labels match, and the namespaces above them. Supports =, ==, !=, in and notin.
@@ -59,6 +59,10 @@ pub(crate) struct Arguments {
     /// Output format.
     #[arg(short, long, value_name = "FORMAT")]
     output: Option<Form>,
+}
+
+fn levels(text: &str) -> Result<usize, &'static str> {
+    text.parse().map_err(|_| "must be a number")
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -87,6 +91,11 @@ pub(crate) async fn run(
             "Error: Must specify the root of the tree(s) to draw, or --all-namespaces (-A)",
         ));
     }
+    if !arguments.roots.is_empty() && Switch::is_on(arguments.all_namespaces) {
+        return Err(Failure::new(
+            "Error: --all-namespaces (-A) draws all trees, so no namespace can be named with it",
+        ));
+    }
     let mut last = None;
     loop {
         let (trees, notes) = read(arguments, session).await?;
@@ -107,9 +116,9 @@ pub(crate) async fn run(
 }
 
 impl Arguments {
-    /// Whether all trees are requested; roots take precedence.
+    /// Whether all trees are requested.
     fn is_all(&self) -> bool {
-        self.roots.is_empty() && Switch::is_on(self.all_namespaces)
+        Switch::is_on(self.all_namespaces)
     }
 }
 
@@ -127,11 +136,9 @@ async fn read(arguments: &Arguments, session: &Session) -> Result<(Vec<Node>, Ve
         }
         Some(subject) => with_object(subject, session, extent, roots).await?,
     };
-    if arguments.is_all() {
-        let (settings, _) = published::settings(session).await;
-        for tree in &mut trees {
-            tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
-        }
+    let (settings, _) = published::settings(session).await;
+    for tree in &mut trees {
+        tree.each(&mut |node| node.excluded = !settings.is_managed(&node.name));
     }
     if let Some(selector) = &arguments.selector {
         let matching = matching(selector, session).await?;

@@ -73,7 +73,7 @@ impl Versions {
         match kubernetes {
             Ok(found) => self.kubernetes_version = Some(found.git_version),
             Err(problem) => {
-                return notes.push(format!("the version of {} cannot be read: {problem}", session.server));
+                return notes.push(format!("the version of Kubernetes cannot be read: {problem}"));
             }
         }
         match controller {

@@ -133,6 +133,10 @@ fn reasons_are_combined() {
         "it is not propagated, because its annotation propagate.hnc.x-k8s.io/none is true"
     );
 
+    let source = answer(own(), Expected::AsItIs(Untouched::NotConfigured), Vec::new());
+    let why = "it is not propagated, because the HNCConfiguration does not name its kind";
+    assert_eq!(said(&source), why);
+
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
     let missing = answer(There::Nothing, Expected::Copy("a".into()), vec![above("a", true)]);
     let refused = said(&ObjectExplanation { refused: Some(refused), ..missing });

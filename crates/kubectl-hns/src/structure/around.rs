@@ -15,12 +15,16 @@ use crate::session::Session;
 /// The number of namespaces that are read concurrently.
 const AT_ONCE: usize = 8;
 
-/// What the user's rights allow.
+/// What the user's rights allow; `unlisted` is what they may not list.
 ///
 /// # Errors
 /// A request failed for a reason other than missing rights, or a namespace does not exist, or nothing of one that is to be drawn
 /// may be read.
-pub(super) async fn read(session: &Session, extent: Extent<'_>) -> Result<Structure, Failure> {
+pub(super) async fn read(
+    session: &Session,
+    extent: Extent<'_>,
+    unlisted: &str,
+) -> Result<Structure, Failure> {
     let own = [session.namespace.clone()];
     let (starts, upwards) = match extent {
         Extent::Below(starts) => (starts, false),
@@ -35,9 +39,22 @@ pub(super) async fn read(session: &Session, extent: Extent<'_>) -> Result<Struct
         view.downwards(session, start).await?;
     }
     if !matches!(extent, Extent::Around(_)) {
-        starts.iter().try_for_each(|start| view.has_seen(start))?;
+        let seen = starts.iter().try_for_each(|start| view.has_seen(start));
+        seen.map_err(|failure| match extent {
+            Extent::All => nothing_of_own(&session.namespace, unlisted),
+            _ => failure,
+        })?;
     }
-    Ok(view.into_structure(starts, upwards))
+    Ok(view.into_structure(starts, upwards, unlisted))
+}
+
+/// The failure if everything was requested, and not even the user's own namespace can be read.
+fn nothing_of_own(namespace: &str, unlisted: &str) -> Failure {
+    Failure::new(format!(
+        "Error: you may not list {unlisted} in the whole cluster, so only the tree around one namespace could be shown; \
+         it is {namespace}, and you may not read it either"
+    ))
+    .with_hint("Name a namespace of yours with -n.")
 }
 
 #[derive(Default)]
@@ -129,7 +146,7 @@ impl View {
         }
     }
 
-    fn into_structure(self, starts: &[String], upwards: bool) -> Structure {
+    fn into_structure(self, starts: &[String], upwards: bool, unlisted: &str) -> Structure {
         let Self { mut structure, hidden, without_anchors, .. } = self;
         for namespace in structure.namespaces.values() {
             let parent = namespace.annotations.get(annotations::SUBNAMESPACE_OF);
@@ -141,11 +158,12 @@ impl View {
         }
         let reach = if upwards { "above and below" } else { "below" };
         structure.notes.push(format!(
-            "you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces {reach} {} are shown",
+            "you may not list {unlisted} in the whole cluster; only namespaces {reach} {} are shown",
             starts.join(", ")
         ));
-        if !hidden.is_empty() {
-            let hidden: Vec<&str> = hidden.keys().map(|it| &**it).collect();
+        structure.hidden = hidden.into_keys().collect();
+        if !structure.hidden.is_empty() {
+            let hidden: Vec<&str> = structure.hidden.iter().map(|it| &**it).collect();
             structure.notes.push(format!(
                 "you may not read the hierarchy of {}; what is shown of it comes from the namespaces around",
                 hidden.join(", ")
@@ -188,7 +206,13 @@ mod tests {
         view.add(read("leaf", Ok(fact)), "leaf").unwrap();
         view.add(read("mid", Err(forbidden())), "leaf").unwrap();
         view.add(read("top", Err(forbidden())), "leaf").unwrap();
-        let structure = view.into_structure(&["leaf".into()], true);
+        let structure = view.into_structure(&["leaf".into()], true, "namespaces");
+        assert!(
+            structure.notes[0].starts_with("you may not list namespaces in the whole"),
+            "{:?}",
+            structure.notes
+        );
+        assert_eq!(structure.hidden.len(), 3);
         assert_eq!(structure.forest().ancestry("leaf").join(" "), "leaf mid top");
         assert!(structure.forest().has_anchor("mid", "leaf"), "a subnamespace has an anchor");
         assert!(structure.notes[1].contains("leaf, mid, top"), "{:?}", structure.notes);

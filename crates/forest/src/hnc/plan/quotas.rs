@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use super::{Action, HncAction};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::quota::{DerivedQuotaFact, full_name, limits_text, names_of_sources, status};
+use crate::hnc::quota::{DerivedQuotaFact, Resources, full_name, limits_text, names_of_sources, status};
 
 /// The writes that a namespace needs.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     /// The derived quota. It is a restriction: bindings wait for it.
     pub(super) derived: Vec<Action>,
-    /// The statuses, which nothing waits for.
+    /// What only shows something, which nothing waits for: the statuses, and the annotation for people of the derived quota.
     pub(super) statuses: Vec<Action>,
 }
 
@@ -20,10 +20,23 @@ pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
     if !forest.knows_quotas() {
         return Changes::default();
     }
-    Changes {
-        derived: derived(forest, id).map(Action::from).into_iter().collect(),
-        statuses: statuses(forest, id).map(Action::from).collect(),
+    let mut changes =
+        Changes { derived: Vec::new(), statuses: statuses(forest, id).map(Action::from).collect() };
+    if let Some(action) = derived(forest, id) {
+        let kind = if only_shows(forest, id, &action) { &mut changes.statuses } else { &mut changes.derived };
+        kind.push(action.into());
     }
+    changes
+}
+
+/// Whether the write changes nothing but the annotation for people.
+fn only_shows(forest: &Forest, id: Id, action: &HncAction) -> bool {
+    let HncAction::WriteDerivedQuota { hard, sources, .. } = action else { return false };
+    forest.derived_quota(id).is_some_and(|known| is_derived_from(known, hard, sources))
+}
+
+fn is_derived_from(known: &DerivedQuotaFact, hard: &Resources, sources: &str) -> bool {
+    known.hard == *hard && known.is_marked && *known.sources == *sources
 }
 
 /// Nothing can be created in a namespace that is being deleted, and its quota is deleted with it.
@@ -39,16 +52,9 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     let sources = forest.sources(id);
     let limits = limits_text(forest, id, known.map_or("", |known| &known.limits));
     let is_right = |known: &DerivedQuotaFact| {
-        known.terminating
-            || (known.hard == hard
-                && known.is_marked
-                && *known.sources == *sources
-                && *known.limits == *limits)
+        known.terminating || (is_derived_from(known, &hard, &sources) && *known.limits == *limits)
     };
-    if known.is_some_and(is_right) {
-        return None;
-    }
-    if known.is_some_and(|known| brings_usage(forest, id, known)) {
+    if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, id, known)) {
         return None;
     }
     let dropped =
@@ -78,7 +84,6 @@ fn statuses(forest: &Forest, id: Id) -> impl Iterator<Item = HncAction> {
         Some(HncAction::UpdateQuotaStatus {
             name: quota.name.clone(),
             version: quota.version.clone(),
-            floor: forest.newest_derived(id),
             dropped: quota
                 .status
                 .hard

@@ -15,6 +15,7 @@
 //! refused, so it waits until no reservation is pending that it would push over a limit.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use super::Resources;
 use crate::core::name::Name;
@@ -128,6 +129,18 @@ pub enum Pending {
     OthersPending,
     /// The ledger is full.
     Full,
+}
+
+/// A clause.
+impl fmt::Display for Pending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::StatesUnknown => "this replica does not know the present usage yet",
+            Self::LimitsUnknown => "the derived quota does not have the present limits yet",
+            Self::OthersPending => "other increases are being stored, and may leave no room",
+            Self::Full => "too many increases are being stored at once",
+        })
+    }
 }
 
 /// The usage of one namespace, and its pending increases.

@@ -142,7 +142,7 @@ fn known(
         ))),
         None if !was_configured => Ok(Err(format!(
             "{resource} were not configured so far, so it has not been checked which objects of the same name are below \
-             others: these are {}; to have it checked, set the kind to Ignore first",
+             others: these are {}; `kubectl hns plan config set-resource` lists them beforehand",
             if forest.settings().on_conflict(kind).replaces() {
                 "overwritten"
             } else {

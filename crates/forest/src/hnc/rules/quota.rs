@@ -9,6 +9,9 @@ use crate::core::quantity::Quantity;
 use crate::dialects::Forest;
 use crate::hnc::quota::{Resources, full_name, resource};
 
+/// The derived quota has the limits of all quotas above, and must fit into an object.
+const MOST_LIMITS: usize = 256;
+
 /// A request that creates or changes a quota.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -31,6 +34,10 @@ pub fn review(forest: &Forest, request: &Request) -> Verdict {
 /// The limits, or what is wrong with them.
 pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     let (mut limits, mut causes) = (Resources::new(), Vec::new());
+    if hard.len() > MOST_LIMITS {
+        let most = format!("there may be at most {MOST_LIMITS} limits");
+        causes.push(Cause::invalid("spec.hard", &hard.len().to_string(), &most));
+    }
     for (name, text) in hard {
         let limit = text.parse::<Quantity>().map_err(|error| error.to_string());
         let fault =

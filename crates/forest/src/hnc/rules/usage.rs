@@ -68,14 +68,8 @@ pub fn exceeded(excess: &Excess) -> Denial {
 
 /// The denial of an increase that could not be decided in time.
 pub fn undecided(namespace: &str, pending: Pending) -> Denial {
-    let why = match pending {
-        Pending::StatesUnknown => "this replica of the webhook does not know the present usage yet",
-        Pending::LimitsUnknown => "the derived quota does not have the present limits yet",
-        Pending::OthersPending => "other increases are being stored, and may leave no room",
-        Pending::Full => "too many increases are being stored at once",
-    };
     Denial::unavailable(format!(
-        "the hierarchical quota of namespace {namespace:?} could not be checked: {why}; try again in a moment"
+        "the hierarchical quota of namespace {namespace:?} could not be checked: {pending}; try again in a moment"
     ))
 }
 

@@ -167,6 +167,15 @@ fn annotations_and_modes_are_named() {
             "copy of root -> nothing; root not: it is marked so",
         ),
         (
+            "it is excluded, which no mode changes",
+            |it| {
+                it.modes = [Mode::AllowPropagate; 2];
+                it.change_object("root", &role_key("r"), |it| it.excluded = true);
+            },
+            "root",
+            "own -> own; goes nowhere: it is marked so",
+        ),
+        (
             "its kind needs it to opt in",
             |it| it.modes = [Mode::AllowPropagate; 2],
             "mid",
@@ -207,13 +216,19 @@ fn annotations_and_modes_are_named() {
 #[test]
 fn a_namespace_may_be_the_reason() {
     let comes = COMES;
-    let cases: [(&str, Happens, &str, String); 7] = [
+    let cases: [(&str, Happens, &str, String); 8] = [
+        (
+            "that of the installation",
+            |_| {},
+            "hnc-system",
+            "nothing -> as it is: the namespace is excluded, because hns runs in it".into(),
+        ),
         ("no such namespace", |_| {}, "nobody", "nothing -> as it is: there is no such namespace".into()),
         (
             "an excluded one",
             |_| {},
             EXCLUDED,
-            "nothing -> as it is: the namespace is excluded by the administrator in excludedNamespaces (--excluded-namespace)".into(),
+            "nothing -> as it is: the namespace is excluded by excludedNamespaces in the settings of hns".into(),
         ),
         (
             "one that is going",
@@ -303,6 +318,12 @@ fn the_configuration_of_the_kind_may_be_the_reason() {
         )
     );
     assert_eq!(say(KindInConfiguration::Unknown), format!("copy of root -> ?{not}"));
+    let source = explain(&forest, &asked(KindInConfiguration::Absent, &NO_NAMESPACES), "root");
+    assert_eq!(
+        line(&source),
+        "own -> as it is: the HNCConfiguration does not name its kind",
+        "it has no mode"
+    );
 }
 
 #[test]

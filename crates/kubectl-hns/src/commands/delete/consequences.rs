@@ -6,12 +6,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use forest::preview::{Intent, NamespaceState, Preview};
-use forest::rules::User;
+use forest::rules::{Answers, User, Verdict};
 use forest::{Forest, Name};
 
 use crate::cluster_preview;
 use crate::commands::hierarchy;
 use crate::session::Session;
+use crate::structure::Structure;
 use crate::{Failure, published};
 
 /// The consequences of a deletion.
@@ -23,6 +24,8 @@ pub(super) struct Consequences {
     deleted: BTreeSet<Name>,
     /// The namespaces that are kept and lose their parent.
     orphaned: BTreeSet<Name>,
+    /// Why the deletion of the anchor would be refused, by the state of the hierarchy.
+    pub(super) refusal: Option<String>,
     /// What could not be read, as notes for the user.
     pub(super) notes: Vec<String>,
 }
@@ -39,7 +42,8 @@ pub(super) async fn read(
         Box::pin(published::settings(session)),
     );
     let structure = structure?;
-    let notes = structure.notes.iter().cloned().chain(note).collect();
+    let unknown = if structure.is_whole { structure.notes.clone() } else { unread(&structure, parent) };
+    let notes = unknown.into_iter().chain(note).collect();
     let mut intents = Vec::new();
     if allows {
         let present = hierarchy::spec(&hierarchy::read(session, child).await?);
@@ -54,31 +58,49 @@ pub(super) async fn read(
     Ok(Consequences { notes, ..Consequences::new((parent, child), forest, &intents) })
 }
 
-/// The namespaces that these changes delete. Whether the changes are allowed is left to the API server.
-fn deleted(mut preview: Preview, intents: &[Intent]) -> BTreeSet<Name> {
+/// The namespaces whose children are not known, unless they are above the deleted one, as a note.
+fn unread(structure: &Structure, parent: &str) -> Vec<String> {
+    let above = structure.forest().ancestry(parent);
+    let hidden: Vec<&str> =
+        structure.hidden.iter().filter(|it| !above.contains(it)).map(|it| &**it).collect();
+    let note =
+        format!("you may not read the hierarchy of {}; what is below is not listed", hidden.join(", "));
+    if hidden.is_empty() { Vec::new() } else { vec![note] }
+}
+
+/// The namespaces that these changes delete, and why the last one would be refused. Whether the user has the rights is left to the
+/// API server.
+fn deleted(mut preview: Preview, intents: &[Intent]) -> (BTreeSet<Name>, Option<String>) {
+    let nobody = User::default();
     preview.settle();
     preview.mark();
+    let mut verdict = None;
     for intent in intents {
-        preview.change(intent, &User::default());
+        verdict = Some(preview.judge(intent, &nobody, &Answers::new()));
+        preview.change(intent, &nobody);
         preview.settle();
     }
+    let refusal = match verdict {
+        Some(Verdict::Deny(denial)) => Some(denial.message),
+        _ => None,
+    };
     let is_terminating = |state: Option<&NamespaceState>| state.is_none_or(|it| it.terminating);
     let outcome = preview.outcome();
     let gone = outcome
         .namespaces
         .iter()
         .filter(|it| !is_terminating(it.before.as_ref()) && is_terminating(it.after.as_ref()));
-    gone.map(|it| it.name.clone()).collect()
+    (gone.map(|it| it.name.clone()).collect(), refusal)
 }
 
 impl Consequences {
     fn new((parent, child): (&str, &str), forest: Forest, intents: &[Intent]) -> Self {
         let children: BTreeMap<Name, Vec<Name>> =
             forest.names().map(|name| (name.clone(), forest.children(name))).collect();
-        let deleted = deleted(Preview::new(forest), intents);
+        let (deleted, refusal) = deleted(Preview::new(forest), intents);
         let below = deleted.iter().filter_map(|name| children.get(name)).flatten();
         let orphaned = below.filter(|name| !deleted.contains(*name)).cloned().collect();
-        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, notes: Vec::new() }
+        Self { anchor: (parent.to_owned(), child.to_owned()), deleted, orphaned, refusal, notes: Vec::new() }
     }
 
     /// Whether only the child is deleted.
@@ -131,6 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn what_cannot_be_read_above_does_not_matter() {
+        let mut structure = sketch(&["a", "b < a", "c < b"]);
+        structure.hidden = ["a", "b"].map(Name::from).into();
+        assert_eq!(unread(&structure, "b"), Vec::<String>::new());
+        structure.hidden.insert("c".into());
+        assert_eq!(
+            unread(&structure, "b"),
+            ["you may not read the hierarchy of c; what is below is not listed"]
+        );
+    }
+
+    #[test]
     fn all_deleted_and_orphaned_namespaces_are_listed() {
         let wanted = "\
 Deleting the subnamespace anchor b in a deletes these namespaces, with everything in them:
@@ -142,11 +176,10 @@ These namespaces stay, and lose their parent:
         let all = deleting(true);
         assert_eq!(all.text(), wanted);
         assert!(!all.is_only("b"));
+        assert_eq!(all.refusal, None);
         let none = deleting(false);
-        assert_eq!(
-            none.text(),
-            "Deleting the subnamespace anchor b in a; no namespace is deleted with it.\n"
-        );
+        let refusal = none.refusal.as_deref().unwrap_or_default();
+        assert!(refusal.starts_with("the subnamespace \"b\" has children"), "{refusal}");
         assert!(none.is_only("b"));
     }
 }

@@ -1,8 +1,9 @@
 //! Checks the installed objects: CRDs, registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
-use hns_api::{HNCConfiguration, crd, names};
+use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, crd, names};
 use hns_cluster::api::Api;
+use hns_cluster::settings::in_force;
 use hns_runtime::tls;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -13,9 +14,12 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
-use super::{Finding, some};
+use super::{Finding, Level, some};
+use crate::failure::Problem;
+use crate::published;
 use crate::session::Session;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -24,6 +28,8 @@ const SOON: i64 = 14 * DAY;
 /// What to do if a registration or a policy is missing.
 const REPAIR: &str =
     "The controller creates them: check that it runs without --manage-registrations=false, and read its log.";
+/// The subject of the summary of the conditions of namespaces.
+pub(super) const NAMESPACES: &str = "namespaces";
 /// The webhooks that the safety of the hierarchy depends on.
 const NEEDED: [&str; 3] = [
     names::webhooks::NAMESPACES,
@@ -31,36 +37,64 @@ const NEEDED: [&str; 3] = [
     names::webhooks::SUBNAMESPACE_ANCHORS,
 ];
 
+/// Those that hierarchical quotas depend on, where these are enforced.
+const NEEDED_FOR_QUOTAS: [&str; 2] =
+    [names::webhooks::HIERARCHICAL_RESOURCE_QUOTAS, names::webhooks::RESOURCE_QUOTAS_STATUS];
+
 /// Runs these checks.
 pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
+    let quotas = enforces_quotas(session).await;
     let mut findings = definitions(session).await;
-    let (registrations, bundle) = registrations(session).await;
+    let (registrations, bundle) = registrations(session, quotas).await;
     findings.extend(registrations);
-    findings.extend(policies(session).await);
-    for name in [names::CONTROLLER_DEPLOYMENT, names::WEBHOOK_DEPLOYMENT] {
+    findings.extend(policies(session, quotas).await);
+    let is_gap = |it: &Finding| it.level == Level::Wrong && it.subject.starts_with("registration ");
+    let is_registered = !findings.iter().any(is_gap);
+    let webhook = if is_registered {
+        webhook(session).await
+    } else {
+        Finding::note("webhook", "it was not asked, because its registration is missing")
+    };
+    let answers = webhook.level == Level::Ok;
+    let leases = session.within::<Lease>(namespace);
+    let lease = match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
+        Ok(found) => lease(found.as_ref(), now),
+        Err(problem) => Finding::unread("lease", &problem),
+    };
+    let leads = lease.level == Level::Ok;
+    for (name, runs) in [(names::CONTROLLER_DEPLOYMENT, leads), (names::WEBHOOK_DEPLOYMENT, answers)] {
         let api = session.within::<Deployment>(namespace);
         findings.push(match session.call(api.get_opt(name)).await {
-            Ok(found) => deployment(name, namespace, found.as_ref()),
+            Ok(found) => deployment(name, namespace, found.as_ref(), runs),
             Err(problem) => Finding::unread(format!("deployment {name}"), &problem),
         });
     }
     let secrets = session.within::<Secret>(namespace);
     findings.push(match session.call(secrets.get_opt(names::WEBHOOK_CERTIFICATE_SECRET)).await {
+        Ok(None) if answers => {
+            let text = format!(
+                "there is no Secret {}; the webhook has one from elsewhere",
+                names::WEBHOOK_CERTIFICATE_SECRET
+            );
+            Finding::note("certificate", text)
+        }
         Ok(secret) => certificate(secret.as_ref(), bundle.as_deref(), now.as_second()),
         Err(problem) => Finding::unread("certificate", &problem),
     });
-    let leases = session.within::<Lease>(namespace);
-    findings.push(match session.call(leases.get_opt(names::CONTROLLER_LEASE)).await {
-        Ok(found) => lease(found.as_ref(), now),
-        Err(problem) => Finding::unread("lease", &problem),
-    });
+    findings.extend([webhook, lease]);
     let configs = session.all::<HNCConfiguration>();
     findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
         Ok(config) => configuration(config.as_ref()),
         Err(problem) => vec![Finding::unread("configuration", &problem)],
     });
     findings
+}
+
+/// Whether the settings in force enable hierarchical quotas. Another check reports settings that cannot be read.
+async fn enforces_quotas(session: &Session) -> bool {
+    let data = published::read(session).await.ok().flatten().unwrap_or_default();
+    in_force(&data).ok().flatten().is_some_and(|settings| settings.hierarchical_quotas.enabled)
 }
 
 async fn definitions(session: &Session) -> Vec<Finding> {
@@ -99,7 +133,7 @@ fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Fi
 }
 
 /// The registrations, and the certificate authority in them.
-async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
+async fn registrations(session: &Session, quotas: bool) -> (Vec<Finding>, Option<Vec<u8>>) {
     let (mut findings, mut bundle) = (Vec::new(), None);
     let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
     let api = session.all::<ValidatingWebhookConfiguration>();
@@ -109,7 +143,9 @@ async fn registrations(session: &Session) -> (Vec<Finding>, Option<Vec<u8>>) {
             let webhooks =
                 webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
             bundle = authority(webhooks.as_deref());
-            findings.push(registration(name, webhooks, &NEEDED));
+            let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
+            let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).collect();
+            findings.push(registration(name, webhooks, &needed));
         }
         Err(problem) => findings.push(Finding::unread(format!("registration {name}"), &problem)),
     }
@@ -169,29 +205,31 @@ fn registration(name: &str, webhooks: Option<Webhooks>, needed: &[&str]) -> Find
     Finding::ok(subject, "complete")
 }
 
-async fn policies(session: &Session) -> Vec<Finding> {
+async fn policies(session: &Session, quotas: bool) -> Vec<Finding> {
     let policies = session.all::<ValidatingAdmissionPolicy>();
     let bindings = session.all::<ValidatingAdmissionPolicyBinding>();
     let mut missing = Vec::new();
-    for name in names::policies::ALL {
+    let needed: Vec<&str> =
+        names::policies::ALL.into_iter().filter(|name| quotas || *name != names::policies::QUOTAS).collect();
+    for name in &needed {
         let found = match session.call(policies.get_metadata_opt(name)).await {
             Ok(Some(_)) => session.call(bindings.get_metadata_opt(name)).await.map(|it| it.is_some()),
             other => other.map(|it| it.is_some()),
         };
         match found {
             Ok(true) => {}
-            Ok(false) => missing.push(name.to_owned()),
+            Ok(false) => missing.push((*name).to_owned()),
             Err(problem) => return vec![Finding::unread("policies", &problem)],
         }
     }
-    vec![policy(&missing)]
+    vec![policy(&missing, needed.len())]
 }
 
-fn policy(missing: &[String]) -> Finding {
+fn policy(missing: &[String], needed: usize) -> Finding {
     if missing.is_empty() {
         return Finding::ok("policies", "all exist and are bound");
     }
-    if missing.len() == names::policies::ALL.len() {
+    if missing.len() == needed {
         let text =
             "none are installed (--admission-policies=false): their rules hold only while the webhook runs";
         return Finding::note("policies", text);
@@ -200,10 +238,39 @@ fn policy(missing: &[String]) -> Finding {
     Finding::wrong("policies", text, REPAIR)
 }
 
-fn deployment(name: &str, namespace: &str, found: Option<&Deployment>) -> Finding {
+/// Whether the webhook answers a dry run of a request that it judges.
+async fn webhook(session: &Session) -> Finding {
+    let anchors = session.within::<SubnamespaceAnchor>("default");
+    let anchor = SubnamespaceAnchor::new("hns-doctor", SubnamespaceAnchorSpec::default());
+    let dry_run = PostParams { dry_run: true, ..PostParams::default() };
+    answered(session.call(anchors.create(&dry_run, &anchor)).await.map(drop))
+}
+
+fn answered(answer: Result<(), Problem>) -> Finding {
+    const SUBJECT: &str = "webhook";
+    match answer {
+        Ok(()) => Finding::ok(SUBJECT, "answers"),
+        Err(problem) if problem.is_denied() => Finding::ok(SUBJECT, "answers"),
+        Err(problem) if problem.silent_webhook().is_some() => Finding::wrong(
+            SUBJECT,
+            format!("the API server cannot call it: {problem}"),
+            "Check the pods of hns-webhook, its Service, and the network between them and the API server.",
+        ),
+        Err(problem) if problem.is_forbidden() => {
+            Finding::note(SUBJECT, "you may not create subnamespaceanchors in default, so it was not asked")
+        }
+        Err(problem) => Finding::note(SUBJECT, format!("it was not asked: {problem}")),
+    }
+}
+
+/// `runs` means that the program works wherever it is.
+fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: bool) -> Finding {
     let subject = format!("deployment {name}");
     let Some(found) = found else {
         let text = format!("is not in namespace {namespace}");
+        if runs {
+            return Finding::note(subject, format!("{text}; the program runs elsewhere"));
+        }
         return Finding::wrong(
             subject,
             text,
@@ -283,16 +350,25 @@ fn configuration(config: Option<&HNCConfiguration>) -> Vec<Finding> {
     let Some(config) = config else {
         return vec![Finding::note("configuration", "none: only roles and rolebindings are propagated")];
     };
+    // Settings are a check of their own.
     let conditions = config.status.iter().flat_map(|it| &it.conditions);
-    let findings: Vec<Finding> = conditions
-        .map(|it| {
-            Finding::wrong(
+    let conditions = conditions.filter(|it| it.reason != conditions::bad_configuration::SETTINGS_REFUSED);
+    let finding = |it: &hns_api::Condition| {
+        let (subject, hint) = match &*it.type_ {
+            conditions::NAMESPACE_CONDITION => {
+                (NAMESPACES, "`kubectl hns tree -A` shows the conditions of namespaces.")
+            }
+            conditions::OUT_OF_SYNC => {
+                ("configuration", "`kubectl hns config describe` shows all conditions.")
+            }
+            _ => (
                 "configuration",
-                format!("{} ({}): {}", it.type_, it.reason, it.message),
-                "`kubectl hns config describe` shows all of it, `kubectl hns config set-resource` changes it.",
-            )
-        })
-        .collect();
+                "`kubectl hns config set-resource` and `kubectl hns config delete-type` change the configuration.",
+            ),
+        };
+        Finding::wrong(subject, format!("{} ({}): {}", it.type_, it.reason, it.message), hint)
+    };
+    let findings: Vec<Finding> = conditions.map(finding).collect();
     if findings.is_empty() { vec![Finding::ok("configuration", "no conditions")] } else { findings }
 }
 
@@ -301,7 +377,6 @@ mod tests {
     use serde::de::DeserializeOwned;
     use serde_json::{Value, json};
 
-    use super::super::Level;
     use super::*;
 
     fn of<T: DeserializeOwned>(value: Value) -> T {
@@ -338,9 +413,9 @@ mod tests {
     #[test]
     fn missing_policies_are_an_error() {
         let all: Vec<String> = names::policies::ALL.iter().map(ToString::to_string).collect();
-        assert_eq!(policy(&[]).level, Level::Ok);
-        assert_eq!(policy(&all).level, Level::Note);
-        assert_eq!(policy(&all[..1]).level, Level::Wrong);
+        assert_eq!(policy(&[], all.len()).level, Level::Ok);
+        assert_eq!(policy(&all, all.len()).level, Level::Note);
+        assert_eq!(policy(&all[..1], all.len()).level, Level::Wrong);
     }
 
     #[test]
@@ -349,10 +424,53 @@ mod tests {
             let it: Deployment = of(json!({
                 "spec": { "replicas": wanted, "selector": {}, "template": {} }, "status": { "readyReplicas": ready },
             }));
-            deployment("d", "n", Some(&it)).level
+            deployment("d", "n", Some(&it), true).level
         };
         assert_eq!((of(2, 2), of(2, 1), of(0, 0)), (Level::Ok, Level::Wrong, Level::Wrong));
-        assert_eq!(deployment("d", "n", None).level, Level::Wrong);
+        assert_eq!(deployment("d", "n", None, false).level, Level::Wrong);
+        assert_eq!(deployment("d", "n", None, true).level, Level::Note, "it works without one");
+    }
+
+    #[test]
+    fn the_webhook_answers_if_it_allows_or_denies() {
+        let refused = |code, text: &str| {
+            let status = kube::core::Status::failure(text, "").with_code(code);
+            Err(Problem::Refused(Box::new(status)))
+        };
+        for (answer, level) in [
+            (Ok(()), Level::Ok),
+            (refused(403, "admission webhook \"x\" denied the request: no"), Level::Ok),
+            (refused(500, "failed calling webhook \"x.hnc.x-k8s.io\": connection refused"), Level::Wrong),
+            (refused(403, "x is forbidden: User \"u\" cannot create resource"), Level::Note),
+            (refused(404, "404 page not found"), Level::Note),
+        ] {
+            assert_eq!(answered(answer.clone()).level, level, "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn each_condition_is_found_once_with_a_solution() {
+        let condition = |type_: &str, reason: &str| {
+            json!({
+                "type": type_, "reason": reason, "message": "m", "status": "True",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let config: HNCConfiguration = of(json!({
+            "metadata": { "name": "config" },
+            "status": { "conditions": [
+                condition("BadConfiguration", "SettingsRefused"),
+                condition("NamespaceCondition", "ParentMissing"),
+                condition("BadConfiguration", "ResourceNotFound"),
+                condition("OutOfSync", "MissingRights"),
+            ] },
+        }));
+        let found = configuration(Some(&config));
+        let found: Vec<_> =
+            found.iter().map(|it| (&*it.subject, it.hint.as_deref().unwrap_or_default())).collect();
+        let [(namespaces, _), (one, changes), (other, shows)] = found[..] else { panic!("{found:?}") };
+        assert_eq!((namespaces, one, other), (NAMESPACES, "configuration", "configuration"));
+        assert!(changes.contains("set-resource") && !shows.contains("set-resource"), "{found:?}");
     }
 
     #[test]

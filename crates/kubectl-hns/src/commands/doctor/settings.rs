@@ -1,7 +1,7 @@
 //! Whether there are settings in force, and whether they are those of the document.
 
 use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
-use hns_cluster::settings::{Data, in_force, refused, version};
+use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, refused, version};
 
 use super::Finding;
 use crate::published;
@@ -28,6 +28,12 @@ fn finding(data: &Data, namespace: &str) -> Finding {
         );
     }
     match in_force(data) {
+        Ok(Some(_)) if data.get(SOURCE).is_some_and(|source| source == FLAGS) => Finding::ok(
+            SUBJECT,
+            format!(
+                "those of the controller's flags are in force (there is no ConfigMap {CONFIG_CONFIG_MAP})"
+            ),
+        ),
         Ok(Some(_)) => Finding::ok(SUBJECT, "those of the document are in force"),
         Ok(None) => Finding::wrong(
             SUBJECT,
@@ -55,8 +61,11 @@ mod tests {
         let right = data("version: v1");
         let mut wrong = right.clone();
         wrong.insert(REFUSED.to_owned(), "ConfigMap hns-config: x: unknown field".to_owned());
+        let mut flags = right.clone();
+        flags.insert(SOURCE.to_owned(), FLAGS.to_owned());
         for (data, level, text) in [
-            (right, Level::Ok, "in force"),
+            (flags, Level::Ok, "no ConfigMap hns-config"),
+            (right, Level::Ok, "those of the document are in force"),
             (wrong, Level::Wrong, "hns-config: x: unknown field"),
             (Data::new(), Level::Wrong, "there are none"),
             (data("{version: v1, x: 1}"), Level::Wrong, "version 9.9.9: x: unknown field"),

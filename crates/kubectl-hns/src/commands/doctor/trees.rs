@@ -24,14 +24,13 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             return vec![Finding::wrong("trees", failure.text, hint)];
         }
     };
-    let mut findings = check_structure(&structure);
-    match structure::add_anchors(session, &mut structure).await {
-        Ok(true) => findings.extend(anchors(&structure)),
-        Ok(false) => {
-            findings.push(Finding::note("anchors", "you may not list them, so they were not checked"));
-        }
-        Err(failure) => findings.push(Finding::note("anchors", failure.text)),
-    }
+    let of_anchors = match structure::add_anchors(session, &mut structure).await {
+        Ok(true) => Ok(anchors(&structure)),
+        Ok(false) => Err(Finding::note("anchors", "you may not list them, so they were not checked")),
+        Err(failure) => Err(Finding::note("anchors", failure.text)),
+    };
+    let mut findings = check_structure(&structure, of_anchors.is_ok());
+    findings.extend(of_anchors.unwrap_or_else(|note| vec![note]));
     if findings.is_empty() {
         let text = format!("{} namespaces, none with a condition", structure.namespaces.len());
         findings.push(Finding::ok("trees", text));
@@ -48,8 +47,9 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     findings
 }
 
-/// Cycles and missing parents of the configured hierarchy, and the conditions that the controller reports.
-fn check_structure(structure: &Structure) -> Vec<Finding> {
+/// Cycles and missing parents of the configured hierarchy, and the conditions that the controller reports, except about anchors if
+/// these are checked as well.
+fn check_structure(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
     let forest = structure.forest();
     let mut findings = Vec::new();
     let mut cycles = BTreeSet::new();
@@ -67,12 +67,13 @@ fn check_structure(structure: &Structure) -> Vec<Finding> {
     }
     for (parent, orphans) in orphans {
         let hint = format!(
-            "Create namespace {parent}, or set another parent: `kubectl hns set NAMESPACE --parent P`, or --root."
+            "Create namespace {parent}, or set another parent: `kubectl hns set {} --parent PARENT`, or --root.",
+            orphans[0]
         );
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
     }
-    findings.extend(reported(structure));
+    findings.extend(reported(structure, checks_anchors));
     findings
 }
 
@@ -84,10 +85,14 @@ const SEEN: [&str; 3] = [
     conditions::activities_halted::ANCESTOR_HALT_ACTIVITIES,
 ];
 
-fn reported(structure: &Structure) -> Vec<Finding> {
+fn reported(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
+    let is_seen = |reason: &str| {
+        let is_about_anchors = reason == conditions::bad_namespace::SUBNAMESPACE_ANCHOR_MISSING;
+        SEEN.contains(&reason) || (checks_anchors && is_about_anchors)
+    };
     let mut shown: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     for name in structure.hierarchies.keys() {
-        for condition in structure.conditions(name).iter().filter(|it| !SEEN.contains(&&*it.reason)) {
+        for condition in structure.conditions(name).iter().filter(|it| !is_seen(&it.reason)) {
             let kind = format!("{} ({})", condition.type_, condition.reason);
             shown
                 .entry((kind, printable(&condition.message).into_owned()))
@@ -182,21 +187,26 @@ mod tests {
     fn cycles_orphans_and_conditions_are_reported_once() {
         let structure = sketch(&[
             "a ! BadConfiguration (IllegalManagedLabel): x/y",
-            "b < a ! BadConfiguration (IllegalManagedLabel): x/y",
+            "b < a ! BadConfiguration (IllegalManagedLabel): x/y; BadConfiguration (SubnamespaceAnchorMissing): a",
             "o < gone ! ActivitiesHalted (ParentMissing): gone",
             "p < o ! ActivitiesHalted (AncestorHaltActivities): o",
             "x < y",
             "y < x",
         ]);
         assert_eq!(
-            texts(&check_structure(&structure)),
+            texts(&check_structure(&structure, true)),
             [
                 "cycle: x <- y <- x",
                 "missing parent: gone does not exist; it is the parent of o",
                 "condition BadConfiguration (IllegalManagedLabel): a, b: x/y",
             ]
         );
-        assert_eq!(check_structure(&sketch(&["a", "b < a"])), []);
+        assert_eq!(
+            check_structure(&structure, false).len(),
+            4,
+            "no check of anchors reports the missing one"
+        );
+        assert_eq!(check_structure(&sketch(&["a", "b < a"]), true), []);
     }
 
     #[test]

@@ -15,9 +15,13 @@ pub(super) fn draw(explanation: &Explanation, paint: Paint) -> String {
     if let Some(why) = &mark.why {
         text.line(format!("  Why: {why}"));
     }
-    text.line(match &ancestors[..] {
-        [] => "  Above: nothing".to_owned(),
-        ancestors => format!("  Above: {}", ancestors.join(" > ")),
+    text.line(match (&ancestors[..], explanation.ancestors_unknown) {
+        ([], true) => format!("  Above: unknown (you may not read the hierarchy of {namespace})"),
+        ([], false) => "  Above: nothing".to_owned(),
+        (ancestors @ [top, ..], true) => {
+            format!("  Above: {} (what is above {top} is unknown)", ancestors.join(" > "))
+        }
+        (ancestors, false) => format!("  Above: {}", ancestors.join(" > ")),
     });
     let is_said = |line: &String| mark.why.as_ref().is_some_and(|why| why.contains(line));
     for line in above.iter().map(line).filter(|it| !is_said(it)) {
@@ -100,6 +104,9 @@ select the namespace
         let mut annotated = explanation(&all, &"acme".into()).unwrap();
         let tree = (hns_api::annotations::PROPAGATE_TREE_SELECT.to_owned(), "!old".to_owned());
         annotated.annotations = [("acme".to_owned(), [tree].into())].into();
+        annotated.ancestors_unknown = true;
+        let unknown = "\n  Above: unknown (you may not read the hierarchy of acme)\n";
+        assert!(draw(&annotated, Paint::NONE).contains(unknown));
         let line = "\n  Annotation in acme: propagate.hnc.x-k8s.io/treeSelect=!old\n";
         assert!(draw(&annotated, Paint::NONE).contains(line));
         all.loaded.forest.apply(forest::Fact::Kinds(Vec::new()));

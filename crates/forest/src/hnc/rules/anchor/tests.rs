@@ -118,7 +118,7 @@ fn rows_3_and_4_unmanaged_namespaces_have_no_part_in_it() {
             "kube-system",
             create("kube-system", "c"),
             vec![],
-            Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace", "can have no subnamespaces"]),
+            Denied(Forbidden, &["\"kube-system\"", "excludedNamespaces", "can have no subnamespaces"]),
         ),
         (
             "an unmanaged child",
@@ -140,11 +140,7 @@ fn rows_3_and_4_unmanaged_namespaces_have_no_part_in_it() {
     let settings = Settings::new("hnc-system", [""; 0], "team-.*").unwrap();
     let mut forest = Cluster::draw("team-a").forest_with(settings);
     let verdict = judge(&mut forest, &create("team-a", "other"), &[]);
-    check(
-        "not included",
-        &verdict,
-        &Denied(Forbidden, &["\"other\"", "--included-namespace-regex=^(?:team-.*)$"]),
-    );
+    check("not included", &verdict, &Denied(Forbidden, &["\"other\"", "includedNamespaceRegex (team-.*)"]));
     check("included", &judge(&mut forest, &create("team-a", "team-b"), &[("live team-b", No)]), &Allowed);
 }
 

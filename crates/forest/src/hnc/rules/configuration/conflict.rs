@@ -74,16 +74,13 @@ fn overwriting(forest: &Forest, kind: &KindSettings, key: &ObjectKey, below: Id)
 pub(super) fn denial(found: &[Conflict]) -> Verdict {
     let line = |Conflict { below, name, above, resource }: &Conflict| {
         let name = shown(name);
-        format!("Object {name:?} in namespace {above:?} would overwrite the one in {below:?} ({resource})")
+        format!("object {name:?} in namespace {below:?} is in the way of the one in {above:?} ({resource})")
     };
     let mut lines: Vec<String> = found.iter().take(NAMED).map(line).collect();
     let more = found.len().saturating_sub(NAMED);
     if more > 0 {
         lines.push(format!("and {more} more"));
     }
-    Denial::conflict(format!(
-        "objects of the same name would be overwritten; {WAY_OUT}: {}",
-        lines.join("; ")
-    ))
-    .into()
+    Denial::conflict(format!("objects of the same name are in the way; {WAY_OUT}: {}", lines.join("; ")))
+        .into()
 }

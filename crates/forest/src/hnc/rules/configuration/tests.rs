@@ -208,7 +208,7 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
         ("c", "asked", None),
     ];
     let conflict = |name: &str, above: &str, below: &str| {
-        format!("Object {name:?} in namespace {above:?} would overwrite the one in {below:?} (configmaps)")
+        format!("object {name:?} in namespace {below:?} is in the way of the one in {above:?} (configmaps)")
     };
     let asked = [conflict("asked", "root", "c"), conflict("only-b", "root", "c")];
     let all = [
@@ -249,7 +249,7 @@ fn what_would_be_overwritten_stops_a_kind_from_being_propagated() {
             Verdict::Deny(denial) => {
                 assert_eq!(denial.kind, Conflict, "{what}: {denial:?}");
                 let lines: Vec<&str> =
-                    denial.message.split_once("=Report): ").unwrap().1.split("; ").collect();
+                    denial.message.split_once("in the HNCConfiguration: ").unwrap().1.split("; ").collect();
                 assert_eq!(lines[lines.len() - expected.len()..].join("; "), expected.join("; "), "{what}");
                 assert_eq!(lines.len(), expected.len(), "{what}: {lines:?}");
             }
@@ -289,9 +289,10 @@ fn what_is_not_known_is_waited_for_or_said() {
     let warned = Expected::Warned(&["configmaps cannot be listed: forbidden"]);
     expect("it cannot be listed", &mut lost, &request, &rights, &warned);
 
-    let kept = Expected::Warned(&["configmaps", "these are kept", "Ignore first"]);
+    let kept = Expected::Warned(&["configmaps", "these are kept", "`kubectl hns plan config set-resource`"]);
     expect("never configured", &mut forest(&[]), &update("", "configmaps"), &rights, &kept);
-    let lost = Expected::Warned(&["configmaps", "these are overwritten", "Ignore first"]);
+    let lost =
+        Expected::Warned(&["configmaps", "these are overwritten", "`kubectl hns plan config set-resource`"]);
     expect("never configured", &mut forest(&[]), &update("", "configmaps*"), &rights, &lost);
 
     let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();

@@ -50,7 +50,7 @@ pub(in crate::hnc::rules) fn no_conflicts(
     let found = |refused| listed(forest, conflicts(forest, parent, child, refused));
     if let Some(overwritten) = found(true) {
         return Err(Denial::conflict(format!(
-            "these objects would be overwritten by objects of the same name from the new parent or its ancestors; \
+            "these objects are in the way of objects of the same name from the new parent or its ancestors; \
              {WAY_OUT}: {overwritten}"
         ))
         .into());

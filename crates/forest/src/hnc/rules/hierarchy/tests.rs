@@ -82,7 +82,7 @@ fn rows_1_and_2_unmanaged_namespaces_have_no_part_in_it() {
             "kube-system, p",
             create("kube-system", "p"),
             vec![],
-            Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace", "cannot be a child"]),
+            Denied(Forbidden, &["\"kube-system\"", "excludedNamespaces", "cannot be a child"]),
         ),
         (
             "the own namespace",
@@ -103,7 +103,7 @@ fn rows_1_and_2_unmanaged_namespaces_have_no_part_in_it() {
             "child, kube-system",
             create("child", "kube-system"),
             vec![],
-            Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace", "cannot be the parent"]),
+            Denied(Forbidden, &["\"kube-system\"", "excludedNamespaces", "cannot be the parent"]),
         ),
         (
             "an unmanaged parent that is there already",

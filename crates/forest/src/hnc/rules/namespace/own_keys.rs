@@ -44,7 +44,7 @@ impl Review<'_> {
             return Ok(());
         }
         Err(forbidden(format!(
-            "only a namespace that the administrator has excluded by name in excludedNamespaces (--excluded-namespace) may bear the label \
+            "only a namespace that excludedNamespaces in the settings of hns names may bear the label \
              {EXCLUDED}, with the value \"true\"; {name:?} is not or would not"
         )))
     }
@@ -78,7 +78,7 @@ impl Review<'_> {
             None => self.is_admin_of_itself(),
             Some(manager) => Err(forbidden(format!(
                 "namespace {name:?} cannot be given to the manager {manager:?} (annotation {EXTERNALLY_MANAGED_BY}) by {:?}; \
-                 the administrator names who may in externalManagers (--external-manager)",
+                 externalManagers in the settings of hns names who may",
                 user.name
             ))),
         }

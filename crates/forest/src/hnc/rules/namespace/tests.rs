@@ -83,7 +83,7 @@ const EXCLUDED: &str = "hnc.x-k8s.io/excluded-namespace=true";
 #[test]
 fn rule_a_every_managed_namespace_is_included() {
     const STAYS: Expected = Denied(Forbidden, &["\"x\"", "hnc.x-k8s.io/included-namespace", "\"true\""]);
-    const UNMANAGED: Expected = Denied(Forbidden, &["\"kube-system\"", "--excluded-namespace"]);
+    const UNMANAGED: Expected = Denied(Forbidden, &["\"kube-system\"", "excludedNamespaces"]);
     check_all([
         ("created with it", "", create("x", INCLUDED), vec![], Allowed),
         ("created without: the controller adds it", "", create("x", "team=red"), vec![], Allowed),
@@ -103,7 +103,7 @@ fn rule_a_every_managed_namespace_is_included() {
 
 #[test]
 fn the_excluded_label_is_for_listed_namespaces() {
-    const LISTED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/excluded-namespace", "--excluded-namespace"]);
+    const LISTED: Expected = Denied(Forbidden, &["hnc.x-k8s.io/excluded-namespace", "excludedNamespaces"]);
     let no = "hnc.x-k8s.io/excluded-namespace=no";
     check_all([
         ("on a listed one", "", update("kube-system", "", EXCLUDED), vec![], Allowed),

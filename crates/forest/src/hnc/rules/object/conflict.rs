@@ -106,7 +106,7 @@ impl Review<'_> {
             )]);
         }
         Err(Denial::conflict(format!(
-            "it would overwrite the {what} {name:?} that these namespaces below have of their own: {places}; {WAY_OUT}"
+            "namespaces below have a {what} {name:?} of their own, which is in the way: {places}; {WAY_OUT}"
         ))
         .into())
     }

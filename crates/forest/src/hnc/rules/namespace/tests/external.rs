@@ -14,7 +14,7 @@ fn synced(request: Request<'static>) -> Request<'static> {
 
 #[test]
 fn a_manager_is_set_by_whom_the_operator_has_named() {
-    const NOT_A_MANAGER: Expected = Denied(Forbidden, &["\"x\"", "\"config-sync\"", "--external-manager"]);
+    const NOT_A_MANAGER: Expected = Denied(Forbidden, &["\"x\"", "\"config-sync\"", "externalManagers"]);
     check_all([
         ("by the named user", "x", synced(update("x", "", SYNCED)), vec![], Allowed),
         ("created by the named user", "", synced(create("x", SYNCED)), vec![], Allowed),

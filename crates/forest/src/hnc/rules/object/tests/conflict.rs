@@ -57,17 +57,17 @@ fn row_7_the_kind_is_found_by_group_and_name_in_any_version() {
 #[test]
 fn row_7_goes_by_the_labels_of_the_descendants() {
     let cases: [(&str, &str, Expected); 15] = [
-        ("select", "team=red", in_the_way(&["below have of their own: \"kid\";"])),
-        ("select", "team=blue", in_the_way(&["below have of their own: \"side\";"])),
-        ("select", "team", in_the_way(&["below have of their own: \"kid\", \"side\";"])),
+        ("select", "team=red", in_the_way(&["in the way: \"kid\";"])),
+        ("select", "team=blue", in_the_way(&["in the way: \"side\";"])),
+        ("select", "team", in_the_way(&["in the way: \"kid\", \"side\";"])),
         ("select", "own=top", Allowed),
         ("select", "!own", in_the_way(&["\"kid\", \"low\", \"side\";"])),
         ("select", "kid.tree.hnc.x-k8s.io/depth", in_the_way(&["\"kid\", \"low\";"])),
-        ("select", "top.tree.hnc.x-k8s.io/depth=2", in_the_way(&["of their own: \"low\";"])),
-        ("select", "tier=gold", in_the_way(&["of their own: \"kid\", \"low\";"])),
-        ("treeSelect", "kid", in_the_way(&["of their own: \"kid\", \"low\";"])),
-        ("treeSelect", "!kid", in_the_way(&["of their own: \"side\";"])),
-        ("treeSelect", "kid, !low", in_the_way(&["of their own: \"kid\";"])),
+        ("select", "top.tree.hnc.x-k8s.io/depth=2", in_the_way(&["in the way: \"low\";"])),
+        ("select", "tier=gold", in_the_way(&["in the way: \"kid\", \"low\";"])),
+        ("treeSelect", "kid", in_the_way(&["in the way: \"kid\", \"low\";"])),
+        ("treeSelect", "!kid", in_the_way(&["in the way: \"side\";"])),
+        ("treeSelect", "kid, !low", in_the_way(&["in the way: \"kid\";"])),
         ("treeSelect", "lone", Allowed),
         ("none", "true", Allowed),
         ("none", "false", in_the_way(&["\"kid\", \"low\", \"side\";"])),
@@ -125,9 +125,9 @@ fn row_7_only_namespaces_count_where_it_did_not_go_before() {
     let cluster = cluster("kid/r low/r side/r");
     let tree = |value: &str| Object::role().asks("treeSelect", value);
     let cases: [(&str, Object, Object, Expected); 4] = [
-        ("another part", tree("side"), tree("kid"), in_the_way(&["of their own: \"kid\", \"low\";"])),
-        ("one more", tree("kid, !low"), tree("kid"), in_the_way(&["of their own: \"low\";"])),
-        ("all the rest", tree("kid"), Object::role(), in_the_way(&["of their own: \"side\";"])),
+        ("another part", tree("side"), tree("kid"), in_the_way(&["in the way: \"kid\", \"low\";"])),
+        ("one more", tree("kid, !low"), tree("kid"), in_the_way(&["in the way: \"low\";"])),
+        ("all the rest", tree("kid"), Object::role(), in_the_way(&["in the way: \"side\";"])),
         ("less", Object::role(), tree("kid"), Allowed),
     ];
     for (what, old, new, expected) in cases {
@@ -252,14 +252,18 @@ fn row_7_few_holders_among_many_and_many_holders_with_few_below() {
     let tree = format!("{TREE}, {}", leaves.join(", "));
     let mut cluster = Cluster::draw(&tree);
     cluster.role("n7", "r", "x");
-    Try::create(Object::role()).expect("one of many", &mut cluster.forest(), &in_the_way(&["own: \"n7\";"]));
+    Try::create(Object::role()).expect(
+        "one of many",
+        &mut cluster.forest(),
+        &in_the_way(&["in the way: \"n7\";"]),
+    );
     for at in 0..30 {
         cluster.role(&format!("n{at}"), "r", "x");
     }
     let within_kid = Try::create(Object::role()).within("kid");
     within_kid.expect("none of many", &mut cluster.forest(), &Allowed);
     cluster.role("low", "r", "x");
-    within_kid.expect("the one below", &mut cluster.forest(), &in_the_way(&["own: \"low\";"]));
+    within_kid.expect("the one below", &mut cluster.forest(), &in_the_way(&["in the way: \"low\";"]));
 }
 
 #[test]
@@ -268,7 +272,7 @@ fn row_7_a_namespace_is_not_below_itself() {
     cluster.role("a", "r", "x");
     Try::create(Object::role()).within("a").expect("a cycle", &mut cluster.forest(), &Allowed);
     cluster.role("b", "r", "x");
-    let refused = in_the_way(&["of their own: \"b\";"]);
+    let refused = in_the_way(&["in the way: \"b\";"]);
     Try::create(Object::role()).within("a").expect("a cycle", &mut cluster.forest(), &refused);
 }
 

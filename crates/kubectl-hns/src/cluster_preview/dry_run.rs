@@ -1,0 +1,98 @@
+//! Asks the API server whether it would allow a change: by a dry run of the user's own request, which admission judges as well.
+
+use forest::Labels;
+use forest::preview::Intent;
+use hns_api::{KeyValue, SubnamespaceAnchor, SubnamespaceAnchorSpec, annotations};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, PostParams};
+
+use super::Decision;
+use crate::commands::hierarchy::{self, Edit, NewParent};
+use crate::failure::Problem;
+use crate::session::Session;
+
+/// The decision; `None` if the change cannot be asked about.
+pub(super) async fn ask(session: &Session, intent: &Intent) -> Option<Decision> {
+    let post = PostParams { dry_run: true, ..PostParams::default() };
+    let delete = DeleteParams { dry_run: true, ..DeleteParams::default() };
+    let namespaces = session.all::<Namespace>();
+    let answer = match intent {
+        Intent::SetHierarchy { namespace, parent, allow_cascading_deletion } => {
+            let object = hierarchy::read(session, namespace).await.ok()?;
+            let parent = parent.as_ref().map_or(NewParent::Root, |it| NewParent::Namespace(it.to_string()));
+            let edit =
+                Edit { parent: Some(parent), allow_cascading_deletion: Some(*allow_cascading_deletion) };
+            hierarchy::write(session, namespace, object, &edit, true).await
+        }
+        Intent::CreateAnchor { parent, child, labels, annotations } => {
+            let spec = SubnamespaceAnchorSpec { labels: pairs(labels), annotations: pairs(annotations) };
+            let anchor = SubnamespaceAnchor::new(child, spec);
+            session.call(session.within(parent).create(&post, &anchor)).await.map(drop)
+        }
+        Intent::DeleteAnchor { parent, child } => {
+            let anchors = session.within::<SubnamespaceAnchor>(parent);
+            session.call(anchors.delete(child, &delete)).await.map(drop)
+        }
+        Intent::DeleteNamespace { name } => session.call(namespaces.delete(name, &delete)).await.map(drop),
+        Intent::Annotate { namespace, subnamespace_of } => {
+            let mut object = session.call(namespaces.get(namespace)).await.ok()?;
+            let present = object.metadata.annotations.get_or_insert_default();
+            match subnamespace_of {
+                Some(of) => drop(present.insert(annotations::SUBNAMESPACE_OF.to_owned(), of.to_string())),
+                None => drop(present.remove(annotations::SUBNAMESPACE_OF)),
+            }
+            session.call(namespaces.replace(namespace, &post, &object)).await.map(drop)
+        }
+        Intent::Configure { .. } => return None,
+    };
+    Some(decision(answer))
+}
+
+fn pairs(labels: &Labels) -> Option<Vec<KeyValue>> {
+    let pairs: Vec<KeyValue> =
+        labels.iter().map(|(key, value)| KeyValue { key: key.into(), value: value.into() }).collect();
+    Some(pairs).filter(|it| !it.is_empty())
+}
+
+/// Warnings are in the headers of the answer, and are printed with it.
+fn decision(answer: Result<(), Problem>) -> Decision {
+    match answer {
+        Ok(()) => Decision::Allowed { warnings: Vec::new() },
+        Err(Problem::Refused(status)) if !Problem::Refused(status.clone()).is_temporary() => {
+            // The message of the rule alone, as where the rules decide here.
+            let denied = status.message.split_once("denied the request: ").map(|(_, message)| message);
+            let message = denied.map_or(&*status.message, |it| it.strip_prefix("forbidden: ").unwrap_or(it));
+            Decision::Refused {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: message.to_owned(),
+            }
+        }
+        Err(problem) => Decision::Unknown { why: problem.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_decision() {
+        let refused = |code: u16, reason: &str, message: &str| {
+            Err(Problem::Refused(Box::new(Status::failure(message, reason).with_code(code))))
+        };
+        assert_eq!(decision(Ok(())), Decision::Allowed { warnings: Vec::new() });
+        let denied = "admission webhook \"x\" denied the request: forbidden: no";
+        for (answer, code, message) in [
+            (refused(401, "Unauthorized", denied), 401, "no"),
+            (refused(409, "AlreadyExists", "\"x\" already exists"), 409, "\"x\" already exists"),
+        ] {
+            let Decision::Refused { code: found, message: said, .. } = decision(answer) else { panic!() };
+            assert_eq!((found, &*said), (code, message));
+        }
+        let unknown = decision(refused(500, "InternalError", "failed calling webhook"));
+        assert_eq!(unknown, Decision::Unknown { why: "failed calling webhook".into() });
+    }
+}
