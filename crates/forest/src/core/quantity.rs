@@ -90,7 +90,7 @@ impl Quantity {
         i64::try_from(self.nanos.saturating_mul(100) / whole.nanos).unwrap_or(i64::MAX)
     }
 
-    /// The amount as the nearest floating-point number, for metrics.
+    /// The amount as the nearest floating-point number, for metrics and rough comparisons.
     #[expect(clippy::cast_precision_loss, reason = "metrics are floating-point numbers")]
     pub fn as_f64(self) -> f64 {
         self.nanos as f64 / UNIT as f64

@@ -39,26 +39,34 @@ fn digest(hard: &Resources) -> u64 {
 /// namespace of a subtree, so small changes must not be shown.
 const SLACK: i64 = 10;
 
-/// Whether a new status changes what [`limits_text`] shows, or nearly does.
-pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
-    let steps = |quota: &QuotaFact| -> Vec<i64> {
-        let percent = quota.hard.iter().map(|(name, limit)| left(quota, name, *limit).percent_of(*limit));
-        percent.map(|percent| if percent > 0 { 1 + percent / (SLACK / 2) } else { 0 }).collect()
-    };
-    steps(old) != steps(new)
+/// What is left of a resource, in steps of half the slack; 0 if nothing is left.
+fn steps(quota: &QuotaFact, name: &str, limit: Quantity) -> i32 {
+    let percent = left(quota, name, limit).percent_of(limit).clamp(0, 100);
+    let steps = if percent > 0 { 1 + percent / (SLACK / 2) } else { 0 };
+    i32::try_from(steps).unwrap_or_default()
 }
 
-/// The value that the annotation for people should have: for each resource the quota that has the least left, and how much that
-/// is, according to its status. An entry of `shown` that is nearly right stays.
+/// Whether a new status changes what [`limits_text`] shows, or nearly does.
+pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
+    let all = |quota: &QuotaFact| -> Vec<i32> {
+        quota.hard.iter().map(|(name, limit)| steps(quota, name, *limit)).collect()
+    };
+    all(old) != all(new)
+}
+
+/// The value that the annotation for people should have: for each resource the quota that has about the least left, and how much
+/// that is, according to its status. An entry of `shown` that is nearly right stays.
 pub(crate) fn limits_text(forest: &Forest, id: Id, shown: &str) -> Box<str> {
     let quotas = forest.quotas_above(id);
     let mut text = String::new();
     for name in forest.derived_limits(id).keys() {
         let limits = quotas.iter().filter_map(|(at, quota)| Some((*at, *quota, *quota.hard.get(name)?)));
-        let Some((at, quota, limit)) = limits.min_by_key(|(_, quota, limit)| left(quota, name, *limit))
-        else {
-            continue;
+        // Like everything that is shown, this changes with the steps alone.
+        let rest = |(_, quota, limit): &(Id, &QuotaFact, Quantity)| {
+            limit.as_f64() * f64::from(steps(quota, name, *limit))
         };
+        let least = limits.min_by(|one, other| rest(one).total_cmp(&rest(other)));
+        let Some((at, quota, limit)) = least else { continue };
         let percent = left(quota, name, limit).percent_of(limit).max(0);
         let beginning = format!("{name}: {}, ", full_name(forest.name(at), &quota.name));
         let end = format!("% of {limit} left");
