@@ -307,7 +307,7 @@ fn an_anchor_for_a_missing_parent_overwrites_nothing_below_it() {
         settings.rbac_on_conflict = on_conflict;
         judge(&mut cluster.forest_with(settings), &create("p", "c"), &asked)
     };
-    let overwritten = Denied(Conflict, &["would be overwritten", "Namespace \"x\": r"]);
+    let overwritten = Denied(Conflict, &["are in the way of objects of the same name", "Namespace \"x\": r"]);
     check("overwrites", &verdict(OnConflict::Overwrite), &overwritten);
     check("keeps", &verdict(OnConflict::Report), &Warned(&["left as they are", "Namespace \"x\": r"]));
 }
