@@ -131,9 +131,7 @@ impl Subject {
             }
             // kubectl prints "You must be logged in" before it, which is not the reason.
             DenialKind::Unauthorized => format!("forbidden: {text}"),
-            DenialKind::BadRequest
-            | DenialKind::Internal
-            | DenialKind::Unavailable => text.clone(),
+            DenialKind::BadRequest | DenialKind::Internal | DenialKind::Unavailable => text.clone(),
         }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) enum ProbeResult {
 
 /// The state of an object after the API server accepted its deletion.
 enum Deleted {
-    Gone(Fact),
+    Gone(Box<Fact>),
     /// The object exists until its finalizers are removed or its grace period ends.
     Terminating(Box<ApiObject>),
 }
@@ -115,7 +115,7 @@ impl CopyWriter<'_> {
 
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         match self.remove(version).await {
-            Ok(Deleted::Gone(fact)) => WriteResult::done([fact]),
+            Ok(Deleted::Gone(fact)) => WriteResult::done([*fact]),
             Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(*object))]),
             Err(error) => self.failed("delete", error).await,
         }
@@ -158,7 +158,7 @@ impl CopyWriter<'_> {
             removed = self.remove_finalizers(object).await;
         }
         let gone = match removed {
-            Ok(Deleted::Gone(fact)) => fact,
+            Ok(Deleted::Gone(fact)) => *fact,
             Ok(Deleted::Terminating(object)) => {
                 let why =
                     "it must be deleted and created again, and the old one is still being deleted".to_owned();
@@ -256,7 +256,8 @@ impl CopyWriter<'_> {
         let key = self.key;
         let gone = || {
             let uid = version.uid.clone();
-            Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid))
+            let gone = Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid);
+            Deleted::Gone(gone.into())
         };
         match self.objects().delete(&key.name, &delete_params(version)).await {
             Ok(deleted) => Ok(deleted
@@ -284,7 +285,8 @@ impl CopyWriter<'_> {
             return Ok(Deleted::Terminating(left.into()));
         }
         let uid = uid.as_deref().unwrap_or_default().into();
-        Ok(Deleted::Gone(Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid)))
+        let gone = Fact::ObjectGone(key.kind, self.namespace.clone(), key.name.clone(), uid);
+        Ok(Deleted::Gone(gone.into()))
     }
 
     /// The facts after the API server accepted `content` and responded with `object`. It may have added defaults.

@@ -74,7 +74,9 @@ pub(crate) async fn run(
         }));
     }
     if arguments.tree {
-        notes.iter().for_each(|note| terminal.note(note));
+        for note in &notes {
+            terminal.note(note);
+        }
         return tree::show(&quotas, session, terminal).await;
     }
     let columns = Columns { namespace: everywhere, labels: Switch::is_on(arguments.show_labels) };

@@ -132,12 +132,12 @@ impl View {
 
     /// Each limit with a bar.
     fn bars(&self) -> Vec<Vec<String>> {
-        let line = |(name, hard): (&Box<str>, &Quantity)| {
+        let lines = self.hard.iter().map(|(name, hard)| {
             let used = self.used.get(name).copied().unwrap_or_default();
             let percent = used.percent_of(*hard);
             vec![name.to_string(), bar(percent), format!("{used}/{hard}"), format!("{percent}%")]
-        };
-        self.hard.iter().map(line).collect()
+        });
+        lines.collect()
     }
 
     /// The tree, with what each namespace and all below it use.
