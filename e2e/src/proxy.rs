@@ -94,7 +94,7 @@ impl Proxy {
 
     /// How many writes the API server has answered since the start or the last [`Proxy::reset`].
     ///
-    /// A write is a POST, PUT, PATCH or DELETE, except on leases and on access and token reviews.
+    /// A write is a POST, PUT, PATCH or DELETE, except a dry run, and except on leases and on access and token reviews.
     pub fn writes(&self) -> usize {
         self.shared.plan().answered()
     }

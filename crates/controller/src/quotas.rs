@@ -167,9 +167,11 @@ impl Keeper {
         let now = Instant::now();
         let due = self.pending.iter().filter(|(_, since)| **since + PENDING <= now);
         let due: Vec<Place> = due.map(|(place, _)| place.clone()).collect();
+        let mut failed = Ok(());
         for place in due {
             match self.forest.read(|forest| pending(forest, &place)) {
-                Some(version) => self.change(&place.0, &version).await?,
+                // One that cannot be changed must not keep the others.
+                Some(version) => failed = self.change(&place.0, &version).await.and(failed),
                 // Its version may not be known here yet.
                 None if self.forest.read(|forest| forest.reported() < place.2) => {
                     self.pending.insert(place, now);
@@ -179,7 +181,7 @@ impl Keeper {
             }
             self.pending.remove(&place);
         }
-        Ok(())
+        failed
     }
 
     async fn change(&self, namespace: &Name, version: &Version) -> kube::Result<()> {

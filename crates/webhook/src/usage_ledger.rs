@@ -149,17 +149,17 @@ impl Keeper {
 
     fn decide(&self, ledger: &Ledger, batch: &[Asked]) -> (Vec<Decision>, Ledger) {
         let mut ledger = ledger.clone();
-        let decisions = self.forest.read(|forest| {
-            let decide = |(increase, dry_run, _): &Asked| {
+        let decide = |(increase, dry_run, _): &Asked| {
+            // Others can read and write the forest between two decisions.
+            self.forest.read(|forest| {
                 if *dry_run {
                     ledger.clone().decide(forest, increase)
                 } else {
                     ledger.decide(forest, increase)
                 }
-            };
-            batch.iter().map(decide).collect()
-        });
-        (decisions, ledger)
+            })
+        };
+        (batch.iter().map(decide).collect(), ledger)
     }
 }
 

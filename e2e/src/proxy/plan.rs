@@ -75,12 +75,14 @@ impl Plan {
     }
 }
 
-/// Whether a request counts as a write: it changes something other than a lease, which is renewed all the time.
+/// Whether a request counts as a write: it changes something other than a lease, which is renewed all the time. A dry run changes
+/// nothing.
 pub(super) fn is_write(parts: &Parts) -> bool {
     const UNCOUNTED: [&str; 3] =
         ["/apis/coordination.k8s.io/", "/apis/authorization.k8s.io/", "/apis/authentication.k8s.io/"];
     let method = [Method::POST, Method::PUT, Method::PATCH, Method::DELETE].contains(&parts.method);
-    method && !UNCOUNTED.iter().any(|prefix| parts.uri.path().starts_with(prefix))
+    let is_dry = parts.uri.query().is_some_and(|query| query.contains("dryRun="));
+    method && !is_dry && !UNCOUNTED.iter().any(|prefix| parts.uri.path().starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -97,6 +99,7 @@ mod tests {
         assert!(write(Method::POST, "/api/v1/namespaces"));
         assert!(write(Method::DELETE, "/apis/rbac.authorization.k8s.io/v1/namespaces/a/roles/r"));
         assert!(!write(Method::GET, "/api/v1/namespaces"));
+        assert!(!write(Method::POST, "/api/v1/namespaces?fieldManager=it&dryRun=All"));
         assert!(!write(Method::PUT, "/apis/coordination.k8s.io/v1/namespaces/a/leases/l"));
         assert!(!write(Method::POST, "/apis/authorization.k8s.io/v1/subjectaccessreviews"));
     }

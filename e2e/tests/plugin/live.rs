@@ -17,7 +17,7 @@ async fn a_subnamespace_is_made_shown_and_deleted() {
         .await
         .says("Successfully created \"cd-web\" subnamespace anchor in \"cd-team\" namespace\n");
     let twice = live.hns("create cd-team -n cd-org").await;
-    twice.fails("\nCould not create subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"cd-team\" already exists\n");
+    twice.fails("\nCould not create subnamespace anchor.\nReason: admission webhook \"subnamespaceanchors.hnc.x-k8s.io\" denied the request: subnamespaceanchors.hnc.x-k8s.io \"cd-team\" already exists\n");
     assert!(twice.stderr.contains("Choose another name"), "the way out: {twice:?}");
     let tree = "cd-org\n└── [s] cd-team\n    └── [s] cd-web\n\n[s] indicates subnamespaces\n";
     eventually("the tree is drawn", PATIENCE, async || {

@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 use hns_api::names::DERIVED_QUOTA;
 use hns_api::{annotations, labels};
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::json;
 
 use super::scene::{amounts, numbers, scene};
@@ -81,6 +81,21 @@ async fn a_derived_quota_that_a_user_deletes_or_changes_is_as_it_was_soon() -> R
         "{shown:?}"
     );
     scene.refused("e-child", "three").await?;
+    Ok(())
+}
+
+/// It would count only some objects.
+#[tokio::test]
+async fn a_quota_with_scopes_of_a_user_does_not_stay() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("o-root", "")]).await?;
+    let scoped = json!({ "metadata": { "name": DERIVED_QUOTA }, "spec": { "hard": { "pods": "9" }, "scopes": ["Terminating"] } });
+    let scoped =
+        scene.core("o-root").create(&PostParams::default(), &serde_json::from_value(scoped)?).await?;
+    scene.limit("o-root", "budget", json!({ "pods": "1" })).await?;
+    let derived = scene.derived("o-root", &[("pods", "1")]).await?;
+    ensure!(derived.metadata.uid != scoped.metadata.uid, "it is the same object");
+    ensure!(derived.spec.is_some_and(|it| it.scopes.is_none()), "it has scopes");
     Ok(())
 }
 

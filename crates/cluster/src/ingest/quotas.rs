@@ -80,6 +80,7 @@ pub fn derived_quota(object: StructureObject) -> (Name, DerivedQuotaFact) {
         sources: annotation(annotations::HRQ_SOURCES).unwrap_or_default().into(),
         limits: annotation(annotations::HRQ_LIMITS).unwrap_or_default().into(),
         is_marked: label(labels::HRQ) == Some(labels::TRUE) && annotation(keys::NONE) == Some(labels::TRUE),
+        has_scopes: ["scopes", "scopeSelector"].iter().any(|it| !data["spec"][it].is_null()),
         terminating: metadata.deletion_timestamp.is_some(),
     };
     (namespace_of(&metadata), fact)

@@ -8,6 +8,7 @@
 pub mod fact;
 pub mod ledger;
 pub mod resource;
+mod room;
 mod sources;
 pub(crate) mod state;
 mod status;
@@ -24,6 +25,7 @@ use crate::core::version::Version;
 use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
+pub(crate) use room::{MOST_QUOTAS, Room};
 pub(crate) use sources::{limits_text, names as names_of_sources};
 pub use status::ENFORCED;
 pub(crate) use status::{exceeded_by_move, status};
@@ -36,8 +38,15 @@ pub(crate) type Placed<'a> = (Id, &'a QuotaFact);
 
 /// What a namespace should have, and what is summed over namespaces.
 impl Forest {
-    /// The quotas of the namespace and of those above it, the root's first.
+    /// The quotas that limit the namespace: its own and those above it, the root's first, as far as there is room for them.
     pub(crate) fn quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
+        let mut room = Room::default();
+        let quotas = self.all_quotas_above(id).into_iter();
+        quotas.take_while(|(at, quota)| room.takes(self.name(*at), &quota.name, &quota.hard)).collect()
+    }
+
+    /// The same with those that have no effect, because there is no room for them.
+    pub(crate) fn all_quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
         let path = self.path(id);
         path.iter().rev().flat_map(|above| self.quotas_at(*above).map(move |quota| (*above, quota))).collect()
     }

@@ -167,3 +167,41 @@ fn the_annotation_for_people_names_the_quota_with_the_least_left_and_changes_rar
         assert_eq!(annotation(&run, "team"), text, "{used:?}");
     }
 }
+
+/// Whoever creates quotas in a namespace cannot keep out the limits from above.
+#[test]
+fn a_limit_above_counts_before_those_below_for_which_no_room_is_left() {
+    let mut cluster = Cluster::draw("top, team:top");
+    for quota in 0..200 {
+        let name = format!("requests.{}.example/{quota:063}", "a".repeat(200));
+        cluster.put_quota("team", &format!("a{quota:03}"), resources(&[(&name, "9")]), &[]);
+    }
+    let mut run = Run::at_rest(cluster);
+    let above = run.cluster.put_quota("top", "secrets", resources(&[("secrets", "5")]), &[]);
+    run.hear([above]);
+    run.come_to_rest();
+    let derived = &run.cluster.derived["team"];
+    assert_eq!(derived.hard["secrets"].to_string(), "5");
+    assert!(derived.sources.len() + derived.limits.len() < 64 * 1024, "it fits into an object");
+    let shown = |namespace: &str, name: &str| {
+        let quota = &run.cluster.hierarchical[&(namespace.into(), name.into())];
+        quota.status.conditions.iter().find(|it| &*it.type_ == "Enforced").unwrap().reason.clone()
+    };
+    assert_eq!(&*shown("top", "secrets"), "LimitsInForce");
+    assert_eq!(&*shown("team", "a000"), "LimitsInForce");
+    assert_eq!(&*shown("team", "a199"), "TooManyLimits");
+}
+
+/// A quota with scopes that was there before counts only some objects. Scopes cannot be changed.
+#[test]
+fn a_quota_with_scopes_is_replaced() {
+    let mut run = with_pods("top, team:top", &[("top", "5")], &[("team", 2)]);
+    let uid = run.cluster.derived["team"].version.uid.clone();
+    let scoped = run.cluster.change_derived("team", |quota| quota.has_scopes = true);
+    run.hear(scoped);
+    run.come_to_rest();
+    run.check();
+    let derived = &run.cluster.derived["team"];
+    assert!(!derived.has_scopes && derived.version.uid != uid);
+    assert_eq!(shown(&run), ["top/pods pods: 2/5"]);
+}

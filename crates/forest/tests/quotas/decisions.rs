@@ -1,7 +1,7 @@
 //! Decisions on increases of usage, and on limits.
 
 use forest::hnc::quota::Resources;
-use forest::hnc::quota::ledger::{Decision, Ledger, MOST_RESERVATIONS, Pending, Reservation};
+use forest::hnc::quota::ledger::{Decision, Ledger, MOST_BYTES, Pending, Reservation};
 use forest::rules::usage::{API_SERVER, Request, exceeded, outdated, undecided};
 use forest::rules::{DenialKind, Verdict, quota};
 use forest::{Forest, Version};
@@ -164,10 +164,33 @@ fn a_full_ledger_takes_no_more() {
         version: version.resource_version.parse().unwrap(),
         increase: Resources::new(),
     };
-    let mut ledger = Ledger { floor: 0, reservations: vec![other; MOST_RESERVATIONS] };
+    let mut ledger = Ledger { floor: 0, reservations: vec![other; MOST_BYTES / 100] };
     assert_eq!(decide(&mut ledger, &run.forest, &request), "Full");
-    ledger.reservations.pop();
+    ledger.reservations.truncate(MOST_BYTES / 200);
     assert_eq!(decide(&mut ledger, &run.forest, &request), "allow");
+}
+
+/// Increases of very many resources with long names fill only a part of the ledger, so those of others are still decided.
+#[test]
+fn increases_of_many_resources_leave_room_for_those_of_others() {
+    let names: Vec<String> =
+        (0..80).map(|at| format!("requests.{}.example/{at:063}", "a".repeat(200))).collect();
+    let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "9")).collect();
+    let children: Vec<String> = (0..100).map(|at| format!("n{at}")).collect();
+    let tree = children.iter().map(|child| format!("{child}:n")).collect::<Vec<_>>().join(", ");
+    let mut cluster = Cluster::draw(&format!("n, other, {tree}"));
+    cluster.put_quota("n", "q", resources(&all), &[]);
+    cluster.put_quota("other", "q", resources(&[("pods", "9")]), &[]);
+    let run = Run::at_rest(cluster);
+    let (mut ledger, mut allowed) = (Ledger::default(), 0);
+    for child in &children {
+        let one_of_each: Vec<(&str, &str)> = all.iter().map(|(name, _)| (*name, "1")).collect();
+        let request = request(&run.cluster, child, &one_of_each);
+        allowed += usize::from(decide(&mut ledger, &run.forest, &request) == "allow");
+    }
+    assert!((1..children.len()).contains(&allowed), "{allowed}");
+    let others = request(&run.cluster, "other", &[("pods", "1")]);
+    assert_eq!(decide(&mut ledger, &run.forest, &others), "allow");
 }
 
 #[test]
@@ -227,6 +250,27 @@ fn limits_that_a_core_quota_would_refuse_are_invalid_each_with_its_field() {
     ];
     assert_eq!(causes, expected);
     assert!(expected.iter().all(|it| denial.message.contains(it)), "{}", denial.message);
+}
+
+#[test]
+fn a_namespace_has_room_for_a_number_of_quotas() {
+    let mut cluster = Cluster::draw("top, team:top");
+    for at in 0..63 {
+        cluster.put_quota("top", &format!("q{at}"), resources(&[("pods", "5")]), &[]);
+    }
+    let one = [("pods", "5")];
+    let mut run = Run::at_rest(cluster);
+    assert!(matches!(review(&run.forest, "team", &one), Verdict::Allow { .. }));
+    let last = run.cluster.put_quota("team", "new", resources(&one), &[]);
+    run.hear([last]);
+    let above = run.cluster.put_quota("top", "q63", resources(&one), &[]);
+    run.hear([above]);
+    // It does not grow.
+    assert!(matches!(review(&run.forest, "team", &[("pods", "3")]), Verdict::Allow { .. }));
+    for (namespace, hard) in [("top", vec![("pods", "5")]), ("team", vec![("pods", "5"), ("secrets", "5")])] {
+        let Verdict::Deny(denial) = review(&run.forest, namespace, &hard) else { panic!("it is admitted") };
+        assert!(denial.message.contains("too many quotas (at most 64) or limits"), "{}", denial.message);
+    }
 }
 
 #[test]

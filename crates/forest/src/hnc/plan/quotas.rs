@@ -45,7 +45,8 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     let hard = forest.derived_limits(id);
     let known = forest.derived_quota(id);
     let version = known.map(|known| known.version.clone());
-    if hard.is_empty() {
+    // One with scopes is created anew: they cannot be changed.
+    if hard.is_empty() || known.is_some_and(|known| known.has_scopes) {
         let known = known.filter(|known| !known.terminating)?;
         return Some(HncAction::DeleteDerivedQuota { version: known.version.clone() });
     }

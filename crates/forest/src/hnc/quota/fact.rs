@@ -73,14 +73,16 @@ pub struct DerivedQuotaFact {
     pub limits: Box<str>,
     /// Whether it has the label and the annotation of derived quotas.
     pub is_marked: bool,
+    /// Whether it counts only some objects (`spec.scopes`, `spec.scopeSelector`). This cannot be changed.
+    pub has_scopes: bool,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
 }
 
 impl DerivedQuotaFact {
-    /// Whether the quota controller has taken up the limits.
+    /// Whether the quota controller has taken up the limits, for all objects.
     pub fn is_in_force(&self) -> bool {
-        self.hard == self.hard_in_force
+        self.hard == self.hard_in_force && !self.has_scopes
     }
 
     /// The resource version as a number; 0 if it is none.

@@ -22,8 +22,12 @@ use crate::core::name::Name;
 use crate::core::quantity::Quantity;
 use crate::core::version::Version;
 
-/// The most reservations in the ledger: about the number of changes that an API server stores in a few seconds.
-pub const MOST_RESERVATIONS: usize = 2_000;
+/// The most bytes of all reservations. An object of 1 MiB can be stored. An ordinary reservation has about 300 bytes, so there is
+/// room for the changes that an API server stores in a few seconds.
+pub const MOST_BYTES: usize = 512 * 1024;
+
+/// A reservation with more bytes takes at most half of the room, so it does not hinder those of others.
+const LARGE: usize = 2 * 1024;
 
 /// The reservations of all replicas.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -172,8 +176,9 @@ impl Ledger {
         if amounts.is_empty() {
             return Decision::Allow;
         }
+        let pending = self.pending();
         for limits in &limits {
-            match self.check(known, request, limits) {
+            match check(known, &pending, request, limits) {
                 Decision::Allow => {}
                 decision => return decision,
             }
@@ -192,7 +197,7 @@ impl Ledger {
             return Err(Pending::StatesUnknown);
         }
         self.drop_ended(known);
-        let members = self.members(known, limits);
+        let members = members(known, &self.pending(), limits);
         for (name, limit) in limits.hard {
             let used: Quantity = members.iter().map(|it| amount(it.used, name)).sum();
             let pending: Quantity = members.iter().filter_map(|it| Some(amount(it.pending?, name))).sum();
@@ -222,81 +227,108 @@ impl Ledger {
         self.floor = floor;
     }
 
-    fn check(&self, known: &impl Known, request: &Increase, limits: &Limits<'_>) -> Decision {
-        let limited = request
-            .amounts
-            .iter()
-            .filter_map(|(name, amount)| Some((name, *amount, *limits.hard.get(name)?)));
-        let limited: Vec<_> = limited.collect();
-        if limited.is_empty() {
-            return Decision::Allow;
-        }
-        let members = self.members(known, limits);
-        let (mut excess, mut waits) = (BTreeMap::new(), false);
-        for (name, increase, limit) in limited {
-            let (mut used, mut others, mut mine) =
-                (Quantity::default(), Quantity::default(), Quantity::default());
-            for member in &members {
-                used = used + amount(member.used, name);
-                let pending = member.pending.map(|it| amount(it, name)).unwrap_or_default();
-                if *member.namespace == *request.namespace {
-                    mine = pending;
-                } else {
-                    others = others + pending;
-                }
-            }
-            if used + others + increase.max(mine) <= limit {
-                continue;
-            }
-            if request.is_recount {
-                waits |= !others.is_zero();
-            } else if used + increase > limit {
-                excess.insert(name.clone(), [increase, used, limit]);
-            } else {
-                waits = true;
-            }
-        }
-        if !excess.is_empty() {
-            let quota = (limits.namespace.into(), limits.name.into());
-            return Decision::Deny(Excess { quota, amounts: excess });
-        }
-        if waits { Decision::Wait(Pending::OthersPending) } else { Decision::Allow }
-    }
-
-    /// The usage of the namespaces, with their pending increases.
-    fn members<'a>(&'a self, known: &'a impl Known, limits: &Limits<'a>) -> Vec<Member<'a>> {
-        let reservations: HashMap<&str, &Reservation> =
-            self.reservations.iter().map(|it| (&*it.namespace, it)).collect();
-        let member = |namespace: &&'a str| {
-            let used = known.state(namespace)?.used;
-            let pending = reservations.get(namespace).map(|it| &it.increase);
-            Some(Member { namespace, used, pending })
-        };
-        limits.members.iter().filter_map(member).collect()
-    }
-
     fn reserve(&mut self, request: &Increase, version: u64, amounts: Resources) -> Decision {
-        let same = |it: &&mut Reservation| it.namespace == request.namespace;
-        if let Some(known) = self.reservations.iter_mut().find(same) {
-            for (name, amount) in amounts {
-                let greatest = known.increase.entry(name).or_default();
-                *greatest = (*greatest).max(amount);
-            }
-            return Decision::Allow;
+        let known = self.reservations.iter().position(|it| it.namespace == request.namespace);
+        let mut new = known.map_or_else(
+            || Reservation {
+                namespace: request.namespace.clone(),
+                uid: request.version.uid.clone(),
+                version,
+                increase: Resources::new(),
+            },
+            |at| self.reservations[at].clone(),
+        );
+        for (name, amount) in amounts {
+            let greatest = new.increase.entry(name).or_default();
+            *greatest = (*greatest).max(amount);
         }
-        if self.reservations.len() >= MOST_RESERVATIONS {
+        if !self.has_room(&new) {
             return Decision::Wait(Pending::Full);
         }
         // A replica that has not seen this state may not know the namespace as one of those that are limited.
         self.floor = self.floor.max(version);
-        self.reservations.push(Reservation {
-            namespace: request.namespace.clone(),
-            uid: request.version.uid.clone(),
-            version,
-            increase: amounts,
-        });
+        match known {
+            Some(at) => self.reservations[at] = new,
+            None => self.reservations.push(new),
+        }
         Decision::Allow
     }
+
+    fn has_room(&self, new: &Reservation) -> bool {
+        let others = self.reservations.iter().filter(|it| it.namespace != new.namespace);
+        let most = if new.bytes() > LARGE { MOST_BYTES / 2 } else { MOST_BYTES };
+        others.map(Reservation::bytes).sum::<usize>() + new.bytes() <= most
+    }
+
+    /// The pending increases, by namespace.
+    fn pending(&self) -> HashMap<&str, &Resources> {
+        self.reservations.iter().map(|it| (&*it.namespace, &it.increase)).collect()
+    }
+}
+
+impl Reservation {
+    /// About the bytes that it needs in the object: a name or a number is between other characters.
+    fn bytes(&self) -> usize {
+        let increase: usize = self.increase.keys().map(|name| name.len() + 32).sum();
+        self.namespace.len() + self.uid.len() + 96 + increase
+    }
+}
+
+fn check(
+    known: &impl Known,
+    pending: &HashMap<&str, &Resources>,
+    request: &Increase,
+    limits: &Limits<'_>,
+) -> Decision {
+    let limited =
+        request.amounts.iter().filter_map(|(name, amount)| Some((name, *amount, *limits.hard.get(name)?)));
+    let limited: Vec<_> = limited.collect();
+    if limited.is_empty() {
+        return Decision::Allow;
+    }
+    let members = members(known, pending, limits);
+    let (mut excess, mut waits) = (BTreeMap::new(), false);
+    for (name, increase, limit) in limited {
+        let (mut used, mut others, mut mine) =
+            (Quantity::default(), Quantity::default(), Quantity::default());
+        for member in &members {
+            used = used + amount(member.used, name);
+            let pending = member.pending.map(|it| amount(it, name)).unwrap_or_default();
+            if *member.namespace == *request.namespace {
+                mine = pending;
+            } else {
+                others = others + pending;
+            }
+        }
+        if used + others + increase.max(mine) <= limit {
+            continue;
+        }
+        if request.is_recount {
+            waits |= !others.is_zero();
+        } else if used + increase > limit {
+            excess.insert(name.clone(), [increase, used, limit]);
+        } else {
+            waits = true;
+        }
+    }
+    if !excess.is_empty() {
+        let quota = (limits.namespace.into(), limits.name.into());
+        return Decision::Deny(Excess { quota, amounts: excess });
+    }
+    if waits { Decision::Wait(Pending::OthersPending) } else { Decision::Allow }
+}
+
+/// The usage of the namespaces, with their pending increases.
+fn members<'a>(
+    known: &'a impl Known,
+    pending: &HashMap<&str, &'a Resources>,
+    limits: &Limits<'a>,
+) -> Vec<Member<'a>> {
+    let member = |namespace: &&'a str| {
+        let used = known.state(namespace)?.used;
+        Some(Member { namespace, used, pending: pending.get(namespace).copied() })
+    };
+    limits.members.iter().filter_map(member).collect()
 }
 
 fn amount(of: &Resources, name: &str) -> Quantity {

@@ -1,6 +1,6 @@
 //! What a quota shows: the usage of the subtree, one line for people, and whether its limits are enforced and exceeded.
 
-use super::{QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name};
+use super::{MOST_QUOTAS, QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name};
 use crate::core::name::Name;
 use crate::core::text::{MESSAGE, limited};
 use crate::core::tree::Id;
@@ -65,6 +65,13 @@ fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {
     if !quota.faults.is_empty() {
         let message = format!("These limits are invalid and not enforced: {}", quota.faults.join("; "));
         return condition(ENFORCED, false, "InvalidLimits", &message);
+    }
+    if !forest.quotas_above(id).iter().any(|(at, it)| *at == id && it.name == quota.name) {
+        let message = format!(
+            "This quota has no effect: this namespace and those above it have too many quotas (at most {MOST_QUOTAS}) or limits; \
+             remove some of them"
+        );
+        return condition(ENFORCED, false, "TooManyLimits", &message);
     }
     let waits = |it: &Id| !forest.is_derived_in_force(*it);
     let mut waiting: Vec<&str> =

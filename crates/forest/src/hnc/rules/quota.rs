@@ -7,10 +7,7 @@ use super::{Cause, Denial, Verdict};
 use crate::core::name::Name;
 use crate::core::quantity::Quantity;
 use crate::dialects::Forest;
-use crate::hnc::quota::{Resources, full_name, resource};
-
-/// The derived quota has the limits of all quotas above, and must fit into an object.
-const MOST_LIMITS: usize = 256;
+use crate::hnc::quota::{MOST_QUOTAS, Resources, Room, full_name, resource};
 
 /// A request that creates or changes a quota.
 #[derive(Debug, Clone)]
@@ -26,18 +23,38 @@ pub struct Request {
 /// Judges `request`.
 pub fn review(forest: &Forest, request: &Request) -> Verdict {
     match limits(&request.hard) {
+        Ok(hard) if !has_room(forest, request, &hard) => Denial::invalid(vec![no_room(hard.len())]).into(),
         Ok(hard) => Verdict::warn(warnings(forest, request, &hard)),
         Err(causes) => Denial::invalid(causes).into(),
     }
 }
 
+/// Whether all quotas that limit the namespace have room with these limits. A quota that does not grow may stay.
+fn has_room(forest: &Forest, request: &Request, hard: &Resources) -> bool {
+    let above = forest.id(&request.namespace).map(|id| forest.all_quotas_above(id)).unwrap_or_default();
+    let is_same = |namespace: &Name, name: &Name| (namespace, name) == (&request.namespace, &request.name);
+    let (mut room, mut before) = (Room::default(), 0);
+    let others_fit = above.iter().fold(true, |fit, (at, quota)| {
+        if is_same(forest.name(*at), &quota.name) {
+            before = Room::bytes(&request.namespace, &request.name, &quota.hard);
+            return fit;
+        }
+        room.takes(forest.name(*at), &quota.name, &quota.hard) && fit
+    });
+    let fits = room.takes(&request.namespace, &request.name, hard) && others_fit;
+    fits || Room::bytes(&request.namespace, &request.name, hard) <= before
+}
+
+fn no_room(limits: usize) -> Cause {
+    let why = format!(
+        "this namespace and those above it would have too many quotas (at most {MOST_QUOTAS}) or limits; remove some of them"
+    );
+    Cause::invalid("spec.hard", &format!("{limits} limits"), &why)
+}
+
 /// The limits, or what is wrong with them.
 pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     let (mut limits, mut causes) = (Resources::new(), Vec::new());
-    if hard.len() > MOST_LIMITS {
-        let most = format!("there may be at most {MOST_LIMITS} limits");
-        causes.push(Cause::invalid("spec.hard", &hard.len().to_string(), &most));
-    }
     for (name, text) in hard {
         let limit = text.parse::<Quantity>().map_err(|error| error.to_string());
         let fault =
