@@ -39,7 +39,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["quick", "only"])]
     large: bool,
     /// Run only this measure (can be repeated): `tax`, `price`, `spread` (with touch and drop), `parents` (with move),
-    /// `restart`, `reviews`.
+    /// `restart`, `reviews`, `quota`.
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
     /// Fail if a target is missed.
@@ -78,6 +78,8 @@ pub(crate) struct Scale {
     /// The number of rounds with and without hns, and of requests of each kind and verb per round.
     tax_rounds: usize,
     tax_requests: usize,
+    /// The number of Services per round of quotas.
+    services: usize,
 }
 
 impl Scale {
@@ -96,6 +98,7 @@ impl Scale {
             below_root: 10_000,
             tax_rounds: 12,
             tax_requests: 200,
+            services: 1200,
         }
     }
 
@@ -112,6 +115,7 @@ impl Scale {
             below_root: 1000,
             tax_rounds: 3,
             tax_requests: 100,
+            services: 600,
             ..Self::full()
         }
     }
@@ -125,7 +129,7 @@ impl Scale {
     }
 }
 
-const NAMES: [&str; 6] = ["tax", "price", "spread", "parents", "restart", "reviews"];
+const NAMES: [&str; 7] = ["tax", "price", "spread", "parents", "restart", "reviews", "quota"];
 const LARGE: &str = "large";
 
 impl Options {
@@ -201,6 +205,7 @@ async fn measure_one(name: &str, scale: &Scale) -> anyhow::Result<Vec<Outcome>> 
     let cluster = Cluster::start_audited(&audit::policy()).await?;
     match name {
         "reviews" => return measures::reviews::measure(&cluster, scale).await,
+        "quota" => return Box::pin(measures::quota::measure(&cluster, scale)).await,
         "price" => return Box::pin(measures::price::measure(&cluster, scale)).await,
         _ => {}
     }

@@ -88,12 +88,12 @@ async fn a_derived_quota_that_a_user_deletes_or_changes_is_as_it_was_soon() -> R
 #[tokio::test]
 async fn a_quota_with_scopes_of_a_user_does_not_stay() -> Result<()> {
     let scene = scene().await?;
-    scene.steps.plant(&[("o-root", "")]).await?;
+    scene.steps.plant(&[("scoped-root", "")]).await?;
     let scoped = json!({ "metadata": { "name": DERIVED_QUOTA }, "spec": { "hard": { "pods": "9" }, "scopes": ["Terminating"] } });
     let scoped =
-        scene.core("o-root").create(&PostParams::default(), &serde_json::from_value(scoped)?).await?;
-    scene.limit("o-root", "budget", json!({ "pods": "1" })).await?;
-    let derived = scene.derived("o-root", &[("pods", "1")]).await?;
+        scene.core("scoped-root").create(&PostParams::default(), &serde_json::from_value(scoped)?).await?;
+    scene.limit("scoped-root", "budget", json!({ "pods": "1" })).await?;
+    let derived = scene.derived("scoped-root", &[("pods", "1")]).await?;
     ensure!(derived.metadata.uid != scoped.metadata.uid, "it is the same object");
     ensure!(derived.spec.is_some_and(|it| it.scopes.is_none()), "it has scopes");
     Ok(())

@@ -104,16 +104,16 @@ async fn scopes_are_refused_with_a_sentence() -> Result<()> {
 #[tokio::test]
 async fn a_namespace_has_room_for_a_number_of_quotas() -> Result<()> {
     let scene = scene().await?;
-    scene.steps.plant(&[("m-root", "")]).await?;
+    scene.steps.plant(&[("many-root", "")]).await?;
     for quota in 0..64 {
-        scene.set("m-root", &format!("q{quota}"), json!({ "services": "1" })).await?;
+        scene.set("many-root", &format!("q{quota}"), json!({ "services": "1" })).await?;
     }
     let one_more = json!({ "metadata": { "name": "wrong" }, "spec": { "hard": { "services": "1" } } });
     let one_more = serde_json::from_value(one_more)?;
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     // The webhook may not know the last ones yet.
     eventually("one more is refused", PATIENCE, async || {
-        let created = scene.hierarchical("m-root").create(&dry, &one_more).await;
+        let created = scene.hierarchical("many-root").create(&dry, &one_more).await;
         let message = created.err().map_or_else(|| "it is admitted".to_owned(), |error| error.to_string());
         let is_refused = message.contains("would have too many quotas (at most 64) or limits");
         if is_refused { Ok(()) } else { Err(message) }

@@ -162,8 +162,11 @@ impl Client {
         let status = answer.status();
         if !status.is_success() {
             let body = answer.into_body().collect().await?.to_bytes();
-            let later = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS);
-            ensure!(later, "{} {}: {status}: {}", call.method, call.path, shown(&body));
+            let shown = shown(&body);
+            // The API server's quota admission gives up after some conflicts with itself.
+            let later = matches!(status, StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS)
+                || (status == StatusCode::CONFLICT && shown.contains("the object has been modified"));
+            ensure!(later, "{} {}: {status}: {shown}", call.method, call.path);
             return Ok(false);
         }
         while let Some(frame) = answer.body_mut().frame().await {

@@ -3,6 +3,7 @@
 pub(crate) mod large;
 pub(crate) mod parents;
 pub(crate) mod price;
+pub(crate) mod quota;
 pub(crate) mod restart;
 pub(crate) mod reviews;
 pub(crate) mod spread;
