@@ -170,8 +170,13 @@ impl Keeper {
         let mut failed = Ok(());
         for place in due {
             match self.forest.read(|forest| pending(forest, &place)) {
-                // One that cannot be changed must not keep the others.
-                Some(version) => failed = self.change(&place.0, &version).await.and(failed),
+                Some(version) => {
+                    // One that cannot be changed stays pending, and must not keep the others.
+                    if let Err(error) = self.change(&place.0, &version).await {
+                        failed = Err(error);
+                        continue;
+                    }
+                }
                 // Its version may not be known here yet.
                 None if self.forest.read(|forest| forest.reported() < place.2) => {
                     self.pending.insert(place, now);
