@@ -62,15 +62,6 @@ impl Forest {
         self.hnc().quotas().of(id).values()
     }
 
-    /// The limits of the derived quota: the least of all quotas for each resource. Empty if there are none.
-    pub(crate) fn derived_limits(&self, id: Id) -> Resources {
-        let mut least = Resources::new();
-        for (name, limit) in self.quotas_above(id).into_iter().flat_map(|(_, quota)| &quota.hard) {
-            least.entry(name.clone()).and_modify(|it| *it = (*it).min(*limit)).or_insert(*limit);
-        }
-        least
-    }
-
     /// The namespaces that a quota here limits: this one and all below that exist and are not being deleted. Unordered.
     pub(crate) fn limited_by(&self, id: Id) -> Vec<Id> {
         let lasts = |id: &Id| self.lasting_namespace(*id).is_some();
@@ -139,12 +130,24 @@ impl Forest {
 
     /// Whether the derived quota of the namespace is what it should be, and in force.
     pub(crate) fn is_derived_in_force(&self, id: Id) -> bool {
-        let wanted = self.derived_limits(id);
+        let quotas = self.quotas_above(id);
+        let wanted = derived_limits(&quotas);
         match self.derived_quota(id) {
-            Some(quota) => quota.hard == wanted && quota.is_in_force() && *quota.sources == *self.sources(id),
+            Some(quota) => {
+                quota.hard == wanted && quota.is_in_force() && *quota.sources == *self.sources(&quotas)
+            }
             None => wanted.is_empty(),
         }
     }
+}
+
+/// The limits of the derived quota under these quotas: the least for each resource. Empty if there are none.
+pub(crate) fn derived_limits(quotas: &[Placed<'_>]) -> Resources {
+    let mut least = Resources::new();
+    for (name, limit) in quotas.iter().flat_map(|(_, quota)| &quota.hard) {
+        least.entry(name.clone()).and_modify(|it| *it = (*it).min(*limit)).or_insert(*limit);
+    }
+    least
 }
 
 /// The name of a quota with that of its namespace.

@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use super::{Action, HncAction};
 use crate::core::tree::Id;
 use crate::dialects::Forest;
-use crate::hnc::quota::{DerivedQuotaFact, Resources, full_name, limits_text, names_of_sources, status};
+use crate::hnc::quota::{
+    DerivedQuotaFact, Placed, Resources, derived_limits, full_name, limits_text, names_of_sources, status,
+};
 
 /// The writes that a namespace needs.
 #[derive(Debug, Default)]
@@ -42,7 +44,8 @@ fn is_derived_from(known: &DerivedQuotaFact, hard: &Resources, sources: &str) ->
 /// Nothing can be created in a namespace that is being deleted, and its quota is deleted with it.
 fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     forest.lasting_namespace(id)?;
-    let hard = forest.derived_limits(id);
+    let quotas = forest.quotas_above(id);
+    let hard = derived_limits(&quotas);
     let known = forest.derived_quota(id);
     let version = known.map(|known| known.version.clone());
     // One with scopes is created anew: they cannot be changed.
@@ -50,12 +53,12 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
         let known = known.filter(|known| !known.terminating)?;
         return Some(HncAction::DeleteDerivedQuota { version: known.version.clone() });
     }
-    let sources = forest.sources(id);
-    let limits = limits_text(forest, id, known.map_or("", |known| &known.limits));
+    let sources = forest.sources(&quotas);
+    let limits = limits_text(forest, &quotas, &hard, known.map_or("", |known| &known.limits));
     let is_right = |known: &DerivedQuotaFact| {
         known.terminating || (is_derived_from(known, &hard, &sources) && *known.limits == *limits)
     };
-    if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, id, known)) {
+    if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, &quotas, known)) {
         return None;
     }
     let dropped =
@@ -66,13 +69,13 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
 
 /// Whether a quota that says it is enforced would now also limit usage that there is. It must first say that it is not: the webhook
 /// may have allowed increases without knowing of this usage.
-fn brings_usage(forest: &Forest, id: Id, known: &DerivedQuotaFact) -> bool {
+fn brings_usage(forest: &Forest, quotas: &[Placed<'_>], known: &DerivedQuotaFact) -> bool {
     let sources: HashSet<&str> = names_of_sources(&known.sources).collect();
     let has_usage = |name: &str| known.used.get(name).is_some_and(|used| !used.is_zero());
-    forest.quotas_above(id).into_iter().any(|(at, quota)| {
+    quotas.iter().any(|(at, quota)| {
         quota.status.says_enforced()
             && quota.hard.keys().any(|name| has_usage(name))
-            && !sources.contains(&*full_name(forest.name(at), &quota.name))
+            && !sources.contains(&*full_name(forest.name(*at), &quota.name))
     })
 }
 

@@ -5,19 +5,19 @@
 
 use std::fmt::Write as _;
 
-use super::{QuotaFact, Resources, full_name};
+use super::{Placed, QuotaFact, Resources, full_name};
 use crate::core::quantity::Quantity;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 
 impl Forest {
-    /// The value that the annotation for programs should have: `NAMESPACE/NAME@DIGEST` of each quota, the root's first.
-    pub(crate) fn sources(&self, id: Id) -> Box<str> {
+    /// The value that the annotation for programs should have under these quotas: `NAMESPACE/NAME@DIGEST` of each.
+    pub(crate) fn sources(&self, quotas: &[Placed<'_>]) -> Box<str> {
         let mut text = String::new();
-        for (at, quota) in self.quotas_above(id) {
+        for (at, quota) in quotas {
             let separator = if text.is_empty() { "" } else { "," };
             // Writing to a text cannot fail.
-            let _ = write!(text, "{separator}{}/{}@{:016x}", self.name(at), quota.name, digest(&quota.hard));
+            let _ = write!(text, "{separator}{}/{}@{:016x}", self.name(*at), quota.name, digest(&quota.hard));
         }
         text.into()
     }
@@ -55,11 +55,10 @@ pub(super) fn shows_other_limits(old: &QuotaFact, new: &QuotaFact) -> bool {
 }
 
 /// The value that the annotation for people should have: for each resource the quota that has about the least left, and how much
-/// that is, according to its status. An entry of `shown` that is nearly right stays.
-pub(crate) fn limits_text(forest: &Forest, id: Id, shown: &str) -> Box<str> {
-    let quotas = forest.quotas_above(id);
+/// that is, according to its status. `hard` has the limited resources. An entry of `shown` that is nearly right stays.
+pub(crate) fn limits_text(forest: &Forest, quotas: &[Placed<'_>], hard: &Resources, shown: &str) -> Box<str> {
     let mut text = String::new();
-    for name in forest.derived_limits(id).keys() {
+    for name in hard.keys() {
         let limits = quotas.iter().filter_map(|(at, quota)| Some((*at, *quota, *quota.hard.get(name)?)));
         // Like everything that is shown, this changes with the steps alone.
         let rest = |(_, quota, limit): &(Id, &QuotaFact, Quantity)| {

@@ -93,10 +93,11 @@ impl Known for Forest {
 
     fn limits(&self, namespace: &str, sources: &str) -> Option<Vec<Limits<'_>>> {
         let id = self.id(namespace)?;
-        if *self.sources(id) != *sources {
+        let quotas = self.quotas_above(id);
+        if *self.sources(&quotas) != *sources {
             return None;
         }
-        Some(self.quotas_above(id).into_iter().map(|(at, quota)| limits_of(self, at, quota)).collect())
+        Some(quotas.into_iter().map(|(at, quota)| limits_of(self, at, quota)).collect())
     }
 }
 
