@@ -281,6 +281,10 @@ async fn remove_conditions(client: &Client) -> kube::Result<()> {
 }
 
 async fn remove_ledger(store: &LedgerStore) -> kube::Result<()> {
+    // Without quotas there is none; then nothing is written.
+    if store.api().get_metadata_opt(QUOTA_LEDGER).await?.is_none() {
+        return Ok(());
+    }
     absent_is_fine(store.api().delete(QUOTA_LEDGER, &DeleteParams::default()).await.map(drop))
 }
 
