@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::bench::client::{Call, Client};
 use crate::bench::report::{Figure, Outcome, Target, decimal, median};
 use crate::bench::testbed::{self, FILLING, create_edge, create_namespace};
-use crate::bench::usage::{self, Cpu};
+use crate::bench::usage::{self, Cpu, OTHERS};
 use crate::bench::{Scale, say};
 
 const NAMESPACES: usize = 30;
@@ -38,26 +38,34 @@ pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<
     set_up(&client).await?;
     let processes = [
         ("API server", cluster.api_server().pid()),
+        ("etcd", cluster.etcd().pid()),
+        ("controller manager", cluster.controller_manager().pid()),
         ("webhook", webhook.process().pid()),
         ("controller", controller.process().pid()),
     ];
-    let (mut rounds, mut repeated) = (Vec::new(), [0; 3]);
+    let (mut rounds, mut repeated, mut used) = (Vec::new(), [0; 3], [(); 3].map(|()| Cpu::new()));
+    testbed::rest(&processes).await?;
     for round in 0..scale.tax_rounds {
         say(&format!("quota: round {} of {}", round + 1, scale.tax_rounds));
         let mut seconds = [0.0; 3];
         for turn in 0..STATES.len() {
             let index = (turn + round) % STATES.len();
-            testbed::rest(&processes).await?;
+            let before = usage::cpu(&processes)?;
             let sent = client.send(services(STATES[index], round, scale.services), CONNECTIONS).await?;
             seconds[index] = sent.wall.as_secs_f64() / decimal(scale.services);
             repeated[index] += sent.repeated;
+            // What follows from the creations, such as the statuses, is part of their price.
+            testbed::rest(&processes).await?;
+            for (process, seconds) in usage::difference(&before, &usage::cpu(&processes)?) {
+                *used[index].entry(process).or_default() += seconds;
+            }
         }
         rounds.push(seconds);
     }
     Ok(vec![Outcome {
         name: "quota",
         what: format!("{} rounds of {} Services in {NAMESPACES} namespaces", rounds.len(), scale.services),
-        figures: figures(&rounds, repeated),
+        figures: figures(&rounds, repeated, &used, decimal(scale.services * rounds.len())),
         seconds: began.elapsed().as_secs_f64(),
         cpu: Cpu::new(),
         webhook: usage::memory(webhook.process().pid())?,
@@ -133,7 +141,7 @@ fn services(state: &str, round: usize, count: usize) -> Vec<Call> {
     (0..count).map(service).collect()
 }
 
-fn figures(rounds: &[[f64; 3]], repeated: [usize; 3]) -> Vec<Figure> {
+fn figures(rounds: &[[f64; 3]], repeated: [usize; 3], used: &[Cpu; 3], created: f64) -> Vec<Figure> {
     let ratio = |of: fn(&[f64; 3]) -> f64| median(rounds.iter().map(of));
     let mut figures = vec![
         Figure::new("time of a creation, hierarchical : core", ratio(|it| it[2] / it[1]), "")
@@ -149,6 +157,10 @@ fn figures(rounds: &[[f64; 3]], repeated: [usize; 3]) -> Vec<Figure> {
             decimal(repeated[index]),
             "",
         ));
+        for (process, seconds) in used[index].iter().filter(|(process, _)| **process != OTHERS) {
+            let what = format!("processor time of {process} for a creation, quotas: {state}");
+            figures.push(Figure::new(what, seconds / created * 1e6, "µs"));
+        }
     }
     figures
 }
