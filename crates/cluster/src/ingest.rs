@@ -178,8 +178,11 @@ pub fn object(
     kind: &Kind,
     settings: &Settings,
     metadata: ObjectMeta,
-    content: Option<Map<String, Value>>,
+    mut content: Option<Map<String, Value>>,
 ) -> ObjectFact {
+    if let Some(content) = content.as_mut().filter(|_| kind.binds_subjects()) {
+        name_namespaces_of_subjects(content, metadata.namespace.as_deref().unwrap_or_default());
+    }
     let label = |key: &str| metadata.labels.as_ref()?.get(key).map(String::as_str);
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
     let traits = Traits {
@@ -208,6 +211,18 @@ pub fn object(
         KnownContent { in_force, ..KnownContent::whole(canonical(settings, metadata, body, is_copy)) }
     });
     fact
+}
+
+/// A subject without a namespace is a `ServiceAccount` of the binding's namespace. In a copy of the binding it would be another one, which
+/// users below could create.
+fn name_namespaces_of_subjects(content: &mut Map<String, Value>, namespace: &str) {
+    let subjects = content.get_mut("subjects").and_then(Value::as_array_mut);
+    for subject in subjects.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let is_account = subject.get("kind").is_some_and(|kind| kind == "ServiceAccount");
+        if is_account && subject.get("namespace").is_none_or(|it| it.as_str().is_none_or(str::is_empty)) {
+            subject.insert("namespace".to_owned(), namespace.into());
+        }
+    }
 }
 
 /// The name of the Role that a `RoleBinding` refers to; `None` for a `ClusterRole`.
@@ -378,6 +393,28 @@ mod tests {
         assert_eq!(role(&bindings, Some(json!({}))), None);
         assert_eq!(role(&bindings, None), None);
         assert_eq!(role(&roles, Some(binds("Role"))), None);
+    }
+
+    #[test]
+    fn a_service_account_without_a_namespace_is_of_the_sources_namespace() {
+        let settings = Settings::new("hnc-system", [""; 0], ".*").unwrap();
+        let digest = |namespace: &str, subject: Value| {
+            let metadata = ObjectMeta { namespace: Some(namespace.into()), ..ObjectMeta::default() };
+            let content = json!({ "subjects": [subject] }).as_object().cloned();
+            object(&Kind::role_binding(), &settings, metadata, content).content.unwrap().digest
+        };
+        let account =
+            |namespace: Value| json!({ "kind": "ServiceAccount", "name": "ci", "namespace": namespace });
+        let here = digest("a", json!({ "kind": "ServiceAccount", "name": "ci" }));
+        assert_eq!([digest("a", account(json!("a"))), digest("b", account(json!("a")))], [here; 2]);
+        assert_eq!(digest("a", account(json!(""))), here);
+        assert_ne!(
+            digest("b", json!({ "kind": "ServiceAccount", "name": "ci" })),
+            here,
+            "a copy as HNC writes it"
+        );
+        let user = json!({ "kind": "User", "name": "ann" });
+        assert_eq!(digest("a", user.clone()), digest("b", user), "users have no namespace");
     }
 
     #[test]
