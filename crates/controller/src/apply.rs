@@ -45,6 +45,7 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
         Action::Dialect(HncAction::DeleteSubnamespace { .. }) => "delete-subnamespace",
         Action::Dialect(HncAction::WriteDerivedQuota { .. }) => "write-derived-quota",
         Action::Dialect(HncAction::DeleteDerivedQuota { .. }) => "delete-derived-quota",
+        Action::Dialect(HncAction::FreeDerivedQuota { .. }) => "free-derived-quota",
         Action::Dialect(HncAction::UpdateQuotaStatus { .. }) => "change-quota-status",
         Action::CreateCopy { .. } => "create-copy",
         Action::ReplaceCopy { .. } => "replace-copy",
@@ -88,6 +89,9 @@ impl Applier<'_> {
             }
             Action::Dialect(HncAction::DeleteDerivedQuota { version }) => {
                 self.quotas().delete_derived(version).await
+            }
+            Action::Dialect(HncAction::FreeDerivedQuota { version }) => {
+                self.quotas().free_derived(version).await
             }
             Action::Dialect(HncAction::UpdateQuotaStatus { name, version, status, dropped }) => {
                 let both = (self.ledger, self.forest);

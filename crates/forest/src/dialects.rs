@@ -198,6 +198,7 @@ impl Forest {
         let known = store.id(name).and_then(|id| Some((id, store.namespace(id)?)));
         if let Some((id, _)) = known.filter(|(_, seen)| seen.version.has_uid(uid)) {
             let before = hnc.standing(store, id);
+            hnc.namespace_gone(store, id, change);
             store.tree.take_namespace(id);
             hnc.namespace_changed(store, id, &before, change);
             store.touch_orphans_of(name, change);

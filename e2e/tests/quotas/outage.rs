@@ -91,6 +91,7 @@ async fn with_the_policy_ignore_what_slipped_through_is_shown_and_blocks_growth(
     let status = scene.refused("ig-root", "five").await?;
     ensure!(status.message.contains("exceeded hierarchical quota"), "{}", status.message);
     scene.remove("ig-child", "four").await?;
+    scene.uses("ig-root", "budget", &[("services", "1")]).await?;
     scene.serve_all("ig-root", &["five"]).await?;
     running.end().await
 }

@@ -161,6 +161,83 @@ async fn a_user_with_all_rights_in_one_namespace_cannot_use_more_than_the_quota_
     Ok(())
 }
 
+/// Finalizers keep objects in a namespace that is being deleted. Its derived quota is deleted before.
+#[tokio::test]
+async fn objects_that_stay_in_a_deleted_subnamespace_count() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("ts-root", "")]).await?;
+    scene.limit("ts-root", "budget", json!({ "services": "2" })).await?;
+    scene.steps.create_binding("ts-root", "editors", ("ClusterRole", "edit"), "stella").await?;
+    let tenant = Steps::of(scene.cluster.client_as("stella", &[]));
+    granted(&tenant.client, "ts-root").await?;
+    tenant.create_anchor("ts-root", "ts-sub").await?;
+    scene.derived("ts-sub", &[("services", "2")]).await?;
+    granted(&tenant.client, "ts-sub").await?;
+    scene.serve_all("ts-sub", &["one", "two"]).await?;
+    scene.uses("ts-root", "budget", &[("services", "2")]).await?;
+    let services: Api<Service> = Api::namespaced(tenant.client.clone(), "ts-sub");
+    let held = Patch::Merge(json!({ "metadata": { "finalizers": ["quota.test/held"] } }));
+    for name in ["one", "two"] {
+        services.patch(name, &PatchParams::default(), &held).await?;
+    }
+    let anchors: Api<hns_api::SubnamespaceAnchor> = Api::namespaced(tenant.client.clone(), "ts-root");
+    anchors.delete("ts-sub", &DeleteParams::default()).await?;
+    scene.not_derived("ts-sub").await?;
+    scene.refused("ts-root", "three").await?;
+    let free = json!({ "metadata": { "finalizers": null } });
+    for name in ["one", "two"] {
+        scene.patch_service("ts-sub", name, free.clone()).await?;
+    }
+    scene.uses("ts-root", "budget", &[("services", "0")]).await?;
+    scene.serve_all("ts-root", &["three"]).await
+}
+
+/// Restrictions and rights from above must arrive.
+#[tokio::test]
+async fn a_quota_cannot_keep_out_what_is_copied_from_above() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("tk-root", ""), ("tk-child", "tk-root")]).await?;
+    scene.steps.create_binding("tk-child", "editors", ("ClusterRole", "edit"), "kurt").await?;
+    let client = scene.cluster.client_as("kurt", &[]);
+    granted(&client, "tk-child").await?;
+    let quotas: Api<hns_api::HierarchicalResourceQuota> = Api::namespaced(client, "tk-child");
+    for resource in [
+        "count/networkpolicies.networking.k8s.io",
+        "resourcequotas",
+        "count/rolebindings.rbac.authorization.k8s.io",
+    ] {
+        let quota = json!({ "metadata": { "name": "wall" }, "spec": { "hard": { resource: "0" } } });
+        let status =
+            hns_e2e::refusal(quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await);
+        ensure!(status.code == 422 && status.message.contains(resource), "{}", status.message);
+    }
+    Ok(())
+}
+
+/// A quota whose status cannot be written would keep limits from above waiting.
+#[tokio::test]
+async fn a_quota_too_large_for_a_status_does_not_hold_up_limits_from_above() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("tl-root", ""), ("tl-child", "tl-root")]).await?;
+    scene.steps.create_binding("tl-child", "editors", ("ClusterRole", "edit"), "lars").await?;
+    let client = scene.cluster.client_as("lars", &[]);
+    granted(&client, "tl-child").await?;
+    let quotas: Api<hns_api::HierarchicalResourceQuota> = Api::namespaced(client, "tl-child");
+    let labels: serde_json::Map<String, Value> =
+        (0..4_500).map(|at| (format!("{at:063}"), json!(format!("{at:063}")))).collect();
+    let forged = json!([{ "type": "Enforced", "status": "True", "reason": "Forged", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+    let quota = json!({
+        "metadata": { "name": "large", "labels": labels },
+        "spec": { "hard": { "services": "9" } },
+        "status": { "hard": { "services": "9" }, "conditions": forged },
+    });
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    scene.serve_all("tl-child", &["one"]).await?;
+    scene.limit("tl-root", "budget", json!({ "services": "1" })).await?;
+    scene.refused("tl-child", "two").await.map(drop)
+}
+
 /// Waits until the API server knows the binding.
 async fn granted(client: &Client, namespace: &str) -> Result<()> {
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);

@@ -9,10 +9,22 @@ use serde_json::Value;
 use super::{name, namespace_of, version};
 use crate::api_object::StructureObject;
 
-/// The fact for a `HierarchicalResourceQuota`, with its namespace. Limits that are invalid are left out and named.
+/// The most bytes of a `HierarchicalResourceQuota`. The controller must be able to write its status, and an object has at most 1.5 MiB.
+const MOST_BYTES: usize = 512 * 1024;
+
+/// The fact for a `HierarchicalResourceQuota`, with its namespace. Limits that are invalid are left out and named; all are if the
+/// object is too large.
 pub fn quota(object: DynamicObject) -> (Name, QuotaFact) {
+    let bytes = serde_json::to_vec(&object).map_or(0, |text| text.len());
     let DynamicObject { metadata, data, .. } = object;
-    let (hard, faults) = limits(&data["spec"]["hard"]);
+    let (hard, faults) = if bytes > MOST_BYTES {
+        (
+            Resources::new(),
+            vec![format!("the object has {bytes} bytes, and at most {MOST_BYTES} are allowed").into()],
+        )
+    } else {
+        limits(&data["spec"]["hard"])
+    };
     let fact = QuotaFact {
         name: name(&metadata),
         version: version(&metadata),
@@ -84,4 +96,27 @@ pub fn derived_quota(object: StructureObject) -> (Name, DerivedQuotaFact) {
         terminating: metadata.deletion_timestamp.is_some(),
     };
     (namespace_of(&metadata), fact)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_quota_whose_status_could_not_be_written_has_no_effect() {
+        let quota = |finalizers: usize| {
+            let finalizers: Vec<String> = (0..finalizers).map(|at| format!("example.com/{at:06}")).collect();
+            let object = json!({
+                "apiVersion": hns_api::API_VERSION, "kind": "HierarchicalResourceQuota",
+                "metadata": { "name": "a", "namespace": "b", "finalizers": finalizers },
+                "spec": { "hard": { "pods": "1" } },
+            });
+            quota(serde_json::from_value(object).unwrap()).1
+        };
+        assert_eq!((quota(1).hard.len(), quota(1).faults.len()), (1, 0));
+        let large = quota(40_000);
+        assert!(large.hard.is_empty() && large.faults[0].contains("bytes"), "{:?}", large.faults);
+    }
 }

@@ -76,6 +76,19 @@ impl QuotaWriter<'_> {
         .into()
     }
 
+    pub(super) async fn free_derived(&self, version: &Version) -> WriteResult {
+        let mut metadata = precondition(version);
+        metadata["finalizers"] = Value::Null;
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        match self.derived().patch(keys::DERIVED_QUOTA, &patch_params(), &patch).await {
+            // The watch shows that it is gone.
+            Err(kube::Error::Api(status)) if is_not_found(&status, keys::DERIVED_QUOTA) => {
+                WriteResult::done([])
+            }
+            freed => freed.map(derived_fact).into(),
+        }
+    }
+
     /// Writes the status. Before it says that the limits are enforced, the ledger must allow that.
     pub(super) async fn write_status(
         &self,

@@ -136,6 +136,7 @@ impl Reconcilers {
                 | HncAction::DeleteSubnamespace { .. }
                 | HncAction::WriteDerivedQuota { .. }
                 | HncAction::DeleteDerivedQuota { .. }
+                | HncAction::FreeDerivedQuota { .. }
                 | HncAction::UpdateQuotaStatus { .. },
             ) => {}
         }

@@ -116,6 +116,11 @@ pub enum HncAction {
         /// The state that this deletes.
         version: Version,
     },
+    /// Remove the finalizers of a derived quota that is being deleted, because it keeps the name from another one.
+    FreeDerivedQuota {
+        /// The state that this changes.
+        version: Version,
+    },
     /// Show the status of a hierarchical quota.
     UpdateQuotaStatus {
         /// Its name.

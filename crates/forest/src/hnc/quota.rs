@@ -81,7 +81,7 @@ impl Forest {
     pub(crate) fn usage_below(&self, id: Id, of: &Resources) -> Resources {
         let namespaces = self.at_and_below(id);
         let used = |name: &str| -> Quantity {
-            namespaces.iter().filter_map(|id| self.derived_quota(*id)?.used.get(name).copied()).sum()
+            namespaces.iter().filter_map(|id| self.counted_usage(*id)?.get(name).copied()).sum()
         };
         of.keys().map(|name| (name.clone(), used(name))).collect()
     }
@@ -89,6 +89,13 @@ impl Forest {
     /// The derived quota of a namespace, as it is.
     pub(crate) fn derived_quota(&self, id: Id) -> Option<&DerivedQuotaFact> {
         self.hnc().quotas().derived(id)
+    }
+
+    /// What a namespace uses. The derived quota of a namespace that is being deleted is deleted first, and objects with finalizers
+    /// stay: they count until the namespace is gone.
+    pub(crate) fn counted_usage(&self, id: Id) -> Option<&Resources> {
+        let ended = || self.hnc().quotas().ended(id).filter(|_| self.lasting_namespace(id).is_none());
+        self.derived_quota(id).or_else(ended).map(|it| &it.used)
     }
 
     /// The statuses of all quotas, as last written, with their namespaces and names.

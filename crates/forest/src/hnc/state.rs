@@ -274,6 +274,11 @@ impl State {
         self.follow(store, id, before, change);
     }
 
+    /// A namespace is being forgotten.
+    pub(crate) fn namespace_gone(&mut self, store: &mut Store, id: Id, change: &mut Change) {
+        self.quotas.namespace_gone(store, id, change);
+    }
+
     /// A namespace has changed from `before`: updates the edges.
     fn follow(&mut self, store: &mut Store, id: Id, before: &Standing, change: &mut Change) {
         let now = self.standing(store, id);

@@ -88,8 +88,12 @@ impl Known for Knowledge {
     }
 
     fn state(&self, namespace: &str) -> Option<State<'_>> {
-        let (uid, version, used) = self.quotas[at(namespace)].as_ref()?;
-        Some(State { uid, version: *version, used })
+        let (uid, version, _) = self.quotas[at(namespace)].as_ref()?;
+        Some(State { uid, version: *version })
+    }
+
+    fn used(&self, namespace: &str) -> Option<&Resources> {
+        self.quotas[at(namespace)].as_ref().map(|(_, _, used)| used)
     }
 
     fn limits(&self, _: &str, named: &str) -> Option<Vec<Limits<'_>>> {

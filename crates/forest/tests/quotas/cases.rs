@@ -82,6 +82,47 @@ fn a_derived_quota_that_a_user_deletes_comes_back() {
     assert_eq!(shown(&run), ["top/pods pods: 2/5"]);
 }
 
+/// The namespace controller deletes the derived quota first. Objects with finalizers stay.
+#[test]
+fn what_a_namespace_used_counts_until_it_is_gone() {
+    let mut run = with_pods("top, team:top", &[("top", "5")], &[("team", 2)]);
+    for order in [[0, 1], [1, 0]] {
+        let mut events = [run.cluster.terminate("team"), run.cluster.delete_derived("team")];
+        if order == [1, 0] {
+            events.reverse();
+        }
+        run.hear(events.into_iter().flatten());
+        run.come_to_rest();
+        assert_eq!(shown(&run), ["top/pods pods: 2/5"]);
+        let gone = run.cluster.remove_namespace("team");
+        run.hear(gone);
+        run.come_to_rest();
+        run.check();
+        assert_eq!(shown(&run), ["top/pods pods: 0/5"]);
+        run.cluster.usage.remove("team");
+        let again = [run.cluster.namespace("team"), run.cluster.set_parent("team", Some("top"))];
+        run.hear(again);
+        run.come_to_rest();
+        let used = run.cluster.use_resource("team", "pods", 2);
+        run.hear(used);
+        run.come_to_rest();
+    }
+}
+
+#[test]
+fn finalizers_do_not_keep_the_name_of_the_derived_quota() {
+    let mut run = with_pods("top, team:top", &[("top", "5")], &[("team", 2)]);
+    let ends = run.cluster.change_derived("team", |quota| {
+        quota.terminating = true;
+        quota.hard_in_force.clear();
+    });
+    run.hear(ends);
+    assert_eq!(actions(&run, "team")[0], "Dialect", "it is freed");
+    run.come_to_rest();
+    run.check();
+    assert!(!run.cluster.derived["team"].terminating);
+}
+
 /// The actions of a plan, by their first word.
 fn actions(run: &Run, name: &str) -> Vec<String> {
     let plan = plan(&run.forest, name, &Scope::whole());

@@ -157,6 +157,7 @@ fn outside(scope: &Scope, plan: &Plan) -> Vec<String> {
         Action::Dialect(
             HncAction::WriteDerivedQuota { .. }
             | HncAction::DeleteDerivedQuota { .. }
+            | HncAction::FreeDerivedQuota { .. }
             | HncAction::UpdateQuotaStatus { .. },
         ) => !scope.quotas,
         action => action.key().map_or(!scope.structure, |key| !scope.objects.includes(key)),

@@ -92,7 +92,9 @@ impl Cluster {
             Action::Dialect(HncAction::WriteDerivedQuota { version, hard, dropped, sources, limits }) => self
                 .write_derived(namespace, version.as_ref(), (hard, dropped), (sources, limits))
                 .ok_or(Conflict),
-            Action::Dialect(HncAction::DeleteDerivedQuota { version }) => {
+            Action::Dialect(
+                HncAction::DeleteDerivedQuota { version } | HncAction::FreeDerivedQuota { version },
+            ) => {
                 let known = self.derived.get(namespace).is_some_and(|it| it.version == *version);
                 known.then(|| self.delete_derived(namespace)).flatten().ok_or(Conflict)
             }

@@ -107,6 +107,7 @@ impl Writes {
                     HncAction::BindInitialAdmin { .. }
                     | HncAction::WriteDerivedQuota { .. }
                     | HncAction::DeleteDerivedQuota { .. }
+                    | HncAction::FreeDerivedQuota { .. }
                     | HncAction::UpdateQuotaStatus { .. },
                 ) => {
                     panic!("this test expects no such write: {action:?}")

@@ -47,17 +47,18 @@ fn derived(forest: &Forest, id: Id) -> Option<HncAction> {
     let quotas = forest.quotas_above(id);
     let hard = derived_limits(&quotas);
     let known = forest.derived_quota(id);
+    if let Some(known) = known.filter(|known| known.terminating) {
+        return Some(HncAction::FreeDerivedQuota { version: known.version.clone() });
+    }
     let version = known.map(|known| known.version.clone());
     // One with scopes is created anew: they cannot be changed.
     if hard.is_empty() || known.is_some_and(|known| known.has_scopes) {
-        let known = known.filter(|known| !known.terminating)?;
-        return Some(HncAction::DeleteDerivedQuota { version: known.version.clone() });
+        return Some(HncAction::DeleteDerivedQuota { version: version? });
     }
     let sources = forest.sources(&quotas);
     let limits = limits_text(forest, &quotas, &hard, known.map_or("", |known| &known.limits));
-    let is_right = |known: &DerivedQuotaFact| {
-        known.terminating || (is_derived_from(known, &hard, &sources) && *known.limits == *limits)
-    };
+    let is_right =
+        |known: &DerivedQuotaFact| is_derived_from(known, &hard, &sources) && *known.limits == *limits;
     if known.is_some_and(is_right) || known.is_some_and(|known| brings_usage(forest, &quotas, known)) {
         return None;
     }

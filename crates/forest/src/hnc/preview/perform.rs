@@ -86,6 +86,7 @@ impl Preview {
             }
             HncAction::WriteDerivedQuota { .. }
             | HncAction::DeleteDerivedQuota { .. }
+            | HncAction::FreeDerivedQuota { .. }
             | HncAction::UpdateQuotaStatus { .. } => self.perform_on_quotas(namespace, action),
         }
     }
@@ -110,7 +111,7 @@ impl Preview {
                 };
                 self.tell(Fact::Hnc(hnc::Fact::DerivedQuotaWritten(namespace.clone(), fact)));
             }
-            HncAction::DeleteDerivedQuota { version } => {
+            HncAction::DeleteDerivedQuota { version } | HncAction::FreeDerivedQuota { version } => {
                 let uid = version.uid.clone();
                 self.tell(Fact::Hnc(hnc::Fact::DerivedQuotaGone(namespace.clone(), uid, 0)));
             }

@@ -72,6 +72,8 @@ pub trait Known {
     fn reported(&self) -> u64;
     /// The derived quota of a namespace.
     fn state(&self, namespace: &str) -> Option<State<'_>>;
+    /// What a namespace uses. Without a derived quota it may have objects that are not deleted yet.
+    fn used(&self, namespace: &str) -> Option<&Resources>;
     /// The limits for a namespace, the root's first, or `None` if these are not the quotas that the derived quota names.
     fn limits(&self, namespace: &str, sources: &str) -> Option<Vec<Limits<'_>>>;
 }
@@ -83,8 +85,6 @@ pub struct State<'a> {
     pub uid: &'a str,
     /// Its resource version.
     pub version: u64,
-    /// Its usage.
-    pub used: &'a Resources,
 }
 
 /// The limits of one quota.
@@ -325,7 +325,7 @@ fn members<'a>(
     limits: &Limits<'a>,
 ) -> Vec<Member<'a>> {
     let member = |namespace: &&'a str| {
-        let used = known.state(namespace)?.used;
+        let used = known.used(namespace)?;
         Some(Member { namespace, used, pending: pending.get(namespace).copied() })
     };
     limits.members.iter().filter_map(member).collect()

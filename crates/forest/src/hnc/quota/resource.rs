@@ -30,6 +30,17 @@ const MEASURED: [&str; 10] = [
     "requests.storage",
 ];
 
+/// Objects that namespaces above copy into this one: restrictions, and the rights of those who are responsible for it. A limit on
+/// their number would keep them out.
+const COPIED: [&str; 6] = [
+    "count/limitranges",
+    "count/networkpolicies.networking.k8s.io",
+    "count/resourcequotas",
+    "count/rolebindings.rbac.authorization.k8s.io",
+    "count/roles.rbac.authorization.k8s.io",
+    "resourcequotas",
+];
+
 const HUGE_PAGES: [&str; 2] = ["hugepages-", "requests.hugepages-"];
 
 /// What is wrong with a limit, as a clause; `None` if the API server accepts it.
@@ -45,6 +56,9 @@ pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
         return Some(
             "is no resource that a quota can limit; for objects of other kinds use count/RESOURCE.GROUP",
         );
+    }
+    if COPIED.contains(&name) {
+        return Some("cannot be limited: the limit would keep out what is copied from the namespaces above");
     }
     if limit.is_negative() {
         return Some("must be greater than or equal to 0");
@@ -64,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_are_those_of_a_core_quota() {
+    fn limits_are_those_of_a_core_quota_that_keep_no_copy_out() {
         for (name, limit, is_right) in [
             ("pods", "5", true),
             ("pods", "0", true),
@@ -84,6 +98,8 @@ mod tests {
             ("podz", "1", false),
             ("", "1", false),
             ("a/b/c", "1", false),
+            ("resourcequotas", "0", false),
+            ("count/networkpolicies.networking.k8s.io", "0", false),
             ("Pods!", "1", false),
         ] {
             let fault = fault(name, limit.parse().unwrap());

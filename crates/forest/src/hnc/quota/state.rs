@@ -18,6 +18,8 @@ pub(crate) type Quotas = BTreeMap<Name, QuotaFact>;
 pub(crate) struct KnownQuotas {
     quotas: ById<Quotas>,
     derived: ById<DerivedQuotaFact>,
+    /// The last states of those that were deleted. Objects may stay long in a namespace that is being deleted.
+    ended: ById<DerivedQuotaFact>,
     /// The namespaces whose derived quota names a quota, `NAMESPACE/NAME`, as a source.
     members: HashMap<Name, BTreeSet<Id>>,
     /// Everything up to this resource version was reported about derived quotas.
@@ -32,6 +34,11 @@ impl KnownQuotas {
 
     pub(crate) fn derived(&self, id: Id) -> Option<&DerivedQuotaFact> {
         self.derived.get(id)
+    }
+
+    /// The last state of a derived quota that was deleted, until there is another one or the namespace is gone.
+    pub(crate) fn ended(&self, id: Id) -> Option<&DerivedQuotaFact> {
+        self.ended.get(id)
     }
 
     /// All quotas.
@@ -137,6 +144,7 @@ impl KnownQuotas {
             Some(_) => store.id(namespace).expect("it is pinned"),
             None => store.tree.pin(namespace),
         };
+        self.forget_ended(store, id, &fact.sources);
         for source in sources::names(&fact.sources) {
             self.members.entry(source.into()).or_default().insert(id);
         }
@@ -168,12 +176,34 @@ impl KnownQuotas {
         if self.derived(id).is_none_or(|known| *known.version.uid != *uid) {
             return;
         }
-        if let Some(old) = self.derived.remove(id) {
-            self.forget_members(id, &old.sources, "");
-        }
         change.whole(namespace.into());
         touch(store, id, Touched::Sums, change);
-        store.tree.unpin(id);
+        let Some(old) = self.derived.remove(id) else { return };
+        if store.namespace(id).is_some() {
+            self.ended.insert(id, *old);
+        } else {
+            self.forget_members(id, &old.sources, "");
+            store.tree.unpin(id);
+        }
+    }
+
+    /// A namespace is being forgotten.
+    pub(crate) fn namespace_gone(&mut self, store: &mut Store, id: Id, change: &mut Change) {
+        if self.ended(id).is_some() {
+            touch(store, id, Touched::Sums, change);
+            self.forget_ended(
+                store,
+                id,
+                self.derived(id).map(|it| it.sources.clone()).as_deref().unwrap_or_default(),
+            );
+        }
+    }
+
+    fn forget_ended(&mut self, store: &mut Store, id: Id, kept: &str) {
+        if let Some(old) = self.ended.remove(id) {
+            self.forget_members(id, &old.sources, kept);
+            store.tree.unpin(id);
+        }
     }
 
     /// The list shows everything up to the resource version `reported`.

@@ -88,7 +88,11 @@ impl Known for Forest {
 
     fn state(&self, namespace: &str) -> Option<State<'_>> {
         let quota = self.derived_quota(self.id(namespace)?)?;
-        Some(State { uid: &quota.version.uid, version: quota.number(), used: &quota.used })
+        Some(State { uid: &quota.version.uid, version: quota.number() })
+    }
+
+    fn used(&self, namespace: &str) -> Option<&Resources> {
+        self.counted_usage(self.id(namespace)?)
     }
 
     fn limits(&self, namespace: &str, sources: &str) -> Option<Vec<Limits<'_>>> {

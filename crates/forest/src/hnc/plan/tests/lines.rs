@@ -56,6 +56,7 @@ pub(super) fn line(action: &Action) -> String {
             format!("{verb} derived quota {}", limits.join(" "))
         }
         Action::Dialect(HncAction::DeleteDerivedQuota { .. }) => "delete derived quota".into(),
+        Action::Dialect(HncAction::FreeDerivedQuota { .. }) => "free derived quota".into(),
         Action::Dialect(HncAction::UpdateQuotaStatus { name, .. }) => format!("show status of {name}"),
         Action::CreateCopy { key, source, .. } => format!("create {} from {source}", key.name),
         Action::ReplaceCopy { key, source, .. } => format!("replace {} from {source}", key.name),
