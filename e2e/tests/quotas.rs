@@ -2,6 +2,7 @@
 
 #[cfg(test)]
 mod quotas {
+    mod churn;
     mod derived;
     mod enabling;
     mod events;

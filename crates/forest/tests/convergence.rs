@@ -314,11 +314,11 @@ fn check_deletions(cluster: &Cluster, name: &Name, plan: &Plan) {
         let object = &cluster.objects[&(name.clone(), key.clone())];
         match cluster.wanted_copy(name, key) {
             None => assert!(object.inherited_from.is_some(), "{name}: the source {key:?} would be deleted"),
-            Some((_, _, body)) => {
+            Some((from, _, body)) => {
                 let changed = key.kind == bindings() && object.body != body;
                 let forsaken = cluster.is_frozen(name);
                 assert!(
-                    forsaken || changed && (comes_again(key) || cluster.holds(name)),
+                    forsaken || changed && (comes_again(key) || cluster.holds(name, &from)),
                     "{name}: {key:?} has a source and would be deleted"
                 );
             }

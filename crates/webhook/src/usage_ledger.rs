@@ -2,7 +2,11 @@
 //!
 //! One task decides on all requests that wait, in their order, and writes the ledger once for them. If another replica has written
 //! it in the meantime, the task reads it and decides again.
+//!
+//! The API server checks the quotas of all namespaces with a few threads, and tries again what is not decided. While a request
+//! waits here, it keeps one of them from all others. So only few wait, and for a short time: for what the watch is about to report.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forest::hnc::quota::ledger::{Decision, Increase, Ledger, Pending};
@@ -10,17 +14,20 @@ use forest::rules::usage::{exceeded, outdated, undecided};
 use forest::rules::{Denial, DenialKind};
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::quota_ledger::{LedgerStore, Stored};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::metrics::UsageMetrics;
 
 /// How long an increase that cannot be decided yet is decided again. The watch usually reports a change within milliseconds.
-const PATIENCE: Duration = Duration::from_millis(1_500);
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The most increases that are decided again at a time.
+const WAITING: usize = 4;
 
 /// An increase that waits for others is decided again after this time at the latest: other replicas change the ledger too.
-const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(25);
 
 /// If increases wait for states that the ledger requires, the ledger is read again after this time.
 const FRESH: Duration = Duration::from_millis(500);
@@ -36,6 +43,7 @@ type Asked = (Increase, bool, oneshot::Sender<Result<Decision, String>>);
 pub(crate) struct UsageLedger {
     forest: ForestHandle,
     asked: mpsc::Sender<Asked>,
+    waiting: Arc<Semaphore>,
     metrics: UsageMetrics,
 }
 
@@ -56,7 +64,7 @@ impl UsageLedger {
             metrics: metrics.clone(),
         };
         tasks.spawn(keeper.run(inbox));
-        Self { forest: forest.clone(), asked, metrics }
+        Self { forest: forest.clone(), asked, waiting: Arc::new(Semaphore::new(WAITING)), metrics }
     }
 
     /// Allows an increase, which the ledger contains then, or denies it. A dry run is not recorded.
@@ -66,25 +74,28 @@ impl UsageLedger {
         dry_run: bool,
         deadline: Instant,
     ) -> Result<(), Denial> {
-        let deadline = deadline.min(Instant::now() + PATIENCE);
-        let mut last = undecided(&increase.namespace, Pending::StatesUnknown);
+        let patience = deadline.min(Instant::now() + PATIENCE);
+        let mut permit = None;
+        let mut last = Pending::StatesUnknown;
         loop {
             match timeout_at(deadline, self.ask(increase, dry_run)).await {
-                Err(_) => return Err(last),
+                Err(_) => break,
                 Ok(Err(why)) => return Err(Denial::new(DenialKind::Unavailable, why)),
                 Ok(Ok(Decision::Allow)) => return Ok(()),
                 Ok(Ok(Decision::Deny(excess))) => return Err(exceeded(&excess)),
                 Ok(Ok(Decision::Outdated)) => return Err(outdated(&increase.namespace)),
-                Ok(Ok(Decision::Wait(pending))) => last = undecided(&increase.namespace, pending),
+                Ok(Ok(Decision::Wait(pending))) => last = pending,
             }
-            if Instant::now() >= deadline {
-                return Err(last);
+            permit = permit.or_else(|| self.waiting.try_acquire().ok());
+            if !is_brief(last) || permit.is_none() || Instant::now() >= patience {
+                break;
             }
             self.metrics.waited();
             let mut forest = self.forest.clone();
             // The forest may change, or the ledger.
-            let _ = timeout_at(deadline.min(Instant::now() + PAUSE), forest.changed()).await;
+            let _ = timeout_at(patience.min(Instant::now() + PAUSE), forest.changed()).await;
         }
+        Err(undecided(&increase.namespace, last))
     }
 
     async fn ask(&self, increase: &Increase, dry_run: bool) -> Result<Decision, String> {
@@ -93,6 +104,14 @@ impl UsageLedger {
         let ended = || "the webhook is being stopped; try again in a moment".to_owned();
         asked.map_err(|_| ended())?;
         decision.await.map_err(|_| ended())?
+    }
+}
+
+/// Whether the reason to wait is usually over within milliseconds. Users can change limits all the time.
+fn is_brief(pending: Pending) -> bool {
+    match pending {
+        Pending::StatesUnknown | Pending::OthersPending => true,
+        Pending::LimitsUnknown | Pending::Full => false,
     }
 }
 

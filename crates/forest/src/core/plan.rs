@@ -181,6 +181,7 @@ impl<D> Plan<D> {
     }
 }
 
+pub(crate) const PLAIN: (bool, bool) = (false, false);
 pub(crate) const GUARDS: (bool, bool) = (true, false);
 pub(crate) const GIVES: (bool, bool) = (false, true);
 pub(crate) const GUARDS_AND_GIVES: (bool, bool) = (true, true);

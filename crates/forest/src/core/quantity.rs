@@ -82,6 +82,17 @@ impl Quantity {
         self.nanos % UNIT == 0
     }
 
+    /// Rounded up to thousandths, as the API server does it with limits of a `ResourceQuota`.
+    #[must_use]
+    pub fn in_thousandths(self) -> Self {
+        const STEP: i128 = UNIT / 1000;
+        Self {
+            nanos: self.nanos.div_euclid(STEP) * STEP
+                + if self.nanos.rem_euclid(STEP) > 0 { STEP } else { 0 },
+            ..self
+        }
+    }
+
     /// This amount in hundredths of `whole`, rounded down; 100 of nothing.
     pub fn percent_of(self, whole: Self) -> i64 {
         if whole.nanos <= 0 {
@@ -277,6 +288,15 @@ mod tests {
 
     fn quantity(text: &str) -> Quantity {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn limits_are_rounded_up_to_thousandths() {
+        for (given, rounded) in
+            [("1n", "1m"), ("1m", "1m"), ("1000001u", "1001m"), ("2", "2"), ("0", "0"), ("-1u", "0")]
+        {
+            assert_eq!(quantity(given).in_thousandths().to_string(), rounded, "{given}");
+        }
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::hnc::fact::HierarchyStatus;
 use crate::hnc::quota::{QuotaStatus, Resources};
 
 pub use crate::core::plan::{Complaint, ComplaintReason, CopyContent, Edit};
-use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES};
+use crate::core::plan::{GIVES, GUARDS, GUARDS_AND_GIVES, PLAIN};
 
 /// A write of copies or of HNC's own objects.
 pub type Action = crate::core::plan::Action<HncAction>;
@@ -213,7 +213,9 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.step(GUARDS, copies.lost_bindings);
     plan.step(GUARDS, copies.lost);
     plan.step(GUARDS, anchors.delete);
-    plan.step(GUARDS, copies.restrictions.into_iter().chain(quotas.derived).collect());
+    plan.step(GUARDS, copies.restrictions);
+    // Bindings wait for the quotas from above. A quota of this namespace that cannot be written must not keep them out.
+    plan.step(PLAIN, quotas.derived);
     plan.step(GUARDS_AND_GIVES, last.into_iter().collect());
     plan.step(GIVES, anchors.create);
     plan.step(GIVES, copies.gained);

@@ -114,13 +114,25 @@ impl Forest {
             && Stream::QUOTAS.iter().all(|it| self.stream(*it).is_synced() && self.is_verified(*it))
     }
 
-    /// Whether new rights must wait for the derived quota of the namespace. If quotas can no longer be listed, they need not.
-    pub(crate) fn awaits_derived_quota(&self, id: Id) -> bool {
+    /// The top-most namespace whose quotas are not in force in this one yet: new rights from there wait. Before quotas are known, it
+    /// is the root. If quotas can no longer be listed, nothing waits.
+    pub(crate) fn first_quota_not_in_force(&self, id: Id) -> Option<Id> {
         let is_lost = |it: &Stream| matches!(self.stream(*it), StreamState::Lost(_));
-        self.settings().hierarchical_quotas
-            && self.lasting_namespace(id).is_some()
-            && !Stream::QUOTAS.iter().any(is_lost)
-            && !(self.knows_quotas() && self.is_derived_in_force(id))
+        if !self.settings().hierarchical_quotas
+            || self.lasting_namespace(id).is_none()
+            || Stream::QUOTAS.iter().any(is_lost)
+        {
+            return None;
+        }
+        if !self.knows_quotas() {
+            return self.path(id).last().copied();
+        }
+        let derived = self.derived_quota(id).filter(|derived| !derived.has_scopes);
+        let is_in_force = |quota: &QuotaFact| {
+            let least = |name: &str| derived?.hard_in_force.get(name);
+            quota.hard.iter().all(|(name, limit)| least(name).is_some_and(|least| least <= limit))
+        };
+        self.quotas_above(id).into_iter().find(|(_, quota)| !is_in_force(quota)).map(|(at, _)| at)
     }
 
     /// While bindings wait, their namespace shows that as a condition.
@@ -131,7 +143,8 @@ impl Forest {
         for (name, scope) in &mut change.namespaces {
             let ObjectScope::Some(keys) = &scope.objects else { continue };
             let binds = keys.iter().any(|key| self.kind(key.kind).binds_subjects());
-            scope.structure |= binds && self.id(name).is_some_and(|id| self.awaits_derived_quota(id));
+            let awaits = |id| self.first_quota_not_in_force(id).is_some();
+            scope.structure |= binds && self.id(name).is_some_and(awaits);
         }
     }
 

@@ -160,6 +160,30 @@ fn bindings_wait_for_a_derived_quota_that_is_not_in_force() {
     assert!(run.cluster.objects.contains_key(&place));
 }
 
+/// Users below could otherwise keep them out.
+#[test]
+fn rights_from_above_do_not_wait_for_quotas_below() {
+    let mut run = with_pods("top, team:top, a:team", &[("top", "5")], &[]);
+    let own = run.cluster.put_quota("team", "own", resources(&[("pods", "2"), ("secrets", "1")]), &[]);
+    let role = |mut body: serde_json::Value| {
+        body["roleRef"]["kind"] = "ClusterRole".into();
+        body
+    };
+    let [above, below] = ["above", "below"].map(crate::cluster::binding_key);
+    let bindings = [
+        run.cluster.put("top", &above, None, role(binds("view", "u"))),
+        run.cluster.put("team", &below, None, role(binds("view", "u"))),
+    ];
+    run.hear([own]);
+    run.hear(bindings);
+    let plan = plan(&run.forest, "a", &Scope::whole());
+    let created: Vec<_> = plan.actions().filter(|it| matches!(it, Action::CreateCopy { .. })).collect();
+    assert!(created.len() == 1 && created[0].key() == Some(&above), "{created:?}");
+    run.come_to_rest();
+    run.check();
+    assert!(run.cluster.objects.contains_key(&("a".into(), below)));
+}
+
 /// While the quota says that it is enforced, replicas of the webhook may allow increases without knowing of this usage.
 #[test]
 fn usage_joins_a_quota_only_when_that_says_that_it_is_not_enforced() {

@@ -325,17 +325,19 @@ impl Cluster {
             let object = self.objects.get(&(name.into(), key.clone()));
             object.is_some_and(|it| it.inherited_from.is_some() && !it.in_force && !it.terminating)
         };
-        let late = self.keys().into_iter().find(late).filter(|_| self.gains_bindings(name));
+        let late = self.keys().into_iter().find(late).filter(|_| self.rights_wait(name));
         conditions.extend(late.map(|key| ("QuotaNotInForce", format!("{:?}", &*key.name))));
         conditions
     }
 
-    /// Whether a binding here is to bind others, or is to come.
-    fn gains_bindings(&self, name: &str) -> bool {
+    /// Whether a binding that is to bind others here, or is to come, waits.
+    fn rights_wait(&self, name: &str) -> bool {
         let gains = |key: &ObjectKey| {
             let object = self.objects.get(&(name.into(), key.clone()));
             let wanted = self.wanted_copy(name, key).filter(|_| self.mode(key) != Mode::Ignore);
-            wanted.is_some_and(|(_, _, body)| object.is_none_or(|it| !it.terminating && it.body != body))
+            wanted.is_some_and(|(from, _, body)| {
+                object.is_none_or(|it| !it.terminating && it.body != body) && self.holds(name, &from)
+            })
         };
         !self.is_frozen(name) && self.keys().iter().any(|key| key.kind == bindings() && gains(key))
     }
@@ -506,20 +508,17 @@ impl Cluster {
         self.modes[usize::from(key.kind == bindings())]
     }
 
-    /// Whether no user may gain a right: a quota from above is missing or another, or not in force, or the labels that an anchor
-    /// asks for are not configured yet.
-    pub(crate) fn holds(&self, name: &str) -> bool {
+    /// Whether no user may gain a right from `from`: a quota from there or above is missing or another, or not in force. What claims
+    /// to be from elsewhere counts too.
+    pub(crate) fn holds(&self, name: &str, from: &Name) -> bool {
+        let further_down: Vec<Name> = self.ancestry(name).into_iter().take_while(|it| it != from).collect();
+        let counts = |source: &Name| !further_down.contains(source);
         let awaited = |key: &ObjectKey| {
             let object = self.objects.get(&(name.into(), key.clone()));
-            let wanted = self.wanted_copy(name, key);
-            match object {
-                Some(object) if object.terminating => {
-                    wanted.is_some_and(|wanted| !writes::is_copy(object, &wanted))
-                }
-                Some(object) if object.inherited_from.is_some() && !object.in_force => true,
-                Some(object) => wanted.is_some_and(|wanted| !writes::is_copy(object, &wanted)),
-                None => wanted.is_some(),
-            }
+            let late = object.filter(|it| !it.terminating && !it.in_force);
+            let late = late.and_then(|it| it.inherited_from.clone()).is_some_and(|source| counts(&source));
+            let wanted = self.wanted_copy(name, key).filter(|(source, _, _)| counts(source));
+            late || wanted.is_some_and(|it| object.is_none_or(|object| !writes::is_copy(object, &it)))
         };
         self.keys().iter().any(|key| key.kind == quotas() && awaited(key))
     }

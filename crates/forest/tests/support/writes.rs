@@ -163,8 +163,10 @@ impl Write {
         if object.is_some_and(|object| object.terminating) {
             return None;
         }
-        let held = key.kind == bindings() && cluster.holds(name);
-        match (cluster.wanted_copy(name, key), object) {
+        let wanted = cluster.wanted_copy(name, key);
+        let from = wanted.as_ref().filter(|_| key.kind == bindings()).map(|(from, _, _)| from);
+        let held = from.is_some_and(|from| cluster.holds(name, from));
+        match (wanted, object) {
             (None, None) => None,
             (Some(_), None) if held => None,
             (Some((_, _, body)), Some(object)) if held && object.body != body => {

@@ -138,7 +138,7 @@ fn conflicts(forest: &Forest, id: Id) -> Option<Condition> {
 /// Bindings that wait. The writer adds since when.
 fn quotas(forest: &Forest, id: Id) -> Option<Condition> {
     let mut quotas: Vec<&str> = forest.quotas_not_in_force(id).map(|key| &*key.name).collect();
-    if forest.awaits_derived_quota(id) {
+    if forest.first_quota_not_in_force(id).is_some() {
         quotas.push(keys::DERIVED_QUOTA);
     }
     let admin_comes = initial_admin(forest, id).is_some();

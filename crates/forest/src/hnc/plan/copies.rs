@@ -72,8 +72,9 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
         return changes;
     }
     changes.separate_changed_bindings(&place);
-    let must_wait = gains && restrictions::bindings_must_wait(&place);
-    changes.rights_wait = must_wait && (changes.hold_bindings_back(&place) || admin_comes);
+    let awaited = if gains { restrictions::first_awaited(&place) } else { None };
+    changes.rights_wait =
+        awaited.is_some_and(|first| changes.hold_bindings_back(&place, first) || admin_comes);
     changes
 }
 
@@ -185,10 +186,15 @@ impl Changes {
         }
     }
 
-    /// Takes out the bindings that change access: they wait. Deletes their outdated copies. Returns whether a binding waits.
-    fn hold_bindings_back(&mut self, place: &Place<'_>) -> bool {
+    /// Takes out the bindings that change access and come from a namespace at this distance from the root, or a greater one: they
+    /// wait. Deletes their outdated copies. Returns whether a binding waits.
+    fn hold_bindings_back(&mut self, place: &Place<'_>, first: usize) -> bool {
+        let waits = |action: &Action| {
+            place.changes_access(action)
+                && action.source().is_none_or(|namespace| place.depth(namespace) >= first)
+        };
         let (waiting, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.gained_bindings).into_iter().partition(|it| place.changes_access(it));
+            std::mem::take(&mut self.gained_bindings).into_iter().partition(waits);
         self.gained_bindings = others;
         let lost = waiting.iter().filter_map(|action| withdrawal(place, action));
         self.lost_bindings.extend(lost);

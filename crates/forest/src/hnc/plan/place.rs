@@ -93,6 +93,12 @@ impl<'a> Place<'a> {
         Self { forest, id, above }
     }
 
+    /// The distance of a namespace from the root: this one or one above. 0 for all others.
+    pub(super) fn depth(&self, namespace: &Name) -> usize {
+        let mut path = self.above.iter().chain([&self.id]);
+        path.position(|id| self.forest.name(*id) == namespace).unwrap_or_default()
+    }
+
     /// The sources of this name above, top-most first, each with the reason why it does not propagate here.
     pub(crate) fn candidates(
         &self,

@@ -15,10 +15,21 @@ pub(super) fn keys<'a>(place: &Place<'a>) -> impl Iterator<Item = &'a ObjectKey>
     })
 }
 
-/// Whether bindings must wait. If quotas can no longer be listed, the last known state counts.
-pub(super) fn bindings_must_wait(place: &Place<'_>) -> bool {
-    let mut quotas = keys(place).filter(|key| place.forest.kind(key.kind).is_quota());
-    quotas.any(|key| matches!(place.decide(key), Decision::Write(..)))
-        || place.forest.quotas_not_in_force(place.id).next().is_some()
-        || place.forest.awaits_derived_quota(place.id)
+/// The top-most namespace whose quotas are not in force here, by its distance from the root. Bindings from there and from further
+/// down wait. Bindings from further up do not: users further down could hold them up with quotas of their own. If quotas can no
+/// longer be listed, the last known state counts.
+pub(super) fn first_awaited(place: &Place<'_>) -> Option<usize> {
+    let (forest, id) = (place.forest, place.id);
+    let written = keys(place).filter(|key| forest.kind(key.kind).is_quota()).filter_map(|key| {
+        if let Decision::Write(namespace, _) = place.decide(key) {
+            Some(place.depth(namespace))
+        } else {
+            None
+        }
+    });
+    let copies = forest
+        .quotas_not_in_force(id)
+        .map(|key| forest.inherited_from(forest.name(id), key).map_or(0, |namespace| place.depth(namespace)));
+    let derived = forest.first_quota_not_in_force(id).map(|at| place.depth(forest.name(at)));
+    written.chain(copies).chain(derived).min()
 }

@@ -148,14 +148,14 @@ impl KnownQuotas {
         for source in sources::names(&fact.sources) {
             self.members.entry(source.into()).or_default().insert(id);
         }
-        let awaited = |it: &DerivedQuotaFact| (it.is_in_force(), it.hard.clone(), it.sources.clone());
-        let new = awaited(&fact);
+        let awaited = |it: &DerivedQuotaFact| (it.hard_in_force.clone(), it.has_scopes);
+        let (new, sources) = (awaited(&fact), fact.sources.clone());
         let old = self.derived.insert(id, fact);
         if let Some(old) = &old {
-            self.forget_members(id, &old.sources, &new.2);
+            self.forget_members(id, &old.sources, &sources);
         }
         if old.is_none_or(|old| awaited(&old) != new) {
-            // Bindings wait until it is as it should be, and in force.
+            // Bindings wait for limits that are not in force.
             change.whole(namespace.clone());
         }
         touch(store, id, Touched::Sums, change);

@@ -57,8 +57,9 @@ pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     let (mut limits, mut causes) = (Resources::new(), Vec::new());
     for (name, text) in hard {
         let limit = text.parse::<Quantity>().map_err(|error| error.to_string());
-        let fault =
-            |limit: Quantity| resource::fault(name, limit).map_or(Ok(limit), |why| Err(why.to_owned()));
+        let fault = |limit: Quantity| {
+            resource::fault(name, limit).map_or(Ok(limit.in_thousandths()), |why| Err(why.to_owned()))
+        };
         match limit.and_then(fault) {
             Ok(limit) => drop(limits.insert(name.as_str().into(), limit)),
             Err(why) => causes.push(Cause::invalid(format!("spec.hard[{name}]"), text, &why)),
