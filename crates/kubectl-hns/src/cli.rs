@@ -217,6 +217,27 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_needs_a_name() {
+        for words in [
+            &["describe", ""][..],
+            &["move", "", "--to", "x"],
+            &["move", "x", "--to", ""],
+            &["set", ""],
+            &["plan", "set", ""],
+            &["plan", "delete", ""],
+            &["convert", "", "--to", "sub"],
+            &["delete", ""],
+            &["create", ""],
+            &["plan", "create", ""],
+            &["tree", ""],
+        ] {
+            let line = ["kubectl-hns"].iter().chain(words).map(OsString::from);
+            let text = parse(line).unwrap_err().0.to_string();
+            assert!(text.contains("the name of the namespace is empty"), "{words:?}: {text}");
+        }
+    }
+
+    #[test]
     fn the_version_flags_equal_the_command() {
         for flag in ["--version", "-V", "-v"] {
             assert_eq!(parsed(flag).unwrap_err().0.to_string(), version::text(), "{flag}");
@@ -253,6 +274,10 @@ mod tests {
                 "similar",
             ),
             ("plan config set-resource cm --mode=", "[possible values: Propagate, AllowPropagate", "similar"),
+            ("set x --root=false", "leave --root out to keep the parent", "BOOL"),
+            ("plan set x --root=0", "leave --root out to keep the parent", "BOOL"),
+            ("set x -a=false", "use --forbidCascadingDeletion", "BOOL"),
+            ("plan set x -f=false", "use --allowCascadingDeletion", "BOOL"),
         ] {
             let text = parsed(line).unwrap_err().0.to_string();
             assert!(text.contains(said) && !text.contains(silent), "{line}: {text}");

@@ -17,7 +17,7 @@ use crate::{Failure, Terminal};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The name of the new namespace.
-    #[arg(value_name = "CHILD", required_unless_present = "filename")]
+    #[arg(value_name = "CHILD", required_unless_present = "filename", value_parser = crate::flags::namespace)]
     name: Option<String>,
 
     /// Create the subnamespaces of the `SubnamespaceAnchors` in this file, in YAML or JSON; - for standard input.
@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Child {
     /// The name of the new namespace.
-    #[arg(value_name = "CHILD")]
+    #[arg(value_name = "CHILD", value_parser = crate::flags::namespace)]
     pub(super) name: String,
 
     #[command(flatten)]

@@ -20,7 +20,7 @@ use crate::{Failure, Terminal, age, published};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// Output format.

@@ -19,11 +19,11 @@ use crate::{Failure, Terminal};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// The new parent.
-    #[arg(long, value_name = "PARENT")]
+    #[arg(long, value_name = "PARENT", value_parser = crate::flags::namespace)]
     to: String,
 
     /// Do not ask for confirmation.

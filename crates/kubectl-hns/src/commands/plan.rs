@@ -58,7 +58,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct Delete {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// Allow cascading deletion first.

@@ -1,12 +1,13 @@
 //! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
+use forest::is_namespace_name;
 use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
-use crate::flags::Switch;
+use crate::flags::{Switch, only_true};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
@@ -26,12 +27,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Properties {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     pub(super) namespace: String,
 
     /// Remove the parent.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
+          value_name = "true", value_parser = |it: &str| only_true(it, "leave --root out to keep the parent"))]
     root: Option<Switch>,
 
     /// Set this parent.
@@ -40,12 +41,14 @@ pub(crate) struct Properties {
 
     /// Allow the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
+          default_missing_value = "true", value_name = "true",
+          value_parser = |it: &str| only_true(it, "use --forbidCascadingDeletion to forbid it"))]
     allow: Option<Switch>,
 
     /// Forbid the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
+          default_missing_value = "true", value_name = "true",
+          value_parser = |it: &str| only_true(it, "use --allowCascadingDeletion to allow it"))]
     forbid: Option<Switch>,
 }
 
@@ -149,9 +152,14 @@ impl Properties {
             return Err(Failure::new("Error: --parent needs the name of a namespace; nothing was changed")
                 .with_hint("--root removes the parent."));
         }
+        if let Some(parent) = self.parent.as_deref().filter(|it| !is_namespace_name(it)) {
+            return Err(Failure::new(format!(
+                "Error: --parent {parent:?} is not a valid name of a namespace; nothing was changed"
+            ))
+            .with_hint("A name has lower-case letters, digits and -, and at most 63 characters."));
+        }
         let request = SpecRequest {
-            // As in HNC, the flag counts whatever its value.
-            root: self.root.is_some(),
+            root: Switch::is_on(self.root),
             parent: self.parent.clone(),
             allow: Switch::is_on(self.allow),
             forbid: Switch::is_on(self.forbid),

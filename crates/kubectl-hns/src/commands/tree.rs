@@ -31,7 +31,7 @@ const WATCH: Duration = Duration::from_secs(2);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The roots of the trees.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     roots: Vec<String>,
 
     /// Draw all trees of the cluster.
