@@ -82,7 +82,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 
-    /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 5s, and 30s
+    /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 10s, and 30s
     /// for a page of a list.
     #[arg(long, global = true, value_name = "TIME")]
     pub(crate) request_timeout: Option<Limit>,

@@ -153,7 +153,10 @@ impl Problem {
             Self::Unreachable(_) => {
                 "Check --server, --context and --kubeconfig: `kubectl version` should work."
             }
-            Self::TimedOut(_) => "Set a longer timeout with --request-timeout.",
+            Self::TimedOut(_) => {
+                "The API server does not answer, or it waits for a webhook such as hns-webhook: `kubectl hns doctor` checks both. \
+                 --request-timeout sets a longer timeout."
+            }
             Self::Refused(_) => return None,
         };
         Some(text.to_owned())

@@ -22,8 +22,8 @@ use crate::terminal::Paint;
 use crate::warnings::Warnings;
 use crate::{Failure, installation};
 
-/// HNC's timeout of a request.
-const CALL: Duration = Duration::from_secs(5);
+/// The timeout of a request: longer than the API server waits for a webhook, so that it says which one does not answer.
+const CALL: Duration = Duration::from_secs(10);
 /// The timeout for a page of a list, which takes the API server longer.
 const PAGE: Duration = Duration::from_secs(30);
 /// The page size: small enough for an answer of a few megabytes, large enough for 2,000 namespaces in a few pages.

@@ -256,6 +256,11 @@ fn answered(answer: Result<(), Problem>) -> Finding {
             format!("the API server cannot call it: {problem}"),
             "Check the pods of hns-webhook, its Service, and the network between them and the API server.",
         ),
+        Err(problem @ Problem::TimedOut(_)) => Finding::wrong(
+            SUBJECT,
+            format!("{problem} for a request that hns-webhook must judge"),
+            "hns-webhook may hang: check its pods and their logs, and the network between them and the API server.",
+        ),
         Err(problem) if problem.is_forbidden() => {
             Finding::note(SUBJECT, "you may not create subnamespaceanchors in default, so it was not asked")
         }
@@ -443,6 +448,7 @@ mod tests {
             (refused(500, "failed calling webhook \"x.hnc.x-k8s.io\": connection refused"), Level::Wrong),
             (refused(403, "x is forbidden: User \"u\" cannot create resource"), Level::Note),
             (refused(404, "404 page not found"), Level::Note),
+            (Err(Problem::TimedOut(std::time::Duration::from_secs(10))), Level::Wrong),
         ] {
             assert_eq!(answered(answer.clone()).level, level, "{answer:?}");
         }
