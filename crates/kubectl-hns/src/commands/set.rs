@@ -4,6 +4,7 @@ use clap::Args;
 use forest::is_namespace_name;
 use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DynamicObject;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
@@ -80,6 +81,9 @@ pub(crate) async fn run(
     for line in &outcome.lines {
         terminal.line(line);
     }
+    if request.forbid {
+        still_allowed(session, terminal, (name, &object), &outcome).await;
+    }
     if outcome.changes == 0 {
         terminal.line("No changes made");
         return Ok(());
@@ -104,6 +108,22 @@ pub(crate) async fn run(
         wait_for_arrival(arguments, parent.name(), session, terminal).await?;
     }
     Ok(())
+}
+
+/// Warns if an ancestor still allows the cascading deletion that is forbidden here.
+async fn still_allowed(
+    session: &Session,
+    terminal: &Terminal,
+    (name, object): (&str, &DynamicObject),
+    outcome: &Outcome,
+) {
+    let parent = match &outcome.edit.parent {
+        Some(parent) => parent.name().map(str::to_owned),
+        None => hierarchy::spec(object).parent,
+    };
+    if let Some(ancestor) = hierarchy::allowing_ancestor(session, name, parent).await {
+        terminal.warn(&format!("cascading deletion of {name} is still allowed by {ancestor}, which is above it"));
+    }
 }
 
 async fn wait_for_arrival(
