@@ -157,14 +157,14 @@ pub(crate) fn build(structure: &Structure, roots: &[Name]) -> Vec<Node> {
     roots.iter().map(|root| node((structure, &forest), root, &mut Vec::new())).collect()
 }
 
-/// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is neither there
-/// nor in a namespace above.
+/// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is known to be
+/// neither there nor in a namespace above.
 pub(crate) fn build_with_object(object_states: &ObjectStates, roots: &[Name]) -> Vec<Node> {
     let mut trees = build(&object_states.loaded.structure, roots);
     for tree in &mut trees {
         tree.each(&mut |node| {
             let found = object_states.answer(&node.name).as_ref().map(ObjectState::from);
-            node.object = found.filter(|mark| mark.state != State::Absent);
+            node.object = found.filter(|mark| mark.state != State::Absent || mark.is_doubtful);
         });
     }
     trees
