@@ -81,9 +81,25 @@ impl Problem {
             && status.message.contains("forbidden: User ") && status.message.contains(" cannot "))
     }
 
+    /// Fails if the user may not act as the user of `--as`, which the API server refuses for every request.
+    pub(crate) fn refuses_impersonation(&self) -> Result<(), Failure> {
+        if !self.is_forbidden() || !self.to_string().contains(" cannot impersonate ") {
+            return Ok(());
+        }
+        Err(Failure::new(format!("Error: you may not act as another user: {self}"))
+            .with_hint("Leave out --as, --as-group and --as-uid, or ask an administrator of the cluster for the right to impersonate."))
+    }
+
     /// Whether an admission webhook refused the request.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Refused(status) if status.message.contains("admission webhook"))
+    }
+
+    /// Whether an admission webhook refused the request because of the user's rights. HNC's code is 401; a setting makes it 403.
+    fn lacks_authority(&self) -> bool {
+        let is_about_rights = |text: &str| text.contains(" is not authorized to ");
+        matches!(self, Self::Refused(status) if self.is_denied()
+            && (status.code == 401 || (status.code == 403 && is_about_rights(&status.message))))
     }
 
     /// Whether the object was changed after it was read.
@@ -143,9 +159,9 @@ impl Problem {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
             // HNC refuses with 401 as well, which reads like a failed login.
-            Self::Refused(status) if status.code == 401 && self.is_denied() => {
-                "You are logged in, but you may not make this change of the hierarchy. An administrator of the namespaces that \
-                 the reason names can make it."
+            Self::Refused(_) if self.lacks_authority() => {
+                "You are logged in, but you may not make this change of the hierarchy. It needs an administrator at least of the \
+                 namespaces that the reason names."
             }
             Self::Refused(status) if status.code == 401 => {
                 "The API server does not accept your credentials. Log in again, or check --user and --token."
@@ -291,6 +307,10 @@ mod tests {
             ),
             (
                 refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
+                "at least of the namespaces",
+            ),
+            (
+                refused(403, "admission webhook \"x\" denied the request: user \"u\" is not authorized to change"),
                 "You are logged in",
             ),
             (
@@ -310,6 +330,7 @@ mod tests {
             (refused(401, "Unauthorized"), "credentials"),
             (Problem::Unreachable("connection refused".into()), "--server"),
             (Problem::TimedOut(Duration::from_secs(5)), "--request-timeout"),
+            (Problem::TimedOut(Duration::from_secs(5)), "hns-webhook"),
         ] {
             let found = problem.hint().unwrap_or_default();
             assert!(found.contains(hint), "{problem:?}: {found}");
@@ -324,6 +345,16 @@ mod tests {
         ] {
             assert_eq!(problem.hint(), None, "{problem}");
         }
+    }
+
+    #[test]
+    fn only_a_refused_impersonation_is_one() {
+        let text = "users \"admin\" is forbidden: User \"eve\" cannot impersonate resource \"users\" in API group \"\" at the \
+                    cluster scope";
+        let failure = refused(403, text).refuses_impersonation().unwrap_err();
+        assert!(failure.text.starts_with("Error: you may not act as another user: ") && failure.hint.is_some());
+        let other = "forbidden: User \"eve\" cannot get path \"/version\"";
+        assert_eq!(refused(403, other).refuses_impersonation(), Ok(()));
     }
 
     #[test]

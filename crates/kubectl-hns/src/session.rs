@@ -49,13 +49,20 @@ impl Session {
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let impersonates = config.auth_info.impersonate.is_some()
+            || config.auth_info.impersonate_uid.is_some()
+            || config.auth_info.impersonate_groups.as_ref().is_some_and(|it| !it.is_empty());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let client = client(config, warnings)
             .map_err(|error| Failure::because("cannot use the kubeconfig", &Problem::of(error, &server)))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
         let installation = OnceCell::new_with(named);
-        Ok(Self { client, namespace, server, installation, call: limit(CALL), page: limit(PAGE) })
+        let session = Self { client, namespace, server, installation, call: limit(CALL), page: limit(PAGE) };
+        if impersonates && let Err(problem) = session.call(session.client.apiserver_version()).await {
+            problem.refuses_impersonation()?;
+        }
+        Ok(session)
     }
 
     /// The namespace of the installation.

@@ -87,6 +87,7 @@ pub(crate) async fn run(
         }
     }
     match findings.iter().filter(|it| it.level == Level::Wrong).count() {
+        0 if findings.iter().all(|it| it.level == Level::Note) => Err(Failure::new("Error: nothing could be checked")),
         0 => Ok(()),
         1 => Err(Failure::new("Error: 1 thing is wrong")),
         wrong => Err(Failure::new(format!("Error: {wrong} things are wrong"))),
