@@ -87,7 +87,9 @@ pub(crate) async fn run(
         }
     }
     match findings.iter().filter(|it| it.level == Level::Wrong).count() {
-        0 if findings.iter().all(|it| it.level == Level::Note) => Err(Failure::new("Error: nothing could be checked")),
+        0 if findings.iter().all(|it| it.level == Level::Note) => {
+            Err(Failure::new("Error: nothing could be checked"))
+        }
         0 => Ok(()),
         1 => Err(Failure::new("Error: 1 thing is wrong")),
         wrong => Err(Failure::new(format!("Error: {wrong} things are wrong"))),
@@ -101,6 +103,14 @@ async fn check(session: &Session) -> Vec<Finding> {
     {
         let text = format!("nothing was checked: {problem}");
         return vec![Finding::wrong("API server", text, problem.hint().unwrap_or_default())];
+    }
+    if installation::is_absent(session).await {
+        return vec![Finding::wrong(
+            "hns",
+            "it is not installed in this cluster: there are no definitions and no registrations of it",
+            "Check --context. To install hns: `helm install hns charts/hns --namespace hnc-system --create-namespace`, or \
+             `kubectl apply -f config/default.yaml`. README.md describes both.",
+        )];
     }
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
