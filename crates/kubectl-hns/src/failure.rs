@@ -310,7 +310,10 @@ mod tests {
                 "at least of the namespaces",
             ),
             (
-                refused(403, "admission webhook \"x\" denied the request: user \"u\" is not authorized to change"),
+                refused(
+                    403,
+                    "admission webhook \"x\" denied the request: user \"u\" is not authorized to change",
+                ),
                 "You are logged in",
             ),
             (
@@ -352,7 +355,9 @@ mod tests {
         let text = "users \"admin\" is forbidden: User \"eve\" cannot impersonate resource \"users\" in API group \"\" at the \
                     cluster scope";
         let failure = refused(403, text).refuses_impersonation().unwrap_err();
-        assert!(failure.text.starts_with("Error: you may not act as another user: ") && failure.hint.is_some());
+        assert!(
+            failure.text.starts_with("Error: you may not act as another user: ") && failure.hint.is_some()
+        );
         let other = "forbidden: User \"eve\" cannot get path \"/version\"";
         assert_eq!(refused(403, other).refuses_impersonation(), Ok(()));
     }

@@ -116,8 +116,11 @@ async fn a_kind_is_configured(cluster: &Cluster) {
         "{declined:?}"
     );
     assert_eq!(resources().await, before);
-    let free = plugin(&hns("config set-resource configmaps --mode Propagate"), &[]).await.unwrap();
-    assert_eq!((free.code, &*free.stdout), (Some(0), ""), "nothing is in the way: {free:?}");
+    // Nothing is in the way, and it was checked, so there is no warning.
+    let free = plugin(&hns("config set-resource configmaps --mode Propagate --wait"), &[]).await.unwrap();
+    free.says("configmaps: mode Propagate\n");
+    let planned = plugin(&hns("plan config set-resource secrets --mode Propagate"), &[]).await.unwrap();
+    assert!(planned.code == Some(0) && !planned.stdout.contains("Warning"), "{planned:?}");
     let accepted = at_terminal(&set, "y").await.unwrap();
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(resources().await.contains("secrets"));
@@ -125,5 +128,5 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let get = ["get", "secret", "key", "--namespace=e-child", "--output=jsonpath={.data.value}"];
     assert_eq!(cluster.kubectl().args(get).ok().await.unwrap(), "b3du", "it is its own");
     let yes = hns("config set-resource secrets --mode Propagate --yes");
-    plugin(&yes, &[]).await.unwrap().says("");
+    plugin(&yes, &[]).await.unwrap().says("secrets: mode Propagate\n");
 }

@@ -263,7 +263,9 @@ fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
     let state = if undone {
         format!("Cascading deletion on '{child}' is forbidden again.")
     } else {
-        format!("Cascading deletion on '{child}' stays allowed; `kubectl hns set {child} -f` forbids it again.")
+        format!(
+            "Cascading deletion on '{child}' stays allowed; `kubectl hns set {child} -f` forbids it again."
+        )
     };
     let hint = match &failure.hint {
         Some(hint) => format!("{hint}\n{state}"),

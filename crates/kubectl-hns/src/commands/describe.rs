@@ -293,7 +293,8 @@ No recent HNC events for objects in this namespace
         };
         let text = drawn(&description);
         assert!(text.contains("namespace n\n  The namespace is being deleted\n"), "{text}");
-        let lines = "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by acme, which is above\n";
+        let lines =
+            "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by acme, which is above\n";
         assert!(text.contains(lines), "{text}");
     }
 

@@ -122,7 +122,8 @@ async fn still_allowed(
         None => hierarchy::spec(object).parent,
     };
     if let Some(ancestor) = hierarchy::allowing_ancestor(session, name, parent).await {
-        terminal.warn(&format!("cascading deletion of {name} is still allowed by {ancestor}, which is above it"));
+        terminal
+            .warn(&format!("cascading deletion of {name} is still allowed by {ancestor}, which is above it"));
     }
 }
 
@@ -133,8 +134,8 @@ async fn wait_for_arrival(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
-    let notes =
-        relocation::wait_for_arrival(session, terminal, (name, parent), arguments.wait.deadline()).await?;
+    let (what, deadline) = (format!("the new parent of {name}"), arguments.wait.deadline());
+    let notes = relocation::wait_for_arrival(session, terminal, (&what, name, parent), deadline).await?;
     for note in &notes {
         terminal.note(note);
     }
