@@ -7,6 +7,7 @@ pub(crate) mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use forest::exceptions::Withheld;
 use forest::why::{
     Above, Expected, KindInConfiguration, ObjectExplanation, ObjectQuestion, There, Untouched, below, explain,
 };
@@ -299,7 +300,14 @@ fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'stat
     let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     let kind_decides =
         matches!(why, Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_));
-    let why =
-        if would_come || kind_decides { why.to_string() } else { format!("{why}; also, {}", stops(answer)) };
+    // What never propagates does not depend on the configuration.
+    let never = answer.above.iter().all(|it| matches!(it.comes, Err(Withheld::Excluded(_))));
+    let why = if never && kind_decides {
+        stops(answer)
+    } else if would_come || kind_decides {
+        why.to_string()
+    } else {
+        format!("{why}; also, {}", stops(answer))
+    };
     (State::Stopped, None, Some(why))
 }

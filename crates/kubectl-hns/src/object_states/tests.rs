@@ -126,6 +126,10 @@ fn reasons_are_combined() {
         "which is why it does not come"
     );
 
+    let never = Above { comes: Err(Withheld::Excluded("such objects stay".into())), ..above("a", false) };
+    let own_kind = answer(There::Nothing, Expected::AsItIs(Untouched::NotConfigured), vec![never]);
+    assert_eq!(said(&own_kind), "the one in a is not copied here, because such objects stay");
+
     let stays =
         ObjectExplanation { stays: Some(Withheld::OptedOut), ..answer(own(), Expected::Own, Vec::new()) };
     assert_eq!(
