@@ -1,5 +1,6 @@
 //! An installation in another namespace than the usual one: each command finds it, for administrators and for tenants.
 
+use hns_e2e::process::Signal;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
 use tokio::sync::OnceCell;
@@ -33,6 +34,13 @@ async fn an_installation_in_another_namespace_is_found() {
         controller_args: flags(),
         ..Options::default()
     };
+    let kubeconfig = cluster.kubeconfig();
+    let hns = async |words: &str, variables: &[(&str, &str)]| -> Output {
+        plugin(&format!("--kubeconfig {} {words}", kubeconfig.display()), variables).await.unwrap()
+    };
+    let absent = hns("doctor", &[]).await;
+    assert!(absent.stdout.starts_with("WRONG  hns: it is not installed in this cluster"), "{absent:?}");
+    assert_eq!((absent.code, &*absent.stderr), (Some(1), "Error: 1 thing is wrong\n"), "{absent:?}");
     let product = Product::install(cluster, options).await.unwrap();
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
     let steps = Steps::of(cluster.admin());
@@ -56,10 +64,6 @@ async fn an_installation_in_another_namespace_is_found() {
     .await
     .unwrap();
     steps.create_binding("e-org", "one", ("ClusterRole", "view"), "vera").await.unwrap();
-    let kubeconfig = cluster.kubeconfig();
-    let hns = async |words: &str, variables: &[(&str, &str)]| -> Output {
-        plugin(&format!("--kubeconfig {} {words}", kubeconfig.display()), variables).await.unwrap()
-    };
     for words in COMMANDS {
         let done = hns(words, &[]).await;
         assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{words}: {done:?}");
@@ -87,6 +91,21 @@ async fn an_installation_in_another_namespace_is_found() {
         assert_eq!((named.code, &*named.stderr), (Some(0), ""), "{words}: {named:?}");
     }
     a_kind_is_configured(cluster).await;
+    // A webhook that accepts connections and answers nothing.
+    replicas.0.process().signal(Signal::STOP).unwrap();
+    let hanging = hns("doctor", &[]).await;
+    assert!(
+        hanging.stdout.contains("WRONG  webhook: ") && hanging.stdout.contains("hns-webhook"),
+        "{hanging:?}"
+    );
+    for words in ["create e-late -n e-org", "set e-child --root"] {
+        let late = hns(words, &[]).await;
+        assert!(
+            late.code == Some(1) && late.stderr.contains("hns-webhook does not answer"),
+            "{words}: {late:?}"
+        );
+    }
+    replicas.0.process().signal(Signal::CONT).unwrap();
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
 }
 
