@@ -87,7 +87,7 @@ pub(crate) async fn run(
     let (anchors, events, (settings, _), allowing, found) = futures::join!(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
-        published::settings(session),
+        Box::pin(published::settings(session)),
         hierarchy::allowing_ancestor(session, name, spec.parent.clone()),
         session.call(namespaces.get_metadata(name)),
     );

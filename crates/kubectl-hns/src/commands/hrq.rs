@@ -74,7 +74,9 @@ pub(crate) async fn run(
         notes.extend(from_above(session, namespace).await);
     }
     if quotas.is_empty() {
-        notes.iter().for_each(|note| terminal.note(note));
+        for note in &notes {
+            terminal.note(note);
+        }
         return Err(missing.unwrap_or_else(|| {
             Failure::new(if everywhere {
                 "No resources found".to_owned()
@@ -89,7 +91,9 @@ pub(crate) async fn run(
         notes.push(quotas::DISABLED.to_owned());
     }
     show(&quotas, arguments, session, terminal).await?;
-    notes.iter().for_each(|note| terminal.note(note));
+    for note in &notes {
+        terminal.note(note);
+    }
     missing.map_or(Ok(()), Err)
 }
 
