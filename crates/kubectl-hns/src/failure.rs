@@ -83,7 +83,7 @@ impl Problem {
 
     /// Fails if the user may not act as the user of `--as`, which the API server refuses for every request.
     pub(crate) fn refuses_impersonation(&self) -> Result<(), Failure> {
-        if !self.is_forbidden() || !self.to_string().contains(" cannot impersonate ") {
+        if !self.is_forbidden() || !self.to_string().contains(" cannot impersonate") {
             return Ok(());
         }
         Err(Failure::new(format!("Error: you may not act as another user: {self}"))
@@ -358,6 +358,9 @@ mod tests {
         assert!(
             failure.text.starts_with("Error: you may not act as another user: ") && failure.hint.is_some()
         );
+        // Kubernetes 1.36 names the kind of impersonation.
+        let constrained = text.replace(" cannot impersonate ", " cannot impersonate:user-info ");
+        assert!(refused(403, &constrained).refuses_impersonation().is_err());
         let other = "forbidden: User \"eve\" cannot get path \"/version\"";
         assert_eq!(refused(403, other).refuses_impersonation(), Ok(()));
     }

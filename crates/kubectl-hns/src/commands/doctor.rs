@@ -2,8 +2,10 @@
 //!
 //! Each check is a pure function of what was read. What the user may not read is noted.
 
+mod absence;
 mod account_rights;
 mod installation;
+mod quotas;
 mod settings;
 mod trees;
 
@@ -104,16 +106,12 @@ async fn check(session: &Session) -> Vec<Finding> {
         let text = format!("nothing was checked: {problem}");
         return vec![Finding::wrong("API server", text, problem.hint().unwrap_or_default())];
     }
-    if installation::is_absent(session).await {
-        return vec![Finding::wrong(
-            "hns",
-            "it is not installed in this cluster: there are no definitions and no registrations of it",
-            "Check --context. To install hns: `helm install hns charts/hns --namespace hnc-system --create-namespace`, or \
-             `kubectl apply -f config/default.yaml`. README.md describes both.",
-        )];
+    if let Some(finding) = absence::check(session).await {
+        return vec![finding];
     }
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
+    findings.extend(quotas::check(session).await);
     findings.extend(account_rights::check(session).await);
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
@@ -185,7 +183,7 @@ WRONG  lease: no leader
     fn files_that_hints_name_exist() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut named = 0;
-        for file in ["account_rights.rs", "installation.rs", "settings.rs", "trees.rs"] {
+        for file in ["absence.rs", "account_rights.rs", "installation.rs", "settings.rs", "trees.rs"] {
             let source = std::fs::read_to_string(root.join("src/commands/doctor").join(file)).unwrap();
             for hint in source.split("apply -f ").skip(1) {
                 let path = hint.split(['`', ' ']).next().unwrap();

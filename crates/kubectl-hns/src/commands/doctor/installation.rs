@@ -1,10 +1,7 @@
 //! Checks the installed objects: CRDs, registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
-use hns_api::{
-    HNCConfiguration, HierarchicalResourceQuota, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, crd,
-    names,
-};
+use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, crd, names};
 use hns_cluster::api::Api;
 use hns_cluster::settings::in_force;
 use hns_runtime::tls;
@@ -16,15 +13,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIGroupList;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ListParams, PostParams};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind, PartialObjectMeta};
+use kube::api::PostParams;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, Level, some};
 use crate::failure::Problem;
+use crate::published;
 use crate::session::Session;
-use crate::{published, quotas};
 
 const DAY: i64 = 24 * 60 * 60;
 /// The remaining validity of the certificate from which on a warning is reported.
@@ -86,7 +82,6 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
         Ok(secret) => certificate(secret.as_ref(), bundle.as_deref(), now.as_second()),
         Err(problem) => Finding::unread("certificate", &problem),
     });
-    findings.extend(useless_quotas(session).await);
     findings.extend([webhook, lease]);
     let configs = session.all::<HNCConfiguration>();
     findings.extend(match session.call(configs.get_opt(names::HNC_CONFIGURATION)).await {
@@ -96,44 +91,10 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-/// Whether there is nothing of hns: the API server serves none of its kinds, and there is no registration.
-pub(super) async fn is_absent(session: &Session) -> bool {
-    let served = session.call(session.client.list_api_groups()).await;
-    let is_served = |groups: APIGroupList| groups.groups.iter().any(|it| it.name == hns_api::GROUP);
-    if served.map_or(true, is_served) {
-        return false;
-    }
-    let registrations = session.all::<ValidatingWebhookConfiguration>();
-    match session.call(registrations.get_metadata_opt(names::VALIDATING_WEBHOOK_CONFIGURATION)).await {
-        Ok(found) => found.is_none(),
-        Err(problem) => problem.is_forbidden(),
-    }
-}
-
 /// Whether the settings in force enable hierarchical quotas. Another check reports settings that cannot be read.
 async fn enforces_quotas(session: &Session) -> bool {
     let data = published::read(session).await.ok().flatten().unwrap_or_default();
     in_force(&data).ok().flatten().is_some_and(|settings| settings.hierarchical_quotas.enabled)
-}
-
-/// A note if there are hierarchical quotas although these are disabled.
-async fn useless_quotas(session: &Session) -> Option<Finding> {
-    let (settings, unknown) = published::settings(session).await;
-    if unknown.is_some() || settings.hierarchical_quotas {
-        return None;
-    }
-    let all = session.all::<HierarchicalResourceQuota>();
-    let found = session.list_metadata(&all, &ListParams::default()).await.ok()?;
-    let named = |it: &PartialObjectMeta<HierarchicalResourceQuota>| {
-        let part = |it: &Option<String>| it.clone().unwrap_or_default();
-        format!("{}/{}", part(&it.metadata.namespace), part(&it.metadata.name))
-    };
-    quotas_without_effect(&found.iter().map(named).collect::<Vec<_>>())
-}
-
-fn quotas_without_effect(names: &[String]) -> Option<Finding> {
-    let text = || format!("{} exist: {}; {}", names.len(), some(names), quotas::DISABLED);
-    (!names.is_empty()).then(|| Finding::note("hierarchical quotas", text()))
 }
 
 async fn definitions(session: &Session) -> Vec<Finding> {
@@ -460,14 +421,6 @@ mod tests {
         assert_eq!(policy(&[], all.len()).level, Level::Ok);
         assert_eq!(policy(&all, all.len()).level, Level::Note);
         assert_eq!(policy(&all[..1], all.len()).level, Level::Wrong);
-    }
-
-    #[test]
-    fn quotas_without_an_effect_are_noted() {
-        assert_eq!(quotas_without_effect(&[]), None);
-        let found = quotas_without_effect(&["acme/team".to_owned()]).unwrap();
-        assert_eq!(found.level, Level::Note);
-        assert!(found.text.starts_with("1 exist: acme/team; hierarchical quotas are disabled"), "{found:?}");
     }
 
     #[test]
