@@ -15,6 +15,7 @@ mod plugin {
     mod moving;
     mod picture;
     mod planning;
+    mod refusals;
     mod rights;
     mod still;
 }

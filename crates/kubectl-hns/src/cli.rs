@@ -49,11 +49,15 @@ pub struct Cli {
     version: Option<bool>,
 
     /// Level of detail: from 6, each request to the API server is printed on standard error.
-    #[arg(short = 'v', long = "v", global = true, require_equals = true, value_name = "LEVEL")]
+    #[arg(short = 'v', long = "v", global = true, value_name = "LEVEL", value_parser = level)]
     pub(crate) verbosity: Option<u8>,
 
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+}
+
+fn level(text: &str) -> Result<u8, &'static str> {
+    text.parse().map_err(|_| "must be a number, the level of detail")
 }
 
 /// The commands, in the order of the help.
@@ -70,6 +74,7 @@ pub(crate) enum Command {
     Plan(plan::Arguments),
     Config(config::Arguments),
     Hrq(hrq::Arguments),
+    #[command(hide = true)]
     Get(get::Arguments),
     Doctor(doctor::Arguments),
     Completion(completion::Arguments),
@@ -130,8 +135,11 @@ impl NoCommand {
 /// # Errors
 /// Help or the version was requested, or the line is invalid.
 pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand> {
+    let mut words: Vec<OsString> = words.into_iter().collect();
     // In HNC's plugin, -v without a value is the flag for the version.
-    let words = words.into_iter().map(|word| if word == "-v" { "--version".into() } else { word });
+    if let Some(last) = words.last_mut().filter(|word| **word == *"-v") {
+        *last = "--version".into();
+    }
     let matches = command()
         .try_get_matches_from(words)
         .map_err(|error| NoCommand(tips::with_tips(error, command())))?;
@@ -183,7 +191,7 @@ mod tests {
             assert!(!text.contains("--kubeconfig") && text.contains("--namespace"), "{line}: {text}");
         }
         assert!(help("tree -h").ends_with(&format!("{COMMON}\n")));
-        for flag in ["--kubeconfig", "--as-group", "--no-color", "--v=<LEVEL>"] {
+        for flag in ["--kubeconfig", "--as-group", "--no-color", "--v <LEVEL>"] {
             assert!(help("options --help").contains(flag), "{flag}");
         }
         assert_eq!(parsed("options --context x").unwrap().connection.context.as_deref(), Some("x"));
@@ -191,7 +199,9 @@ mod tests {
 
     #[test]
     fn v_with_a_value_is_the_level_of_detail() {
-        for line in ["-v=6 tree a", "tree a -v=6", "--v=6 tree a"] {
+        for line in
+            ["-v=6 tree a", "tree a -v=6", "--v=6 tree a", "-v 6 tree a", "tree -v 6 a", "--v 6 tree a"]
+        {
             assert_eq!(parsed(line).unwrap().verbosity, Some(6), "{line}");
         }
     }
@@ -217,10 +227,38 @@ mod tests {
     }
 
     #[test]
+    fn a_namespace_needs_a_name() {
+        for words in [
+            &["describe", ""][..],
+            &["move", "", "--to", "x"],
+            &["move", "x", "--to", ""],
+            &["set", ""],
+            &["plan", "set", ""],
+            &["plan", "delete", ""],
+            &["convert", "", "--to", "sub"],
+            &["delete", ""],
+            &["create", ""],
+            &["plan", "create", ""],
+            &["tree", ""],
+        ] {
+            let line = ["kubectl-hns"].iter().chain(words).map(OsString::from);
+            let text = parse(line).unwrap_err().0.to_string();
+            assert!(text.contains("the name of the namespace is empty"), "{words:?}: {text}");
+        }
+    }
+
+    #[test]
     fn the_version_flags_equal_the_command() {
         for flag in ["--version", "-V", "-v"] {
             assert_eq!(parsed(flag).unwrap_err().0.to_string(), version::text(), "{flag}");
         }
+    }
+
+    #[test]
+    fn what_is_not_available_is_not_in_the_list() {
+        let text = parsed("--help").unwrap_err().0.to_string();
+        assert!(text.contains("\n  hrq ") && !text.contains("\n  get "), "{text}");
+        assert!(parsed("get pods").is_ok());
     }
 
     #[test]
@@ -236,7 +274,7 @@ mod tests {
         let plan = "tip: `kubectl hns plan create` shows the effects without making the change";
         let moves = "tip: `kubectl hns move` without --yes shows the effects";
         for (line, said, silent) in [
-            ("create --wait -n x a b", "Usage: kubectl hns create [OPTIONS] [CHILD]", "--wait[="),
+            ("create --wait -n x a b", "kubectl hns create [OPTIONS] -f FILE", "--wait[="),
             ("set -a", "Usage: kubectl hns set [OPTIONS] <NAMESPACE>", "--allow"),
             ("create x -n t --dry-run=server", plan, "as a value"),
             ("move x --to y --dry-run", moves, "as a value"),
@@ -253,6 +291,11 @@ mod tests {
                 "similar",
             ),
             ("plan config set-resource cm --mode=", "[possible values: Propagate, AllowPropagate", "similar"),
+            ("tree x -v foo", "must be a number, the level of detail", "digit"),
+            ("set x --root=false", "leave --root out to keep the parent", "BOOL"),
+            ("plan set x --root=0", "leave --root out to keep the parent", "BOOL"),
+            ("set x -a=false", "use --forbidCascadingDeletion", "BOOL"),
+            ("plan set x -f=false", "use --allowCascadingDeletion", "BOOL"),
         ] {
             let text = parsed(line).unwrap_err().0.to_string();
             assert!(text.contains(said) && !text.contains(silent), "{line}: {text}");

@@ -34,7 +34,7 @@ pub(crate) struct ClusterPreview<'a> {
     within: BTreeSet<Name>,
     /// Those of them that the user may not read.
     unreadable: BTreeSet<Name>,
-    /// Whether the user may list the namespaces and hierarchies of the whole cluster.
+    /// Whether the user may list the namespaces and hierarchies of the whole cluster, and read the configuration.
     is_whole: bool,
     /// The namespaces whose hierarchy the user may not read.
     hidden_hierarchies: BTreeSet<Name>,
@@ -100,10 +100,11 @@ impl<'a> ClusterPreview<'a> {
         let seen = (structure, Arc::new(settings));
         let loaded = Box::pin(load(session, seen, &configured, all, &within)).await?;
         // What cannot be listed is noted where the preview needs it.
-        let is_whole = loaded.structure.is_whole;
-        if is_whole {
+        if loaded.structure.is_whole {
             notes.extend(loaded.structure.notes);
         }
+        // Without the configuration, the limits of trees are not known.
+        let is_whole = loaded.structure.is_whole && configured.is_known;
         let hidden_hierarchies = loaded.structure.hidden;
         let preview = Preview::new(loaded.forest);
         let (hidden, read) = (Vec::new(), BTreeSet::new());

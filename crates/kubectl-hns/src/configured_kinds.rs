@@ -5,7 +5,7 @@ use forest::configuration::{Entry, Fault, Resolution, Served, resolve};
 use forest::{Kind, KindSettings};
 use hns_api::{HNCConfiguration, names};
 use hns_cluster::api::Api;
-use hns_cluster::configured_kinds::{discover, entries};
+use hns_cluster::configured_kinds::{discover, entries, trees_of};
 use kube::CustomResourceExt;
 use kube::api::DynamicObject;
 
@@ -57,13 +57,13 @@ pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<C
     let api = Api::<DynamicObject>::all_with(session.client.clone(), &HNCConfiguration::api_resource());
     let (object, served) =
         futures::join!(session.call(api.get_opt(names::HNC_CONFIGURATION)), discover(&session.client),);
-    let (entries, is_known) = match object {
-        Ok(object) => (object.as_ref().map(entries).unwrap_or_default(), true),
+    let (object, is_known) = match object {
+        Ok(object) => (object, true),
         Err(problem) if problem.is_forbidden() => {
             notes.push(
                 "you may not read the HNCConfiguration, so only roles and rolebindings were checked".into(),
             );
-            (Vec::new(), false)
+            (None, false)
         }
         Err(problem) => return Err(Failure::because("the HNCConfiguration cannot be read", &problem)),
     };
@@ -71,7 +71,10 @@ pub(crate) async fn read(session: &Session, notes: &mut Vec<String>) -> Result<C
         notes.push(format!("cannot read which kinds the API server serves: {why}"));
         Served::default()
     });
-    let configured = ConfiguredKinds { is_known, ..ConfiguredKinds::new(served, entries) };
+    let found = object.as_ref().map(entries).unwrap_or_default();
+    let trees = trees_of(object.as_ref().and_then(|it| it.data.get("spec")));
+    let mut configured = ConfiguredKinds { is_known, ..ConfiguredKinds::new(served, found) };
+    configured.resolution = configured.resolution.with_trees(&trees);
     let unclear = configured.resolution.findings.iter().filter(|it| it.fault == Fault::Unavailable);
     notes.extend(unclear.map(|it| format!("{} was not checked: {}", it.subject, it.why)));
     Ok(configured)

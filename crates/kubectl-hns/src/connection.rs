@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kube::Config;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::Failure;
 use crate::flags::{Limit, Switch};
@@ -82,7 +82,7 @@ pub(crate) struct ConnectionArgs {
     #[arg(id = NAMESPACE, short = 'n', long = "namespace", global = true, value_name = "NAMESPACE")]
     pub(crate) namespace: Option<String>,
 
-    /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 5s, and 30s
+    /// Timeout of a single request: seconds, or a duration such as 1m30s; 0 for no limit. The default is 10s, and 30s
     /// for a page of a list.
     #[arg(long, global = true, value_name = "TIME")]
     pub(crate) request_timeout: Option<Limit>,
@@ -133,15 +133,30 @@ pub(crate) async fn configuration(args: &ConnectionArgs) -> Result<Config, Failu
 /// The kubeconfig; `None` if there is only a pod's service account.
 fn read(args: &ConnectionArgs) -> Result<Option<Kubeconfig>, Failure> {
     if let Some(path) = &args.kubeconfig {
-        return Ok(Some(Kubeconfig::read_from(path)?));
+        let read = Kubeconfig::read_from(path);
+        return read.map(Some).map_err(|error| in_files(error, &path.display().to_string()));
     }
+    let files = std::env::var("KUBECONFIG").ok().filter(|it| !it.is_empty());
+    let files = files.unwrap_or_else(|| "~/.kube/config".to_owned());
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     match Kubeconfig::read() {
         Ok(kubeconfig) => Ok(Some(kubeconfig)),
+        Err(error @ KubeconfigError::Parse(_)) => Err(in_files(error, &files)),
         Err(error) if set("KUBECONFIG") => Err(error.into()),
         Err(_) if args.server.is_some() => Ok(Some(Kubeconfig::default())),
         Err(_) if set("KUBERNETES_SERVICE_HOST") => Ok(None),
         Err(error) => Err(Failure::from(error)
             .with_hint("No cluster is configured. Set --kubeconfig, --server or KUBECONFIG.")),
+    }
+}
+
+/// The failure to read these files; other errors than that of the syntax name the file themselves.
+fn in_files(error: KubeconfigError, files: &str) -> Failure {
+    match error {
+        KubeconfigError::Parse(why) => {
+            Failure::new(format!("Error: the kubeconfig {files} is invalid: {why}"))
+                .with_hint("Correct it, or name another file with --kubeconfig or KUBECONFIG.")
+        }
+        other => other.into(),
     }
 }

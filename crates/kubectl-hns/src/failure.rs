@@ -81,9 +81,25 @@ impl Problem {
             && status.message.contains("forbidden: User ") && status.message.contains(" cannot "))
     }
 
+    /// Fails if the user may not act as the user of `--as`, which the API server refuses for every request.
+    pub(crate) fn refuses_impersonation(&self) -> Result<(), Failure> {
+        if !self.is_forbidden() || !self.to_string().contains(" cannot impersonate") {
+            return Ok(());
+        }
+        Err(Failure::new(format!("Error: you may not act as another user: {self}"))
+            .with_hint("Leave out --as, --as-group and --as-uid, or ask an administrator of the cluster for the right to impersonate."))
+    }
+
     /// Whether an admission webhook refused the request.
     pub(crate) fn is_denied(&self) -> bool {
         matches!(self, Self::Refused(status) if status.message.contains("admission webhook"))
+    }
+
+    /// Whether an admission webhook refused the request because of the user's rights. HNC's code is 401; a setting makes it 403.
+    fn lacks_authority(&self) -> bool {
+        let is_about_rights = |text: &str| text.contains(" is not authorized to ");
+        matches!(self, Self::Refused(status) if self.is_denied()
+            && (status.code == 401 || (status.code == 403 && is_about_rights(&status.message))))
     }
 
     /// Whether the object was changed after it was read.
@@ -143,9 +159,9 @@ impl Problem {
                 "Choose another name, or show the existing namespace with `kubectl hns describe`."
             }
             // HNC refuses with 401 as well, which reads like a failed login.
-            Self::Refused(status) if status.code == 401 && self.is_denied() => {
-                "You are logged in, but you may not make this change of the hierarchy. An administrator of the namespaces that \
-                 the reason names can make it."
+            Self::Refused(_) if self.lacks_authority() => {
+                "You are logged in, but you may not make this change of the hierarchy. It needs an administrator at least of the \
+                 namespaces that the reason names."
             }
             Self::Refused(status) if status.code == 401 => {
                 "The API server does not accept your credentials. Log in again, or check --user and --token."
@@ -153,7 +169,10 @@ impl Problem {
             Self::Unreachable(_) => {
                 "Check --server, --context and --kubeconfig: `kubectl version` should work."
             }
-            Self::TimedOut(_) => "Set a longer timeout with --request-timeout.",
+            Self::TimedOut(_) => {
+                "The API server does not answer, or it waits for a webhook such as hns-webhook: `kubectl hns doctor` checks both. \
+                 --request-timeout sets a longer timeout."
+            }
             Self::Refused(_) => return None,
         };
         Some(text.to_owned())
@@ -288,6 +307,13 @@ mod tests {
             ),
             (
                 refused(401, "admission webhook \"x\" denied the request: you are not admin of \"a\""),
+                "at least of the namespaces",
+            ),
+            (
+                refused(
+                    403,
+                    "admission webhook \"x\" denied the request: user \"u\" is not authorized to change",
+                ),
                 "You are logged in",
             ),
             (
@@ -307,6 +333,7 @@ mod tests {
             (refused(401, "Unauthorized"), "credentials"),
             (Problem::Unreachable("connection refused".into()), "--server"),
             (Problem::TimedOut(Duration::from_secs(5)), "--request-timeout"),
+            (Problem::TimedOut(Duration::from_secs(5)), "hns-webhook"),
         ] {
             let found = problem.hint().unwrap_or_default();
             assert!(found.contains(hint), "{problem:?}: {found}");
@@ -321,6 +348,21 @@ mod tests {
         ] {
             assert_eq!(problem.hint(), None, "{problem}");
         }
+    }
+
+    #[test]
+    fn only_a_refused_impersonation_is_one() {
+        let text = "users \"admin\" is forbidden: User \"eve\" cannot impersonate resource \"users\" in API group \"\" at the \
+                    cluster scope";
+        let failure = refused(403, text).refuses_impersonation().unwrap_err();
+        assert!(
+            failure.text.starts_with("Error: you may not act as another user: ") && failure.hint.is_some()
+        );
+        // Kubernetes 1.36 names the kind of impersonation.
+        let constrained = text.replace(" cannot impersonate ", " cannot impersonate:user-info ");
+        assert!(refused(403, &constrained).refuses_impersonation().is_err());
+        let other = "forbidden: User \"eve\" cannot get path \"/version\"";
+        assert_eq!(refused(403, other).refuses_impersonation(), Ok(()));
     }
 
     #[test]

@@ -26,6 +26,19 @@ impl FromStr for Switch {
     }
 }
 
+/// The value of a flag that can only be true; `instead` says what to use for false.
+pub(crate) fn only_true(text: &str, instead: &str) -> Result<Switch, String> {
+    match text.parse::<Switch>()? {
+        Switch(true) => Ok(Switch(true)),
+        Switch(false) => Err(format!("must be true, or no value: {instead}")),
+    }
+}
+
+/// The name of a namespace, which must not be empty.
+pub(crate) fn namespace(text: &str) -> Result<String, &'static str> {
+    if text.is_empty() { Err("the name of the namespace is empty") } else { Ok(text.to_owned()) }
+}
+
 /// A timeout in kubectl's syntax: whole seconds, or units (`1m30s`, `500ms`). Zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<Duration>);
@@ -88,5 +101,8 @@ mod tests {
         assert!(!Switch::is_on(Some("0".parse().unwrap())));
         assert!(!Switch::is_on(None));
         assert!("yes".parse::<Switch>().is_err());
+        assert!(Switch::is_on(only_true("t", "x").ok()));
+        assert!(only_true("0", "leave it out").unwrap_err().ends_with("leave it out"));
+        assert!(only_true("yes", "x").is_err());
     }
 }

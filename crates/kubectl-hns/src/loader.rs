@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use forest::exclusion::SECRET_TYPES;
+use forest::hnc;
 use forest::{Fact, Forest, Kind, KindId, KindSettings, Mode, Name, ObjectFact, Settings, Stream};
 use futures::StreamExt;
 use futures::stream;
@@ -68,6 +69,7 @@ pub(crate) async fn load(
     let mut forest = structure.forest_under(settings);
     let kinds = kinds(configured, selection);
     forest.apply(Fact::Kinds(kinds.clone()));
+    forest.apply(Fact::Hnc(hnc::Fact::TreeLimits(configured.resolution.limits.clone())));
     let notes = structure.notes.clone();
     let mut loaded = Loaded { forest, structure, unread: BTreeMap::new(), notes };
     for KindSettings { kind, mode, .. } in &kinds {

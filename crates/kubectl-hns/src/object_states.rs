@@ -7,6 +7,7 @@ pub(crate) mod tests;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use forest::exceptions::Withheld;
 use forest::why::{
     Above, Expected, KindInConfiguration, ObjectExplanation, ObjectQuestion, There, Untouched, below, explain,
 };
@@ -121,7 +122,7 @@ pub(crate) enum State {
     Conflict,
     /// It does not exist, although a namespace above has it.
     Stopped,
-    /// It does not exist here or above.
+    /// It does not exist here, nor above as far as is known.
     Absent,
     /// The state is unknown.
     Unknown,
@@ -152,6 +153,9 @@ pub(crate) struct ObjectState {
     /// Whether it is a copy without any exception.
     #[serde(skip)]
     is_plain: bool,
+    /// Whether it is a copy, or not there, for a reason that depends on something that could not be read.
+    #[serde(skip)]
+    pub(crate) is_doubtful: bool,
 }
 
 impl ObjectState {
@@ -159,12 +163,15 @@ impl ObjectState {
     pub(crate) fn label(&self) -> String {
         let word = match self.state {
             State::Source => "source",
-            State::Copy => return format!("copy of {}", self.from.as_deref().unwrap_or("?")),
+            State::Copy => {
+                let by = if self.is_doubtful { " (by its label)" } else { "" };
+                return format!("copy of {}{by}", self.from.as_deref().unwrap_or("?"));
+            }
             State::Missing => "not there yet",
             State::Replaced => "to be replaced",
             State::Surplus => "to be removed",
-            State::Conflict => "left alone",
-            State::Stopped => "stopped",
+            State::Conflict => "conflict",
+            State::Stopped => "not copied",
             State::Absent => "not there",
             State::Unknown => "unknown",
         };
@@ -189,10 +196,14 @@ impl From<&ObjectExplanation> for ObjectState {
         let from = from.map(ToString::to_string);
         let refused = answer.refused.as_ref().map(|it| format!("the API server refused it: {}", it.message));
         let why = [why, refused].into_iter().flatten().collect::<Vec<_>>().join("; ");
-        let is_plain = answer.unseen.is_empty()
-            && answer.unseen_roles.is_empty()
-            && matches!(answer.expected, Expected::Copy(_));
-        Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain }
+        let sees_all = answer.unseen.is_empty() && answer.unseen_roles.is_empty();
+        let is_plain = sees_all && matches!(answer.expected, Expected::Copy(_));
+        let is_doubtful = match state {
+            State::Copy => answer.unseen.iter().any(|name| from.as_deref() == Some(&**name)),
+            State::Absent => !answer.unseen.is_empty() || !answer.above.is_empty(),
+            _ => false,
+        };
+        Self { state, from, why: Some(why).filter(|it| !it.is_empty()), is_plain, is_doubtful }
     }
 }
 
@@ -202,7 +213,7 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         ([], names) => {
             format!("it refers to a Role, and the Roles in {} are unknown", names.join(", "))
         }
-        (names, _) => format!("it is unknown whether {} has one", names.join(", ")),
+        (names, _) => unseen(names),
     };
     match (&answer.there, &answer.expected) {
         (There::Unknown, Expected::AsItIs(why)) => (State::Unknown, None, Some(why.to_string())),
@@ -245,13 +256,21 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
             None,
             answer.stays.as_ref().map(|why| format!("it is not propagated, because {why}")),
         ),
-        (There::Nothing, Expected::Unknown) => (State::Unknown, None, Some(doubt())),
         (There::Nothing, Expected::AsItIs(why)) => blocked(answer, why),
+        (There::Nothing, _) if answer.above.is_empty() && !answer.unseen.is_empty() => {
+            (State::Absent, None, Some(unseen(&answer.unseen)))
+        }
         (There::Nothing, _) if answer.above.is_empty() => {
             (State::Absent, None, Some("no namespace above has it".into()))
         }
+        (There::Nothing, Expected::Unknown) => (State::Absent, None, Some(doubt())),
         (There::Nothing, _) => (State::Stopped, None, Some(stops(answer))),
     }
+}
+
+/// The namespaces above whose objects could not be read.
+fn unseen(names: &[Name]) -> String {
+    format!("whether {} has one is unknown: you may not read it there", names.join(" or "))
 }
 
 /// The first source that propagates here determines the copy.
@@ -272,12 +291,23 @@ fn stops(answer: &ObjectExplanation) -> String {
 /// The state where nothing is propagated. If the object would not be copied anyway, the reason says so as well.
 fn blocked(answer: &ObjectExplanation, why: &Untouched) -> (State, Option<&'static Name>, Option<String>) {
     if answer.above.is_empty() {
-        return (State::Absent, None, Some(format!("no namespace above has it; also, {why}")));
+        let above = match &answer.unseen[..] {
+            [] => "no namespace above has it".to_owned(),
+            names => unseen(names),
+        };
+        return (State::Absent, None, Some(format!("{above}; also, {why}")));
     }
     let would_come = answer.above.iter().any(|it| it.comes.is_ok());
     let kind_decides =
         matches!(why, Untouched::Ignored | Untouched::NotConfigured | Untouched::NotInForce(_));
-    let why =
-        if would_come || kind_decides { why.to_string() } else { format!("{why}; also, {}", stops(answer)) };
+    // What never propagates does not depend on the configuration.
+    let never = answer.above.iter().all(|it| matches!(it.comes, Err(Withheld::Excluded(_))));
+    let why = if never && kind_decides {
+        stops(answer)
+    } else if would_come || kind_decides {
+        why.to_string()
+    } else {
+        format!("{why}; also, {}", stops(answer))
+    };
     (State::Stopped, None, Some(why))
 }

@@ -23,6 +23,9 @@ pub(crate) struct Node {
     /// Whether the settings of the installation exclude the namespace.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(crate) excluded: bool,
+    /// Whether the namespace is being deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) terminating: bool,
     pub(crate) conditions: Vec<ConditionView>,
     /// The state of the requested object in this namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,9 +123,10 @@ impl Node {
     /// The name with the words that follow it in a drawing.
     pub(crate) fn title(&self) -> String {
         let excluded = if self.excluded { " [excluded]" } else { "" };
+        let terminating = if self.terminating { " [terminating]" } else { "" };
         let omitted =
             if self.omitted == 0 { String::new() } else { format!(" [{} more below]", self.omitted) };
-        format!("{}{excluded}{omitted}", self.name)
+        format!("{}{excluded}{terminating}{omitted}", self.name)
     }
 
     /// Changes this node and all nodes below it.
@@ -157,14 +161,14 @@ pub(crate) fn build(structure: &Structure, roots: &[Name]) -> Vec<Node> {
     roots.iter().map(|root| node((structure, &forest), root, &mut Vec::new())).collect()
 }
 
-/// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is neither there
-/// nor in a namespace above.
+/// Builds the same trees, with the state of an object in each namespace. It is omitted if the object is known to be
+/// neither there nor in a namespace above.
 pub(crate) fn build_with_object(object_states: &ObjectStates, roots: &[Name]) -> Vec<Node> {
     let mut trees = build(&object_states.loaded.structure, roots);
     for tree in &mut trees {
         tree.each(&mut |node| {
             let found = object_states.answer(&node.name).as_ref().map(ObjectState::from);
-            node.object = found.filter(|mark| mark.state != State::Absent);
+            node.object = found.filter(|mark| mark.state != State::Absent || mark.is_doubtful);
         });
     }
     trees
@@ -182,6 +186,7 @@ fn node(seen: (&Structure, &Forest), name: &Name, above: &mut Vec<Name>) -> Node
         name: name.to_string(),
         subnamespace: structure.is_subnamespace(name),
         excluded: false,
+        terminating: structure.namespaces.get(name).is_some_and(|it| it.terminating),
         conditions: structure.conditions(name).iter().map(ConditionView::from).collect(),
         object: None,
         omitted: 0,
@@ -219,6 +224,14 @@ mod tests {
         let drawn = build(&structure, &["x".into()]);
         let names: Vec<&str> = drawn[0].all().iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["x", "y", "x"]);
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_marked() {
+        let mut structure = sketch(&["a", "b < a"]);
+        structure.namespaces.get_mut("b").unwrap().terminating = true;
+        let tree = build(&structure, &["a".into()]).remove(0);
+        assert_eq!(tree.all().iter().map(|it| it.title()).collect::<Vec<_>>(), ["a", "b [terminating]"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reads hierarchical quotas, and the derived quotas with the usage of each namespace.
 
-use forest::hnc::quota::{DerivedQuotaFact, Resources};
+use forest::hnc::quota::DerivedQuotaFact;
 use forest::{Fact, Name, hnc, keys};
 use hns_api::HierarchicalResourceQuota;
 use hns_cluster::api::Api;
@@ -13,6 +13,10 @@ use kube::core::ApiResource;
 
 use crate::failure::Problem;
 use crate::session::Session;
+
+/// What is said of quotas where they are disabled.
+pub(crate) const DISABLED: &str = "hierarchical quotas are disabled in this installation, so they limit nothing; the chart's value \
+                                   hrq.enabled or the manifest config/hrq.yaml enables them";
 
 /// All quotas of the cluster, as facts.
 ///
@@ -37,14 +41,17 @@ pub(crate) async fn usage(session: &Session) -> Result<Vec<(Name, DerivedQuotaFa
     Ok(session.list(&all, &params).await?.into_iter().map(fact).collect())
 }
 
-/// What one namespace uses; `None` if it has no derived quota.
+/// The derived quota of one namespace, if it has one.
 ///
 /// # Errors
 /// The request failed, also because of missing rights.
-pub(crate) async fn usage_of(session: &Session, namespace: &str) -> Result<Option<Resources>, Problem> {
+pub(crate) async fn derived_in(
+    session: &Session,
+    namespace: &str,
+) -> Result<Option<DerivedQuotaFact>, Problem> {
     let api = Api::<DynamicObject>::namespaced_with(session.client.clone(), namespace, &resource());
     let found = session.call(api.get_opt(keys::DERIVED_QUOTA)).await?;
-    Ok(found.map(|object| fact(object).1.used))
+    Ok(found.map(|object| fact(object).1))
 }
 
 fn resource() -> ApiResource {

@@ -22,8 +22,8 @@ use crate::terminal::Paint;
 use crate::warnings::Warnings;
 use crate::{Failure, installation};
 
-/// HNC's timeout of a request.
-const CALL: Duration = Duration::from_secs(5);
+/// The timeout of a request: longer than the API server waits for a webhook, so that it says which one does not answer.
+const CALL: Duration = Duration::from_secs(10);
 /// The timeout for a page of a list, which takes the API server longer.
 const PAGE: Duration = Duration::from_secs(30);
 /// The page size: small enough for an answer of a few megabytes, large enough for 2,000 namespaces in a few pages.
@@ -33,8 +33,12 @@ const PAGE_SIZE: u32 = 1000;
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) namespace: String,
+    /// Whether the user named it with `-n`.
+    pub(crate) names_namespace: bool,
     /// The address of the API server.
     pub(crate) server: String,
+    /// The warnings of the API server, which are printed when they arrive.
+    pub(crate) warnings: Arc<Warnings>,
     /// The namespace of the installation, after it was read.
     installation: OnceCell<String>,
     call: Option<Duration>,
@@ -49,13 +53,30 @@ impl Session {
         let agent = concat!("kubectl-hns/", env!("CARGO_PKG_VERSION"));
         config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(agent)));
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let impersonates = config.auth_info.impersonate.is_some()
+            || config.auth_info.impersonate_uid.is_some()
+            || config.auth_info.impersonate_groups.as_ref().is_some_and(|it| !it.is_empty());
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
-        let client = client(config, warnings)
+        let warnings = Arc::new(Warnings::new(warnings));
+        let client = client(config, Arc::clone(&warnings))
             .map_err(|error| Failure::because("cannot use the kubeconfig", &Problem::of(error, &server)))?;
         let limit = |usual| args.request_timeout.map_or(Some(usual), |limit| limit.0);
         let named = args.installation.clone().filter(|it| !it.is_empty());
         let installation = OnceCell::new_with(named);
-        Ok(Self { client, namespace, server, installation, call: limit(CALL), page: limit(PAGE) })
+        let session = Self {
+            client,
+            namespace,
+            names_namespace: args.namespace.is_some(),
+            server,
+            warnings,
+            installation,
+            call: limit(CALL),
+            page: limit(PAGE),
+        };
+        if impersonates && let Err(problem) = session.call(session.client.apiserver_version()).await {
+            problem.refuses_impersonation()?;
+        }
+        Ok(session)
     }
 
     /// The namespace of the installation.
@@ -163,8 +184,7 @@ impl Session {
 }
 
 /// A client that prints the warnings of all answers.
-fn client(config: Config, warnings: Paint) -> Result<Client, kube::Error> {
-    let warnings = Arc::new(Warnings::new(warnings));
+fn client(config: Config, warnings: Arc<Warnings>) -> Result<Client, kube::Error> {
     let report = MapResponseLayer::new(move |answer: Response<_>| {
         warnings.report(answer.headers());
         answer
@@ -204,6 +224,8 @@ mod tests {
             Session {
                 client,
                 namespace: "default".into(),
+                names_namespace: false,
+                warnings: Arc::new(Warnings::new(Paint::NONE)),
                 server: String::new(),
                 installation: OnceCell::new(),
                 call: limit,

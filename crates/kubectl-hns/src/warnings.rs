@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use http::HeaderMap;
 use http::header::WARNING;
@@ -17,12 +17,19 @@ const PERSISTENT: &str = "299";
 pub(crate) struct Warnings {
     paint: Paint,
     printed: Mutex<BTreeSet<String>>,
+    /// Warnings with this text are left out.
+    omitted: OnceLock<&'static str>,
 }
 
 impl Warnings {
     /// Creates an empty set, printed in this colour.
     pub(crate) fn new(paint: Paint) -> Self {
-        Self { paint, printed: Mutex::default() }
+        Self { paint, printed: Mutex::default(), omitted: OnceLock::new() }
+    }
+
+    /// Leaves out the warnings with this text from now on. Only the first call has an effect.
+    pub(crate) fn omit(&self, text: &'static str) {
+        self.omitted.get_or_init(|| text);
     }
 
     /// Prints the warnings of one answer.
@@ -39,7 +46,12 @@ impl Warnings {
         let word = self.paint.ink(Ink::Warning, "Warning:");
         // A panic while the lock is held leaves the set valid.
         let mut printed = self.printed.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        texts.filter(|text| printed.insert(text.clone())).map(|text| format!("{word} {text}")).collect()
+        let is_wanted = |text: &String| self.omitted.get().is_none_or(|omitted| !text.contains(omitted));
+        texts
+            .filter(is_wanted)
+            .filter(|text| printed.insert(text.clone()))
+            .map(|text| format!("{word} {text}"))
+            .collect()
     }
 }
 
@@ -123,6 +135,8 @@ mod tests {
         assert_eq!(warnings.lines(&headers(&[r#"299 - "a""#, r#"299 - "b""#])), ["Warning: a", "Warning: b"]);
         assert_eq!(warnings.lines(&headers(&[r#"299 - "b", 299 - "ö""#])), ["Warning: ö"]);
         assert_eq!(warnings.lines(&headers(&[])), [""; 0]);
+        warnings.omit("is known");
+        assert_eq!(warnings.lines(&headers(&[r#"299 - "this is known""#, r#"299 - "c""#])), ["Warning: c"]);
         let coloured = Warnings::new(Paint { on: true });
         assert_eq!(coloured.lines(&headers(&[r#"299 - "a""#])), ["\x1b[33mWarning:\x1b[0m a"]);
     }

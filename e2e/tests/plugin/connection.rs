@@ -60,14 +60,20 @@ async fn without_n_the_namespace_is_the_context_s() {
     );
     std::fs::write(anchors.path(), documents.replace("SubnamespaceAnchor", "Secret")).unwrap();
     let secret = plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap();
-    secret.fails("Error: the file is invalid: \"Secret\" is no SubnamespaceAnchor");
+    secret.fails(&format!(
+        "Error: {} is invalid: \"Secret\" is no SubnamespaceAnchor",
+        anchors.path().display()
+    ));
     let written = async |text: &str| {
         std::fs::write(anchors.path(), text).unwrap();
         plugin(&format!("create -f {}", anchors.path().display()), &variables).await.unwrap()
     };
     written("").await.fails("Error: no SubnamespaceAnchor was given");
     let misspelt = written(&format!("{head}metadata: {{name: c-eight}}\nspec: {{lables: []}}\n")).await;
-    misspelt.fails("Error: the file is invalid: SubnamespaceAnchor \"c-eight\": unknown field spec.lables\n");
+    misspelt.fails(&format!(
+        "Error: {} is invalid: SubnamespaceAnchor \"c-eight\": unknown field spec.lables\n",
+        anchors.path().display()
+    ));
     let partly = written(&format!("{documents}---\n{head}metadata: {{name: c-eight}}\n")).await;
     let created = "Successfully created \"c-eight\" subnamespace anchor in \"c-spaced\" namespace\n";
     assert_eq!((partly.code, &*partly.stdout), (Some(1), created), "{partly:?}");
@@ -148,11 +154,31 @@ async fn what_cannot_be_reached_is_said() {
         );
     }
     assert!(closed.stderr.contains("Check --server"), "{closed:?}");
+    let faulty = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(faulty.path(), "a: [").unwrap();
+    let named = plugin("tree -A", &[("KUBECONFIG", faulty.path().to_str().unwrap())]).await.unwrap();
+    named.fails(&format!("Error: the kubeconfig {} is invalid: ", faulty.path().display()));
     let still = still().await;
     let (file, _) = kubeconfig(still);
     let path = file.path().display();
     let context = plugin(&format!("--kubeconfig {path} --context no-such tree -A"), &[]).await.unwrap();
     context.fails("Error: the kubeconfig has no context \"no-such\"\n");
+}
+
+/// Every request would fail, each with another text.
+#[tokio::test]
+async fn a_refused_impersonation_is_said_once() {
+    let still = still().await;
+    let create = ["create", "token", "default", "-n", "default"];
+    let token = still.cluster.kubectl().args(create).ok().await.unwrap();
+    let (file, _) = kubeconfig(still);
+    let path = file.path().display();
+    for command in ["doctor", "tree -A", "explain cm/x -n default"] {
+        let words =
+            format!("--kubeconfig {path} --context nobody --token {} --as admin {command}", token.trim());
+        let refused = plugin(&words, &[]).await.unwrap();
+        refused.fails("Error: you may not act as another user: ");
+    }
 }
 
 /// A cloud's login program, as kubeconfigs name them.
@@ -192,6 +218,8 @@ async fn requests_are_printed_at_level_six() {
     };
     assert_eq!(loud.stderr.lines().filter(is_request).count(), 1, "{loud:?}");
     assert_eq!(still.hns("tree c-verbose -v=5").await.stderr, "");
+    let before = still.hns("-v 6 tree c-verbose").await;
+    assert!(before.stdout == "c-verbose\n" && before.stderr.contains("http.method=GET"), "{before:?}");
 }
 
 #[tokio::test]

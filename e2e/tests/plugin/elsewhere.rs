@@ -1,5 +1,6 @@
 //! An installation in another namespace than the usual one: each command finds it, for administrators and for tenants.
 
+use hns_e2e::process::Signal;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
 use tokio::sync::OnceCell;
@@ -33,6 +34,13 @@ async fn an_installation_in_another_namespace_is_found() {
         controller_args: flags(),
         ..Options::default()
     };
+    let kubeconfig = cluster.kubeconfig();
+    let hns = async |words: &str, variables: &[(&str, &str)]| -> Output {
+        plugin(&format!("--kubeconfig {} {words}", kubeconfig.display()), variables).await.unwrap()
+    };
+    let absent = hns("doctor", &[]).await;
+    assert!(absent.stdout.starts_with("WRONG  hns: it is not installed in this cluster"), "{absent:?}");
+    assert_eq!((absent.code, &*absent.stderr), (Some(1), "Error: 1 thing is wrong\n"), "{absent:?}");
     let product = Product::install(cluster, options).await.unwrap();
     let replicas = tokio::try_join!(product.start_webhook(), product.start_controller()).unwrap();
     let steps = Steps::of(cluster.admin());
@@ -56,10 +64,6 @@ async fn an_installation_in_another_namespace_is_found() {
     .await
     .unwrap();
     steps.create_binding("e-org", "one", ("ClusterRole", "view"), "vera").await.unwrap();
-    let kubeconfig = cluster.kubeconfig();
-    let hns = async |words: &str, variables: &[(&str, &str)]| -> Output {
-        plugin(&format!("--kubeconfig {} {words}", kubeconfig.display()), variables).await.unwrap()
-    };
     for words in COMMANDS {
         let done = hns(words, &[]).await;
         assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{words}: {done:?}");
@@ -87,6 +91,21 @@ async fn an_installation_in_another_namespace_is_found() {
         assert_eq!((named.code, &*named.stderr), (Some(0), ""), "{words}: {named:?}");
     }
     a_kind_is_configured(cluster).await;
+    // A webhook that accepts connections and answers nothing.
+    replicas.0.process().signal(Signal::STOP).unwrap();
+    let hanging = hns("doctor", &[]).await;
+    assert!(
+        hanging.stdout.contains("WRONG  webhook: ") && hanging.stdout.contains("hns-webhook"),
+        "{hanging:?}"
+    );
+    for words in ["create e-late -n e-org", "set e-child --root"] {
+        let late = hns(words, &[]).await;
+        assert!(
+            late.code == Some(1) && late.stderr.contains("hns-webhook does not answer"),
+            "{words}: {late:?}"
+        );
+    }
+    replicas.0.process().signal(Signal::CONT).unwrap();
     tokio::try_join!(replicas.0.terminate(), replicas.1.terminate()).unwrap();
 }
 
@@ -116,8 +135,11 @@ async fn a_kind_is_configured(cluster: &Cluster) {
         "{declined:?}"
     );
     assert_eq!(resources().await, before);
-    let free = plugin(&hns("config set-resource configmaps --mode Propagate"), &[]).await.unwrap();
-    assert_eq!((free.code, &*free.stdout), (Some(0), ""), "nothing is in the way: {free:?}");
+    // Nothing is in the way, and it was checked, so there is no warning.
+    let free = plugin(&hns("config set-resource configmaps --mode Propagate --wait"), &[]).await.unwrap();
+    free.says("configmaps: mode Propagate\n");
+    let planned = plugin(&hns("plan config set-resource secrets --mode Propagate"), &[]).await.unwrap();
+    assert!(planned.code == Some(0) && !planned.stdout.contains("Warning"), "{planned:?}");
     let accepted = at_terminal(&set, "y").await.unwrap();
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(resources().await.contains("secrets"));
@@ -125,5 +147,5 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     let get = ["get", "secret", "key", "--namespace=e-child", "--output=jsonpath={.data.value}"];
     assert_eq!(cluster.kubectl().args(get).ok().await.unwrap(), "b3du", "it is its own");
     let yes = hns("config set-resource secrets --mode Propagate --yes");
-    plugin(&yes, &[]).await.unwrap().says("");
+    plugin(&yes, &[]).await.unwrap().says("secrets: mode Propagate\n");
 }

@@ -64,7 +64,7 @@ async fn a_source_a_copy_and_what_was_stopped_are_explained() {
     live.hns("explain Role/viewer -n ex-org").await.says(&format!(
         "roles.rbac.authorization.k8s.io viewer in ex-org: source\n  Above: nothing\n  \
          Annotation in ex-org: propagate.hnc.x-k8s.io/treeSelect=!ex-ops\n  Below: 2 of 3 namespaces have a copy\n  \
-         - ex-ops: stopped, the one in ex-org is not copied here, {not}\n"
+         - ex-ops: not copied, the one in ex-org is not copied here, {not}\n"
     ));
     live.hns("explain role/viewer -n ex-org -o name")
         .await
@@ -111,8 +111,8 @@ async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
                the namespace";
     // Children are shown a moment after they are labelled.
     let words = "tree ez-org --show-copies role/viewer";
-    asked(live, words, |it| it.stdout.contains("ez-ops [stopped]")).await.says(&format!(
-        "ez-org [source]\n├── ez-dev [copy of ez-org]\n│   └── ez-web [copy of ez-org]\n└── ez-ops [stopped] [1]\n\n\
+    asked(live, words, |it| it.stdout.contains("ez-ops [not copied]")).await.says(&format!(
+        "ez-org [source]\n├── ez-dev [copy of ez-org]\n│   └── ez-web [copy of ez-org]\n└── ez-ops [not copied] [1]\n\n\
          Reasons:\n[1] {why}\n"
     ));
     let tree = live.hns("tree ez-org --show-copies role/viewer -o json").await.json();
@@ -123,7 +123,7 @@ async fn the_drawing_marks_where_an_object_is_and_where_it_was_stopped() {
     );
     for (form, said) in [
         ("dot", "\"ez-org\" [label=\"ez-org\\nsource\""),
-        ("mermaid", "[\"ez-ops<br/>stopped\"]"),
+        ("mermaid", "[\"ez-ops<br/>not copied\"]"),
         ("svg", ">ez-web: copy of ez-org</text>"),
         ("yaml", "state: source"),
     ] {
@@ -206,8 +206,8 @@ async fn a_user_is_told_what_their_rights_show_and_what_not() {
     let seen = asked(live, words, |it| it.code == Some(0) && it.stdout.contains("copy of")).await;
     assert_eq!(
         seen.stdout,
-        "roles.rbac.authorization.k8s.io viewer in eu-web: copy of eu-org\n  \
-         Why: it is unknown whether eu-org, eu-dev has one\n  Above: eu-org > eu-dev\n"
+        "roles.rbac.authorization.k8s.io viewer in eu-web: copy of eu-org (by its label)\n  \
+         Why: whether eu-org or eu-dev has one is unknown: you may not read it there\n  Above: eu-org > eu-dev\n"
     );
     for note in [
         "Note: you may not list namespaces and hierarchyconfigurations in the whole cluster; only namespaces above and below \
@@ -220,7 +220,7 @@ async fn a_user_is_told_what_their_rights_show_and_what_not() {
     let json = live.hns(&format!("{words} -o json")).await.json();
     assert_eq!(json["unknownAbove"], json!(["eu-org", "eu-dev"]));
     let tree = live.hns("tree eu-web --show-copies role/viewer --as una").await;
-    let drawn = "eu-web [copy of eu-org] [1]\n\nReasons:\n[1] it is unknown whether eu-org, eu-dev has one\n";
+    let drawn = "eu-web [copy of eu-org (by its label)] [1]\n\nReasons:\n[1] whether eu-org or eu-dev has one is unknown: you may not read it there\n";
     assert_eq!((tree.code, &*tree.stdout), (Some(0), drawn), "{tree:?}");
     assert!(!seen.stderr.contains("HNCConfiguration"), "every authenticated user may read it: {seen:?}");
     let secret = live.hns("explain secret/x -n eu-web --as una").await;

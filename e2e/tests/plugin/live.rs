@@ -72,12 +72,15 @@ async fn parents_and_cascading_deletion_are_set() {
     says("set s-n --forbidCascadingDeletion", "Forbidding cascading deletion on 's-n'", done).await;
     let both = "Unsetting the parent of s-n (was previously s-new)\nAllowing cascading deletion on 's-n'";
     let two = "Succesfully updated 2 properties of the hierarchical configuration of s-n\n";
-    says("set s-n --root=false --allowCascadingDeletion --wait", both, two).await;
+    says("set s-n --root --allowCascadingDeletion --wait", both, two).await;
     live.steps().labelled(&["s-n"]).await.unwrap();
 
     live.hns("set s-n --parent=")
         .await
         .fails("Error: --parent needs the name of a namespace; nothing was changed\n");
+    live.hns("set s-n --parent Par")
+        .await
+        .fails("Error: --parent \"Par\" is not a valid name of a namespace; nothing was changed\n");
     live.hns("plan set s-n").await.fails("Error: no change was given\n");
 
     // Who has rights only from above is told before they go.

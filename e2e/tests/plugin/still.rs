@@ -234,7 +234,7 @@ async fn the_configuration_of_the_cluster() {
         let text = still.cluster.kubectl().args(get).ok().await.unwrap();
         serde_json::from_str::<serde_json::Value>(&text).unwrap()
     };
-    still.hns("config set-resource secret --mode ignore").await.says("");
+    still.hns("config set-resource secret --mode ignore").await.says("secrets: mode Ignore\n");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
     let plan = still.hns("plan config set-resource secrets --mode Propagate").await;
     let force = "`kubectl hns config set-resource` would refuse this without --force\n";
@@ -244,8 +244,11 @@ async fn the_configuration_of_the_cluster() {
     let risky = still.hns("config set-resource secrets --mode Propagate").await;
     risky.fails("Switching secrets from Ignore straight to Propagate is dangerous");
     assert_eq!(read().await, json!([{ "mode": "Ignore", "resource": "secrets" }]));
-    still.hns("config set-resource secrets --mode PROPAGATE -f").await.says("");
-    still.hns("config set-resource job --mode allowPROPAGATE").await.says("");
+    still.hns("config set-resource secrets --mode PROPAGATE -f").await.says("secrets: mode Propagate\n");
+    still
+        .hns("config set-resource job --mode allowPROPAGATE")
+        .await
+        .says("jobs.batch: mode AllowPropagate\n");
     assert_eq!(
         read().await,
         json!([
@@ -295,7 +298,7 @@ async fn the_configuration_of_the_cluster() {
 
     let set =
         "config set-resource localsubjectaccessreviews --group authorization.k8s.io --mode Propagate -f";
-    still.hns(set).await.says("");
+    still.hns(set).await.says("localsubjectaccessreviews.authorization.k8s.io: mode Propagate\n");
     let unlisted = still.hns("explain localsubjectaccessreview/x -n default").await;
     let said = "unknown\n  Why: what the HNCConfiguration says of its kind is not in force: ";
     assert!(unlisted.code == Some(0) && unlisted.stdout.contains(said), "{unlisted:?}");
@@ -340,7 +343,11 @@ async fn quotas() {
     let all = still.hns("hrq no-such-name -A").await;
     assert!(all.stdout.starts_with("NAMESPACE   NAME"), "names do not count with -A: {all:?}");
     still.hns("hrq -n quota-none").await.fails("No resources found in quota-none namespace.\n");
-    still.hns("hrq missing -n quota-org").await.fails("No resources found in quota-org namespace.\n");
+    let missing =
+        "Error: hierarchicalresourcequotas.hnc.x-k8s.io \"missing\" not found in namespace quota-org\n";
+    still.hns("hrq missing -n quota-org").await.fails(missing);
+    let some = still.hns("hrq other missing -n quota-org").await;
+    assert_eq!((some.code, some.stdout.lines().count(), &*some.stderr), (Some(1), 2, missing), "{some:?}");
     still.hns("hrq -n quota-org -o name").await.says(
         "hierarchicalresourcequota.hnc.x-k8s.io/acme-org-hrq\nhierarchicalresourcequota.hnc.x-k8s.io/other\n",
     );

@@ -21,6 +21,9 @@ use crate::user_rights::{Right, is_allowed};
 /// The limit of rounds; no rule asks as many questions in sequence.
 const ROUNDS: usize = 24;
 
+/// The namespaces that the API server never deletes (its admission plugin `NamespaceLifecycle`).
+const PERMANENT: [&str; 3] = ["default", "kube-system", "kube-public"];
+
 /// The refusal of the API server before admission, if there is one.
 pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
     let refused = |code, reason: &str, message: String| {
@@ -31,6 +34,10 @@ pub(super) fn unfit(forest: &Forest, intent: &Intent) -> Option<Decision> {
         (!known).then(|| format!("namespaces {name:?} not found"))
     };
     match intent {
+        Intent::DeleteNamespace { name } if PERMANENT.contains(&&**name) => {
+            let message = format!("namespaces {name:?} is forbidden: this namespace may not be deleted");
+            refused(403, "Forbidden", message)
+        }
         Intent::SetHierarchy { namespace: name, .. }
         | Intent::DeleteNamespace { name }
         | Intent::Annotate { namespace: name, .. } => {
@@ -146,5 +153,24 @@ async fn account(session: &Session, right: &AccountRight) -> Answer {
         },
         Err(problem) if problem.is_forbidden() => Answer::Failed("you may not ask that".into()),
         Err(problem) => Answer::Failed(Problem::to_string(&problem)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::structure::tests::sketch;
+
+    #[test]
+    fn some_namespaces_are_never_deleted() {
+        let forest = sketch(&["default", "kube-system", "a"]).forest();
+        for (name, refused) in [("default", true), ("kube-system", true), ("a", false)] {
+            let found = unfit(&forest, &Intent::DeleteNamespace { name: name.into() });
+            assert_eq!(
+                matches!(found, Some(Decision::Refused { code: 403, .. })),
+                refused,
+                "{name}: {found:?}"
+            );
+        }
     }
 }

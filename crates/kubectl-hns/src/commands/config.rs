@@ -1,6 +1,7 @@
 //! `config`: shows and changes which kinds are propagated.
 
 use clap::{Args, Subcommand};
+use forest::rules::configuration::LISTED_BY_PLAN;
 use hns_api::names::HNC_CONFIGURATION as NAME;
 use hns_api::{HNCConfiguration, ResourceStatus, SynchronizationMode, TreeSpec};
 use kube::api::{DynamicObject, PostParams};
@@ -14,6 +15,7 @@ use crate::format::{Format, render};
 use crate::lines::Lines;
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
+use crate::wait::{Progress, WaitArgs, until};
 use crate::{Failure, Terminal};
 
 /// The number of conflicts in an error message.
@@ -53,6 +55,9 @@ struct SetResourceArguments {
     /// Do not ask for confirmation, even if objects in namespaces below would be overwritten or prevent copies.
     #[arg(short, long)]
     yes: bool,
+
+    #[command(flatten)]
+    wait: WaitArgs,
 }
 
 pub(crate) async fn run(
@@ -139,7 +144,7 @@ fn synchronized(resource: &ResourceStatus) -> String {
 }
 
 async fn set_resource(
-    SetResourceArguments { resource: arguments, yes }: &SetResourceArguments,
+    SetResourceArguments { resource: arguments, yes, wait }: &SetResourceArguments,
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
@@ -150,9 +155,34 @@ async fn set_resource(
     let wanted = target.set(entries(&object), mode, force)?;
     if !yes && mode.propagates() {
         confirm((arguments, &target, mode), session, terminal).await?;
+        session.warnings.omit(LISTED_BY_PLAN);
     }
     object.data["spec"]["resources"] = Value::Array(wanted);
-    write(session, &object).await
+    write(session, &object).await?;
+    terminal.line(&format!("{}: mode {mode}", target.full_name()));
+    if wait.is_wanted(false) { taken_up((&target, mode), wait, session, terminal).await } else { Ok(()) }
+}
+
+/// Waits until the controller reports the mode, after which it follows the objects of the kind.
+async fn taken_up(
+    (target, mode): (&Target, Mode),
+    wait: &WaitArgs,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let api = session.all::<HNCConfiguration>();
+    let (what, mode) = (format!("the mode of {}", target.full_name()), mode.to_string());
+    until(terminal, &what, wait.deadline(), async || {
+        let config = session.call(api.get(NAME)).await.map_err(|problem| unreadable(&problem))?;
+        let status = config.status.unwrap_or_default();
+        let is_done = status.resources.iter().any(|it| {
+            it.resource == target.resource
+                && it.group == target.group
+                && it.mode.as_ref().is_some_and(|it| format!("{it:?}") == mode)
+        });
+        Ok(if is_done { Progress::Done } else { Progress::missing("the controller has not taken it up yet") })
+    })
+    .await
 }
 
 /// Asks for confirmation if objects of the same name conflict. Whether the change is allowed is left to the API server.

@@ -15,7 +15,7 @@ use crate::{Failure, Terminal};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// The new type.

@@ -15,9 +15,10 @@ use crate::{Failure, Terminal};
 
 /// Create a subnamespace of the namespace given with -n.
 #[derive(Debug, Args)]
+#[command(override_usage = "kubectl hns create [OPTIONS] CHILD\n       kubectl hns create [OPTIONS] -f FILE")]
 pub(crate) struct Arguments {
     /// The name of the new namespace.
-    #[arg(value_name = "CHILD", required_unless_present = "filename")]
+    #[arg(value_name = "CHILD", required_unless_present = "filename", value_parser = crate::flags::namespace)]
     name: Option<String>,
 
     /// Create the subnamespaces of the `SubnamespaceAnchors` in this file, in YAML or JSON; - for standard input.
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Child {
     /// The name of the new namespace.
-    #[arg(value_name = "CHILD")]
+    #[arg(value_name = "CHILD", value_parser = crate::flags::namespace)]
     pub(super) name: String,
 
     #[command(flatten)]
@@ -60,6 +61,24 @@ fn pair(text: &str) -> Result<KeyValue, String> {
 }
 
 impl Metadata {
+    /// Fails if a key is given twice: which value counts would be a guess.
+    pub(super) fn is_unambiguous(&self) -> Result<(), Failure> {
+        let given = |pairs: &[KeyValue]| {
+            let repeated = |(at, pair): (usize, &KeyValue)| {
+                pairs[..at].iter().any(|it| it.key == pair.key).then(|| pair.key.clone())
+            };
+            pairs.iter().enumerate().find_map(repeated)
+        };
+        for (flag, pairs) in [("--label", &self.labels), ("--annotation", &self.annotations)] {
+            if let Some(key) = given(pairs) {
+                return Err(Failure::new(format!(
+                    "Error: {flag} is given twice for {key}; nothing was changed"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     fn spec(&self) -> SubnamespaceAnchorSpec {
         let given = |pairs: &[KeyValue]| (!pairs.is_empty()).then(|| pairs.to_vec());
         SubnamespaceAnchorSpec { labels: given(&self.labels), annotations: given(&self.annotations) }
@@ -68,8 +87,13 @@ impl Metadata {
 
 pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
     let anchors = match (&arguments.filename, &arguments.name) {
-        (Some(path), _) => anchors(&read(path)?, session)?,
+        (Some(path), _) => {
+            let named = session.names_namespace.then_some(&*session.namespace);
+            let default = session.parent()?;
+            anchors(&read(path)?, path, (named, default))?
+        }
         (None, name) => {
+            arguments.metadata.is_unambiguous()?;
             let mut anchor =
                 SubnamespaceAnchor::new(name.as_deref().unwrap_or_default(), arguments.metadata.spec());
             anchor.metadata.namespace = Some(session.parent()?.to_owned());
@@ -102,9 +126,15 @@ fn read(path: &Path) -> Result<String, Failure> {
     read.map_err(|error| Failure::new(format!("Error: {} cannot be read: {error}", path.display())))
 }
 
-/// The anchors in a file; those without a namespace are in that of the request.
-fn anchors(text: &str, session: &Session) -> Result<Vec<SubnamespaceAnchor>, Failure> {
-    let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: the file is invalid: {why}"));
+/// The anchors in a file; those without a namespace are in the `default` one. As with kubectl, others must be in the namespace that
+/// was `named` with -n, if one was.
+fn anchors(
+    text: &str,
+    path: &Path,
+    (named, default): (Option<&str>, &str),
+) -> Result<Vec<SubnamespaceAnchor>, Failure> {
+    let path = path.display();
+    let invalid = |why: &dyn std::fmt::Display| Failure::new(format!("Error: {path} is invalid: {why}"));
     let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| invalid(&error))?;
     let mut anchors = Vec::new();
     for document in documents.into_iter().filter(|it| !it.is_null()) {
@@ -121,13 +151,17 @@ fn anchors(text: &str, session: &Session) -> Result<Vec<SubnamespaceAnchor>, Fai
         if anchor.metadata.name.is_none() {
             return Err(invalid(&"an anchor has no name"));
         }
-        if anchor.metadata.namespace.is_none() {
-            anchor.metadata.namespace = Some(session.parent()?.to_owned());
+        let namespace = anchor.metadata.namespace.get_or_insert_with(|| default.to_owned());
+        if let Some(named) = named.filter(|named| named != namespace) {
+            let name = anchor.metadata.name.unwrap_or_default();
+            return Err(invalid(&format!(
+                "SubnamespaceAnchor {name:?} is in namespace {namespace:?}, and -n names {named:?}; nothing was changed"
+            )));
         }
         anchors.push(anchor);
     }
     if anchors.is_empty() {
-        return Err(Failure::new("Error: no SubnamespaceAnchor was given: the file is empty"));
+        return Err(Failure::new(format!("Error: no SubnamespaceAnchor was given: {path} is empty")));
     }
     Ok(anchors)
 }
@@ -177,7 +211,9 @@ async fn create(
         state(child, seen.state())
     })
     .await?;
-    let notes = relocation::wait_for_arrival(session, terminal, (child, Some(parent)), deadline).await?;
+    let place = format!("the subnamespace {child}");
+    let notes =
+        relocation::wait_for_arrival(session, terminal, (&place, child, Some(parent)), deadline).await?;
     for note in &notes {
         terminal.note(note);
     }
@@ -219,6 +255,32 @@ mod tests {
         ] {
             assert_eq!(unknown(&document, &known).as_deref(), path, "{document}");
         }
+    }
+
+    #[test]
+    fn files_are_named_and_must_fit_the_namespace() {
+        let anchor = "apiVersion: hnc.x-k8s.io/v1alpha2\nkind: SubnamespaceAnchor\nmetadata: { name: x, namespace: a }\n";
+        let read = |text: &str, named| anchors(text, Path::new("f.yaml"), (named, "d"));
+        assert_eq!(read(anchor, None).unwrap()[0].metadata.namespace.as_deref(), Some("a"));
+        assert_eq!(read(anchor, Some("a")).unwrap().len(), 1);
+        let other = read(anchor, Some("b")).unwrap_err().text;
+        assert!(other.contains("is in namespace \"a\", and -n names \"b\""), "{other}");
+        let without = anchor.replace(", namespace: a", "");
+        assert_eq!(read(&without, Some("d")).unwrap()[0].metadata.namespace.as_deref(), Some("d"));
+        for wrong in ["a: [", "kind: X"] {
+            assert!(read(wrong, None).unwrap_err().text.starts_with("Error: f.yaml is invalid: "), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_given_once() {
+        let metadata = |labels: &[&str]| Metadata {
+            labels: labels.iter().map(|it| pair(it).unwrap()).collect(),
+            annotations: Vec::new(),
+        };
+        assert_eq!(metadata(&["k=a", "l=a"]).is_unambiguous(), Ok(()));
+        let twice = metadata(&["k=a", "l=a", "k=b"]).is_unambiguous().unwrap_err();
+        assert_eq!(twice.text, "Error: --label is given twice for k; nothing was changed");
     }
 
     #[test]

@@ -13,7 +13,8 @@ use kube::api::DeleteParams;
 use tokio::time::{Instant, sleep};
 
 use self::consequences::Consequences;
-use super::{hierarchy, set};
+use super::hierarchy::{self, Edit};
+use super::set;
 use crate::failure::{Done, Problem};
 use crate::flags::Switch;
 use crate::session::Session;
@@ -33,7 +34,7 @@ const POLL: Duration = Duration::from_millis(200);
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The subnamespace.
-    #[arg(value_name = "CHILD")]
+    #[arg(value_name = "CHILD", value_parser = crate::flags::namespace)]
     child: String,
 
     /// Delete the subnamespaces below as well.
@@ -88,10 +89,16 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
     if !arguments.yes {
         deletion.confirm(allows).await?;
     }
-    if allows {
-        deletion.allow().await?;
+    let allowed = if allows {
+        deletion.is_possible().await?;
+        deletion.allow().await?
+    } else {
+        false
+    };
+    if let Err(problem) = deletion.delete(allows).await {
+        let failure = could_not(deletion.parent, &problem);
+        return Err(if allowed { deletion.forbid(failure, &problem).await } else { failure });
     }
-    deletion.delete(allows).await?;
     deletion.done();
     if arguments.wait.is_wanted(false) { deletion.finished(&arguments.wait).await } else { Ok(()) }
 }
@@ -162,6 +169,29 @@ impl Deletion<'_> {
         Ok(found)
     }
 
+    /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written.
+    async fn is_possible(&self) -> Result<(), Failure> {
+        let params = DeleteParams { dry_run: true, ..DeleteParams::default() };
+        match self.session.call(self.anchors.delete(self.child, &params)).await {
+            Err(problem) if !is_about_children(&problem) => Err(could_not(self.parent, &problem)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forbids cascading deletion again after the deletion failed. Without an answer it may go on, so then the permission stays.
+    async fn forbid(&self, failure: Failure, problem: &Problem) -> Failure {
+        let undone = if problem.code() == 0 || problem.is_temporary() {
+            false
+        } else {
+            let edit = Edit { allow_cascading_deletion: Some(false), ..Edit::default() };
+            match hierarchy::read(self.session, self.child).await {
+                Ok(object) => hierarchy::write(self.session, self.child, object, &edit, false).await.is_ok(),
+                Err(_) => false,
+            }
+        };
+        with_state(failure, self.child, undone)
+    }
+
     /// Allows cascading deletion; returns whether this changed anything.
     async fn allow(&self) -> Result<bool, Failure> {
         let object = hierarchy::read(self.session, self.child).await?;
@@ -182,12 +212,12 @@ impl Deletion<'_> {
     }
 
     /// Deletes the anchor; retries until the webhook knows that cascading deletion is allowed.
-    async fn delete(&self, allows: bool) -> Done {
+    async fn delete(&self, allows: bool) -> Result<(), Problem> {
         let deadline = Instant::now() + WEBHOOK_DELAY;
         loop {
             match self.request().await {
                 Err(problem) if allows && is_about_children(&problem) && Instant::now() < deadline => {}
-                other => return other.map_err(|problem| could_not(self.parent, &problem)),
+                other => return other,
             }
             sleep(POLL).await;
         }
@@ -228,6 +258,22 @@ fn is_about_children(problem: &Problem) -> bool {
     problem.code() == 403 && problem.to_string().contains("allowCascadingDeletion")
 }
 
+/// The failure with what became of the permission that was given first.
+fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
+    let state = if undone {
+        format!("Cascading deletion on '{child}' is forbidden again.")
+    } else {
+        format!(
+            "Cascading deletion on '{child}' stays allowed; `kubectl hns set {child} -f` forbids it again."
+        )
+    };
+    let hint = match &failure.hint {
+        Some(hint) => format!("{hint}\n{state}"),
+        None => state,
+    };
+    failure.with_hint(hint)
+}
+
 /// HNC's message, without a blank line.
 fn could_not(parent: &str, problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
@@ -238,5 +284,23 @@ fn could_not(parent: &str, problem: &Problem) -> Failure {
         }
         None if is_about_children(problem) => failure.with_hint(WITH_ALL),
         None => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_became_of_the_permission() {
+        let failed = || Failure::new("no").with_hint("try again");
+        assert_eq!(
+            with_state(failed(), "x", false).hint.unwrap(),
+            "try again\nCascading deletion on 'x' stays allowed; `kubectl hns set x -f` forbids it again."
+        );
+        assert_eq!(
+            with_state(Failure::new("no"), "x", true).hint.unwrap(),
+            "Cascading deletion on 'x' is forbidden again."
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hns_api::{SubnamespaceAnchor, anchor_states, events};
-use k8s_openapi::api::core::v1::Event;
+use k8s_openapi::api::core::v1::{Event, Namespace};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use serde::Serialize;
@@ -20,7 +20,7 @@ use crate::{Failure, Terminal, age, published};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// Output format.
@@ -38,6 +38,12 @@ struct Description {
     parent: Option<String>,
     children: Vec<Child>,
     allow_cascading_deletion: bool,
+    /// The nearest ancestor that allows it as well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cascading_deletion_allowed_by: Option<String>,
+    /// Whether the namespace is being deleted.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    terminating: bool,
     conditions: Vec<ConditionView>,
     events: Vec<Line>,
 }
@@ -76,10 +82,14 @@ pub(crate) async fn run(
     let of_ours = ListParams::default().fields(&format!("source={}", events::COMPONENT));
     let events = session.within::<Event>(name);
     let everything = ListParams::default();
-    let (anchors, events, (settings, _)) = futures::join!(
+    let namespaces = session.all::<Namespace>();
+    let spec = hierarchy::spec(&object);
+    let (anchors, events, (settings, _), allowing, found) = futures::join!(
         session.list(&anchors, &everything),
         session.list(&events, &of_ours),
-        published::settings(session),
+        Box::pin(published::settings(session)),
+        hierarchy::allowing_ancestor(session, name, spec.parent.clone()),
+        session.call(namespaces.get_metadata(name)),
     );
     let left_out = |what: &str| format!("you may not read the {what} in {name}; they are left out");
     let anchors = match anchors {
@@ -107,8 +117,10 @@ pub(crate) async fn run(
         children: children(&shown_children(&object.data), &anchors),
         conditions: hierarchy::conditions(&object).iter().map(condition).collect(),
         events: lines(&events, Timestamp::now()),
-        parent: hierarchy::spec(&object).parent,
-        allow_cascading_deletion: hierarchy::spec(&object).allows_cascading_deletion,
+        parent: spec.parent,
+        allow_cascading_deletion: spec.allows_cascading_deletion,
+        cascading_deletion_allowed_by: allowing,
+        terminating: found.is_ok_and(|it| it.metadata.deletion_timestamp.is_some()),
     };
     let names = [format!("hierarchyconfiguration.hnc.x-k8s.io/{}", hns_api::names::HIERARCHY_CONFIGURATION)];
     match arguments.output {
@@ -197,6 +209,9 @@ fn text(description: &Description, paint: Paint) -> String {
     if let Some(why) = &description.excluded {
         text.line(paint.ink(Ink::Warning, &format!("  The namespace {why}")));
     }
+    if description.terminating {
+        text.line(paint.ink(Ink::Warning, "  The namespace is being deleted"));
+    }
     text.line(
         parent
             .as_ref()
@@ -207,6 +222,9 @@ fn text(description: &Description, paint: Paint) -> String {
         text.line(format!("  - {}", child.line()));
     }
     text.line(format!("  Allows Cascading Deletion: {}", description.allow_cascading_deletion));
+    if let Some(ancestor) = &description.cascading_deletion_allowed_by {
+        text.line(format!("  Cascading deletion is allowed by {}, which is above", printable(ancestor)));
+    }
     text.push_str(if conditions.is_empty() { "  No conditions\n" } else { "  Conditions:\n" });
     for condition in conditions {
         text.line(format!("  - {}", paint.ink(Ink::Warning, &condition.line())));
@@ -263,6 +281,21 @@ No recent HNC events for objects in this namespace
         let description = Description { namespace: "home".into(), excluded, ..Description::default() };
         let wanted = "namespace home\n  The namespace is excluded, because hns runs in it\n  No parent\n";
         assert!(drawn(&description).contains(wanted), "{}", drawn(&description));
+    }
+
+    #[test]
+    fn what_holds_beside_the_own_fields_has_lines_of_its_own() {
+        let description = Description {
+            namespace: "n".into(),
+            cascading_deletion_allowed_by: Some("acme".into()),
+            terminating: true,
+            ..Description::default()
+        };
+        let text = drawn(&description);
+        assert!(text.contains("namespace n\n  The namespace is being deleted\n"), "{text}");
+        let lines =
+            "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by acme, which is above\n";
+        assert!(text.contains(lines), "{text}");
     }
 
     #[test]

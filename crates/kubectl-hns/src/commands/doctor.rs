@@ -2,8 +2,10 @@
 //!
 //! Each check is a pure function of what was read. What the user may not read is noted.
 
+mod absence;
 mod account_rights;
 mod installation;
+mod quotas;
 mod settings;
 mod trees;
 
@@ -87,6 +89,9 @@ pub(crate) async fn run(
         }
     }
     match findings.iter().filter(|it| it.level == Level::Wrong).count() {
+        0 if findings.iter().all(|it| it.level == Level::Note) => {
+            Err(Failure::new("Error: nothing could be checked"))
+        }
         0 => Ok(()),
         1 => Err(Failure::new("Error: 1 thing is wrong")),
         wrong => Err(Failure::new(format!("Error: {wrong} things are wrong"))),
@@ -101,8 +106,12 @@ async fn check(session: &Session) -> Vec<Finding> {
         let text = format!("nothing was checked: {problem}");
         return vec![Finding::wrong("API server", text, problem.hint().unwrap_or_default())];
     }
+    if let Some(finding) = absence::check(session).await {
+        return vec![finding];
+    }
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
+    findings.extend(quotas::check(session).await);
     findings.extend(account_rights::check(session).await);
     let is_served =
         !findings.iter().any(|it| it.level == Level::Wrong && it.subject.starts_with("definition "));
@@ -174,7 +183,7 @@ WRONG  lease: no leader
     fn files_that_hints_name_exist() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut named = 0;
-        for file in ["account_rights.rs", "installation.rs", "settings.rs", "trees.rs"] {
+        for file in ["absence.rs", "account_rights.rs", "installation.rs", "settings.rs", "trees.rs"] {
             let source = std::fs::read_to_string(root.join("src/commands/doctor").join(file)).unwrap();
             for hint in source.split("apply -f ").skip(1) {
                 let path = hint.split(['`', ' ']).next().unwrap();

@@ -167,11 +167,16 @@ fn explanation(object_states: &ObjectStates, namespace: &Name) -> Option<Explana
         namespace: name.to_string(),
         mark: ObjectState::from(answer),
     };
+    let mut mark = ObjectState::from(&answer);
+    if ancestors_unknown && mark.state == State::Absent && answer.unseen.is_empty() {
+        let top = ancestors.first().unwrap_or(namespace);
+        mark.why = Some(format!("what is above {top} is unknown"));
+    }
     Some(Explanation {
         namespace: namespace.to_string(),
         resource: object_states.kind.group_resource(),
         name: object_states.name.clone(),
-        mark: ObjectState::from(&answer),
+        mark,
         ancestors: ancestors.iter().map(ToString::to_string).collect(),
         ancestors_unknown,
         above: sources(&answer),

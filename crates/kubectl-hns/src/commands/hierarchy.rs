@@ -1,5 +1,7 @@
 //! Reads and writes the `HierarchyConfiguration` of a namespace as a whole. Unknown fields are written back unchanged.
 
+use std::collections::BTreeSet;
+
 use hns_api::names::HIERARCHY_CONFIGURATION as NAME;
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
@@ -94,6 +96,28 @@ pub(crate) fn spec(object: &DynamicObject) -> Spec {
         parent: spec["parent"].as_str().filter(|it| !it.is_empty()).map(Into::into),
         allows_cascading_deletion: spec["allowCascadingDeletion"].as_bool() == Some(true),
     }
+}
+
+/// The nearest ancestor that allows cascading deletion, as far as the user may read. In a cycle only a namespace itself can allow
+/// it.
+pub(crate) async fn allowing_ancestor(
+    session: &Session,
+    namespace: &str,
+    parent: Option<String>,
+) -> Option<String> {
+    let (mut seen, mut next, mut allowing) = (BTreeSet::from([namespace.to_owned()]), parent, None);
+    while let Some(name) = next {
+        if !seen.insert(name.clone()) {
+            return None;
+        }
+        let Ok(found) = session.call(api(session, &name).get_opt(NAME)).await else { break };
+        let spec = found.as_ref().map(spec).unwrap_or_default();
+        if spec.allows_cascading_deletion && allowing.is_none() {
+            allowing = Some(name);
+        }
+        next = spec.parent;
+    }
+    allowing
 }
 
 /// Creates or replaces the object with `edit` applied. If the object was changed meanwhile, the edit is applied to the

@@ -8,15 +8,17 @@ use clap::Args;
 use hns_api::HierarchicalResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
+use kube::CustomResourceExt;
 use kube::api::ListParams;
 use serde_json::json;
 
 use crate::failure::Problem;
 use crate::flags::Switch;
 use crate::format::{Format, render};
+use crate::lines::printable;
 use crate::session::Session;
 use crate::table::aligned;
-use crate::{Failure, Terminal, age};
+use crate::{Failure, Terminal, age, published, quotas};
 
 /// List hierarchical resource quotas.
 #[derive(Debug, Args)]
@@ -63,38 +65,90 @@ pub(crate) async fn run(
         other => other,
     }
     .map_err(|problem: Problem| Failure::because("hierarchicalresourcequotas cannot be listed", &problem))?;
+    let mut missing = None;
     if !everywhere && !arguments.names.is_empty() {
+        missing = not_found(&quotas, &arguments.names, namespace);
         quotas.retain(|it| it.metadata.name.as_ref().is_some_and(|name| arguments.names.contains(name)));
     }
-    if quotas.is_empty() {
-        return Err(Failure::new(if everywhere {
-            "No resources found".to_owned()
-        } else {
-            format!("No resources found in {namespace} namespace.")
-        }));
+    if !everywhere && arguments.names.is_empty() && arguments.output.is_none() {
+        notes.extend(from_above(session, namespace).await);
     }
-    if arguments.tree {
+    if quotas.is_empty() {
         for note in &notes {
             terminal.note(note);
         }
-        return tree::show(&quotas, session, terminal).await;
+        return Err(missing.unwrap_or_else(|| {
+            Failure::new(if everywhere {
+                "No resources found".to_owned()
+            } else {
+                format!("No resources found in {namespace} namespace.")
+            })
+        }));
+    }
+    if let (settings, None) = published::settings(session).await
+        && !settings.hierarchical_quotas
+    {
+        notes.push(quotas::DISABLED.to_owned());
+    }
+    show(&quotas, arguments, session, terminal).await?;
+    for note in &notes {
+        terminal.note(note);
+    }
+    missing.map_or(Ok(()), Err)
+}
+
+/// Prints the quotas in the requested form.
+async fn show(
+    quotas: &[HierarchicalResourceQuota],
+    arguments: &Arguments,
+    session: &Session,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let everywhere = Switch::is_on(arguments.all_namespaces);
+    if arguments.tree {
+        return tree::show(quotas, session, terminal).await;
     }
     let columns = Columns { namespace: everywhere, labels: Switch::is_on(arguments.show_labels) };
     match arguments.output {
-        None => terminal.print(&text(&quotas, columns, Timestamp::now())),
+        None => terminal.print(&text(quotas, columns, Timestamp::now())),
         Some(format) => {
             let names = quotas.iter().map(|it| {
                 let name = it.metadata.name.as_deref().unwrap_or_default();
                 format!("hierarchicalresourcequota.hnc.x-k8s.io/{name}")
             });
-            let list = json!({ "apiVersion": "v1", "kind": "List", "items": &quotas });
+            let list = json!({ "apiVersion": "v1", "kind": "List", "items": quotas });
             terminal.print(&render(format, &list, names)?);
         }
     }
-    for note in &notes {
-        terminal.note(note);
-    }
     Ok(())
+}
+
+/// The failure that names the quotas that do not exist.
+fn not_found(quotas: &[HierarchicalResourceQuota], names: &[String], namespace: &str) -> Option<Failure> {
+    let exists = |name: &&String| quotas.iter().any(|it| it.metadata.name.as_ref() == Some(*name));
+    let missing: Vec<String> =
+        names.iter().filter(|name| !exists(name)).map(|it| format!("{it:?}")).collect();
+    let resource = HierarchicalResourceQuota::crd_name();
+    let text = format!("Error: {resource} {} not found in namespace {namespace}", missing.join(", "));
+    (!missing.is_empty()).then(|| Failure::new(text))
+}
+
+/// The quotas above that limit this namespace, as its derived quota names them.
+async fn from_above(session: &Session, namespace: &str) -> Option<String> {
+    let derived = quotas::derived_in(session, namespace).await.ok()??;
+    above(namespace, &derived.sources, &derived.limits)
+}
+
+fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
+    let names = sources.split(',').filter_map(|source| Some(source.split_once('@')?.0));
+    let above: Vec<&str> =
+        names.filter(|name| name.split_once('/').is_some_and(|(holder, _)| holder != namespace)).collect();
+    let is_above = |limit: &&str| above.iter().any(|name| limit.contains(&format!(": {name}, ")));
+    let limits: Vec<&str> = limits.split("; ").filter(is_above).collect();
+    let decisive =
+        if limits.is_empty() { String::new() } else { format!(" (least is left of {})", limits.join("; ")) };
+    let text = format!("quotas above limit {namespace} too: {}{decisive}", above.join(", "));
+    (!above.is_empty()).then(|| printable(&text).into_owned())
 }
 
 /// The optional columns.
@@ -163,6 +217,34 @@ mod tests {
             "status": { "hard": hard, "used": { "services": "1", "limits.cpu": "500m" } },
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn quotas_above_are_named() {
+        let limits = "pods: team/own, 5% of 2 left; services: acme/all, 25% of 4 left";
+        assert_eq!(
+            above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
+            Some(
+                "quotas above limit team too: acme/all (least is left of services: acme/all, 25% of 4 left)"
+            )
+        );
+        assert_eq!(
+            above("team", "acme/all@1f", "").as_deref(),
+            Some("quotas above limit team too: acme/all")
+        );
+        assert_eq!(above("team", "team/own@2e", limits), None);
+        assert_eq!(above("team", "", ""), None);
+    }
+
+    #[test]
+    fn names_that_do_not_exist_are_an_error() {
+        let quotas = [quota("acme", "team", &json!({}))];
+        let names = |all: &[&str]| -> Vec<String> { all.iter().map(|it| (*it).to_owned()).collect() };
+        assert_eq!(not_found(&quotas, &names(&["team"]), "acme"), None);
+        assert_eq!(
+            not_found(&quotas, &names(&["team", "nope"]), "acme").unwrap().text,
+            "Error: hierarchicalresourcequotas.hnc.x-k8s.io \"nope\" not found in namespace acme"
+        );
     }
 
     #[test]

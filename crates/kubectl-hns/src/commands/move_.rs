@@ -19,11 +19,11 @@ use crate::{Failure, Terminal};
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// The new parent.
-    #[arg(long, value_name = "PARENT")]
+    #[arg(long, value_name = "PARENT", value_parser = crate::flags::namespace)]
     to: String,
 
     /// Do not ask for confirmation.
@@ -107,8 +107,8 @@ async fn wait_for_arrival(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let (name, to) = (&*arguments.namespace, &*arguments.to);
-    let notes =
-        relocation::wait_for_arrival(session, terminal, (name, Some(to)), arguments.wait.deadline()).await?;
+    let (what, deadline) = (format!("the move of {name}"), arguments.wait.deadline());
+    let notes = relocation::wait_for_arrival(session, terminal, (&what, name, Some(to)), deadline).await?;
     for note in &notes {
         terminal.note(note);
     }

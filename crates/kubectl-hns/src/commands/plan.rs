@@ -5,13 +5,14 @@ use clap::{Args, Subcommand, ValueEnum};
 use forest::Labels;
 use forest::Name;
 use forest::preview::Intent;
+use forest::rules::configuration::LISTED_BY_PLAN;
 use hns_api::KeyValue;
 use hns_cluster::configured_kinds::entries;
 use serde_json::Value;
 
 use super::hierarchy::{Edit, Spec};
 use super::{create, hierarchy, kinds, set};
-use crate::cluster_preview::{ClusterPreview, Document, PreviewResult};
+use crate::cluster_preview::{ClusterPreview, Decision, Document, PreviewResult};
 use crate::failure::Done;
 use crate::flags::Switch;
 use crate::format::{Format, render};
@@ -58,7 +59,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct Delete {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     namespace: String,
 
     /// Allow cascading deletion first.
@@ -207,6 +208,7 @@ fn labels(pairs: &[KeyValue]) -> Labels {
 
 async fn create(child: &create::Child, session: &Session) -> Result<Planned, Failure> {
     let create::Child { name: child, metadata } = child;
+    metadata.is_unambiguous()?;
     let parent = session.parent()?;
     let cluster_preview = ClusterPreview::open(session, &[parent], &[]).await?;
     let change = vec![format!("The subnamespace anchor {child} in {parent} would be created")];
@@ -227,11 +229,16 @@ pub(super) async fn set_resource(
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
     let mode = arguments.mode;
     let mut needs_force = false;
-    let (mut change, result) = configure(session, &target, |present| {
+    let (mut change, mut result) = configure(session, &target, |present| {
         needs_force = target.set(present.clone(), mode, Switch::is_on(arguments.force)).is_err();
         target.set(present, mode, true)
     })
     .await?;
+    for decision in &mut result.decisions {
+        if let Decision::Allowed { warnings } = decision {
+            warnings.retain(|it| !it.contains(LISTED_BY_PLAN));
+        }
+    }
     if needs_force {
         change.push("`kubectl hns config set-resource` would refuse this without --force".into());
     }

@@ -330,16 +330,15 @@ async fn preview(session: &Session, placement: &Placement, steps: &[Step]) -> Re
     Ok(Document::new(Vec::new(), &preview.try_all(&intents).await?))
 }
 
-/// Waits until the namespace and all namespaces below it are in place below `parent`, with all copies; returns what
-/// could not be checked.
+/// Waits until the namespace and all namespaces below it are in place below `parent`, with all copies; `what` is what
+/// is waited for, as a noun. Returns what could not be checked.
 pub(super) async fn wait_for_arrival(
     session: &Session,
     terminal: &Terminal,
-    (name, parent): (&str, Option<&str>),
+    (what, name, parent): (&str, &str, Option<&str>),
     deadline: Deadline,
 ) -> Result<Vec<String>, Failure> {
-    let place = format!("the move of {name}");
-    until(terminal, &place, deadline, async || progress(session, name, parent).await).await?;
+    until(terminal, what, deadline, async || progress(session, name, parent).await).await?;
     let mut notes = Vec::new();
     let right = format!("the copies in {name} and below");
     until(terminal, &right, deadline, async || copies(session, name, &mut notes).await).await?;

@@ -1,12 +1,14 @@
 //! `set`: sets the parent of a namespace and whether cascading deletion is allowed.
 
 use clap::Args;
+use forest::is_namespace_name;
 use hns_api::annotations;
 use k8s_openapi::api::core::v1::Namespace;
+use kube::api::DynamicObject;
 
 use super::hierarchy::{self, Edit, NewParent, Spec};
 use super::relocation;
-use crate::flags::Switch;
+use crate::flags::{Switch, only_true};
 use crate::session::Session;
 use crate::user_rights;
 use crate::wait::WaitArgs;
@@ -26,12 +28,12 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Properties {
     /// The namespace.
-    #[arg(value_name = "NAMESPACE")]
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
     pub(super) namespace: String,
 
     /// Remove the parent.
     #[arg(short, long, num_args = 0..=1, require_equals = true, default_missing_value = "true",
-          value_name = "BOOL")]
+          value_name = "true", value_parser = |it: &str| only_true(it, "leave --root out to keep the parent"))]
     root: Option<Switch>,
 
     /// Set this parent.
@@ -40,12 +42,14 @@ pub(crate) struct Properties {
 
     /// Allow the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "allowCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
+          default_missing_value = "true", value_name = "true",
+          value_parser = |it: &str| only_true(it, "use --forbidCascadingDeletion to forbid it"))]
     allow: Option<Switch>,
 
     /// Forbid the deletion of its subnamespaces together with the namespace.
     #[arg(short, long = "forbidCascadingDeletion", num_args = 0..=1, require_equals = true,
-          default_missing_value = "true", value_name = "BOOL")]
+          default_missing_value = "true", value_name = "true",
+          value_parser = |it: &str| only_true(it, "use --allowCascadingDeletion to allow it"))]
     forbid: Option<Switch>,
 }
 
@@ -77,6 +81,9 @@ pub(crate) async fn run(
     for line in &outcome.lines {
         terminal.line(line);
     }
+    if request.forbid {
+        still_allowed(session, terminal, (name, &object), &outcome).await;
+    }
     if outcome.changes == 0 {
         terminal.line("No changes made");
         return Ok(());
@@ -103,6 +110,23 @@ pub(crate) async fn run(
     Ok(())
 }
 
+/// Warns if an ancestor still allows the cascading deletion that is forbidden here.
+async fn still_allowed(
+    session: &Session,
+    terminal: &Terminal,
+    (name, object): (&str, &DynamicObject),
+    outcome: &Outcome,
+) {
+    let parent = match &outcome.edit.parent {
+        Some(parent) => parent.name().map(str::to_owned),
+        None => hierarchy::spec(object).parent,
+    };
+    if let Some(ancestor) = hierarchy::allowing_ancestor(session, name, parent).await {
+        terminal
+            .warn(&format!("cascading deletion of {name} is still allowed by {ancestor}, which is above it"));
+    }
+}
+
 async fn wait_for_arrival(
     arguments: &Arguments,
     parent: Option<&str>,
@@ -110,8 +134,8 @@ async fn wait_for_arrival(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.properties.namespace;
-    let notes =
-        relocation::wait_for_arrival(session, terminal, (name, parent), arguments.wait.deadline()).await?;
+    let (what, deadline) = (format!("the new parent of {name}"), arguments.wait.deadline());
+    let notes = relocation::wait_for_arrival(session, terminal, (&what, name, parent), deadline).await?;
     for note in &notes {
         terminal.note(note);
     }
@@ -149,9 +173,14 @@ impl Properties {
             return Err(Failure::new("Error: --parent needs the name of a namespace; nothing was changed")
                 .with_hint("--root removes the parent."));
         }
+        if let Some(parent) = self.parent.as_deref().filter(|it| !is_namespace_name(it)) {
+            return Err(Failure::new(format!(
+                "Error: --parent {parent:?} is not a valid name of a namespace; nothing was changed"
+            ))
+            .with_hint("A name has lower-case letters, digits and -, and at most 63 characters."));
+        }
         let request = SpecRequest {
-            // As in HNC, the flag counts whatever its value.
-            root: self.root.is_some(),
+            root: Switch::is_on(self.root),
             parent: self.parent.clone(),
             allow: Switch::is_on(self.allow),
             forbid: Switch::is_on(self.forbid),

@@ -82,7 +82,7 @@ fn each_answer_has_a_label_and_a_reason() {
     let unknown_kind = "the mode of its kind is unknown";
     let cases = [
         (own(), Expected::Own, vec![], "source", ""),
-        (own(), Expected::Conflict("a".into()), yes(), "left alone", conflict),
+        (own(), Expected::Conflict("a".into()), yes(), "conflict", conflict),
         (own(), Expected::Copy("a".into()), yes(), "to be replaced", replaced),
         (own(), halted(), yes(), "source", frozen),
         (own(), Expected::Unknown, vec![], "source", unknown_kind),
@@ -100,10 +100,10 @@ fn each_answer_has_a_label_and_a_reason() {
         (copy("a"), halted(), yes(), "copy of a", frozen),
         (copy("a"), Expected::Unknown, vec![], "copy of a", unknown_kind),
         (There::Nothing, Expected::Copy("a".into()), yes(), "not there yet", comes),
-        (There::Nothing, Expected::Nothing, no(), "stopped", stops),
+        (There::Nothing, Expected::Nothing, no(), "not copied", stops),
         (There::Nothing, Expected::Nothing, vec![], "not there", "no namespace above has it"),
-        (There::Nothing, halted(), yes(), "stopped", "the namespace \"h\" is halted"),
-        (There::Nothing, Expected::Unknown, vec![], "unknown", unknown_kind),
+        (There::Nothing, halted(), yes(), "not copied", "the namespace \"h\" is halted"),
+        (There::Nothing, Expected::Unknown, yes(), "not there", unknown_kind),
         (There::Unknown, Expected::Nothing, vec![], "unknown", "you may not read it there"),
         (There::Unknown, halted(), vec![], "unknown", "the namespace \"h\" is halted"),
     ];
@@ -126,6 +126,10 @@ fn reasons_are_combined() {
         "which is why it does not come"
     );
 
+    let never = Above { comes: Err(Withheld::Excluded("such objects stay".into())), ..above("a", false) };
+    let own_kind = answer(There::Nothing, Expected::AsItIs(Untouched::NotConfigured), vec![never]);
+    assert_eq!(said(&own_kind), "the one in a is not copied here, because such objects stay");
+
     let stays =
         ObjectExplanation { stays: Some(Withheld::OptedOut), ..answer(own(), Expected::Own, Vec::new()) };
     assert_eq!(
@@ -145,7 +149,21 @@ fn reasons_are_combined() {
     let unseen = vec!["top".into()];
     let hidden =
         ObjectExplanation { unseen, ..answer(copy("top"), Expected::Copy("top".into()), Vec::new()) };
-    assert_eq!(said(&hidden), "it is unknown whether top has one");
+    assert_eq!(said(&hidden), "whether top has one is unknown: you may not read it there");
+
+    let absent = |expected| {
+        let unseen = vec!["par".into()];
+        let answer = ObjectExplanation { unseen, ..answer(There::Nothing, expected, Vec::new()) };
+        let mark = ObjectState::from(&answer);
+        (mark.label(), mark.is_doubtful, mark.why.unwrap_or_default())
+    };
+    let unknown = "whether par has one is unknown: you may not read it there";
+    assert_eq!(absent(Expected::Unknown), ("not there".to_owned(), true, unknown.to_owned()));
+    let (label, _, why) = absent(Expected::AsItIs(Untouched::NotConfigured));
+    assert_eq!((&*label, why.starts_with(unknown)), ("not there", true), "{why}");
+    let unseen = vec!["par".into()];
+    let of_par = ObjectExplanation { unseen, ..answer(copy("par"), Expected::Unknown, Vec::new()) };
+    assert_eq!(ObjectState::from(&of_par).label(), "copy of par (by its label)");
 
     let unseen_roles = vec!["top".into()];
     let hidden = ObjectExplanation {

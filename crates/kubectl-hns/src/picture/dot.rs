@@ -78,7 +78,7 @@ mod tests {
         let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("  \"a\" [label=\"a\\nsource\", fillcolor=\"#cfe2ff\"];\n"), "{text}");
         let stopped =
-            "[label=\"b\\nstopped\", fillcolor=\"#fff3cd\", tooltip=\"the one in a is not copied here";
+            "[label=\"b\\nnot copied\", fillcolor=\"#fff3cd\", tooltip=\"the one in a is not copied here";
         assert!(text.contains(stopped), "{text}");
     }
 }

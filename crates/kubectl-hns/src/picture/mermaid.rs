@@ -93,7 +93,7 @@ flowchart LR
         for line in [
             "n1[\"a<br/>source\"]",
             "class n2 copy",
-            "n3[\"c<br/>stopped\"]",
+            "n3[\"c<br/>not copied\"]",
             "class n3 complaining",
             "classDef copy ",
         ] {

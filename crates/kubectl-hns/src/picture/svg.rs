@@ -216,7 +216,7 @@ mod tests {
         let text = draw(&build_with_object(&all, &["a".into()]));
         assert!(text.contains("class=\"source\"") && text.contains(">a: source</text>"), "{text}");
         assert!(
-            text.contains("<title>the one in a is not copied here") && text.contains(">b: stopped</text>")
+            text.contains("<title>the one in a is not copied here") && text.contains(">b: not copied</text>")
         );
         assert!(
             !draw(&build(&sketch(&["a"]), &["a".into()])).contains(".source"),

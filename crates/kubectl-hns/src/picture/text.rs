@@ -180,8 +180,8 @@ Conditions:
 acme [source]
 ├── dev (1) [copy of acme]
 │   └── [s] web [not there yet] [1]
-├── off [stopped] [2]
-└── old [stopped] [2]
+├── off [not copied] [2]
+└── old [not copied] [2]
 other
 
 [s] indicates subnamespaces

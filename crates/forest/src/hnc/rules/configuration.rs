@@ -20,6 +20,9 @@ mod conflict;
 #[cfg(test)]
 mod tests;
 
+/// The end of the warning that objects of a kind were not checked, for programs that check them.
+pub const LISTED_BY_PLAN: &str = "`kubectl hns plan config set-resource` lists them beforehand";
+
 /// The name of the only configuration.
 pub(crate) const CONFIG: &str = "config";
 
@@ -142,7 +145,7 @@ fn known(
         ))),
         None if !was_configured => Ok(Err(format!(
             "{resource} were not configured so far, so it has not been checked which objects of the same name are below \
-             others: these are {}; `kubectl hns plan config set-resource` lists them beforehand",
+             others: these are {}; {LISTED_BY_PLAN}",
             if forest.settings().on_conflict(kind).replaces() {
                 "overwritten"
             } else {

@@ -230,8 +230,8 @@ fn policy(missing: &[String], needed: usize) -> Finding {
         return Finding::ok("policies", "all exist and are bound");
     }
     if missing.len() == needed {
-        let text =
-            "none are installed (--admission-policies=false): their rules hold only while the webhook runs";
+        let text = "none are installed, so their rules hold only while the webhook runs; the controller installs them unless it \
+                    runs with --admission-policies=false";
         return Finding::note("policies", text);
     }
     let text = format!("missing or not bound: {}", some(missing));
@@ -255,6 +255,11 @@ fn answered(answer: Result<(), Problem>) -> Finding {
             SUBJECT,
             format!("the API server cannot call it: {problem}"),
             "Check the pods of hns-webhook, its Service, and the network between them and the API server.",
+        ),
+        Err(problem @ Problem::TimedOut(_)) => Finding::wrong(
+            SUBJECT,
+            format!("{problem} for a request that hns-webhook must judge"),
+            "hns-webhook may hang: check its pods and their logs, and the network between them and the API server.",
         ),
         Err(problem) if problem.is_forbidden() => {
             Finding::note(SUBJECT, "you may not create subnamespaceanchors in default, so it was not asked")
@@ -443,6 +448,7 @@ mod tests {
             (refused(500, "failed calling webhook \"x.hnc.x-k8s.io\": connection refused"), Level::Wrong),
             (refused(403, "x is forbidden: User \"u\" cannot create resource"), Level::Note),
             (refused(404, "404 page not found"), Level::Note),
+            (Err(Problem::TimedOut(std::time::Duration::from_secs(10))), Level::Wrong),
         ] {
             assert_eq!(answered(answer.clone()).level, level, "{answer:?}");
         }

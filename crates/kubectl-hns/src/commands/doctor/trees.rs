@@ -101,10 +101,46 @@ fn reported(structure: &Structure, checks_anchors: bool) -> Vec<Finding> {
         }
     }
     let finding = |((kind, message), names): ((String, String), Vec<String>)| {
-        let hint = format!("`kubectl hns describe {}` shows it.", names[0]);
+        let reason = kind.rsplit_once('(').map_or("", |(_, it)| it.trim_end_matches(')'));
+        let hint = remedy(reason, &names[0]);
         Finding::wrong(format!("condition {kind}"), format!("{}: {message}", some(&names)), hint)
     };
     shown.into_iter().map(finding).collect()
+}
+
+/// What to do about a condition with this reason in the namespace `name`; the table of conditions in docs/concepts.md says the same.
+fn remedy(reason: &str, name: &str) -> String {
+    use conditions::{activities_halted, bad_namespace};
+    match reason {
+        activities_halted::ILLEGAL_PARENT => {
+            format!("Choose another parent: `kubectl hns set {name} --parent PARENT`; or include the excluded one in the settings.")
+        }
+        activities_halted::DELETING_CRD => {
+            "Wait until the definitions are deleted, or install them again: `kubectl apply -f config/crds.yaml`.".to_owned()
+        }
+        "Unreadable" => format!("Correct the object that the message names: `kubectl edit hierarchyconfiguration hierarchy -n {name}`."),
+        bad_namespace::SUBNAMESPACE_ANCHOR_MISSING => format!(
+            "Create the anchor again: `kubectl hns create {name} -n PARENT`; or make it a full namespace: `kubectl hns convert {name} \
+             --to full`."
+        ),
+        bad_namespace::ILLEGAL_MANAGED_LABEL | bad_namespace::ILLEGAL_MANAGED_ANNOTATION => format!(
+            "Remove the key from the anchor of {name} or from its HierarchyConfiguration, or declare it as managed in the settings \
+             (docs/settings.md)."
+        ),
+        "OverriddenByAncestor" => format!(
+            "Remove the value from the anchor of {name} or from its HierarchyConfiguration, or ask an administrator of the ancestor to \
+             change theirs."
+        ),
+        "QuotaNotInForce" => {
+            "Wait. If it lasts, check that kube-controller-manager runs its resourcequota controller, or stop propagating the quota."
+                .to_owned()
+        }
+        "CannotPropagateObject" => format!(
+            "Remove what the message names, or delete the object that is in the way; `kubectl hns explain KIND/NAME -n {name}` shows \
+             the reason for one object."
+        ),
+        _ => format!("`kubectl hns describe {name}` shows all conditions and the recent events."),
+    }
 }
 
 fn anchors(structure: &Structure) -> Vec<Finding> {
@@ -115,7 +151,8 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
         let hint = match state {
             anchor_states::CONFLICT => format!(
                 "The namespace {name} does not belong to this anchor. `kubectl delete subns {name} -n {parent}` removes the anchor and keeps \
-                 the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace."
+                 the namespace; `kubectl hns convert {name} --to sub` makes a child of {parent} its subnamespace. If a move was interrupted, run the same \
+                 command again."
             ),
             anchor_states::FORBIDDEN => {
                 format!(
@@ -143,8 +180,8 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
                 "anchor",
                 format!("{name} is a subnamespace of {parent}, where it has no anchor"),
                 format!(
-                    "`kubectl hns create {name} -n {parent}` restores the anchor; `kubectl hns convert {name} --to full` does \
-                     without."
+                    "If a move was interrupted, run the same command again: `kubectl hns move {name} --to {parent}`. Otherwise \
+                     `kubectl hns create {name} -n {parent}` restores the anchor, or `kubectl hns convert {name} --to full` does without."
                 ),
             ));
         }
@@ -207,6 +244,25 @@ mod tests {
             "no check of anchors reports the missing one"
         );
         assert_eq!(check_structure(&sketch(&["a", "b < a"]), true), []);
+    }
+
+    #[test]
+    fn each_reason_has_a_remedy() {
+        let concepts = include_str!("../../../../../docs/concepts.md");
+        let rows = concepts
+            .lines()
+            .filter(|it| it.starts_with("| `ActivitiesHalted`") || it.starts_with("| `BadConf"));
+        let mut known = 0;
+        for reason in rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(3).step_by(2)) {
+            assert!(
+                SEEN.contains(&reason) || !remedy(reason, "n").contains("shows all conditions"),
+                "{reason} has no remedy"
+            );
+            known += 1;
+        }
+        assert!(known >= 12, "{known}");
+        let finding = reported(&sketch(&["a ! BadConfiguration (IllegalManagedLabel): x/y"]), true).remove(0);
+        assert!(finding.hint.unwrap().contains("declare it as managed"));
     }
 
     #[test]

@@ -96,8 +96,8 @@ propagate.hnc.x-k8s.io/treeSelect lets it through
 roles.rbac.authorization.k8s.io r in acme: source
   Above: nothing
   Below: 2 of 5 namespaces have a copy
-  - dev: left alone, it is not a copy, so it is kept and the one in acme is not copied
-  - off, old: stopped, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
+  - dev: conflict, it is not a copy, so it is kept and the one in acme is not copied
+  - off, old: not copied, the one in acme is not copied here, because its annotation propagate.hnc.x-k8s.io/treeSelect does not \
 select the namespace
 ";
         assert_eq!(say(&all, "acme"), source);

@@ -104,8 +104,11 @@ impl View {
     async fn read_usage(&mut self, session: &Session) -> Result<Vec<String>, Failure> {
         let mut unread = Vec::new();
         for node in self.tree.all() {
-            match quotas::usage_of(session, &node.name).await {
-                Ok(used) => drop(self.usage.insert(node.name.as_str().into(), used.unwrap_or_default())),
+            match quotas::derived_in(session, &node.name).await {
+                Ok(derived) => {
+                    let used = derived.map(|it| it.used).unwrap_or_default();
+                    self.usage.insert(node.name.as_str().into(), used);
+                }
                 Err(problem) if problem.is_forbidden() => unread.push(node.name.clone()),
                 Err(problem) => return Err(Failure::because("resourcequotas cannot be read", &problem)),
             }

@@ -1,0 +1,98 @@
+//! What will be refused is said before anything is written, for administrators as for others.
+
+use hns_e2e::eventually;
+use hns_e2e::steps::PATIENCE;
+use serde_json::json;
+
+use super::fixture::live;
+
+#[tokio::test]
+async fn a_deletion_that_fails_leaves_cascading_deletion_forbidden() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("rd-org", ""), ("rd-other", "")]).await.unwrap();
+    live.hns("create rd-sub -n rd-org --wait").await;
+    live.hns("create rd-low -n rd-sub --wait").await;
+    let missing = live.hns("delete rd-sub -n rd-other -a").await;
+    missing.fails(
+        "Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"rd-sub\" not found\n",
+    );
+    // She is an admin of the subnamespace, but may not write in its parent.
+    steps.make_admin("rd-sub", "rda").await.unwrap();
+    eventually("rda is admin of rd-sub", PATIENCE, async || {
+        let plan = live.hns("plan set rd-sub -a --as rda").await;
+        if plan.code == Some(0) { Ok(()) } else { Err(format!("{plan:?}")) }
+    })
+    .await
+    .unwrap();
+    let refused = live.hns("delete rd-sub -n rd-org -a --as rda").await;
+    refused.fails("Could not delete subnamespace anchor.\nReason: subnamespaceanchors.hnc.x-k8s.io \"rd-sub\" is forbidden");
+    let described = live.hns("describe rd-sub").await;
+    assert!(described.stdout.contains("  Allows Cascading Deletion: false\n"), "{described:?}");
+}
+
+/// A tree with a limit: a plan for an administrator and for a tenant says what the API server says.
+#[tokio::test]
+async fn plans_know_the_limits_of_trees() {
+    let live = live().await;
+    let steps = live.steps();
+    steps.plant(&[("rl-org", ""), ("rl-one", "rl-org"), ("rl-out", "")]).await.unwrap();
+    steps.make_admin("rl-org", "rlu").await.unwrap();
+    steps.make_admin("rl-out", "rlu").await.unwrap();
+    let patch = json!({ "spec": { "trees": [{ "root": "rl-org", "maxNamespaces": 1 }] } }).to_string();
+    let patch = ["patch", "hncconfiguration", "config", "--type=merge", "--patch", &patch];
+    live.cluster.kubectl().args(patch).ok().await.unwrap();
+    let words = "namespace \"rl-two\" cannot be below \"rl-org\", which has a limit";
+    eventually("the limit is in force", PATIENCE, async || {
+        let create = live.hns("plan create rl-two -n rl-org --as rlu").await;
+        if create.code == Some(1) && create.stdout.contains(words) {
+            Ok(())
+        } else {
+            Err(format!("{create:?}"))
+        }
+    })
+    .await
+    .unwrap();
+    let create = live.hns("plan create rl-two -n rl-org").await;
+    assert!(create.code == Some(1) && create.stdout.contains(words), "{create:?}");
+    let real = live.hns("create rl-two -n rl-org").await;
+    assert!(real.code == Some(1) && real.stderr.contains(words), "{real:?}");
+    let words = "namespace \"rl-out\" cannot be below \"rl-org\"";
+    for plan in ["plan set rl-out --parent rl-org", "plan set rl-out --parent rl-org --as rlu"] {
+        let plan = live.hns(plan).await;
+        assert!(plan.code == Some(1) && plan.stdout.contains(words), "{plan:?}");
+    }
+    let moved = live.hns("move rl-out --to rl-org --yes").await;
+    assert!(moved.code == Some(1) && moved.stderr.contains(words), "{moved:?}");
+    let patch =
+        ["patch", "hncconfiguration", "config", "--type=merge", "--patch={\"spec\":{\"trees\":null}}"];
+    live.cluster.kubectl().args(patch).ok().await.unwrap();
+}
+
+#[tokio::test]
+async fn plans_know_what_kubernetes_refuses() {
+    let live = live().await;
+    for name in ["kube-system", "default"] {
+        let plan = live.hns(&format!("plan delete {name}")).await;
+        let words = "This would be refused (403 Forbidden): ";
+        assert!(plan.code == Some(1) && plan.stdout.contains(words), "{plan:?}");
+        assert!(plan.stdout.contains("this namespace may not be deleted"), "{plan:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_an_ancestor_allows_is_shown() {
+    let live = live().await;
+    live.steps().plant(&[("ra-org", ""), ("ra-mid", "ra-org"), ("ra-low", "ra-mid")]).await.unwrap();
+    live.hns("set ra-org -a").await;
+    let described = live.hns("describe ra-low").await;
+    let lines =
+        "  Allows Cascading Deletion: false\n  Cascading deletion is allowed by ra-org, which is above\n";
+    assert!(described.stdout.contains(lines), "{described:?}");
+    let set = live.hns("set ra-low -f").await;
+    assert_eq!(
+        (set.code, &*set.stderr),
+        (Some(0), "Warning: cascading deletion of ra-low is still allowed by ra-org, which is above it\n"),
+        "{set:?}"
+    );
+}
