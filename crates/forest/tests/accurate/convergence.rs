@@ -5,7 +5,7 @@ use forest::{Fact, Forest, Name, Scope, plan as hnc_plan};
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
-use super::draw::{NAMES, Op, any_op, any_start};
+use super::draw::{NAMES, Op, any_changes, any_start};
 use super::specification::check;
 
 struct Run {
@@ -69,6 +69,18 @@ impl Run {
         for moment in &moments {
             assert!(moment.is_subset(before) || moment.is_subset(after), "{name}: {moments:?} by {plan:#?}");
         }
+    }
+
+    /// The controller dies after so many writes, and starts again.
+    fn die_after(&mut self, writes: usize) {
+        self.read();
+        let all = plans(&self.forest);
+        let writes =
+            all.iter().flat_map(|(name, plan)| plan.actions().map(move |it| (name, it))).take(writes);
+        for (name, action) in writes {
+            self.cluster.perform(name, action);
+        }
+        self.forest = self.cluster.forest();
     }
 
     /// All namespaces are planned on the same state, and all writes are made; then they are heard of.
@@ -135,13 +147,16 @@ proptest! {
     #[test]
     fn plans_lead_to_what_the_specification_says(
         start in any_start(),
-        changes in prop::collection::vec(prop::collection::vec(any_op(), 1..5), 0..5),
+        changes in prop::collection::vec(any_changes(), 0..5),
     ) {
         let mut run = Run::start(&start);
         run.come_to_rest();
-        for ops in changes {
+        for (ops, dies_after) in changes {
             let facts = ops.iter().filter_map(|op| op.perform(&mut run.cluster)).collect();
             run.hear(facts);
+            if let Some(writes) = dies_after {
+                run.die_after(writes);
+            }
             run.come_to_rest();
         }
     }

@@ -62,6 +62,15 @@ pub(super) fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
+/// Changes that are made at once: any, or a Role and a binding to it. And after how many writes the controller dies, if it does.
+pub(super) fn any_changes() -> impl Strategy<Value = (Vec<Op>, Option<usize>)> {
+    let grant = (0..3usize, 0..3u8, 0..3u8).prop_map(|(at, rules, user)| {
+        vec![Op::Object(at, (0, 0), 3, rules, 0), Op::Object(at, (1, 0), 3, user, 0)]
+    });
+    let ops = prop_oneof![2 => prop::collection::vec(any_op(), 1..5), 1 => grant];
+    (ops, prop::option::of(0..6usize))
+}
+
 /// A forest of all sorts of trees, with objects mostly near the top.
 pub(super) fn any_start() -> impl Strategy<Value = Vec<Op>> {
     let places = (0..NAMES.len()).map(|at| {

@@ -321,6 +321,71 @@ fn a_form_has_its_namespace_or_says_why_not() {
     }
 }
 
+/// The API server may store something else than it was given, as a webhook asks.
+#[test]
+fn a_copy_that_was_accepted_as_it_is_is_not_written_again() {
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update");
+    let plan = plan(&forest, "s", &Scope::whole());
+    let Some(Action::CreateCopy { content, .. }) = plan.actions().find(|action| action.key().is_some())
+    else {
+        panic!("{plan:?}")
+    };
+    let secret = key("Secret", "a");
+    let given = content.digest();
+    let stored = |forest: &mut Forest, content: &str, at: &str| {
+        put(forest, ["s", "Secret", "a", "update", "r"], &json!({ "content": content }), at);
+    };
+    stored(&mut forest, "changed by a webhook", "2");
+    assert_eq!(copies(&forest, "s"), ["replace Secret a from r"]);
+    assert!(forest.would_overwrite("s", &secret, given));
+    let version = forest.object_version("s", &secret).unwrap();
+    forest.apply(Fact::Accepted("s".into(), secret.clone(), version, given));
+    assert_eq!(copies(&forest, "s"), Vec::<String>::new());
+    assert!(!forest.would_overwrite("s", &secret, given));
+    stored(&mut forest, "changed by a webhook", "3");
+    assert_eq!(copies(&forest, "s"), Vec::<String>::new());
+    stored(&mut forest, "changed by a user", "4");
+    assert_eq!(copies(&forest, "s"), ["replace Secret a from r"]);
+}
+
+#[test]
+fn what_cannot_be_replaced_gives_no_outdated_access() {
+    let mut forest = draw(WORLD);
+    add(
+        &mut forest,
+        "r/Role/a=update:2 s/Role/a=update<r r/Secret/a=update:2 s/Secret/a=update<r r/Secret/b=update s/Secret/b=update<t \
+         r/ResourceQuota/q=update s/ResourceQuota/q=update<t",
+    );
+    let plan = plan(&forest, "s", &Scope::whole());
+    let actions: Vec<Action> = plan.actions().filter(|action| action.key().is_some()).cloned().collect();
+    assert_eq!(actions.len(), 4);
+    let words = |actions: Vec<Action>| actions.iter().map(|it| word(&forest, it)).collect::<Vec<_>>();
+    assert_eq!(words(super::withdrawals(&forest, "s", &actions)), ["delete Role a"]);
+    assert_eq!(words(super::after_refusals(&forest, "s", &actions)), ["delete Secret b", "delete Role a"]);
+}
+
+#[test]
+fn failures_are_those_of_this_api_and_end_with_their_cause() {
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update n/Secret/b=update<t");
+    let name = |text: &str| crate::Name::from(text);
+    for (namespace, secret) in [("s", "a"), ("n", "b")] {
+        forest.apply(Fact::WriteFailed(name(namespace), key("Secret", secret), "refused".into()));
+        assert!(forest.has_failed(&name(namespace), &key("Secret", secret)));
+        assert_eq!(crate::plan::plan(&forest, namespace, &Scope::whole()).report, None);
+    }
+    assert_eq!(plan(&forest, "s", &Scope::whole()).settled, []);
+    forest.apply(Fact::ObjectGone(key("Secret", "a").kind, name("r"), name("a"), "r/a".into()));
+    assert_eq!(plan(&forest, "s", &Scope::whole()).settled, [key("Secret", "a")]);
+    forest.apply(Fact::WriteSettled(name("s"), key("Secret", "a")));
+    forest.apply(Fact::NamespaceGone(name("n"), "n".into()));
+    assert!(
+        !forest.has_failed(&name("s"), &key("Secret", "a"))
+            && !forest.has_failed(&name("n"), &key("Secret", "b"))
+    );
+}
+
 #[test]
 fn nothing_is_planned_before_everything_is_known_or_while_the_api_is_off() {
     let world = |forest: &mut Forest, streams: &[&str]| {
