@@ -38,6 +38,7 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
             annotations: foreign(metadata, metadata.annotations.as_ref(), "f:annotations"),
         },
         terminating: metadata.deletion_timestamp.is_some(),
+        ..NamespaceFact::default()
     }
 }
 
@@ -203,6 +204,7 @@ pub fn object(
         exceptions: Exceptions::of(pairs).map(Box::new),
         inherited_from: label(labels::INHERITED_FROM).map(Name::from),
         role: content.as_ref().filter(|_| kind.binds_subjects()).and_then(role_bound),
+        hop: None,
         content: None,
     };
     let is_copy = fact.inherited_from.is_some();

@@ -8,6 +8,8 @@ pub mod content;
 pub mod denial;
 pub mod destination;
 pub mod fields;
+pub mod hop;
+pub(crate) mod key_syntax;
 pub mod kind;
 pub mod labels;
 pub mod managed;

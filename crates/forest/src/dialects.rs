@@ -9,15 +9,17 @@ mod late_tests;
 mod links_tests;
 #[cfg(test)]
 mod matching_tests;
+mod neighbours;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::accurate;
 use crate::core::change::Change;
 use crate::core::content::Digest;
 use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey};
 use crate::core::name::Name;
-use crate::core::namespace::NamespaceFact;
+use crate::core::namespace::{Applied, NamespaceFact};
 use crate::core::object::ObjectFact;
 use crate::core::store::{Failure, Lag, Listing, NamespacedName, Store, Unverified};
 use crate::core::stream::Stream;
@@ -57,6 +59,14 @@ pub enum Fact {
     Accepted(Name, ObjectKey, Version, Digest),
     /// A fact about HNC's own objects.
     Hnc(hnc::Fact),
+    /// A fact about Accurate's own objects. Ignored while its API is off.
+    Accurate(accurate::Fact),
+}
+
+impl From<accurate::Fact> for Fact {
+    fn from(fact: accurate::Fact) -> Self {
+        Self::Accurate(fact)
+    }
 }
 
 impl From<hnc::Fact> for Fact {
@@ -74,6 +84,7 @@ impl From<hnc::Fact> for Fact {
 pub struct Forest {
     store: Store,
     hnc: hnc::State,
+    accurate: accurate::state::State,
 }
 
 /// What does not depend on a dialect.
@@ -99,7 +110,14 @@ impl Forest {
     pub fn unconfigured(settings: Arc<Settings>) -> Self {
         let mut store = Store::new(settings.namespaces().clone(), hnc::LAYOUT);
         store.tree.sums_matter_above(settings.hierarchical_quotas);
-        Self { store, hnc: hnc::State::new(settings) }
+        Self { store, hnc: hnc::State::new(settings), accurate: accurate::state::State::default() }
+    }
+
+    /// The same empty forest with Accurate's API on.
+    #[must_use]
+    pub fn with_accurate(mut self, settings: Arc<accurate::Settings>) -> Self {
+        self.accurate.enable(settings);
+        self
     }
 
     /// The same forest; its plans use a complete list only when it is verified ([`Fact::Verified`]).
@@ -114,6 +132,17 @@ impl Forest {
         &self.hnc
     }
 
+    /// What is known of Accurate's own objects.
+    pub(crate) fn accurate(&self) -> &accurate::state::State {
+        &self.accurate
+    }
+
+    /// Whether the last writes of this object failed.
+    pub fn has_failed(&self, namespace: &Name, key: &ObjectKey) -> bool {
+        let failure = self.accurate.failure(namespace, key);
+        self.store.has_failed(namespace, key) || failure.is_some_and(|failure| !failure.is_conflict)
+    }
+
     /// Treats every quota as in force.
     pub(crate) fn put_in_force(&mut self) {
         self.store.put_in_force();
@@ -126,6 +155,7 @@ impl Forest {
             self.take(fact, &mut change);
         }
         self.hnc.touch_holders(&self.store, &mut change);
+        self.accurate.touch_holders(&self.store, &mut change);
         self.store.touch_dependents(&mut change);
         self.touch_waiting(&mut change);
         self.store.trim(&change);
@@ -136,6 +166,7 @@ impl Forest {
         let store = &mut self.store;
         match fact {
             Fact::Hnc(fact) => self.hnc.apply(store, fact, change),
+            Fact::Accurate(fact) => self.accurate.apply(store, fact, change),
             Fact::Namespace(seen) => self.observe_namespace(seen, change),
             Fact::NamespaceGone(name, uid) => self.forget_namespace(&name, &uid, change),
             Fact::Namespaces(all) => self.list_namespaces(all, change),
@@ -154,15 +185,28 @@ impl Forest {
             Fact::Objects(kind, all) => store.list_objects(kind, all, change),
             Fact::StreamLost(stream, why) => store.stream_lost(stream, why),
             Fact::WriteFailed(namespace, key, why) => {
-                store.failed(namespace, key, Failure { why, is_conflict: false }, change);
+                self.failed(namespace, key, Failure { why, is_conflict: false }, change);
             }
             Fact::Conflict(namespace, key, why) => {
-                store.failed(namespace, key, Failure { why, is_conflict: true }, change);
+                self.failed(namespace, key, Failure { why, is_conflict: true }, change);
             }
-            Fact::WriteSettled(namespace, key) => store.settled(&namespace, &key, change),
+            Fact::WriteSettled(namespace, key) => {
+                if !self.accurate.settled(&namespace, &key, change) {
+                    store.settled(&namespace, &key, change);
+                }
+            }
             Fact::Accepted(namespace, key, version, given) => {
                 store.accepted(&namespace, &key, &version, given);
             }
+        }
+    }
+
+    /// Each dialect sees only the failures of its own writes.
+    fn failed(&mut self, namespace: Name, key: ObjectKey, failure: Failure, change: &mut Change) {
+        if self.accurate.writes(&self.store, &namespace, &key) {
+            self.accurate.failed(&self.store, namespace, key, failure, change);
+        } else {
+            self.store.failed(namespace, key, failure, change);
         }
     }
 
@@ -172,20 +216,27 @@ impl Forest {
             Fact::Namespace(seen) => &seen.version,
             Fact::Object(_, seen) => &seen.version,
             Fact::Hnc(fact) => return fact.seen().is_some_and(|seen| self.store.has_departed(&seen.uid)),
+            Fact::Accurate(fact) => {
+                return fact.seen().is_some_and(|seen| self.store.has_departed(&seen.uid));
+            }
             _ => return false,
         };
         self.store.has_departed(&version.uid)
     }
 
     fn observe_namespace(&mut self, mut seen: NamespaceFact, change: &mut Change) {
-        let Self { store, hnc } = self;
+        let Self { store, hnc, accurate } = self;
         if store.knows_namespace(&seen) {
             return;
         }
         let (name, is_new) = (seen.name.clone(), !store.has_seen(&seen.name));
-        let before = store.id(&name).map(|id| hnc.standing(store, id)).unwrap_or_default();
-        hnc.reduce(&mut seen);
+        let known = store.id(&name);
+        let before = known.map(|id| hnc.standing(store, id)).unwrap_or_default();
+        let in_accurate = known.map(|id| accurate.standing(store, id)).unwrap_or_default();
+        hnc.reduce(&mut seen, |annotation| accurate.reads(annotation));
+        let applied = std::mem::take(&mut seen.applied);
         let id = store.tree.put_namespace(seen);
+        accurate.namespace_changed(store, id, &in_accurate, applied, change);
         hnc.namespace_changed(store, id, &before, change);
         if is_new {
             store.touch_orphans_of(&name, change);
@@ -193,17 +244,24 @@ impl Forest {
     }
 
     fn forget_namespace(&mut self, name: &Name, uid: &str, change: &mut Change) {
-        let Self { store, hnc } = self;
+        let Self { store, hnc, accurate } = self;
         store.departed(uid);
         let known = store.id(name).and_then(|id| Some((id, store.namespace(id)?)));
         if let Some((id, _)) = known.filter(|(_, seen)| seen.version.has_uid(uid)) {
+            store.tree.pin(name);
             let before = hnc.standing(store, id);
+            let in_accurate = accurate.standing(store, id);
             hnc.namespace_gone(store, id, change);
             store.tree.take_namespace(id);
+            accurate.namespace_changed(store, id, &in_accurate, Applied::default(), change);
             hnc.namespace_changed(store, id, &before, change);
+            store.tree.unpin(id);
             store.touch_orphans_of(name, change);
         }
         store.forget_failures(name, change);
+        if !store.exists(name) {
+            accurate.forget_failures(name);
+        }
     }
 
     fn list_namespaces(&mut self, all: Vec<NamespaceFact>, change: &mut Change) {
@@ -232,6 +290,7 @@ impl Forest {
     pub(crate) fn state(&self, stream: Stream, place: &NamespacedName) -> Option<Version> {
         match stream {
             Stream::NAMESPACES => self.store.namespace_version(&place.1),
+            Stream::SUB_NAMESPACES => self.accurate.version(&self.store, place),
             _ => self.hnc.version(&self.store, stream, place),
         }
     }
@@ -243,6 +302,7 @@ impl Forest {
                     self.store.names().filter_map(|name| Some((name, self.store.namespace_version(name)?)));
                 all.map(|(name, version)| ((Name::default(), name.clone()), version)).collect()
             }
+            Stream::SUB_NAMESPACES => self.accurate.versions(&self.store),
             _ => self.hnc.versions(&self.store, stream),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::configuration::rights::{Account, Right};
-use forest::rules::{Answer, Denial, DenialKind, Link, Question, WaitFor};
+use forest::rules::{Answer, Denial, DenialKind, Link, NamespacedRight, Question, WaitFor};
 use forest::{Name, Stream, is_namespace_name};
 use futures::future::join_all;
 use hns_api::names::HIERARCHY_CONFIGURATION;
@@ -73,6 +73,7 @@ impl Asker<'_> {
             Question::IsAdmin(namespace) => self.may(hierarchy("update", namespace)).await,
             Question::MayConfigure(namespace) => self.may(hierarchy("create", namespace)).await,
             Question::MayCreateNamespace(name) => self.may(new_namespace(name)).await,
+            Question::Has(right) => self.may(within_namespace(right)).await,
             Question::Account(right) => self.account_may(right).await,
             Question::Namespace(name) => self.namespace(name).await,
             Question::Await(awaited) => self.wait(awaited).await,
@@ -208,6 +209,7 @@ fn question_label(question: &Question) -> &'static str {
         Question::IsAdmin(_) => "is-admin",
         Question::MayConfigure(_) => "may-create-hierarchy",
         Question::MayCreateNamespace(_) => "may-create-namespace",
+        Question::Has(_) => "has-right",
         Question::Account(_) => "account",
         Question::Namespace(_) => "namespace",
         Question::Await(_) => "await",
@@ -222,6 +224,18 @@ fn hierarchy(verb: &str, namespace: &str) -> ResourceAttributes {
         version: Some("*".into()),
         resource: Some(HierarchyConfiguration::plural(&()).into_owned()),
         namespace: Some(namespace.into()),
+        ..ResourceAttributes::default()
+    }
+}
+
+/// A right on all objects of a resource in one namespace, in any version.
+fn within_namespace(right: &NamespacedRight) -> ResourceAttributes {
+    ResourceAttributes {
+        verb: Some(right.verb.into()),
+        group: Some(right.group.into()),
+        version: Some("*".into()),
+        resource: Some(right.resource.into()),
+        namespace: Some(right.namespace.to_string()),
         ..ResourceAttributes::default()
     }
 }

@@ -19,6 +19,8 @@ pub struct NamespaceFact {
     pub annotations: Labels,
     /// Which of these another field manager has set.
     pub foreign: Foreign,
+    /// Those that the dialect of hop by hop propagation has applied, with its own field manager.
+    pub applied: Applied,
     /// It has a `deletionTimestamp`.
     pub terminating: bool,
 }
@@ -26,6 +28,15 @@ pub struct NamespaceFact {
 /// Keys of labels and annotations that another field manager has set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Foreign {
+    /// Keys of labels.
+    pub labels: BTreeSet<Box<str>>,
+    /// Keys of annotations.
+    pub annotations: BTreeSet<Box<str>>,
+}
+
+/// Keys of labels and annotations that a dialect has applied.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Applied {
     /// Keys of labels.
     pub labels: BTreeSet<Box<str>>,
     /// Keys of annotations.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::content::{Canonical, Digest};
 use super::destination::{Exceptions, Unparsable};
+use super::hop::Hop;
 use super::name::Name;
 use super::version::Version;
 
@@ -37,6 +38,8 @@ pub struct ObjectFact {
     /// The Role of its own namespace that a `RoleBinding` refers to; `None` if it refers to a `ClusterRole`, for other kinds, and
     /// from streams that carry metadata only.
     pub role: Option<Name>,
+    /// What it says about its propagation hop by hop, if anything. Its content is known as well as `content`.
+    pub hop: Option<Box<Hop>>,
 }
 
 impl ObjectFact {
@@ -52,6 +55,7 @@ impl ObjectFact {
             exceptions: None,
             content: None,
             role: None,
+            hop: None,
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! The order ensures that access is at no moment wider than before or after the plan. A dialect decides what is written.
 
+mod writes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use super::content::{Canonical, Digest};
 use super::kind::ObjectKey;
 use super::name::Name;
 use super::version::Version;
+
+pub(crate) use writes::Writes;
 
 /// A write to the cluster. Every change of an existing object carries the version that it changes. `D` is what a dialect writes
 /// beside copies.
@@ -71,6 +75,16 @@ impl<D> Action<D> {
                 Some(key)
             }
             _ => None,
+        }
+    }
+
+    /// Whether this writes an object with another body than that of `present`. Of a Role or a binding, the body is what a user
+    /// may do: a change of labels changes no access, and neither does another source with the same body.
+    pub(crate) fn changes_access(&self, present: impl FnOnce(&ObjectKey) -> Option<Digest>) -> bool {
+        match self {
+            Self::CreateCopy { .. } => true,
+            Self::ReplaceCopy { key, content, .. } => present(key) != Some(content.0.body_digest()),
+            _ => false,
         }
     }
 }

@@ -80,7 +80,12 @@ impl Store {
 
     /// Whether the sources in a namespace may be copied. Assumes so until the structure is known.
     fn may_spread(&self, id: Option<Id>) -> bool {
-        self.structure_gap().is_some() || id.is_some_and(|id| !self.tree.downstream(id).is_empty())
+        self.structure_gap().is_some() || id.is_some_and(|id| !self.is_leaf(id))
+    }
+
+    /// Whether nothing is copied from this namespace.
+    fn is_leaf(&self, id: Id) -> bool {
+        self.tree.downstream(id).is_empty() && self.tree.next_hops(id).is_empty()
     }
 
     /// Whether this state of an object, or a later one, is known, with all the content that is kept. A fact that repeats it can
@@ -207,6 +212,7 @@ impl Store {
             for role in keys.iter().filter(|key| key.kind == kind) {
                 let Some(bindings) = self.objects.bindings_to(&role.name) else { continue };
                 let above = self.tree.ancestry(id).path.into_iter().skip(1);
+                let above = above.chain(self.tree.hop(id).map(|edge| edge.upstream));
                 let from_above = above.filter_map(|above| bindings.get(&above)).flatten();
                 touched.extend(from_above.map(|binding| (id, binding)));
                 if let Some(own) = bindings.get(&id)
@@ -229,7 +235,7 @@ impl Store {
         if self.structure_gap().is_some() {
             return;
         }
-        let is_leaf = |id: &Id| self.tree.downstream(*id).is_empty();
+        let is_leaf = |id: &Id| self.is_leaf(*id);
         let leaves: Vec<Id> = if change.everything {
             self.objects.whole().filter(is_leaf).collect()
         } else {
@@ -261,7 +267,7 @@ impl Store {
         let key = self.objects.shared_key(ObjectKey { kind, name: seen.name.clone() });
         let known = self.tree.id(&seen.namespace).and_then(|id| self.objects.get(id, &key));
         let version = CompactVersion::from(seen.version.clone());
-        if known.is_some_and(|known| known.has_seen(&version, Knowledge::of(seen.content.as_ref()))) {
+        if known.is_some_and(|known| known.has_seen(&version, Knowledge::seen(&seen))) {
             return;
         }
         let is_new = known.is_none();
@@ -329,6 +335,9 @@ impl Store {
         // The namespace shows this as a condition.
         if is_name_unfit(&key.name) {
             change.structure(self.tree.name(id).clone());
+        }
+        if !matches!((old, new), (Some(old), Some(new)) if old.hops_as(new)) {
+            self.tree.next_hops(id).iter().for_each(|next| self.touch_one(*next, key, change));
         }
         let is_source = |object: Option<&Object>| object.is_some_and(|it| it.source().is_some());
         let unchanged = matches!((old, new), (Some(old), Some(new)) if old.propagates_as(new));

@@ -3,10 +3,11 @@
 //! A node stands for a name that the forest knows something about: a namespace, a downstream namespace, an object, or what a
 //! dialect keeps. Names are interned as small ids; a node without any knowledge is removed. Lookups create nothing.
 //!
-//! A dialect sets the upstream namespace ([`Tree::set_upstream`]). There is one kind of edge so far; another kind, as from a
-//! template, belongs beside [`Node::upstream`].
+//! A dialect sets the upstream namespace: objects reach all namespaces below ([`Tree::set_upstream`]), or only the next one
+//! ([`Tree::set_hop`]).
 
 mod by_id;
+mod hops;
 mod namespace;
 mod packed;
 mod texts;
@@ -21,6 +22,8 @@ use super::name::Name;
 use super::namespace::{Foreign, NamespaceFact};
 
 pub(crate) use by_id::ById;
+pub use hops::EdgeKind;
+use hops::Hops;
 pub(crate) use namespace::Namespace;
 pub(crate) use packed::NamespaceLabels;
 use packed::Packed;
@@ -39,6 +42,8 @@ pub(crate) struct Tree {
     awaited_changes: u64,
     /// The namespaces whose configuration a dialect could not parse, and why. They are halted.
     unreadable: HashMap<Id, Box<str>>,
+    /// The edges along which objects go hop by hop.
+    hops: Hops,
     /// Whether conditions about a namespace are shown on all namespaces above it, so that a new edge touches them.
     links_matter_above: bool,
     /// Whether quotas sum over subtrees, so that a new edge touches those of all namespaces above it.
@@ -73,6 +78,8 @@ pub(crate) enum Halt {
     InCycle(Vec<Name>),
     /// A dialect could not parse the configuration of the namespace; the text says why.
     Unreadable(Box<str>),
+    /// It has edges of two dialects.
+    Crossed,
 }
 
 impl Tree {
@@ -84,6 +91,7 @@ impl Tree {
             awaited: BTreeSet::new(),
             awaited_changes: 0,
             unreadable: HashMap::new(),
+            hops: Hops::default(),
             links_matter_above: false,
             sums_matter_above: false,
         }
@@ -206,6 +214,7 @@ impl Tree {
     ) -> bool {
         let old = self.node(id).upstream;
         let upstream = upstream.map(|name| self.ensure(name));
+        let crossings = self.crossings([Some(id), old, upstream]);
         let is_touched = counts_anew || old != upstream;
         if change.everything {
             self.link(id, upstream);
@@ -214,6 +223,7 @@ impl Tree {
             self.link(id, upstream);
             self.touch_around(id, change);
         }
+        self.touch_crossings(&crossings, change);
         for concerned in [Some(id), old, upstream].into_iter().flatten() {
             self.note_whether_awaited(concerned);
         }
@@ -319,6 +329,9 @@ impl Tree {
         }
         if let Some(why) = self.unreadable(id) {
             return Some(Halt::Unreadable(why.into()));
+        }
+        if self.is_crossed(id) {
+            return Some(Halt::Crossed);
         }
         let upstream = self.upstream(id)?;
         let name = self.name(upstream);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::denial::Denial;
 use super::kind::Kind;
 use super::name::Name;
+use super::store::Store;
 use super::stream::Stream;
 
 /// The verdict of a rule.
@@ -107,6 +108,8 @@ pub enum Question {
     MayCreateNamespace(Name),
     /// May the requesting user write the configuration of this namespace, which need not exist?
     MayConfigure(Name),
+    /// Has the requesting user this right in a namespace? A `SubjectAccessReview`.
+    Has(NamespacedRight),
     /// Does this namespace exist now, and is it being deleted? A live read.
     Namespace(Name),
     /// Has one of the two service accounts this right in all namespaces? A `SubjectAccessReview`.
@@ -166,6 +169,19 @@ pub struct Right {
     pub resource: Box<str>,
 }
 
+/// A right in one namespace, on all objects of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NamespacedRight {
+    /// The namespace.
+    pub namespace: Name,
+    /// The verb.
+    pub verb: &'static str,
+    /// The API group.
+    pub group: &'static str,
+    /// The plural name of the resource.
+    pub resource: &'static str,
+}
+
 /// The requesting user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct User {
@@ -184,4 +200,57 @@ pub enum Operation {
     Update,
     /// A removed object, alone or in a `deletecollection`.
     Delete,
+}
+
+/// Asks all of `questions` that are unanswered, at once, and denies when one could not be answered: an unknown answer is neither
+/// a yes nor a no.
+pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
+    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
+    if !open.is_empty() {
+        return Err(Verdict::Ask(open));
+    }
+    let failed = questions.iter().find_map(|question| match &answers[question] {
+        Answer::Failed(why) => Some(Denial::internal(format!("could not check {question}: {why}"))),
+        Answer::Yes | Answer::No | Answer::Terminating => None,
+    });
+    failed.map_or(Ok(()), |denial| Err(denial.into()))
+}
+
+/// Waits until the forest knows `awaited`, and denies the request if that takes too long.
+pub(crate) fn wait_for(answers: &Answers, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
+    let question = Question::Await(awaited);
+    if answers.contains_key(&question) {
+        Err(Denial::unavailable(otherwise()).into())
+    } else {
+        Err(Verdict::Ask(vec![question]))
+    }
+}
+
+/// Whether a namespace exists.
+pub(crate) enum Presence {
+    /// It does, and the forest knows it.
+    Here,
+    /// It does not.
+    Absent,
+}
+
+/// Whether a namespace exists, by a live read if the forest does not know it.
+pub(crate) fn presence(store: &Store, name: &Name, answers: &Answers) -> Check<Presence> {
+    if store.exists(name) {
+        return Ok(Presence::Here);
+    }
+    let question = Question::Namespace(name.clone());
+    match answers.get(&question) {
+        None => Err(Verdict::Ask(vec![question])),
+        Some(Answer::No) => Ok(Presence::Absent),
+        Some(Answer::Failed(why)) => {
+            Err(Denial::internal(format!("could not check whether namespace {name:?} exists: {why}")).into())
+        }
+        Some(Answer::Yes | Answer::Terminating) => {
+            wait_for(answers, WaitFor::Namespace(name.clone()), || {
+                format!("namespace {name:?} is not in the cache yet; try again in a moment")
+            })
+            .map(|()| Presence::Here)
+        }
+    }
 }

@@ -127,6 +127,11 @@ impl Halt {
                 Reason::Unreadable,
                 format!("The HierarchyConfiguration cannot be understood: {why}"),
             ),
+            Self::Crossed => Condition::new(
+                Reason::IllegalParent,
+                "Namespace is also in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only; remove its labels \
+                 accurate.cybozu.com/…, or its parent and children here",
+            ),
         }
     }
 }

@@ -202,6 +202,7 @@ pub fn plan(forest: &Forest, namespace: &str, scope: &Scope) -> Plan {
     plan.unread = copies.unread;
     plan.complaints = complaints::of_sources(forest, id, &scope.objects);
     plan.scope = scope.clone();
+    let copies = copies.writes;
     let nothing_lost = copies.lost_bindings.is_empty() && copies.lost.is_empty();
     let (first, last) = if plan.unread.is_empty() {
         marks.around(nothing_lost, !anchors.create.is_empty())

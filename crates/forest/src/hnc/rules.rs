@@ -21,10 +21,10 @@ pub use crate::core::denial::{Cause, Denial, DenialKind, FieldFault};
 pub use crate::core::fields::{Fields, Pairs};
 use crate::core::name::Name;
 use crate::core::stream::{Stream, StreamState};
-pub(crate) use crate::core::verdict::Check;
 pub use crate::core::verdict::{
-    Answer, Answers, Link, Operation, ParentChange, Question, User, Verdict, WaitFor,
+    Answer, Answers, Link, NamespacedRight, Operation, ParentChange, Question, User, Verdict, WaitFor,
 };
+pub(crate) use crate::core::verdict::{Check, all_answered};
 use crate::core::version::Version;
 use crate::dialects::Forest;
 
@@ -47,20 +47,6 @@ impl WaitFor {
                 .is_some_and(|id| forest.stream(Stream::Kind(id)) != StreamState::Waiting),
         }
     }
-}
-
-/// Asks all of `questions` that are unanswered, at once, and denies when one could not be answered: an unknown answer is neither
-/// a yes nor a no.
-pub(crate) fn all_answered(questions: &[Question], answers: &Answers) -> Check {
-    let open: Vec<Question> = questions.iter().filter(|it| !answers.contains_key(it)).cloned().collect();
-    if !open.is_empty() {
-        return Err(Verdict::Ask(open));
-    }
-    let failed = questions.iter().find_map(|question| match &answers[question] {
-        Answer::Failed(why) => Some(Denial::internal(format!("could not check {question}: {why}"))),
-        Answer::Yes | Answer::No | Answer::Terminating => None,
-    });
-    failed.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
 /// The links that an allowed change of parent depends on.

@@ -211,10 +211,12 @@ impl State {
 
 /// Namespaces.
 impl State {
-    /// Drops the parts that HNC does not read.
-    pub(crate) fn reduce(&self, seen: &mut NamespaceFact) {
+    /// Drops the parts that neither HNC nor another dialect reads.
+    pub(crate) fn reduce(&self, seen: &mut NamespaceFact, others_read: impl Fn(&str) -> bool) {
         let settings = &self.settings;
-        let is_read = |key: &str| key.starts_with(keys::GROUP) || settings.is_managed_annotation(key);
+        let is_read = |key: &str| {
+            key.starts_with(keys::GROUP) || settings.is_managed_annotation(key) || others_read(key)
+        };
         seen.annotations = seen.annotations.iter().filter(|(key, _)| is_read(key)).collect();
         seen.foreign.labels.retain(|key| settings.is_managed_label(key));
         seen.foreign.annotations.retain(|key| settings.is_managed_annotation(key));

@@ -8,7 +8,7 @@ use crate::core::managed::Unmanaged;
 use crate::core::selector::shortened;
 use crate::core::text::shown;
 use crate::core::tree::Illegal;
-use crate::core::verdict::{Question, Right, WaitFor};
+use crate::core::verdict::{NamespacedRight, Question, Right, WaitFor};
 use crate::hnc::keys;
 
 /// As HNC's messages write a kind: `rbac.authorization.k8s.io/v1, Kind=Role`.
@@ -133,6 +133,9 @@ impl fmt::Display for Question {
             Self::MayCreateNamespace(name) => write!(f, "whether you may create the namespace {name:?}"),
             Self::MayConfigure(name) => {
                 write!(f, "whether you may create a HierarchyConfiguration in namespace {name:?}")
+            }
+            Self::Has(NamespacedRight { namespace, verb, resource, .. }) => {
+                write!(f, "whether you may {verb} {resource} in namespace {namespace:?}")
             }
             Self::Namespace(name) | Self::Await(WaitFor::Namespace(name)) => {
                 write!(f, "whether namespace {name:?} exists")

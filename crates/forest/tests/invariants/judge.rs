@@ -77,7 +77,7 @@ impl World {
             },
             Question::Account(_) => Answer::Yes,
             // The forest knows everything by now; there is nothing to wait for.
-            Question::Await(_) => Answer::No,
+            Question::Has(_) | Question::Await(_) => Answer::No,
         }
     }
 

@@ -148,6 +148,7 @@ impl Object {
             exceptions: Exceptions::of(ASKS[self.asks].annotations.iter().copied()).map(Box::new),
             content: Some(KnownContent { in_force: self.in_force, ..KnownContent::whole(content) }),
             role: self.role().filter(|_| key.kind == bindings()).map(Name::from),
+            hop: None,
         }
     }
 

@@ -363,6 +363,7 @@ pub(crate) fn stream(fact: &Fact) -> Option<Stream> {
             Some(Stream::Kind(*kind))
         }
         Fact::Hnc(hnc::Fact::Crds(_))
+        | Fact::Accurate(_)
         | Fact::Verified(_)
         | Fact::StreamLost(..)
         | Fact::WriteFailed(..)

@@ -4,7 +4,7 @@
 use forest::Forest;
 use forest::configuration::rights::Right as AccountRight;
 use forest::preview::{Intent, Preview};
-use forest::rules::{Answer, Answers, Question, User, Verdict};
+use forest::rules::{Answer, Answers, NamespacedRight, Question, User, Verdict};
 use futures::future::join_all;
 use hns_api::names;
 use hns_cluster::access_review::{allowed, review};
@@ -116,6 +116,9 @@ async fn answer(session: &Session, question: &Question) -> Answer {
         Question::IsAdmin(name) => Right::ours("update", "hierarchyconfigurations", name, ""),
         Question::MayConfigure(name) => Right::ours("create", "hierarchyconfigurations", name, ""),
         Question::MayCreateNamespace(name) => Right::namespace("create", name),
+        Question::Has(NamespacedRight { namespace, verb, group, resource }) => {
+            Right { verb, group, resource, namespace: namespace.to_string(), name: String::new() }
+        }
         Question::Namespace(name) => return presence(session, name).await,
         Question::Account(right) => return account(session, right).await,
         // The lists were read just now, so there is nothing to wait for.

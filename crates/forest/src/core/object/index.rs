@@ -39,10 +39,7 @@ pub struct Counts {
 
 impl Counts {
     fn of(&mut self, object: &Object) -> &mut usize {
-        match object {
-            Object::Source(_) => &mut self.sources,
-            Object::Copy(_) => &mut self.copies,
-        }
+        if object.is_any_copy() { &mut self.copies } else { &mut self.sources }
     }
 }
 
@@ -170,10 +167,8 @@ impl Objects {
     /// Notes the digest of the content that the API server was given for this state of a copy, if that state is the known one.
     pub(crate) fn accepted(&mut self, namespace: Id, key: &ObjectKey, version: &Version, given: Digest) {
         let object = self.by_namespace.get_mut(&namespace).and_then(|objects| objects.get_mut(key));
-        if let Some(Object::Copy(copy)) = object
-            && copy.version == CompactVersion::from(version.clone())
-        {
-            copy.accepted = Some(given);
+        if let Some(object) = object.filter(|it| *it.version() == CompactVersion::from(version.clone())) {
+            object.accept(given);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::super::content::Digest;
 use super::super::destination::{Exceptions, Unparsable, Withheld, goes_somewhere, goes_to};
+use super::super::hop::Hop;
 use super::super::kind::KindSettings;
 use super::super::name::Name;
 use super::super::version::CompactVersion;
@@ -19,6 +20,8 @@ pub(crate) struct Source {
     pub(crate) content: Option<KnownContent>,
     /// The Role of its own namespace that it refers to.
     pub(crate) role: Option<Name>,
+    /// What it says about its propagation hop by hop. A copy made in that way is never propagated in the other way.
+    pub(crate) hop: Option<Box<Hop>>,
     pub(crate) terminating: bool,
 }
 
@@ -89,7 +92,17 @@ pub(crate) enum Knowledge {
 }
 
 impl Knowledge {
-    pub(crate) fn of(content: Option<&KnownContent>) -> Self {
+    /// Of what is seen of an object.
+    pub(crate) fn seen(fact: &ObjectFact) -> Self {
+        Self::all(fact.content.as_ref(), fact.hop.as_deref())
+    }
+
+    fn all(content: Option<&KnownContent>, hop: Option<&Hop>) -> Self {
+        let whole = Self::of(content);
+        hop.map_or(whole, |hop| whole.min(Self::of(hop.content.as_ref())))
+    }
+
+    fn of(content: Option<&KnownContent>) -> Self {
         match content {
             None => Self::Metadata,
             Some(KnownContent { canonical: None, .. }) => Self::Digests,
@@ -107,8 +120,7 @@ pub(crate) enum Object {
 
 impl Object {
     pub(crate) fn from_fact(fact: ObjectFact) -> Self {
-        let ObjectFact { version, inherited_from, terminating, excluded, exceptions, content, role, .. } =
-            fact;
+        let ObjectFact { version, inherited_from, terminating, exceptions, content, role, hop, .. } = fact;
         if let Some(inherited_from) = inherited_from {
             let in_force = content.as_ref().is_none_or(|content| content.in_force);
             let digests = content.map(|content| (content.digest, content.body_digest));
@@ -116,7 +128,10 @@ impl Object {
             Self::Copy(Copy { version, inherited_from, digests, accepted: None, in_force, terminating })
         } else {
             let version = version.into();
-            Self::Source(Box::new(Source { version, excluded, exceptions, content, role, terminating }))
+            let from = hop.as_ref().and_then(|hop| hop.from.as_ref());
+            let of_others = from.map(|from| format!("it is a copy from namespace {from:?}").into());
+            let excluded = fact.excluded.or(of_others);
+            Self::Source(Box::new(Source { version, excluded, exceptions, content, role, hop, terminating }))
         }
     }
 
@@ -140,7 +155,7 @@ impl Object {
     /// How much of its content is known.
     pub(crate) fn knowledge(&self) -> Knowledge {
         match self {
-            Self::Source(source) => Knowledge::of(source.content.as_ref()),
+            Self::Source(source) => Knowledge::all(source.content.as_ref(), source.hop.as_deref()),
             Self::Copy(copy) => copy.digests.map_or(Knowledge::Metadata, |_| Knowledge::Digests),
         }
     }
@@ -154,10 +169,9 @@ impl Object {
 
     /// Drops the content, except for the digests.
     pub(crate) fn trim(&mut self) {
-        if let Self::Source(source) = self
-            && let Some(content) = &mut source.content
-        {
-            content.canonical = None;
+        if let Self::Source(source) = self {
+            let hop = source.hop.as_mut().and_then(|hop| hop.content.as_mut());
+            source.content.iter_mut().chain(hop).for_each(|content| content.canonical = None);
         }
     }
 
@@ -167,6 +181,46 @@ impl Object {
             && copy.digest() == known.digest()
         {
             copy.accepted = known.accepted;
+        }
+        if let Some(known) = old.hop()
+            && let Self::Source(source) = self
+            && let Some(hop) = &mut source.hop
+            && hop.digest() == known.digest()
+            && hop.from == known.from
+        {
+            hop.accepted = known.accepted;
+        }
+    }
+
+    /// Notes the digest of the content that the API server was given for this state of a copy.
+    pub(super) fn accept(&mut self, given: Digest) {
+        match self {
+            Self::Copy(copy) => copy.accepted = Some(given),
+            Self::Source(source) => {
+                if let Some(hop) = source.hop.as_mut().filter(|hop| hop.from.is_some()) {
+                    hop.accepted = Some(given);
+                }
+            }
+        }
+    }
+
+    /// What it says about its propagation hop by hop.
+    pub(crate) fn hop(&self) -> Option<&Hop> {
+        self.source()?.hop.as_deref()
+    }
+
+    /// Whether it is a copy made by any hierarchy.
+    pub(super) fn is_any_copy(&self) -> bool {
+        self.source().is_none() || self.hop().is_some_and(|hop| hop.from.is_some())
+    }
+
+    /// Whether both lead to the same copies in the next namespaces.
+    pub(crate) fn hops_as(&self, other: &Self) -> bool {
+        let role = |object: &Self| object.source().and_then(|source| source.role.clone());
+        match (self.hop(), other.hop()) {
+            (None, None) => true,
+            (Some(one), Some(other_hop)) => one.propagates_as(other_hop) && role(self) == role(other),
+            _ => false,
         }
     }
 

@@ -96,7 +96,10 @@ impl Store {
     /// Whether writing content with this digest would lose data: the object is no copy, or has other content.
     pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
         match self.known(namespace, key) {
-            Some(Object::Source(_)) => true,
+            Some(Object::Source(source)) => {
+                let copy = source.hop.as_ref().filter(|hop| hop.from.is_some());
+                copy.is_none_or(|copy| copy.digest() != Some(given) && copy.accepted != Some(given))
+            }
             Some(Object::Copy(copy)) => copy.digest() != Some(given) && copy.accepted != Some(given),
             None => false,
         }

@@ -25,6 +25,32 @@ pub enum Illegal {
     Below(Vec<Name>),
 }
 
+/// The namespace itself, the one that `upstream` gives for it, and so on.
+pub(super) fn follow(id: Id, upstream: impl Fn(Id) -> Option<Id>) -> Ancestry {
+    /// From this length on, a set is cheaper than a search in the path.
+    const LONG: usize = 32;
+    let mut path = vec![id];
+    let mut seen = HashSet::new();
+    let mut current = id;
+    while let Some(parent) = upstream(current) {
+        let repeated = if path.len() < LONG {
+            path.contains(&parent)
+        } else {
+            if path.len() == LONG {
+                seen.extend(path.iter().copied());
+            }
+            !seen.insert(parent)
+        };
+        if repeated {
+            let repeats_at = path.iter().position(|member| *member == parent);
+            return Ancestry { path, repeats_at };
+        }
+        path.push(parent);
+        current = parent;
+    }
+    Ancestry { path, repeats_at: None }
+}
+
 impl Tree {
     pub(crate) fn upstream(&self, id: Id) -> Option<Id> {
         self.node(id).upstream
@@ -36,28 +62,7 @@ impl Tree {
     }
 
     pub(crate) fn ancestry(&self, id: Id) -> Ancestry {
-        /// From this length on, a set is cheaper than a search in the path.
-        const LONG: usize = 32;
-        let mut path = vec![id];
-        let mut seen = HashSet::new();
-        let mut current = id;
-        while let Some(parent) = self.upstream(current) {
-            let repeated = if path.len() < LONG {
-                path.contains(&parent)
-            } else {
-                if path.len() == LONG {
-                    seen.extend(path.iter().copied());
-                }
-                !seen.insert(parent)
-            };
-            if repeated {
-                let repeats_at = path.iter().position(|member| *member == parent);
-                return Ancestry { path, repeats_at };
-            }
-            path.push(parent);
-            current = parent;
-        }
-        Ancestry { path, repeats_at: None }
+        follow(id, |id| self.upstream(id))
     }
 
     /// The namespaces below; the namespace itself only if it is in a cycle. Unordered.
@@ -108,14 +113,15 @@ impl Tree {
     /// The nearest halted namespace from this one upwards, itself included.
     pub(crate) fn halted_root(&self, id: Id) -> Option<Id> {
         let Ancestry { path, repeats_at } = self.ancestry(id);
-        let is_unreadable = |id: &Id| self.unreadable(*id).is_some() && self.is_existing(*id);
-        let unreadable = path.iter().position(is_unreadable);
+        let is_halted =
+            |id: &Id| self.is_existing(*id) && (self.unreadable(*id).is_some() || self.is_crossed(*id));
+        let by_itself = path.iter().position(is_halted);
         let at_the_top = || {
             let (last, below) = path.split_last()?;
             (!below.is_empty() && !self.is_existing(*last)).then(|| below.len() - 1)
         };
         let by_links = repeats_at.or_else(at_the_top);
-        let nearest = match (unreadable, by_links) {
+        let nearest = match (by_itself, by_links) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };

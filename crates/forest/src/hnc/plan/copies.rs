@@ -3,24 +3,20 @@
 use std::collections::BTreeSet;
 
 use super::place::{Decision, Place, Reach, is_forsaken, reach};
-use super::{Action, CopyContent, restrictions};
+use super::{Action, CopyContent, HncAction, restrictions};
 use crate::core::change::ObjectScope;
-use crate::core::kind::{Kind, KindId, Mode, ObjectKey};
+use crate::core::kind::{KindId, Mode, ObjectKey};
 use crate::core::name::Name;
 use crate::core::object::{Object, Source};
+use crate::core::plan::Writes;
 use crate::core::stream::Stream;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 
-/// The writes of objects, by their effect on access.
+/// The writes of objects, and what else there is to say of them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    pub(super) lost_bindings: Vec<Action>,
-    pub(super) lost: Vec<Action>,
-    pub(super) restrictions: Vec<Action>,
-    pub(super) gained: Vec<Action>,
-    pub(super) gained_roles: Vec<Action>,
-    pub(super) gained_bindings: Vec<Action>,
+    pub(super) writes: Writes<HncAction>,
     pub(super) settled: Vec<ObjectKey>,
     pub(super) conflicts: Vec<(ObjectKey, Box<str>)>,
     pub(super) unread: Vec<(Name, ObjectKey)>,
@@ -59,7 +55,7 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
     for key in place.keys(scope).into_iter().filter(|key| is_known(key) && !waits(key)) {
         changes.add(&place, key);
     }
-    let gains = admin_comes || !changes.gained_bindings.is_empty();
+    let gains = admin_comes || !changes.writes.gained_bindings.is_empty();
     if gains {
         let others = restrictions::keys(&place).filter(|key| is_known(key) && !scope.includes(key));
         let others: BTreeSet<ObjectKey> = others.cloned().collect();
@@ -68,10 +64,11 @@ pub(super) fn changes(forest: &Forest, id: Id, scope: &ObjectScope, admin_comes:
         }
     }
     if !changes.unread.is_empty() {
-        changes.give_nothing_yet();
+        changes.writes.give_nothing_yet();
         return changes;
     }
-    changes.separate_changed_bindings(&place);
+    let is_role = |action: &Action| action.key().is_some_and(|key| forest.kind(key.kind).holds_rules());
+    changes.writes.separate_changed_bindings(is_role, |action| place.changes_access(action));
     let awaited = if gains { restrictions::first_awaited(&place) } else { None };
     changes.rights_wait =
         awaited.is_some_and(|first| changes.hold_bindings_back(&place, first) || admin_comes);
@@ -95,7 +92,7 @@ impl Changes {
         };
         for (key, _) in forest.objects_at(id).filter(|(key, _)| is_meant(key)) {
             if let Some(version) = forsaken(key) {
-                self.file(forest, Action::DeleteCopy { key: key.clone(), version });
+                self.file(forest, key, Action::DeleteCopy { key: key.clone(), version });
             }
         }
         let failed = forest.failures(forest.name(id)).map(|(key, _)| key);
@@ -115,12 +112,12 @@ impl Changes {
             Decision::Leave => self.nothing(place, key),
             Decision::Delete(version) => {
                 let version = version.get();
-                self.file(place.forest, Action::DeleteCopy { key, version });
+                self.file(place.forest, &key, Action::DeleteCopy { key: key.clone(), version });
             }
             Decision::Report(namespace) => self.conflict(place, key, namespace),
             Decision::Write(namespace, source) => {
                 match write(key.clone(), (namespace, source), place.object(&key)) {
-                    Some(action) => self.file(place.forest, action),
+                    Some(action) => self.file(place.forest, &key, action),
                     None => self.unread.push((namespace.clone(), key)),
                 }
             }
@@ -146,44 +143,8 @@ impl Changes {
         }
     }
 
-    fn file(&mut self, forest: &Forest, action: Action) {
-        let kind = action.key().map(|key| forest.kind(key.kind));
-        let binds = kind.is_some_and(Kind::binds_subjects);
-        let list = match &action {
-            Action::DeleteCopy { .. } if binds => &mut self.lost_bindings,
-            Action::DeleteCopy { .. } => &mut self.lost,
-            _ if binds => &mut self.gained_bindings,
-            _ if kind.is_some_and(Kind::holds_rules) => &mut self.gained_roles,
-            _ if kind.is_some_and(Kind::restricts) => &mut self.restrictions,
-            _ => &mut self.gained,
-        };
-        list.push(action);
-    }
-
-    /// New rights are written together and in order, so they wait until the missing content is read.
-    fn give_nothing_yet(&mut self) {
-        for list in [&mut self.gained, &mut self.gained_roles, &mut self.gained_bindings] {
-            list.clear();
-        }
-    }
-
-    /// If a binding changes while its Role is created, changed or deleted, then in any order its old subjects would for a moment
-    /// have the new rules, or its new subjects the old ones. Such a binding is deleted first and created last.
-    fn separate_changed_bindings(&mut self, place: &Place<'_>) {
-        let is_role =
-            |action: &Action| action.key().is_some_and(|key| place.forest.kind(key.kind).holds_rules());
-        let changes = self.gained_roles.iter().any(|action| place.changes_access(action));
-        if !changes && !self.lost.iter().any(is_role) {
-            return;
-        }
-        for action in &mut self.gained_bindings {
-            if place.changes_access(action)
-                && let Action::ReplaceCopy { key, version, source, content } = action.clone()
-            {
-                self.lost_bindings.push(Action::DeleteCopy { key: key.clone(), version });
-                *action = Action::CreateCopy { key, source, content };
-            }
-        }
+    fn file(&mut self, forest: &Forest, key: &ObjectKey, action: Action) {
+        self.writes.file(forest.kind(key.kind), action);
     }
 
     /// Takes out the bindings that change access and come from a namespace at this distance from the root, or a greater one: they
@@ -194,10 +155,10 @@ impl Changes {
                 && action.source().is_none_or(|namespace| place.depth(namespace) >= first)
         };
         let (waiting, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.gained_bindings).into_iter().partition(waits);
-        self.gained_bindings = others;
+            std::mem::take(&mut self.writes.gained_bindings).into_iter().partition(waits);
+        self.writes.gained_bindings = others;
         let lost = waiting.iter().filter_map(|action| withdrawal(place, action));
-        self.lost_bindings.extend(lost);
+        self.writes.lost_bindings.extend(lost);
         !waiting.is_empty()
     }
 }

@@ -180,16 +180,8 @@ impl<'a> Place<'a> {
         self.forest.object(self.id, key)
     }
 
-    /// Whether writing a Role or a binding changes what a user may do. A change of labels does not, and neither does another
-    /// source with the same body.
+    /// Whether writing a Role or a binding changes what a user may do.
     pub(super) fn changes_access(&self, action: &Action) -> bool {
-        match action {
-            Action::CreateCopy { .. } => true,
-            Action::ReplaceCopy { key, content, .. } => {
-                let body = self.object(key).and_then(Object::digests).map(|(_, body)| body);
-                body != Some(content.0.body_digest())
-            }
-            _ => false,
-        }
+        action.changes_access(|key| self.object(key).and_then(Object::digests).map(|(_, body)| body))
     }
 }

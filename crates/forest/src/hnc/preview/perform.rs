@@ -193,6 +193,7 @@ impl Preview {
             annotations: seen.annotations.clone(),
             foreign: seen.foreign().clone(),
             terminating: seen.terminating,
+            ..NamespaceFact::default()
         };
         fact.version = self.next_version(fact.version.uid);
         edit(&mut fact);

@@ -83,6 +83,7 @@ impl Review<'_> {
         }
         self.initial_admin_is_the_creator()?;
         hierarchy::structure_is_known(self.forest)?;
+        hierarchy::in_one_hierarchy(self.forest, [&self.request.parent, &self.request.child])?;
         self.child_is_free_or_below_this_parent()?;
         self.parent_is_not_below()?;
         hierarchy::within_limits(self.forest, &self.request.parent, &self.request.child)?;

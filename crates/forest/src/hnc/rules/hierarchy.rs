@@ -17,6 +17,7 @@ use crate::core::managed::Unmanaged;
 use crate::core::name::Name;
 use crate::core::name::is_namespace_name;
 use crate::core::stream::Stream;
+use crate::core::verdict::{Presence, presence, wait_for};
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::keys;
@@ -136,6 +137,7 @@ impl Review<'_> {
         };
         self.user_has_authority()?;
         if let Some(parent) = &self.request.new.parent {
+            in_one_hierarchy(self.forest, [&self.request.namespace, parent])?;
             self.no_anchor_waits_for(parent)?;
             within_limits(self.forest, parent, &self.request.namespace)?;
             let both = (self.forest, self.answers);
@@ -352,36 +354,8 @@ impl Review<'_> {
         })
     }
 
-    /// Whether a namespace exists, by a live read if the forest does not know it.
     fn presence(&self, name: &Name) -> Check<Presence> {
-        if self.forest.exists(name) {
-            return Ok(Presence::Here);
-        }
-        let question = Question::Namespace(name.clone());
-        match self.answers.get(&question) {
-            None => Err(Verdict::Ask(vec![question])),
-            Some(Answer::No) => Ok(Presence::Absent),
-            Some(Answer::Failed(why)) => {
-                Err(Denial::internal(format!("could not check whether namespace {name:?} exists: {why}"))
-                    .into())
-            }
-            Some(Answer::Yes | Answer::Terminating) => {
-                wait_for(self.answers, WaitFor::Namespace(name.clone()), || {
-                    format!("namespace {name:?} is not in the cache yet; try again in a moment")
-                })
-                .map(|()| Presence::Here)
-            }
-        }
-    }
-}
-
-/// Waits until the forest knows `awaited`, and denies the request if that takes too long.
-fn wait_for(answers: &Answers, awaited: WaitFor, otherwise: impl FnOnce() -> String) -> Check {
-    let question = Question::Await(awaited);
-    if answers.contains_key(&question) {
-        Err(Denial::unavailable(otherwise()).into())
-    } else {
-        Err(Verdict::Ask(vec![question]))
+        presence(self.forest, name, self.answers)
     }
 }
 
@@ -396,15 +370,22 @@ pub(super) fn structure_is_known(forest: &Forest) -> Check {
     }
 }
 
+/// No namespace of Accurate's gets a parent or a child here.
+pub(super) fn in_one_hierarchy(forest: &Forest, names: [&Name; 2]) -> Check {
+    let other = names.into_iter().find(|name| forest.is_in_accurate(name));
+    other.map_or(Ok(()), |name| {
+        Err(Denial::forbidden(format!(
+            "namespace {name:?} is in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only; remove its labels \
+             accurate.cybozu.com/…, and those of the namespaces that name it, first"
+        ))
+        .into())
+    })
+}
+
 /// The limits of trees hold for every way to set a parent.
 pub(super) fn within_limits(forest: &Forest, parent: &Name, child: &Name) -> Check {
     let exceeded = forest.exceeded(parent, child, true);
     exceeded.map_or(Ok(()), |exceeded| Err(Denial::forbidden(exceeded.to_string()).into()))
-}
-
-enum Presence {
-    Here,
-    Absent,
 }
 
 fn unmanaged(namespace: &str, why: &Unmanaged, consequence: &str) -> Verdict {

@@ -1,7 +1,8 @@
 //! Row 3 of section 7.3 and row 2 of section 7.4 of docs/compatibility.md: which labels and annotations a user may request.
 
 use super::{Cause, Check, Denial};
-use crate::core::name::is_namespace_name;
+use crate::core::key_syntax::label_value_fault;
+pub(in crate::hnc) use crate::core::key_syntax::qualified_name_fault;
 use crate::hnc::settings::Settings;
 
 /// The most labels, or annotations, of one object, and the most bytes of all of them. They are set on every namespace below, and
@@ -44,35 +45,6 @@ fn too_many((field, pairs): (&str, &[(String, String)])) -> Option<Cause> {
     let fault = format!("there may be at most {MOST} of them, of at most {MOST_BYTES} bytes");
     let found = format!("{} of {bytes} bytes", pairs.len());
     (pairs.len() > MOST || bytes > MOST_BYTES).then(|| Cause::invalid(field, &found, &fault))
-}
-
-/// The rules of the API server for keys of labels and annotations.
-pub(in crate::hnc) fn qualified_name_fault(key: &str) -> Option<&'static str> {
-    let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
-    if prefix.is_some_and(|prefix| !is_dns_subdomain(prefix)) {
-        return Some("the part before the slash must be a DNS subdomain");
-    }
-    (!is_name(name)).then_some(
-        "the name must be at most 63 letters, digits, '-', '_' or '.', the first and last a letter or a digit",
-    )
-}
-
-fn label_value_fault(value: &str) -> Option<&'static str> {
-    (!value.is_empty() && !is_name(value)).then_some(
-        "a label's value must be at most 63 letters, digits, '-', '_' or '.', the first and last a letter or a digit",
-    )
-}
-
-fn is_name(text: &str) -> bool {
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    text.len() <= 63
-        && ends(text.chars().next())
-        && ends(text.chars().last())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
-}
-
-fn is_dns_subdomain(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_namespace_name)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ fn words(question: &Question) -> String {
         Question::IsAdmin(name) => format!("admin {name}"),
         Question::MayCreateNamespace(name) => format!("create {name}"),
         Question::MayConfigure(name) => format!("hierarchy {name}"),
+        Question::Has(right) => format!("{} {} in {}", right.verb, right.resource, right.namespace),
         Question::Namespace(name) => format!("live {name}"),
         Question::Account(Right { account, verb, resource, .. }) => {
             format!("{} {verb} {resource}", account.cluster_role())

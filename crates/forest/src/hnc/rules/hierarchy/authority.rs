@@ -4,8 +4,9 @@
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
 use super::super::{Answer, Question};
-use super::{Presence, Review, Way};
+use super::{Review, Way};
 use crate::core::name::Name;
+use crate::core::verdict::Presence;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
 

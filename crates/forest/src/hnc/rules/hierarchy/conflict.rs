@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::wait_for;
 use crate::core::kind::{KindSettings, ObjectKey};
 use crate::core::name::Name;
 use crate::core::object::Source;
 use crate::core::stream::{Stream, StreamState};
 use crate::core::text::shown;
 use crate::core::tree::Id;
+use crate::core::verdict::wait_for;
 use crate::dialects::Forest;
 use crate::hnc::plan::{Reach, labels_below, reach};
 use crate::hnc::rules::{Answers, Check, Denial, WaitFor};

@@ -1,0 +1,23 @@
+//! The API of Accurate (`accurate.cybozu.com`): its keys, settings and objects, its rules, and its plans.
+//!
+//! A namespace names its upstream namespace by a label, `parent` or `template`. Labels of the namespace, and objects that say so,
+//! go from there to the next namespaces, hop by hop. Nothing here is stored or evaluated in a forest without Accurate's settings
+//! ([`crate::Forest::with_accurate`]).
+
+pub mod content;
+pub mod fact;
+pub mod glob;
+pub mod keys;
+pub mod naming;
+pub(crate) mod place;
+pub mod plan;
+pub mod rules;
+pub mod settings;
+pub(crate) mod state;
+mod streams;
+#[cfg(test)]
+mod world;
+
+pub use fact::{Fact, Stalled, SubNamespaceFact, SubNamespaceStatus};
+pub use plan::AccurateAction;
+pub use settings::Settings;

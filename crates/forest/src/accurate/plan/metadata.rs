@@ -1,0 +1,68 @@
+//! The labels and annotations that a namespace gets (section 8.2 of Accurate's contract).
+//!
+//! They are applied as one set, so that a key that is not in the set any more is removed if nobody else has set it. A namespace
+//! without an upstream namespace keeps what it had.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::place::{Reach, reach};
+use super::{AccurateAction, Action};
+use crate::accurate::keys;
+use crate::accurate::settings::Settings;
+use crate::core::tree::{EdgeKind, Id};
+use crate::dialects::Forest;
+
+type Pairs = BTreeMap<String, String>;
+
+/// The write, if the namespace differs from the set, or has a key that was applied and is not in the set any more.
+pub(super) fn change(forest: &Forest, settings: &Settings, id: Id) -> Option<Action> {
+    let Reach::From(kind, upstream) = reach(forest, id) else { return None };
+    let (seen, live) = (forest.namespace(id)?, forest.labels(id)?);
+    let (labels, annotations) = wanted(forest, settings, [id, upstream], kind)?;
+    let (mut old_labels, mut old_annotations) = (BTreeSet::new(), BTreeSet::new());
+    if let Some(applied) = forest.accurate().applied(id) {
+        old_labels.extend(&applied.labels);
+        old_annotations.extend(&applied.annotations);
+    }
+    let is_right = labels.iter().all(|(key, value)| live.get(key) == Some(value))
+        && annotations.iter().all(|(key, value)| seen.annotations.get(key) == Some(value))
+        && old_labels.into_iter().all(|key| labels.contains_key(&**key))
+        && old_annotations.into_iter().all(|key| annotations.contains_key(&**key));
+    let apply = || AccurateAction::ApplyNamespace { version: seen.version.get(), labels, annotations }.into();
+    (!is_right).then(apply)
+}
+
+/// All labels and annotations: those of the upstream namespace that flow, those of the `SubNamespace`, which win, and the marks of
+/// a sub-namespace.
+fn wanted(
+    forest: &Forest,
+    settings: &Settings,
+    [id, upstream]: [Id; 2],
+    kind: EdgeKind,
+) -> Option<(Pairs, Pairs)> {
+    let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
+    let from = forest.labels(upstream)?.all();
+    let mut labels: Pairs =
+        from.iter().filter(|(key, _)| settings.hands_down_label(key)).map(owned).collect();
+    let from = &forest.namespace(upstream)?.annotations;
+    let mut annotations: Pairs =
+        from.iter().filter(|(key, _)| settings.hands_down_annotation(key)).map(owned).collect();
+    if kind == EdgeKind::Parent {
+        if let Some(form) = forest.accurate().sub_namespaces(upstream).get(forest.name(id)) {
+            let is_free = |key: &str| !keys::is_reserved(key);
+            let set = form.labels.iter();
+            labels.extend(
+                set.filter(|(key, _)| settings.sub_namespace_label_keys.matches(key) && is_free(key))
+                    .map(owned),
+            );
+            let set = form.annotations.iter();
+            annotations.extend(
+                set.filter(|(key, _)| settings.sub_namespace_annotation_keys.matches(key) && is_free(key))
+                    .map(owned),
+            );
+        }
+        labels.insert(keys::CREATED_BY.into(), keys::CREATOR.into());
+        labels.insert(keys::PARENT.into(), forest.name(upstream).to_string());
+    }
+    Some((labels, annotations))
+}

@@ -1,0 +1,126 @@
+//! The writes for the `SubNamespaces` in a namespace, and for their namespaces (section 8.6 of Accurate's contract).
+
+use super::{AccurateAction, Action};
+use crate::accurate::fact::{Stalled, SubNamespaceFact, SubNamespaceStatus};
+use crate::accurate::keys;
+use crate::accurate::place::Labelled;
+use crate::accurate::state::labels_of;
+use crate::core::name::is_namespace_name;
+use crate::core::tree::{EdgeKind, Id};
+use crate::core::version::Version;
+use crate::dialects::Forest;
+
+/// The writes, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    /// To the `SubNamespaces` themselves, before a namespace is created.
+    pub(super) change: Vec<Action>,
+    pub(super) create: Vec<Action>,
+    pub(super) delete: Vec<Action>,
+}
+
+/// What a `SubNamespace` stands for.
+enum Child {
+    /// Its namespace, which may be being deleted.
+    Ours { version: Version, lasts: bool },
+    /// Its namespace does not exist, and is created.
+    Missing,
+    /// There is no such namespace, and there will be none: the reason and a message.
+    Stalled(&'static str, String),
+}
+
+/// The writes that correct the `SubNamespaces` of this namespace. While their CRD is being deleted, and in a namespace that is not
+/// managed, no namespace is created or deleted, and what is being deleted loses our finalizer.
+pub(super) fn changes(forest: &Forest, id: Id) -> Changes {
+    let mut changes = Changes::default();
+    let all_go = forest.accurate().crd_is_being_deleted() || !forest.is_managed(id);
+    for form in forest.accurate().sub_namespaces(id).values() {
+        let child = child(forest, id, form);
+        if form.terminating {
+            changes.end(form, &child, all_go);
+        } else if !all_go && forest.lasting_namespace(id).is_some() {
+            changes.keep(form, &child);
+        }
+    }
+    changes
+}
+
+fn child(forest: &Forest, parent: Id, form: &SubNamespaceFact) -> Child {
+    const CONFLICT: &str = "Conflict";
+    let conflict = || Child::Stalled(CONFLICT, "Conflicting namespace already exists".into());
+    let id = forest.id(&form.name);
+    let name = forest.name(parent);
+    if let Some((id, seen)) = id.and_then(|id| Some((id, forest.namespace(id)?))) {
+        return match labels_of(forest, id).value(keys::PARENT) {
+            Some(said) if *said == **name => {
+                Child::Ours { version: seen.version.get(), lasts: !seen.terminating }
+            }
+            _ => conflict(),
+        };
+    }
+    if !labels_of(forest, parent).leads(EdgeKind::Parent) {
+        return Child::Stalled(
+            "InvalidParent",
+            format!("namespace {name} is neither a root nor a sub namespace"),
+        );
+    }
+    if !is_namespace_name(&form.name) || forest.settings().unmanaged(&form.name).is_some() {
+        return Child::Stalled("InvalidName", format!("No sub-namespace can have the name {:?}", form.name));
+    }
+    // Others name this one as their upstream namespace. It is not given to the one that waited for the name to become free.
+    let is_awaited = id.is_some_and(|id| !forest.tree.next_hops(id).is_empty());
+    let waited = form.status.stalled.as_ref().is_some_and(|stalled| *stalled.reason == *CONFLICT);
+    if is_awaited && waited { conflict() } else { Child::Missing }
+}
+
+impl Changes {
+    /// A `SubNamespace` that is being deleted takes its namespace with it. Our finalizer is dropped once that is being deleted.
+    fn end(&mut self, form: &SubNamespaceFact, child: &Child, all_go: bool) {
+        let Some(at) = form.finalizers.iter().position(|it| **it == *keys::FINALIZER) else { return };
+        match child {
+            Child::Ours { version, lasts: true } if !all_go => {
+                let (child, version) = (form.name.clone(), version.clone());
+                self.delete.push(AccurateAction::DeleteNamespace { child, version }.into());
+            }
+            _ => {
+                let mut finalizers = form.finalizers.clone();
+                finalizers.remove(at);
+                self.update(form, Some(finalizers), None);
+            }
+        }
+    }
+
+    fn keep(&mut self, form: &SubNamespaceFact, child: &Child) {
+        let observed_generation = form.generation;
+        let stalled = match child {
+            Child::Stalled(reason, message) => Some(Stalled {
+                reason: (*reason).into(),
+                message: message.as_str().into(),
+                observed_generation,
+            }),
+            _ => None,
+        };
+        let is_ours = stalled.is_none();
+        let status = SubNamespaceStatus { observed_generation, stalled };
+        let is_missing = matches!(child, Child::Missing);
+        if is_missing {
+            self.create.push(AccurateAction::CreateNamespace { child: form.name.clone() }.into());
+        }
+        let finalizers =
+            super::super::rules::sub_namespace::with_finalizer(&form.finalizers).filter(|_| is_ours);
+        self.update(form, finalizers, Some(status).filter(|status| !is_missing && *status != form.status));
+    }
+
+    fn update(
+        &mut self,
+        form: &SubNamespaceFact,
+        finalizers: Option<Vec<Box<str>>>,
+        status: Option<SubNamespaceStatus>,
+    ) {
+        if finalizers.is_none() && status.is_none() {
+            return;
+        }
+        let (child, version) = (form.name.clone(), form.version.clone());
+        self.change.push(AccurateAction::UpdateSubNamespace { child, version, finalizers, status }.into());
+    }
+}

@@ -1,0 +1,430 @@
+//! Plans in small worlds: what section 15 of Accurate's contract lists, and the order of writes. `tests/accurate.rs` has random ones.
+
+use serde_json::{Value, json};
+
+use super::{Action, plan};
+use crate::accurate::fact::{Fact as AccurateFact, Stalled, SubNamespaceFact};
+use crate::accurate::settings::Settings;
+use crate::accurate::world::{binds, draw, draw_with, form, key, namespace, object, settings, version};
+use crate::accurate::{AccurateAction, keys};
+use crate::core::namespace::Applied;
+use crate::{Fact, Forest, HierarchyFact, Kind, NamespaceFact, Scope, hnc};
+
+/// Objects in a line: `"r/Role/a=update"`, with a source `"s/Role/a=update<r"`, and with content `"r/Secret/a=create:2"`.
+fn add(forest: &mut Forest, items: &str) {
+    for item in items.split_whitespace() {
+        let (place, said) = item.split_once('=').unwrap();
+        let [namespace, kind, name] = place.split('/').collect::<Vec<_>>().try_into().unwrap();
+        let (said, content) = said.split_once(':').unwrap_or((said, "1"));
+        let (mode, from) = said.split_once('<').unwrap_or((said, ""));
+        let body = match kind {
+            "RoleBinding" => binds("a", content),
+            _ => json!({ "content": content }),
+        };
+        put(forest, [namespace, kind, name, mode, from], &body, "1");
+    }
+}
+
+fn put(forest: &mut Forest, what: [&str; 5], body: &Value, resource_version: &str) {
+    let [namespace, kind, name, mode, from] = what;
+    let marks = [mode, from];
+    forest.apply(object(&settings(), namespace, &key(kind, name), marks, body, resource_version));
+}
+
+fn word(forest: &Forest, action: &Action) -> String {
+    let object = |key: &crate::ObjectKey| format!("{} {}", forest.kind(key.kind).kind, key.name);
+    match action {
+        Action::CreateCopy { key, source, .. } => format!("create {} from {source}", object(key)),
+        Action::ReplaceCopy { key, source, .. } => format!("replace {} from {source}", object(key)),
+        Action::DeleteCopy { key, .. } => format!("delete {}", object(key)),
+        Action::PatchNamespace { .. } => "patch".into(),
+        Action::Dialect(AccurateAction::ApplyNamespace { labels, annotations, .. }) => {
+            let all = labels.iter().chain(annotations).map(|(key, value)| format!("{key}={value}"));
+            format!("apply {}", all.collect::<Vec<_>>().join(" "))
+        }
+        Action::Dialect(AccurateAction::CreateNamespace { child }) => format!("create namespace {child}"),
+        Action::Dialect(AccurateAction::DeleteNamespace { child, .. }) => format!("delete namespace {child}"),
+        Action::Dialect(AccurateAction::UpdateSubNamespace { child, finalizers, status, .. }) => {
+            let finalizers = finalizers.as_ref().map(|it| format!(" finalizers {}", it.join(" ")));
+            let status = status.as_ref().map(|status| {
+                let stalled = status.stalled.as_ref().map(|it| format!(" {}", it.reason)).unwrap_or_default();
+                format!(" status {}{stalled}", status.observed_generation)
+            });
+            format!("update {child}{}{}", finalizers.unwrap_or_default(), status.unwrap_or_default())
+        }
+    }
+}
+
+/// The writes about objects in a namespace, in order.
+fn copies(forest: &Forest, name: &str) -> Vec<String> {
+    let plan = plan(forest, name, &Scope::whole());
+    assert!(plan.unread.is_empty());
+    plan.actions().filter(|action| action.key().is_some()).map(|action| word(forest, action)).collect()
+}
+
+/// The other writes, in order.
+fn own(forest: &Forest, name: &str) -> Vec<String> {
+    let plan = plan(forest, name, &Scope::structure());
+    plan.actions().map(|action| word(forest, action)).collect()
+}
+
+/// A root, a sub-namespace, one below it, and an instance of a template.
+const WORLD: &str = "r root, s ^r, x ^s, t template, i ~t, n";
+
+#[test]
+fn objects_go_one_namespace_further_and_those_without_a_source_go() {
+    for (objects, name, wanted) in [
+        ("r/Secret/a=create", "s", &["create Secret a from r"][..]),
+        ("r/Secret/a=update", "s", &["create Secret a from r"]),
+        // Not from further above, and not unasked.
+        ("r/Secret/a=update", "x", &[]),
+        ("r/Secret/a= r/Secret/b=odd", "s", &[]),
+        ("t/Secret/a=update", "i", &["create Secret a from t"]),
+        ("s/Secret/a=update<r r/Secret/a=update", "x", &["create Secret a from s"]),
+        // Equal, or created once and left alone.
+        ("r/Secret/a=update s/Secret/a=update<r", "s", &[]),
+        ("r/Secret/a=create s/Secret/a=create<r:2", "s", &[]),
+        ("r/Secret/a=create s/Secret/a=:2", "s", &[]),
+        ("r/Secret/a=update:2 s/Secret/a=update<r", "s", &["replace Secret a from r"]),
+        // 15.6: the mode of the source changes.
+        ("r/Secret/a=create s/Secret/a=update<r", "s", &["replace Secret a from r"]),
+        ("r/Secret/a=update s/Secret/a=create<r", "s", &["replace Secret a from r"]),
+        // 15.7, and a source that is gone.
+        ("r/Secret/a= s/Secret/a=update<r", "s", &["delete Secret a"]),
+        ("s/Secret/a=update<r", "s", &["delete Secret a"]),
+        ("s/Secret/a=create<r", "s", &[]),
+        // 15.4: a child's own object.
+        ("s/Secret/a=update", "s", &[]),
+        // From another namespace, as after a move.
+        ("r/Secret/a=update s/Secret/a=update<t", "s", &["replace Secret a from r"]),
+        ("s/Secret/a=update<t s/Secret/b=create<t", "s", &["delete Secret a"]),
+        // Normal namespaces, roots and templates are cleaned.
+        ("n/Secret/a=update<t n/Secret/b=create<t n/Secret/c=update", "n", &["delete Secret a"]),
+        ("r/Secret/a=update<t", "r", &["delete Secret a"]),
+    ] {
+        let mut forest = draw(WORLD);
+        add(&mut forest, objects);
+        assert_eq!(copies(&forest, name), wanted, "{objects} in {name}");
+    }
+}
+
+/// 15.5: a user's own object is kept and reported, unless the operator says otherwise or it would evade a restriction.
+#[test]
+fn own_objects_are_kept_and_reported() {
+    let objects = "r/Secret/a=update s/Secret/a=:2 r/ResourceQuota/q=update s/ResourceQuota/q=:2 r/Secret/c=update s/Secret/c=create<t";
+    let mut forest = draw(WORLD);
+    add(&mut forest, objects);
+    assert_eq!(copies(&forest, "s"), ["replace ResourceQuota q from r"]);
+    let conflicts = plan(&forest, "s", &Scope::whole()).conflicts;
+    assert_eq!(conflicts.iter().map(|(key, _)| &*key.name).collect::<Vec<_>>(), ["a", "c"]);
+    assert!(conflicts[0].1.contains("accurate.cybozu.com/from=r"), "{}", conflicts[0].1);
+    for (key, why) in conflicts {
+        forest.apply(Fact::Conflict("s".into(), key, why));
+    }
+    assert_eq!(plan(&forest, "s", &Scope::whole()).conflicts, []);
+    assert!(!forest.has_failed(&"s".into(), &key("Secret", "a")));
+    // HNC shows nothing of it, and settles nothing.
+    let hnc = crate::plan::plan(&forest, "s", &Scope::whole());
+    assert!(hnc.settled.is_empty() && hnc.report.is_none(), "{hnc:?}");
+    // On request it is adopted.
+    put(&mut forest, ["s", "Secret", "a", "", "r"], &json!({ "content": "2" }), "2");
+    assert!(copies(&forest, "s").contains(&"replace Secret a from r".to_owned()));
+    let mut forest = draw_with(Settings { overwrite_own_objects: true, ..settings() }, WORLD);
+    add(&mut forest, objects);
+    assert_eq!(copies(&forest, "s").len(), 3);
+}
+
+#[test]
+fn a_binding_is_copied_only_with_its_role_and_after_it() {
+    for (objects, wanted) in [
+        (
+            "r/Role/a=update r/RoleBinding/b=update",
+            &["create Role a from r", "create RoleBinding b from r"][..],
+        ),
+        ("r/Role/a=create r/RoleBinding/b=update", &["create Role a from r", "create RoleBinding b from r"]),
+        ("r/Role/a= r/RoleBinding/b=update", &[]),
+        ("r/RoleBinding/b=update", &[]),
+        // Another Role of that name.
+        ("r/Role/a=update s/Role/a=:2 r/RoleBinding/b=update", &[]),
+        // One that has become another.
+        (
+            "r/Role/a=create s/Role/a=create<r:2 r/RoleBinding/b=update s/RoleBinding/b=update<r",
+            &["delete RoleBinding b"],
+        ),
+        (
+            "r/Role/a= s/Role/a=update<r r/RoleBinding/b=update s/RoleBinding/b=update<r",
+            &["delete RoleBinding b", "delete Role a"],
+        ),
+        // A binding that changes together with its Role goes first and comes last.
+        (
+            "r/Role/a=update:2 s/Role/a=update<r r/RoleBinding/b=update:2 s/RoleBinding/b=update<r",
+            &["delete RoleBinding b", "replace Role a from r", "create RoleBinding b from r"],
+        ),
+    ] {
+        let mut forest = draw(WORLD);
+        add(&mut forest, objects);
+        assert_eq!(copies(&forest, "s"), wanted, "{objects}");
+    }
+}
+
+/// 15.1: the last subject of a binding, and a label, are removed from the source; the copy is one that Accurate has made.
+#[test]
+fn what_a_source_loses_its_copies_lose() {
+    let mut forest = draw(WORLD);
+    let mut body = binds("view", "jane");
+    body["roleRef"]["kind"] = "ClusterRole".into();
+    put(&mut forest, ["r", "RoleBinding", "b", "update", ""], &body, "1");
+    put(&mut forest, ["s", "RoleBinding", "b", "update", "r"], &body, "1");
+    assert_eq!(copies(&forest, "s"), Vec::<String>::new());
+    body.as_object_mut().unwrap().remove("subjects");
+    put(&mut forest, ["r", "RoleBinding", "b", "update", ""], &body, "2");
+    assert_eq!(copies(&forest, "s"), ["replace RoleBinding b from r"]);
+}
+
+#[test]
+fn nothing_is_written_where_the_hierarchy_is_not_clear() {
+    for (world, name, wanted) in [
+        ("s ^r", "s", &["delete Secret old"][..]),
+        ("r, s ^r", "s", &[]),
+        ("r template, s ^r", "s", &[]),
+        ("r ^s, s ^r", "s", &[]),
+        ("s ^s", "s", &[]),
+        ("r root, s ^r !", "s", &[]),
+        ("r root, kube-system ^r", "kube-system", &[]),
+        // 15.9: an empty value is no label.
+        ("r root, s accurate.cybozu.com/parent=", "s", &["delete Secret old"]),
+        ("r root, s ^r", "s", &["delete Secret old", "create Secret a from r"]),
+    ] {
+        let mut forest = draw(world);
+        if forest.has_seen("r") {
+            add(&mut forest, "r/Secret/a=update");
+        }
+        add(&mut forest, &format!("{name}/Secret/old=update<r"));
+        assert_eq!(copies(&forest, name), wanted, "{world}");
+    }
+}
+
+#[test]
+fn a_namespace_in_both_hierarchies_is_halted_in_both() {
+    let mut forest = draw("r root, s ^r, x ^s, h");
+    add(&mut forest, "r/Secret/a=update s/Secret/b=update");
+    assert!(!copies(&forest, "s").is_empty() && !copies(&forest, "x").is_empty());
+    let hierarchy =
+        HierarchyFact { version: version("s"), parent: Some("h".into()), ..HierarchyFact::default() };
+    let change = forest.apply(hnc::Fact::Hierarchy("s".into(), hierarchy));
+    assert!(["s", "x"].iter().all(|name| change.namespaces[*name] == Scope::whole()), "{change:?}");
+    assert_eq!([copies(&forest, "s"), copies(&forest, "x")], [Vec::<String>::new(), Vec::new()]);
+    let report = crate::plan::plan(&forest, "s", &Scope::whole()).report;
+    assert!(
+        format!("{report:?}").contains("Namespace is also in a hierarchy of accurate.cybozu.com"),
+        "{report:?}"
+    );
+    forest.apply(namespace("s", "2"));
+    assert_eq!(forest.halted_root("s").map(|it| &**it), Some("s"), "it still has a child there");
+    let change = forest.apply(namespace("x", "2"));
+    assert!(change.namespaces["s"] == Scope::whole());
+    assert_eq!(forest.halted_root("s"), None);
+}
+
+#[test]
+fn labels_and_annotations_come_from_upstream_and_from_the_form() {
+    let mut forest = draw("r root team=red zone=1 accurate.cybozu.com/x=1, s ^r tier=low");
+    let set = |pairs: &[(&str, &str)]| pairs.iter().copied().collect();
+    let labels = set(&[("tier", "high"), ("zone", "2"), ("a.hnc.x-k8s.io/type", "x")]);
+    let annotations = set(&[("owner", "me"), ("note", "no")]);
+    let seen = SubNamespaceFact { labels, annotations, ..form("s") };
+    forest.apply(AccurateFact::SubNamespace("r".into(), seen.clone()));
+    let marks = "accurate.cybozu.com/parent=r app.kubernetes.io/created-by=accurate";
+    assert_eq!(own(&forest, "s"), [format!("apply {marks} team=red tier=high owner=me")]);
+    // 15.8: the form is gone.
+    let change = forest.apply(AccurateFact::SubNamespaceGone("r".into(), "s".into(), "form s".into()));
+    assert!(change.namespaces["s"].structure);
+    assert_eq!(own(&forest, "s"), [format!("apply {marks} team=red")]);
+    // As applied, and with a key that is not in the set any more.
+    let applied = |labels: &[&str], resource_version: &str| {
+        let Fact::Namespace(seen) =
+            namespace("s ^r team=red app.kubernetes.io/created-by=accurate", resource_version)
+        else {
+            unreachable!()
+        };
+        let labels = labels.iter().map(|key| (*key).into()).collect();
+        Fact::Namespace(NamespaceFact { applied: Applied { labels, ..Applied::default() }, ..seen })
+    };
+    forest.apply(applied(&[keys::PARENT, keys::CREATED_BY, "team"], "2"));
+    assert_eq!(own(&forest, "s"), Vec::<String>::new());
+    forest.apply(applied(&[keys::PARENT, keys::CREATED_BY, "team", "tier"], "3"));
+    assert_eq!(own(&forest, "s"), [format!("apply {marks} team=red")]);
+    // An instance has no marks, and a namespace that is cut keeps what it had.
+    let forest = draw("t template team=red, i ~t");
+    assert_eq!(
+        [own(&forest, "i"), own(&draw("s root team=red"), "s")],
+        [vec!["apply team=red".to_owned()], vec![]]
+    );
+}
+
+#[test]
+fn a_form_has_its_namespace_or_says_why_not() {
+    let finalizer = keys::FINALIZER;
+    for (world, child, edit, wanted) in [
+        ("r root", "a", "", vec!["create namespace a".to_owned()]),
+        (
+            "r root",
+            "a",
+            "bare",
+            vec![format!("update a finalizers x {finalizer}"), "create namespace a".into()],
+        ),
+        ("r root, a ^r", "a", "", vec![]),
+        ("r root, a ^r", "a", "changed", vec!["update a status 2".into()]),
+        ("r root, a", "a", "", vec!["update a status 1 Conflict".into()]),
+        ("r root, a ^b", "a", "", vec!["update a status 1 Conflict".into()]),
+        ("r", "a", "", vec!["update a status 1 InvalidParent".into()]),
+        (
+            "r root",
+            "kube-public-of-nobody.x",
+            "",
+            vec!["update kube-public-of-nobody.x status 1 InvalidName".into()],
+        ),
+        ("r root, a ^r !", "a", "", vec![]),
+        // The name has become free.
+        ("r root", "a", "stalled", vec!["create namespace a".into()]),
+        // But others wait for a namespace of that name.
+        ("r root, b ^a", "a", "stalled", vec![]),
+        ("r root, b ^a", "a", "", vec!["create namespace a".into()]),
+        // Deletions.
+        ("r root, a ^r", "a", "ending", vec!["delete namespace a".into()]),
+        ("r root !, a ^r", "a", "ending", vec!["delete namespace a".into()]),
+        ("r root, a ^r !", "a", "ending", vec!["update a finalizers x".into()]),
+        ("r root, a", "a", "ending", vec!["update a finalizers x".into()]),
+        ("r root", "a", "ending", vec!["update a finalizers x".into()]),
+        ("r root !", "a", "", vec![]),
+    ] {
+        let mut forest = draw(world);
+        let mut seen = form(child);
+        seen.terminating = edit == "ending";
+        seen.generation += i64::from(edit == "changed");
+        if ["bare", "ending"].contains(&edit) {
+            seen.finalizers.insert(0, "x".into());
+            seen.finalizers.retain(|it| edit == "ending" || &**it == "x");
+        }
+        if edit == "stalled" {
+            let message = "Conflicting namespace already exists".into();
+            seen.status.stalled =
+                Some(Stalled { reason: "Conflict".into(), message, observed_generation: 1 });
+        }
+        forest.apply(AccurateFact::SubNamespace("r".into(), seen));
+        let applies = |it: &String| it.starts_with("apply");
+        let found: Vec<_> = own(&forest, "r").into_iter().filter(|it| !applies(it)).collect();
+        assert_eq!(found, wanted, "{world}, {child} {edit}");
+        // While the definition is being deleted, no namespace is.
+        forest.apply(AccurateFact::CrdIsBeingDeleted(true));
+        assert!(!own(&forest, "r").iter().any(|it| it.contains(" namespace ")), "{world}, {child} {edit}");
+    }
+}
+
+/// The API server may store something else than it was given, as a webhook asks.
+#[test]
+fn a_copy_that_was_accepted_as_it_is_is_not_written_again() {
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update");
+    let plan = plan(&forest, "s", &Scope::whole());
+    let Some(Action::CreateCopy { content, .. }) = plan.actions().find(|action| action.key().is_some())
+    else {
+        panic!("{plan:?}")
+    };
+    let secret = key("Secret", "a");
+    let given = content.digest();
+    let stored = |forest: &mut Forest, content: &str, at: &str| {
+        put(forest, ["s", "Secret", "a", "update", "r"], &json!({ "content": content }), at);
+    };
+    stored(&mut forest, "changed by a webhook", "2");
+    assert_eq!(copies(&forest, "s"), ["replace Secret a from r"]);
+    assert!(forest.would_overwrite("s", &secret, given));
+    let version = forest.object_version("s", &secret).unwrap();
+    forest.apply(Fact::Accepted("s".into(), secret.clone(), version, given));
+    assert_eq!(copies(&forest, "s"), Vec::<String>::new());
+    assert!(!forest.would_overwrite("s", &secret, given));
+    stored(&mut forest, "changed by a webhook", "3");
+    assert_eq!(copies(&forest, "s"), Vec::<String>::new());
+    stored(&mut forest, "changed by a user", "4");
+    assert_eq!(copies(&forest, "s"), ["replace Secret a from r"]);
+}
+
+#[test]
+fn what_cannot_be_replaced_gives_no_outdated_access() {
+    let mut forest = draw(WORLD);
+    add(
+        &mut forest,
+        "r/Role/a=update:2 s/Role/a=update<r r/Secret/a=update:2 s/Secret/a=update<r r/Secret/b=update s/Secret/b=update<t \
+         r/ResourceQuota/q=update s/ResourceQuota/q=update<t",
+    );
+    let plan = plan(&forest, "s", &Scope::whole());
+    let actions: Vec<Action> = plan.actions().filter(|action| action.key().is_some()).cloned().collect();
+    assert_eq!(actions.len(), 4);
+    let words = |actions: Vec<Action>| actions.iter().map(|it| word(&forest, it)).collect::<Vec<_>>();
+    assert_eq!(words(super::withdrawals(&forest, "s", &actions)), ["delete Role a"]);
+    assert_eq!(words(super::after_refusals(&forest, "s", &actions)), ["delete Secret b", "delete Role a"]);
+}
+
+#[test]
+fn failures_are_those_of_this_api_and_end_with_their_cause() {
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update n/Secret/b=update<t");
+    let name = |text: &str| crate::Name::from(text);
+    for (namespace, secret) in [("s", "a"), ("n", "b")] {
+        forest.apply(Fact::WriteFailed(name(namespace), key("Secret", secret), "refused".into()));
+        assert!(forest.has_failed(&name(namespace), &key("Secret", secret)));
+        assert_eq!(crate::plan::plan(&forest, namespace, &Scope::whole()).report, None);
+    }
+    assert_eq!(plan(&forest, "s", &Scope::whole()).settled, []);
+    forest.apply(Fact::ObjectGone(key("Secret", "a").kind, name("r"), name("a"), "r/a".into()));
+    assert_eq!(plan(&forest, "s", &Scope::whole()).settled, [key("Secret", "a")]);
+    forest.apply(Fact::WriteSettled(name("s"), key("Secret", "a")));
+    forest.apply(Fact::NamespaceGone(name("n"), "n".into()));
+    assert!(
+        !forest.has_failed(&name("s"), &key("Secret", "a"))
+            && !forest.has_failed(&name("n"), &key("Secret", "b"))
+    );
+}
+
+#[test]
+fn nothing_is_planned_before_everything_is_known_or_while_the_api_is_off() {
+    let world = |forest: &mut Forest, streams: &[&str]| {
+        let role = Kind::role();
+        forest.apply(Fact::Kinds(vec![crate::KindSettings::new(role, crate::Mode::Ignore)]));
+        for stream in streams {
+            match *stream {
+                "namespaces" => {
+                    let all = ["r root", "s ^r"].map(|it| match namespace(it, "1") {
+                        Fact::Namespace(seen) => seen,
+                        _ => unreachable!(),
+                    });
+                    forest.apply(Fact::Namespaces(all.into()))
+                }
+                "forms" => forest.apply(AccurateFact::SubNamespaces(vec![("r".into(), form("a"))])),
+                _ => {
+                    let Fact::Object(kind, seen) =
+                        object(&settings(), "r", &key("Role", "a"), ["update", ""], &json!({}), "1")
+                    else {
+                        unreachable!()
+                    };
+                    forest.apply(Fact::Objects(kind, vec![seen]))
+                }
+            };
+        }
+    };
+    let empty = || Forest::unconfigured(crate::cluster::settings().into());
+    for (streams, writes) in [
+        (&["namespaces", "objects"][..], [0, 0]),
+        (&["forms", "objects"], [0, 0]),
+        (&["namespaces", "forms"], [1, 1]),
+        (&["namespaces", "forms", "objects"], [1, 2]),
+    ] {
+        let mut forest = empty().with_accurate(settings().into());
+        world(&mut forest, streams);
+        let count = |name| plan(&forest, name, &Scope::whole()).actions().count();
+        assert_eq!([count("r"), count("s")], writes, "{streams:?}");
+    }
+    let mut off = empty();
+    world(&mut off, &["namespaces", "forms", "objects"]);
+    assert!(plan(&off, "s", &Scope::whole()).is_empty() && plan(&off, "r", &Scope::whole()).is_empty());
+}

@@ -1,0 +1,72 @@
+//! Admission: is a request allowed (section 7 of Accurate's contract)?
+//!
+//! One file per webhook. As in HNC's rules, a rule is a function of a forest, a request and the answers that are known so far; it
+//! allows, denies, or returns questions for the API server. Where Accurate denies, the messages are Accurate's.
+
+pub mod namespace;
+pub mod sub_namespace;
+#[cfg(test)]
+mod tests;
+
+use super::keys;
+use crate::core::denial::Denial;
+use crate::core::name::Name;
+use crate::core::stream::Stream;
+use crate::core::verdict::{Answer, Answers, Check, NamespacedRight, Question, all_answered};
+use crate::dialects::Forest;
+
+/// 503 while the streams of the structure are incomplete.
+fn structure_is_known(forest: &Forest) -> Check {
+    let gap = Stream::ACCURATE_STRUCTURE.into_iter().find(|stream| !forest.stream(*stream).is_synced());
+    gap.map_or(Ok(()), |stream| {
+        let state = forest.stream(stream);
+        Err(Denial::unavailable(format!(
+            "the hierarchy cannot be relied on ({stream}: {state}); try again in a moment"
+        ))
+        .into())
+    })
+}
+
+fn forbidden(message: impl AsRef<str>) -> crate::core::verdict::Verdict {
+    Denial::forbidden(message).into()
+}
+
+/// The right that shows that a user decides about sub-namespaces of a namespace.
+fn may_create_below(namespace: &str) -> NamespacedRight {
+    let (verb, group, resource) = ("create", keys::GROUP, "subnamespaces");
+    NamespacedRight { namespace: namespace.into(), verb, group, resource }
+}
+
+/// The right that shows that a user decides who has rights in a namespace.
+fn may_bind(namespace: &str) -> NamespacedRight {
+    let (verb, group, resource) = ("update", "rbac.authorization.k8s.io", "rolebindings");
+    NamespacedRight { namespace: namespace.into(), verb, group, resource }
+}
+
+/// The user must have all of these rights; `what` is what the user wants to do, as a clause without a subject.
+fn has_rights(rights: Vec<NamespacedRight>, answers: &Answers, what: impl FnOnce() -> String) -> Check {
+    let questions: Vec<Question> = rights.into_iter().map(Question::Has).collect();
+    all_answered(&questions, answers)?;
+    let lacking = questions.iter().find_map(|question| match question {
+        Question::Has(right) if answers[question] != Answer::Yes => Some(right),
+        _ => None,
+    });
+    lacking.map_or(Ok(()), |NamespacedRight { namespace, verb, group, resource }| {
+        Err(forbidden(format!(
+            "you may not {}: the right to {verb} {resource}.{group} in namespace {namespace:?} is needed",
+            what()
+        )))
+    })
+}
+
+/// Whoever creates the missing upstream namespace of existing ones, or makes a namespace one that can be theirs, gets power over
+/// them. So the user must be able to give rights in each of them.
+fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
+    let next = forest.id(name).map(|id| forest.tree.next_hops(id)).unwrap_or_default();
+    let rights = next.iter().map(|next| may_bind(forest.name(*next))).collect();
+    has_rights(rights, answers, || {
+        format!(
+            "make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template"
+        )
+    })
+}

@@ -1,0 +1,266 @@
+//! `namespace.accurate.cybozu.io`: which labels a namespace may have, and when it may be deleted (section 7.2 of Accurate's
+//! contract).
+//!
+//! Only requests that change a label of Accurate are judged, and deletions of namespaces that have one; never a namespace that is
+//! excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API server need not ask
+//! about anything else.
+
+use super::{forbidden, has_rights, may_bind, may_create_below, next_consent, structure_is_known};
+use crate::accurate::keys;
+use crate::accurate::place::Labelled;
+use crate::accurate::state::labels_of;
+use crate::core::fields::Pairs;
+use crate::core::name::Name;
+use crate::core::tree::EdgeKind;
+use crate::core::verdict::{Answers, Check, Operation, Presence, User, Verdict, presence};
+use crate::dialects::Forest;
+
+/// A request that creates, changes or deletes a namespace.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Create, update or delete.
+    pub operation: Operation,
+    /// Its name.
+    pub name: Name,
+    /// The requesting user.
+    pub user: User,
+    /// The labels before; empty for a new namespace.
+    pub old: Pairs<'a>,
+    /// The labels afterwards; empty for a deleted namespace.
+    pub new: Pairs<'a>,
+    /// Whether the namespace is already being deleted.
+    pub terminating: bool,
+}
+
+/// Judges `request` with the `answers` so far.
+pub fn review(forest: &Forest, request: &Request<'_>, answers: &Answers) -> Verdict {
+    let review = Review { forest, request, answers };
+    let concerns = review.changes_place()
+        && !(request.terminating && review.only_removes())
+        && forest.settings().unmanaged(&request.name).is_none();
+    if forest.accurate().settings().is_none() || !concerns {
+        return Verdict::allow();
+    }
+    let judged = structure_is_known(forest).and_then(|()| match request.operation {
+        Operation::Create => review.create(),
+        Operation::Update => review.update(),
+        Operation::Delete => review.delete(),
+    });
+    judged.err().unwrap_or_else(Verdict::allow)
+}
+
+/// The labels that say where a namespace is.
+const PLACE: [&str; 3] = [keys::TYPE, keys::PARENT, keys::TEMPLATE];
+
+struct Review<'a> {
+    forest: &'a Forest,
+    request: &'a Request<'a>,
+    answers: &'a Answers,
+}
+
+impl<'a> Review<'a> {
+    fn before(&self) -> impl Labelled<'a> + use<'a> {
+        let request = self.request;
+        |key: &str| request.old.get(key)
+    }
+
+    fn after(&self) -> impl Labelled<'a> + use<'a> {
+        let request = self.request;
+        |key: &str| request.new.get(key)
+    }
+
+    /// Whether a label of Accurate changes, if only its presence.
+    fn changes_place(&self) -> bool {
+        let Request { old, new, .. } = self.request;
+        PLACE.into_iter().any(|key| old.get(key) != new.get(key))
+    }
+
+    /// Whether it sets no label of Accurate.
+    fn only_removes(&self) -> bool {
+        let Request { old, new, .. } = self.request;
+        let is_set = |key: &str| new.contains_key(key) && old.get(key) != new.get(key);
+        !PLACE.into_iter().any(is_set)
+    }
+
+    fn create(&self) -> Check {
+        self.labels_fit()?;
+        self.is_in_one_hierarchy()?;
+        self.next_consent()
+    }
+
+    fn update(&self) -> Check {
+        self.no_cycle()?;
+        self.type_is_free_to_change()?;
+        self.leaves_no_children()?;
+        self.labels_fit()?;
+        self.is_in_one_hierarchy()?;
+        self.next_consent()?;
+        self.user_may_move()
+    }
+
+    /// Walks upstream from the new labels.
+    fn no_cycle(&self) -> Check {
+        let mut seen = vec![self.request.name.clone()];
+        let mut next = self.after().edge().map(|(_, name)| Name::from(name));
+        while let Some(hop) = next {
+            if seen.contains(&hop) {
+                return Err(forbidden("circular reference is not permitted"));
+            }
+            if matches!(presence_of(self.forest, &hop, self.answers)?, Presence::Absent) {
+                return Err(forbidden(format!("parent namespace does not exist: {hop}")));
+            }
+            let id = self.forest.id(&hop);
+            next = id.and_then(|id| labels_of(self.forest, id).edge()).map(|(_, name)| Name::from(name));
+            seen.push(hop);
+        }
+        Ok(())
+    }
+
+    fn type_is_free_to_change(&self) -> Check {
+        let name = &self.request.name;
+        let [old, new] = [self.before().value(keys::TYPE), self.after().value(keys::TYPE)];
+        match old.filter(|_| old != new) {
+            Some(keys::ROOT) if self.has_next(EdgeKind::Parent) => Err(has_children(name)),
+            Some(keys::TEMPLATE_TYPE) if self.has_next(EdgeKind::Template) => {
+                Err(forbidden(format!("there are namespaces referencing {name}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A namespace that is a sub-namespace no more has no children, unless it becomes a root. Those that name it as their template
+    /// count like children.
+    fn leaves_no_children(&self) -> Check {
+        let (old, new) = (self.before(), self.after());
+        if old.value(keys::PARENT).is_none() {
+            return Ok(());
+        }
+        if !new.leads(EdgeKind::Parent) && self.has_next(EdgeKind::Parent) {
+            return Err(has_children(&self.request.name));
+        }
+        if !new.leads(EdgeKind::Template) && self.has_next(EdgeKind::Template) {
+            return Err(forbidden(format!("there are namespaces referencing {}", self.request.name)));
+        }
+        Ok(())
+    }
+
+    fn has_next(&self, kind: EdgeKind) -> bool {
+        has_next(self.forest, &self.request.name, kind)
+    }
+
+    fn labels_fit(&self) -> Check {
+        let Request { name, new, .. } = self.request;
+        let place = self.after();
+        if let Some(parent) = place.value(keys::PARENT) {
+            if *parent == **name {
+                return Err(forbidden("circular reference is not permitted"));
+            }
+            if new.contains_key(keys::TEMPLATE) {
+                return Err(forbidden("a sub-namespace cannot have a template"));
+            }
+            if new.contains_key(keys::TYPE) {
+                return Err(forbidden("a sub-namespace cannot be a root or a template"));
+            }
+            self.leads(parent, EdgeKind::Parent)?;
+        }
+        if let Some(template) = place.value(keys::TEMPLATE) {
+            if *template == **name {
+                return Err(forbidden("circular reference is not permitted"));
+            }
+            self.leads(template, EdgeKind::Template)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a namespace can be the upstream namespace of such an edge.
+    fn leads(&self, upstream: &str, kind: EdgeKind) -> Check {
+        let (forest, name) = (self.forest, Name::from(upstream));
+        if matches!(presence_of(forest, &name, self.answers)?, Presence::Absent) {
+            return Err(forbidden(format!("namespace does not exist: {upstream}")));
+        }
+        if forest.id(upstream).is_some_and(|id| labels_of(forest, id).leads(kind)) {
+            return Ok(());
+        }
+        let wanted = match kind {
+            EdgeKind::Parent => keys::ROOT,
+            EdgeKind::Template => keys::TEMPLATE_TYPE,
+        };
+        Err(forbidden(format!("{upstream} is not a valid {wanted} namespace")))
+    }
+
+    /// A namespace of HNC's can neither get labels of Accurate nor be named in them.
+    fn is_in_one_hierarchy(&self) -> Check {
+        let (old, new) = (self.before(), self.after());
+        let is_new = |key: &str| new.value(key).is_some() && new.value(key) != old.value(key);
+        if !PLACE.into_iter().any(is_new) {
+            return Ok(());
+        }
+        let upstream = new.edge().map(|(_, name)| name);
+        [Some(&*self.request.name), upstream]
+            .into_iter()
+            .flatten()
+            .try_for_each(|name| not_in_hnc(self.forest, name))
+    }
+
+    /// The namespace becomes one that others already name.
+    fn next_consent(&self) -> Check {
+        let (old, new) = (self.before(), self.after());
+        let comes = |kind| new.leads(kind) && !old.leads(kind);
+        if comes(EdgeKind::Parent) || comes(EdgeKind::Template) {
+            next_consent(self.forest, &self.request.name, self.answers)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A namespace gets objects of its upstream namespace, among them bindings. So whoever may only write namespaces cannot take
+    /// one over.
+    fn user_may_move(&self) -> Check {
+        let trusts = self.forest.accurate().settings().is_some_and(|it| it.trust_namespace_editors);
+        let [old, new] = [self.before().edge(), self.after().edge()];
+        let Some((kind, upstream)) = new.filter(|_| !trusts && old != new) else { return Ok(()) };
+        let name = &self.request.name;
+        let label = match kind {
+            EdgeKind::Parent => keys::PARENT,
+            EdgeKind::Template => keys::TEMPLATE,
+        };
+        has_rights(vec![may_create_below(upstream), may_bind(name)], self.answers, || {
+            format!("set the label {label}={upstream} on namespace {name:?}")
+        })
+    }
+
+    /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case.
+    fn delete(&self) -> Check {
+        let cascades = self.forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
+        if self.has_next(EdgeKind::Template) || (!cascades && self.has_next(EdgeKind::Parent)) {
+            return Err(forbidden("child namespaces exist"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether other namespaces name this one in an edge of this kind.
+pub(super) fn has_next(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
+    let Some(id) = forest.id(name) else { return false };
+    let mut edges = forest.tree.next_hops(id).iter().filter_map(|next| forest.tree.hop(*next));
+    edges.any(|edge| edge.kind == kind)
+}
+
+pub(super) fn not_in_hnc(forest: &Forest, name: &str) -> Check {
+    if !forest.is_in_hnc(name) {
+        return Ok(());
+    }
+    Err(forbidden(format!(
+        "namespace {name:?} is in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; remove its parent, children and \
+         anchors there first"
+    )))
+}
+
+/// Whether a namespace exists. One that is excluded by name is not in the hierarchy, and the forest knows it all the same.
+fn presence_of(forest: &Forest, name: &Name, answers: &Answers) -> Check<Presence> {
+    if forest.has_seen(name) { Ok(Presence::Here) } else { presence(forest, name, answers) }
+}
+
+fn has_children(name: &str) -> Verdict {
+    forbidden(format!("there are sub-namespaces under {name}"))
+}

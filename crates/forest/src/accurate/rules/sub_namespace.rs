@@ -1,0 +1,169 @@
+//! `vsubnamespace.kb.io` and `subnamespace.accurate.cybozu.io`: which `SubNamespaces` may be created and deleted (sections 7.1, 7.3
+//! and 7.4 of Accurate's contract).
+
+use super::namespace::{has_next, not_in_hnc};
+use super::{forbidden, next_consent, structure_is_known};
+use crate::accurate::keys;
+use crate::accurate::naming::Fit;
+use crate::accurate::place::Labelled;
+use crate::accurate::state::labels_of;
+use crate::core::denial::{Cause, Denial};
+use crate::core::key_syntax::{label_value_fault, qualified_name_fault};
+use crate::core::name::{Name, is_namespace_name};
+use crate::core::tree::EdgeKind;
+use crate::core::verdict::{Answers, Check, Operation, Presence, User, Verdict, presence};
+use crate::dialects::Forest;
+
+/// The most bytes of all annotations of an object.
+const MOST_BYTES: usize = 256 << 10;
+
+/// A request that creates, changes or deletes a `SubNamespace`.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Create, update or delete.
+    pub operation: Operation,
+    /// Its namespace, which is the parent.
+    pub namespace: Name,
+    /// Its name, which is the child's.
+    pub name: Name,
+    /// The requesting user.
+    pub user: User,
+    /// The pairs under `spec.labels`.
+    pub labels: Vec<(String, String)>,
+    /// The pairs under `spec.annotations`.
+    pub annotations: Vec<(String, String)>,
+}
+
+/// All finalizers of a new `SubNamespace`: those that it has, and ours. `None` if it has ours.
+pub fn with_finalizer(finalizers: &[Box<str>]) -> Option<Vec<Box<str>>> {
+    let has_ours = finalizers.iter().any(|it| **it == *keys::FINALIZER);
+    (!has_ours).then(|| finalizers.iter().cloned().chain([keys::FINALIZER.into()]).collect())
+}
+
+/// Judges `request` with the `answers` so far.
+pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict {
+    if forest.accurate().settings().is_none() {
+        return Verdict::allow();
+    }
+    let review = Review { forest, request, answers };
+    let judged = match request.operation {
+        Operation::Create => structure_is_known(forest).and_then(|()| review.create()),
+        Operation::Update => Ok(()),
+        Operation::Delete => structure_is_known(forest).and_then(|()| review.delete()),
+    };
+    judged.err().unwrap_or_else(Verdict::allow)
+}
+
+struct Review<'a> {
+    forest: &'a Forest,
+    request: &'a Request,
+    answers: &'a Answers,
+}
+
+impl Review<'_> {
+    fn create(&self) -> Check {
+        let Request { namespace, name, .. } = self.request;
+        let forest = self.forest;
+        if matches!(presence(forest, namespace, self.answers)?, Presence::Absent) {
+            return Err(Denial::internal(format!("namespace {namespace:?} does not exist")).into());
+        }
+        let leads = forest.id(namespace).is_some_and(|id| labels_of(forest, id).leads(EdgeKind::Parent));
+        if !leads {
+            return Err(forbidden(format!("namespace {namespace} is neither a root nor a sub namespace")));
+        }
+        self.well_formed()?;
+        self.follows_naming_policies(&self.root()?)?;
+        not_in_hnc(forest, namespace)?;
+        if forest.has_seen(name) { Ok(()) } else { next_consent(forest, name, self.answers) }
+    }
+
+    /// All faults are reported at once.
+    fn well_formed(&self) -> Check {
+        let Request { name, labels, annotations, .. } = self.request;
+        let mut causes = Vec::new();
+        if !is_namespace_name(name) {
+            let why = "becomes the name of a namespace, so it must be a DNS label: at most 63 lower-case letters, digits and '-', \
+                       the first and last a letter or a digit";
+            causes.push(Cause::invalid("metadata.name", name, why));
+        }
+        if let Some(why) = self.forest.settings().unmanaged(name) {
+            causes.push(Cause::invalid("metadata.name", name, &why.to_string()));
+        }
+        for (key, value) in labels {
+            let key_fault = qualified_name_fault(key).map(|why| Cause::invalid("spec.labels", key, why));
+            let value_fault = label_value_fault(value).map(|why| Cause::invalid("spec.labels", value, why));
+            causes.extend(key_fault.into_iter().chain(value_fault));
+        }
+        for (key, _) in annotations {
+            let fault = qualified_name_fault(&key.to_lowercase());
+            causes.extend(fault.map(|why| Cause::invalid("spec.annotations", key, why)));
+        }
+        let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+        if bytes > MOST_BYTES {
+            let why = format!("must have at most {MOST_BYTES} bytes");
+            causes.push(Cause::invalid("spec.annotations", &format!("{bytes} bytes"), &why));
+        }
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(forbidden(causes.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ")))
+    }
+
+    /// The namespace at the top of the parents. In a cycle, the last one before it repeats.
+    fn root(&self) -> Check<Name> {
+        let mut path = vec![self.request.namespace.clone()];
+        loop {
+            let last = path.last().expect("it begins with a namespace");
+            let Some(id) = self.forest.id(last).filter(|_| self.forest.has_seen(last)) else {
+                return Err(forbidden(format!("namespace {last} is not found")));
+            };
+            match labels_of(self.forest, id).value(keys::PARENT).map(Name::from) {
+                Some(parent) if !path.contains(&parent) => path.push(parent),
+                _ => return Ok(last.clone()),
+            }
+        }
+    }
+
+    fn follows_naming_policies(&self, root: &str) -> Check {
+        let Request { namespace, name, .. } = self.request;
+        let policies = self.forest.accurate().settings().into_iter().flat_map(|it| &it.naming_policies);
+        for policy in policies {
+            match policy.judge(root, name) {
+                Fit::Fits => {}
+                Fit::Broken(why) => {
+                    return Err(Denial::internal(format!(
+                        "the naming policy root={} match={} cannot be used for root {root:?}: {why}",
+                        policy.root, policy.matches
+                    ))
+                    .into());
+                }
+                Fit::Misfits => {
+                    return Err(forbidden(format!(
+                        "namespace {namespace} is not match naming policies: namespace - target={name} root={root} denied policy - \
+                         root={} match={}",
+                        policy.root, policy.matches
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A `SubNamespace` in conflict deletes no namespace. One whose namespace is already being deleted changes nothing any more.
+    fn delete(&self) -> Check {
+        let Request { namespace, name, .. } = self.request;
+        let forest = self.forest;
+        let Some(id) = forest.id(name) else { return Ok(()) };
+        let is_ours = labels_of(forest, id).value(keys::PARENT) == Some(namespace);
+        if !is_ours || forest.is_terminating(name) {
+            return Ok(());
+        }
+        let cascades = forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
+        if has_next(forest, name, EdgeKind::Template)
+            || (!cascades && has_next(forest, name, EdgeKind::Parent))
+        {
+            return Err(forbidden("child namespaces exist"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,216 @@
+//! The rule for namespaces.
+
+use super::decide;
+use crate::Forest;
+use crate::accurate::rules::namespace::{Request, review};
+use crate::accurate::settings::Settings;
+use crate::accurate::world::{draw, draw_with, empty, namespace, place, settings};
+use crate::core::fields::Pairs;
+use crate::core::verdict::{Operation, User};
+
+/// Everything that a test user may do.
+const ALL: [&str; 12] = [
+    "create subnamespaces r",
+    "create subnamespaces s",
+    "create subnamespaces t",
+    "create subnamespaces i",
+    "create subnamespaces x",
+    "create subnamespaces y",
+    "update rolebindings n",
+    "update rolebindings s",
+    "update rolebindings r",
+    "update rolebindings t",
+    "update rolebindings i",
+    "update rolebindings x",
+];
+
+fn request<'a>(operation: Operation, old: Option<&'a str>, new: Option<&'a str>) -> Request<'a> {
+    let text = old.or(new).unwrap();
+    let labels = |text: Option<&str>| text.map(place).unwrap_or_default().into_iter().collect::<Pairs<'_>>();
+    Request {
+        operation,
+        name: text.split_whitespace().next().unwrap().into(),
+        user: User::default(),
+        old: labels(old),
+        new: labels(new),
+        terminating: old.is_some_and(|old| old.contains('!')),
+    }
+}
+
+fn create(forest: &Forest, new: &str) -> String {
+    decide(&[], |answers| review(forest, &request(Operation::Create, None, Some(new)), answers))
+}
+
+fn update_as(yes: &[&str], forest: &Forest, old: &str, new: &str) -> String {
+    decide(yes, |answers| review(forest, &request(Operation::Update, Some(old), Some(new)), answers))
+}
+
+fn update(forest: &Forest, old: &str, new: &str) -> String {
+    update_as(&ALL, forest, old, new)
+}
+
+fn delete(forest: &Forest, old: &str) -> String {
+    decide(&[], |answers| review(forest, &request(Operation::Delete, Some(old), None), answers))
+}
+
+/// A root with a sub-namespace that has one; a template, whose instance is a template and has an instance; a normal namespace.
+const WORLD: &str = "r root, s ^r, x ^s, t template, i template ~t, y ~i, n";
+
+#[test]
+fn a_new_namespace_fits_its_upstream_namespace() {
+    let forest = draw(WORLD);
+    for (new, wanted) in [
+        ("a", "ok"),
+        ("a root", "ok"),
+        ("a template", "ok"),
+        ("a root ~t", "ok"),
+        ("a template ~t", "ok"),
+        ("a ^r", "ok"),
+        ("a ^s", "ok"),
+        ("a ~t", "ok"),
+        // As in Accurate, a sub-namespace can be a template.
+        ("a ~s", "ok"),
+        ("a ^a", "circular reference is not permitted"),
+        ("a ~a", "circular reference is not permitted"),
+        ("a ^r ~t", "a sub-namespace cannot have a template"),
+        ("a ^r accurate.cybozu.com/template=", "a sub-namespace cannot have a template"),
+        ("a ^r root", "a sub-namespace cannot be a root or a template"),
+        ("a ^r template", "a sub-namespace cannot be a root or a template"),
+        ("a ^gone", "namespace does not exist: gone"),
+        ("a ~gone", "namespace does not exist: gone"),
+        ("a ^n", "n is not a valid root namespace"),
+        ("a ^t", "t is not a valid root namespace"),
+        ("a ~n", "n is not a valid template namespace"),
+        ("a ~r", "r is not a valid template namespace"),
+        ("kube-system ^gone", "ok"),
+    ] {
+        assert_eq!(create(&forest, new), wanted, "{new}");
+    }
+}
+
+#[test]
+fn labels_change_only_where_nothing_below_needs_them() {
+    let forest = draw(WORLD);
+    let lone = draw("r root, s ^r, x root, t template, n");
+    for (forest, old, new, wanted) in [
+        (&forest, "n", "n ^r", "ok"),
+        (&forest, "n", "n ~t", "ok"),
+        (&forest, "n", "n ^n", "circular reference is not permitted"),
+        (&forest, "n", "n ~n", "circular reference is not permitted"),
+        (&forest, "s ^r", "s ^x", "circular reference is not permitted"),
+        (&forest, "t template", "t template ~y", "circular reference is not permitted"),
+        (&forest, "n", "n ^gone", "parent namespace does not exist: gone"),
+        (&forest, "n", "n ~gone", "parent namespace does not exist: gone"),
+        (&forest, "n", "n ^t", "t is not a valid root namespace"),
+        (&forest, "s ^r", "s ^r ~t", "a sub-namespace cannot have a template"),
+        (&forest, "s ^r", "s ^r root", "a sub-namespace cannot be a root or a template"),
+        (&forest, "r root", "r", "there are sub-namespaces under r"),
+        (&forest, "r root", "r template", "there are sub-namespaces under r"),
+        (&forest, "t template", "t", "there are namespaces referencing t"),
+        (&forest, "i template ~t", "i ~t", "there are namespaces referencing i"),
+        (&forest, "s ^r", "s", "there are sub-namespaces under s"),
+        // Accurate lets this leave the children without a valid parent.
+        (&forest, "s ^r", "s ~t", "there are sub-namespaces under s"),
+        (&forest, "s ^r", "s root", "ok"),
+        (&forest, "x ^s", "x", "ok"),
+        (&lone, "x root", "x", "ok"),
+        (&lone, "s ^r", "s", "ok"),
+        (&lone, "t template", "t", "ok"),
+        (&lone, "x root", "x ^r", "ok"),
+    ] {
+        assert_eq!(update(forest, old, new), wanted, "{old} -> {new}");
+    }
+    let used = draw("r root, s ^r, x ~s");
+    assert_eq!(update(&used, "s ^r", "s root"), "there are namespaces referencing s");
+    assert_eq!(update(&used, "s ^r", "s template"), "ok");
+}
+
+#[test]
+fn namespaces_with_dependants_are_not_deleted() {
+    let cascades = Settings { allow_cascading_deletion: true, ..settings() };
+    let both = [draw(WORLD), draw_with(cascades.clone(), WORLD)];
+    let used = "r root, s ^r, x ~s";
+    let used = [draw(used), draw_with(cascades, used)];
+    for (forests, old, without, with) in [
+        (&both, "r root", "child namespaces exist", "ok"),
+        (&both, "s ^r", "child namespaces exist", "ok"),
+        (&both, "x ^s", "ok", "ok"),
+        (&both, "t template", "child namespaces exist", "child namespaces exist"),
+        (&both, "i template ~t", "child namespaces exist", "child namespaces exist"),
+        (&both, "y ~i", "ok", "ok"),
+        (&both, "n", "ok", "ok"),
+        (&used, "s ^r", "child namespaces exist", "child namespaces exist"),
+    ] {
+        assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
+    }
+}
+
+#[test]
+fn what_needs_no_tree_never_waits_and_the_rest_waits_for_it() {
+    let mut forest = Forest::unconfigured(crate::cluster::settings().into()).with_accurate(settings().into());
+    let unknown = "503: the hierarchy cannot be relied on (namespaces: its first complete list has not arrived yet); try again in a \
+                   moment";
+    assert_eq!(create(&forest, "a ^r"), unknown);
+    assert_eq!(delete(&forest, "r root"), unknown);
+    for outcome in [
+        create(&forest, "a team=red"),
+        delete(&forest, "a team=red"),
+        create(&forest, "kube-system ^r"),
+        // A namespace that is being deleted may lose its parent first.
+        update(&forest, "s ^gone !", "s"),
+        delete(&forest, "r root !"),
+        update(&forest, "s ^gone team=red", "s ^gone"),
+    ] {
+        assert_eq!(outcome, "ok");
+    }
+    forest = Forest::unconfigured(crate::cluster::settings().into());
+    assert_eq!(create(&forest, "a ^gone"), "ok", "the API is off");
+}
+
+#[test]
+fn nobody_takes_a_namespace_over_who_may_only_write_it() {
+    let forest = draw(WORLD);
+    let lacking = |label: &str, right: &str, place: &str| {
+        format!(
+            "you may not set the label accurate.cybozu.com/{label} on namespace \"n\": the right to {right} in namespace {place:?} is \
+             needed"
+        )
+    };
+    let below = "create subnamespaces.accurate.cybozu.com";
+    let bind = "update rolebindings.rbac.authorization.k8s.io";
+    for (rights, new, wanted) in [
+        (&[][..], "n ^r", lacking("parent=r", below, "r")),
+        (&["create subnamespaces r"], "n ^r", lacking("parent=r", bind, "n")),
+        (&["update rolebindings n"], "n ^r", lacking("parent=r", below, "r")),
+        (&["update rolebindings n"], "n ~t", lacking("template=t", below, "t")),
+        (&["update rolebindings n", "create subnamespaces r"], "n ^r", "ok".into()),
+        (&[], "n team=red", "ok".into()),
+    ] {
+        assert_eq!(update_as(rights, &forest, "n", new), wanted, "{rights:?} {new}");
+    }
+    // A move needs the same; leaving does not.
+    assert!(update_as(&[], &forest, "x ^s", "x ^r").starts_with("you may not set the label"));
+    assert_eq!(update_as(&[], &forest, "x ^s", "x"), "ok");
+    // A template counts as soon as it is in force.
+    assert!(update_as(&[], &forest, "x ^s ~t", "x ~t").starts_with("you may not set the label"));
+    let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
+    assert_eq!(update_as(&[], &trusting, "n", "n ^r"), "ok");
+}
+
+#[test]
+fn nobody_gets_power_over_namespaces_that_wait_for_another() {
+    let mut forest = empty(settings());
+    forest.apply(namespace("a ^gone", "1"));
+    forest.apply(namespace("n", "1"));
+    forest.apply(namespace("b ^n", "1"));
+    let lacking = |name: &str, next: &str| {
+        format!(
+            "you may not make {name:?} a namespace that passes objects on: existing namespaces name it as their parent or template: \
+             the right to update rolebindings.rbac.authorization.k8s.io in namespace {next:?} is needed"
+        )
+    };
+    assert_eq!(create(&forest, "gone root"), lacking("gone", "a"));
+    assert_eq!(update_as(&[], &forest, "n", "n root"), lacking("n", "b"));
+    assert_eq!(update_as(&["update rolebindings b"], &forest, "n", "n root"), "ok");
+    assert_eq!(create(&forest, "gone"), "ok", "a normal namespace passes nothing on");
+}

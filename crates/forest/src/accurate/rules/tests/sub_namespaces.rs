@@ -1,0 +1,195 @@
+//! The rules for `SubNamespaces`, and the border between the two hierarchies.
+
+use regex::Regex;
+
+use super::decide;
+use crate::accurate::keys;
+use crate::accurate::naming::NamingPolicy;
+use crate::accurate::rules::namespace;
+use crate::accurate::rules::sub_namespace::{Request, review, with_finalizer};
+use crate::accurate::settings::Settings;
+use crate::accurate::world::{self, draw, draw_with, place, settings};
+use crate::core::verdict::{Operation, User};
+use crate::{Forest, HierarchyFact, hnc, rules};
+
+fn request(operation: Operation, place: &str) -> Request {
+    let (namespace, name) = place.split_once('/').unwrap();
+    let (labels, annotations) = Default::default();
+    Request {
+        operation,
+        namespace: namespace.into(),
+        name: name.into(),
+        user: User::default(),
+        labels,
+        annotations,
+    }
+}
+
+fn create(forest: &Forest, place: &str) -> String {
+    decide(&[], |answers| review(forest, &request(Operation::Create, place), answers))
+}
+
+fn delete(forest: &Forest, place: &str) -> String {
+    decide(&[], |answers| review(forest, &request(Operation::Delete, place), answers))
+}
+
+#[test]
+fn one_is_created_below_roots_and_sub_namespaces_only() {
+    let forest = draw("r root, s ^r, t template, i ~t, n, lost ^gone");
+    for (place, wanted) in [
+        ("r/a", "ok"),
+        ("s/a", "ok"),
+        // It will show that it is in conflict.
+        ("r/n", "ok"),
+        ("n/a", "namespace n is neither a root nor a sub namespace"),
+        ("t/a", "namespace t is neither a root nor a sub namespace"),
+        ("i/a", "namespace i is neither a root nor a sub namespace"),
+        ("lost/a", "namespace gone is not found"),
+        ("none/a", "500: namespace \"none\" does not exist"),
+        (
+            "r/kube-system",
+            "metadata.name: Invalid value: \"kube-system\": is excluded by excludedNamespaces in the settings of hns",
+        ),
+    ] {
+        assert_eq!(create(&forest, place), wanted, "{place}");
+    }
+    assert!(
+        create(&forest, "r/a.b")
+            .starts_with("metadata.name: Invalid value: \"a.b\": becomes the name of a namespace")
+    );
+    // The namespace that it creates would be the missing parent.
+    assert!(
+        create(&forest, "r/gone").starts_with("you may not make \"gone\" a namespace that passes objects on")
+    );
+}
+
+#[test]
+fn all_faults_of_labels_and_annotations_are_told_at_once() {
+    let forest = draw("r root");
+    let pair = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+    let ask = |labels, annotations| {
+        let request = Request { labels, annotations, ..request(Operation::Create, "r/a") };
+        decide(&[], |answers| review(&forest, &request, answers))
+    };
+    assert_eq!(ask(pair("team", "red"), pair("note", "any text, of any length")), "ok");
+    let message = ask(pair("team", "-red"), pair("a/b/c", ""));
+    assert!(
+        message.contains("spec.labels: Invalid value: \"-red\"") && message.contains("spec.annotations"),
+        "{message}"
+    );
+    assert!(ask(vec![], pair("note", &"x".repeat(256 << 10))).contains("at most 262144 bytes"));
+}
+
+#[test]
+fn the_root_decides_which_names_are_allowed() {
+    let policy =
+        |root: &str, matches: &str| NamingPolicy { root: Regex::new(root).unwrap(), matches: matches.into() };
+    let naming_policies = vec![
+        policy("^app-(?P<team>.*)", "^app-${team}-.+"),
+        policy("^broken", "("),
+        policy("^pair-(?P<one>.)-(?P<two>.)$", "^$one-$two-"),
+    ];
+    let settings = Settings { naming_policies, ..settings() };
+    let forest = draw_with(settings, "app-a root, app-a-b ^app-a, free root, broken root, pair-x-y root");
+    for (place, wanted) in [
+        ("app-a/app-a-c", "ok"),
+        ("app-a-b/app-a-c", "ok"),
+        (
+            "app-a-b/app-b-c",
+            "namespace app-a-b is not match naming policies: namespace - target=app-b-c root=app-a denied policy - \
+             root=^app-(?P<team>.*) match=^app-${team}-.+",
+        ),
+        ("free/anything", "ok"),
+        ("pair-x-y/x-y-z", "ok"),
+    ] {
+        assert_eq!(create(&forest, place), wanted, "{place}");
+    }
+    assert!(
+        create(&forest, "broken/a").starts_with("500: the naming policy root=^broken match=( cannot be used")
+    );
+}
+
+#[test]
+fn one_is_deleted_unless_its_namespace_has_dependants() {
+    let world = "r root, s ^r, x ^s, u ^r, v ~u";
+    let forest = draw(world);
+    let cascades = draw_with(Settings { allow_cascading_deletion: true, ..settings() }, world);
+    for (place, without, with) in [
+        ("r/s", "child namespaces exist", "ok"),
+        ("s/x", "ok", "ok"),
+        ("r/gone", "ok", "ok"),
+        // Of another parent: nothing would be deleted.
+        ("x/s", "ok", "ok"),
+        ("r/u", "child namespaces exist", "child namespaces exist"),
+    ] {
+        assert_eq!([delete(&forest, place), delete(&cascades, place)], [without, with], "{place}");
+    }
+}
+
+#[test]
+fn a_new_one_keeps_the_finalizers_that_it_has() {
+    assert_eq!(with_finalizer(&["a".into()]), Some(vec!["a".into(), keys::FINALIZER.into()]));
+    assert_eq!(with_finalizer(&[keys::FINALIZER.into(), "a".into()]), None);
+}
+
+#[test]
+fn a_namespace_is_in_one_hierarchy() {
+    let mut forest = draw("r root, s ^r, n, h, c");
+    let hierarchy =
+        HierarchyFact { version: world::version("c"), parent: Some("h".into()), ..HierarchyFact::default() };
+    forest.apply(hnc::Fact::Hierarchy("c".into(), hierarchy));
+    let of_hnc = |name: &str| {
+        format!(
+            "namespace {name:?} is in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; remove its parent, children and \
+             anchors there first"
+        )
+    };
+    let set = |old: &str, new: &str| {
+        let labels = |text: &str| place(text).into_iter().collect();
+        let request = namespace::Request {
+            operation: Operation::Update,
+            name: old.into(),
+            user: User::default(),
+            old: labels(old),
+            new: labels(new),
+            terminating: false,
+        };
+        decide(&[], |answers| namespace::review(&forest, &request, answers))
+    };
+    assert_eq!([set("h", "h root"), set("c", "c ^r")], [of_hnc("h"), of_hnc("c")]);
+    let adopt = |child: &str, parent: &str| {
+        let spec = rules::hierarchy::Spec { parent: Some(parent.into()), ..Default::default() };
+        let request = rules::hierarchy::Request {
+            operation: Operation::Update,
+            namespace: child.into(),
+            user: User::default(),
+            old: rules::hierarchy::Spec::default(),
+            new: spec,
+            terminating: false,
+        };
+        match rules::hierarchy::review(&forest, &request, &yes([child, parent])) {
+            rules::Verdict::Deny(denial) => denial.message,
+            verdict => format!("{verdict:?}"),
+        }
+    };
+    for (child, parent, other) in [("n", "r", "r"), ("s", "n", "s"), ("r", "n", "r")] {
+        let wanted = format!(
+            "namespace {other:?} is in a hierarchy of accurate.cybozu.com, and can be in one hierarchy only"
+        );
+        assert!(
+            adopt(child, parent).starts_with(&wanted),
+            "{child} below {parent}: {}",
+            adopt(child, parent)
+        );
+    }
+    // What slipped through is halted, here and there.
+    let hierarchy =
+        HierarchyFact { version: world::version("s"), parent: Some("h".into()), ..HierarchyFact::default() };
+    let change = forest.apply(hnc::Fact::Hierarchy("s".into(), hierarchy));
+    assert!(change.namespaces.contains_key("s"));
+    assert_eq!(forest.halted_root("s").map(|it| &**it), Some("s"));
+}
+
+fn yes(names: [&str; 2]) -> rules::Answers {
+    names.into_iter().map(|name| (rules::Question::IsAdmin(name.into()), rules::Answer::Yes)).collect()
+}

@@ -1,0 +1,27 @@
+//! A namespace belongs to one hierarchy: which one it is in.
+//!
+//! The rules of each dialect refuse a namespace of the other. If a namespace is in both anyway, it is halted in both
+//! ([`crate::core::tree`]).
+
+use super::Forest;
+use crate::accurate::place::Labelled;
+use crate::accurate::state::labels_of;
+use crate::core::tree::Id;
+
+impl Forest {
+    /// Whether the namespace is in a hierarchy of HNC: it has a parent, children or anchors.
+    pub(crate) fn is_in_hnc(&self, name: &str) -> bool {
+        let has_edges = |id: Id| {
+            self.tree.upstream(id).is_some()
+                || !self.tree.downstream(id).is_empty()
+                || !self.anchors(id).is_empty()
+        };
+        self.id(name).is_some_and(has_edges)
+    }
+
+    /// Whether the namespace is in a hierarchy of Accurate: its labels say so, or it is the upstream namespace of another.
+    pub(crate) fn is_in_accurate(&self, name: &str) -> bool {
+        let is_in = |id: Id| !self.tree.next_hops(id).is_empty() || labels_of(self, id).has_place();
+        self.accurate.settings().is_some() && self.id(name).is_some_and(is_in)
+    }
+}
