@@ -7,6 +7,7 @@ pub mod access_review;
 pub mod api;
 pub mod api_object;
 pub mod configured_kinds;
+pub mod error_text;
 pub mod feed;
 pub mod handle;
 pub mod ingest;
