@@ -94,8 +94,8 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
     assert!(first.settle);
     carry_out(first, &mut state);
     let second = plan(&required, &state);
-    let mut expected = vec![("delete", Kind::Binding); 5];
-    expected.extend([("delete", Kind::Policy); 5]);
+    let mut expected = vec![("delete", Kind::Binding); 6];
+    expected.extend([("delete", Kind::Policy); 6]);
     assert_eq!(described(&second), expected);
     carry_out(second, &mut state);
     assert_eq!(plan(&required, &state), Plan::default());
@@ -231,7 +231,7 @@ fn in_an_empty_cluster_webhook_configurations_come_first_and_review_all_until_po
     }
     carry_out(first, &mut state);
     let second = plan(&required, &state);
-    assert_eq!(described(&second).len(), 10);
+    assert_eq!(described(&second).len(), 12);
     assert!(second.settle && second.writes.iter().all(|it| matches!(it, Write::Create(..))));
     carry_out(second, &mut state);
     state.paused = true;
@@ -274,7 +274,7 @@ fn without_an_owner_nothing_is_created_and_no_owner_is_removed() {
     let (required, mut state) = (self::required(true), empty());
     state.context.owner = None;
     let nothing = plan(&required, &state);
-    assert_eq!((described(&nothing), nothing.problems.len()), (vec![], 12));
+    assert_eq!((described(&nothing), nothing.problems.len()), (vec![], 14));
 }
 
 /// HNC's configuration has no owner and other webhooks.
