@@ -14,6 +14,7 @@ pub mod ingest;
 pub mod metrics;
 pub mod objects;
 pub mod quota_ledger;
+pub mod quota_rights;
 pub mod readiness;
 pub mod settings;
 

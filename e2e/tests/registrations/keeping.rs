@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hns_api::names;
+use hns_cluster::settings::FailurePolicy;
 use hns_e2e::product::{CONTROLLER_USER, Component, Launch};
 use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
@@ -40,8 +41,10 @@ async fn turn() -> Objects {
     static TURN: Mutex<()> = Mutex::const_new(());
     let turn = TURN.lock().await;
     let cluster = CLUSTER.get_or_init(async || Cluster::start().await.unwrap()).await;
-    let product =
-        PRODUCT.get_or_init(async || Product::install(cluster, Options::default()).await.unwrap()).await;
+    // With the rights for quotas, which some settings of the tests enable.
+    let manifests = Options::with_quotas(FailurePolicy::Fail).manifests;
+    let options = Options { manifests, ..Options::default() };
+    let product = PRODUCT.get_or_init(async || Product::install(cluster, options).await.unwrap()).await;
     product.install_registrations().await.unwrap();
     Objects { product, users: Users::of(cluster), _turn: turn }
 }
