@@ -75,11 +75,25 @@ fn nothing_is_written_when_nothing_differs() {
 }
 
 #[test]
+fn a_change_by_others_is_told_from_other_settings() {
+    let mut state = installed(true);
+    state.settle();
+    let target = policy(names::VALIDATING_WEBHOOK_CONFIGURATION, Kind::Validating);
+    let settings = RegistrationSettings { propagated: Vec::new(), ..RegistrationSettings::default() };
+    assert_ne!(plan(&Required::new(&settings).unwrap(), &state), Plan::default());
+    assert!(!state.is_changed_by_others(&target));
+    let Some(Observed::Present(found)) = state.observed.get_mut(&target) else { unreachable!() };
+    found["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    assert!(state.is_changed_by_others(&target));
+    assert!(!State { known: BTreeMap::new(), ..state }.is_changed_by_others(&target), "nothing is known yet");
+}
+
+#[test]
 fn policies_are_in_force_before_the_webhook_is_sent_less() {
     let (required, mut state) = (required(true), installed(false));
     let first = plan(&required, &state);
-    let mut expected = vec![("create", Kind::Policy); 5];
-    expected.extend([("create", Kind::Binding); 5]);
+    let mut expected = vec![("create", Kind::Policy); 6];
+    expected.extend([("create", Kind::Binding); 6]);
     assert_eq!(described(&first), expected);
     assert!(first.settle);
     carry_out(first, &mut state);
