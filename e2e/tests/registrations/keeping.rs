@@ -360,9 +360,9 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         .into_iter()
         .chain(mutating("update mutatingwebhookconfigurations"))
         .chain(mutating("delete mutatingadmissionpolicybindings"))
-        .chain(["delete validatingadmissionpolicybindings"; 5])
+        .chain(["delete validatingadmissionpolicybindings"; 6])
         .chain(mutating("delete mutatingadmissionpolicies"))
-        .chain(["delete validatingadmissionpolicies"; 5]);
+        .chain(["delete validatingadmissionpolicies"; 6]);
     assert_eq!(written, expected.collect::<Vec<_>>());
     running.terminate().await.unwrap();
 
@@ -377,7 +377,7 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
     let expected = ["patch validatingadmissionpolicies"; 5]
         .into_iter()
         .chain(mutating("patch mutatingadmissionpolicies"))
-        .chain(["patch validatingadmissionpolicybindings"; 5])
+        .chain(["patch validatingadmissionpolicybindings"; 6])
         .chain(mutating("patch mutatingadmissionpolicybindings"))
         .chain(["update validatingwebhookconfigurations"])
         .chain(mutating("update mutatingwebhookconfigurations"));
