@@ -374,7 +374,7 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         })
         .await;
     let written = quiet(&objects, mark).await;
-    let expected = ["patch validatingadmissionpolicies"; 5]
+    let expected = ["patch validatingadmissionpolicies"; 6]
         .into_iter()
         .chain(mutating("patch mutatingadmissionpolicies"))
         .chain(["patch validatingadmissionpolicybindings"; 6])
