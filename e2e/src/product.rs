@@ -164,6 +164,12 @@ impl<'c> Product<'c> {
         Ok(product)
     }
 
+    /// Applies the service accounts and their rights of another manifest.
+    pub async fn grant_rights_of(&self, file: &Path) -> anyhow::Result<()> {
+        let manifests = manifests::moved(manifests::read(file)?, &self.options.namespace)?;
+        manifests::apply(self.cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await
+    }
+
     fn prepare(cluster: &'c Cluster, options: Options) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new().prefix("hns-").tempdir_in(cluster.dir())?.keep();
         let certificates = directory.join("certificates");

@@ -10,24 +10,33 @@ use k8s_openapi::api::authorization::v1::{
 /// account.
 pub fn review(user: &str, right: &Right) -> Option<SubjectAccessReview> {
     let (namespace, _) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    let groups = [
-        "system:serviceaccounts".to_owned(),
-        format!("system:serviceaccounts:{namespace}"),
-        "system:authenticated".to_owned(),
-    ];
     let attributes = ResourceAttributes {
         verb: Some(right.verb.into()),
         group: Some(right.group.to_string()),
         resource: Some(right.resource.to_string()),
         ..ResourceAttributes::default()
     };
+    Some(of_account(namespace, user.to_owned(), attributes))
+}
+
+/// The access review for the user of a service account in `namespace`.
+pub(crate) fn of_account(
+    namespace: &str,
+    user: String,
+    attributes: ResourceAttributes,
+) -> SubjectAccessReview {
+    let groups = [
+        "system:serviceaccounts".to_owned(),
+        format!("system:serviceaccounts:{namespace}"),
+        "system:authenticated".to_owned(),
+    ];
     let spec = SubjectAccessReviewSpec {
-        user: Some(user.to_owned()),
+        user: Some(user),
         groups: Some(groups.into()),
         resource_attributes: Some(attributes),
         ..SubjectAccessReviewSpec::default()
     };
-    Some(SubjectAccessReview { spec, ..SubjectAccessReview::default() })
+    SubjectAccessReview { spec, ..SubjectAccessReview::default() }
 }
 
 /// Whether the right is granted.

@@ -7,12 +7,14 @@ pub mod access_review;
 pub mod api;
 pub mod api_object;
 pub mod configured_kinds;
+pub mod error_text;
 pub mod feed;
 pub mod handle;
 pub mod ingest;
 pub mod metrics;
 pub mod objects;
 pub mod quota_ledger;
+pub mod quota_rights;
 pub mod readiness;
 pub mod settings;
 

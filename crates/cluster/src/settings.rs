@@ -9,7 +9,9 @@ mod document;
 mod follow;
 pub mod values;
 
-pub use self::data::{DOCUMENT, Data, FLAGS, REFUSED, SOURCE, VERSION, in_force, refused, version};
+pub use self::data::{
+    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, VERSION, in_force, is_deleted, refused, version,
+};
 pub use self::document::{
     FailurePolicy, HierarchicalQuotas, InitialAdmin, Invalid, Propagation, SharedSettings, Version,
 };

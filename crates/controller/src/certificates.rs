@@ -15,6 +15,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use hns_api::names::FORMER_AUTHORITY_SECRET;
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use hns_cluster::objects;
 use hns_runtime::args::{CommonArgs, IssuerArgs};
 use hns_runtime::shutdown::Shutdown;
@@ -192,7 +193,10 @@ impl CertificateReconciler {
                 if let Some(reason) = objects::refusal(&error) {
                     tracing::warn!(reason, "could not read the Secret {name}");
                 } else {
-                    tracing::debug!(%error, "the watch of the Secret {name} was interrupted");
+                    tracing::debug!(
+                        error = error_text(&error),
+                        "the watch of the Secret {name} was interrupted"
+                    );
                 }
             }
         }
@@ -272,7 +276,7 @@ impl CertificateReconciler {
             Err(kube::Error::Api(status)) if status.code == 409 => Err(Failed),
             Err(error) => {
                 let name = name.clone();
-                Err(self.fail(&format!("could not write the Secret {name}: {error}")))
+                Err(self.fail(&format!("could not write the Secret {name}: {}", error_text(&error))))
             }
         }
     }
@@ -296,7 +300,9 @@ impl CertificateReconciler {
                 }
                 Ok(())
             }
-            Err(error) => Err(self.fail(&format!("could not delete the Secret {name}: {error}"))),
+            Err(error) => {
+                Err(self.fail(&format!("could not delete the Secret {name}: {}", error_text(&error))))
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use hns_api::names::{
 use hns_api::{API_VERSION, HNCConfiguration, HNCConfigurationStatus};
 use hns_cluster::api::Api;
 use hns_cluster::configured_kinds::Configuration;
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::settings::{Seen, refused};
 use hns_runtime::shutdown::Shutdown;
@@ -201,7 +202,10 @@ impl Keeper {
             // Another client has changed the object; the watch reports the change.
             Err(kube::Error::Api(status)) if status.code == 409 => Settled::Done,
             Err(error) => {
-                tracing::warn!(%error, "the status of the HNCConfiguration could not be written; trying again");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the status of the HNCConfiguration could not be written; trying again"
+                );
                 Settled::NotYet
             }
         }

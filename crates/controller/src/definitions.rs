@@ -9,6 +9,7 @@ use forest::hnc;
 use forest::{CrdState, Fact};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::PartialObjectMeta;
@@ -30,7 +31,10 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
                 writer.tell([Fact::Hnc(hnc::Fact::Crds(crds))]);
             }
             Err(error) => {
-                tracing::warn!(%error, "could not read the CRDs of hnc.x-k8s.io; planning is paused");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "could not read the CRDs of hnc.x-k8s.io; planning is paused"
+                );
                 tokio::time::sleep(RETRY_DELAY).await;
             }
         }

@@ -10,6 +10,7 @@ use futures::StreamExt as _;
 use hns_api::names::{FIELD_MANAGER, QUOTA_LEDGER};
 use hns_api::{HierarchicalResourceQuota, annotations, labels};
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::objects;
 use hns_cluster::quota_ledger::{LedgerStore, Stored, parse};
@@ -82,7 +83,10 @@ impl Keeper {
                 None => self.release().await,
             };
             if let Err(error) = done {
-                tracing::warn!(%error, "the ledger of hierarchical quotas is not up to date; trying again");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the ledger of hierarchical quotas is not up to date; trying again"
+                );
                 sleep(RETRY).await;
                 // It shows the object again.
                 ledger = objects::watch(self.store.api().clone(), QUOTA_LEDGER);
@@ -94,7 +98,10 @@ impl Keeper {
         let object = match event {
             Ok(object) => object,
             Err(error) => {
-                tracing::info!(%error, "the watch of the ConfigMap {QUOTA_LEDGER} was interrupted");
+                tracing::info!(
+                    error = error_text(&error),
+                    "the watch of the ConfigMap {QUOTA_LEDGER} was interrupted"
+                );
                 return Ok(());
             }
         };
@@ -106,7 +113,10 @@ impl Keeper {
                 self.correct(stored).await
             }
             Err(error) => {
-                tracing::warn!(%error, "the ConfigMap {QUOTA_LEDGER} contains no ledger; it is written anew");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "the ConfigMap {QUOTA_LEDGER} contains no ledger; it is written anew"
+                );
                 self.store.replace(&Stored::of(metadata), &self.begin().await?).await.map(drop)
             }
         }
@@ -223,18 +233,20 @@ fn identity(metadata: ObjectMeta) -> Option<(Name, Version)> {
     Some((metadata.namespace?.into(), version))
 }
 
-/// Removes derived quotas of this controller, the conditions of hierarchical quotas, and the ledger. Those of HNC stay.
+/// Removes derived quotas of this controller, what hierarchical quotas show beside the usage, and the ledger. Those of HNC stay.
 async fn remove_what_is_left(client: &Client, store: &LedgerStore, may_write: &impl Fn() -> bool) {
     for _ in 0..TRIES {
         if !may_write() {
             return;
         }
-        let removed =
-            tokio::try_join!(remove_derived(client), remove_conditions(client), remove_ledger(store));
+        let removed = tokio::try_join!(remove_derived(client), remove_statuses(client), remove_ledger(store));
         match removed {
             Ok(_) => return,
             Err(error) => {
-                tracing::warn!(%error, "what hierarchical quotas left cannot be removed; trying again");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "what hierarchical quotas left cannot be removed; trying again"
+                );
                 sleep(RETRY).await;
             }
         }
@@ -260,20 +272,23 @@ async fn remove_derived(client: &Client) -> kube::Result<()> {
     Ok(())
 }
 
-async fn remove_conditions(client: &Client) -> kube::Result<()> {
+/// The usage stays; without limits it does not look enforced.
+async fn remove_statuses(client: &Client) -> kube::Result<()> {
     let resource = HierarchicalResourceQuota::api_resource();
     let all = Api::<DynamicObject>::all_with(client.clone(), &resource);
-    let shows_some = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
+    let is_ours = |it: &DynamicObject| it.data["status"]["conditions"].is_array();
     // The definition may be missing.
     let quotas = match all.list(&ListParams::default()).await {
         Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
         listed => listed?.items,
     };
-    for quota in quotas.into_iter().filter(shows_some) {
+    for quota in quotas.into_iter().filter(is_ours) {
         let (namespace, name) =
             (quota.metadata.namespace.unwrap_or_default(), quota.metadata.name.unwrap_or_default());
         let api = Api::<DynamicObject>::namespaced_with(client.clone(), &namespace, &resource);
-        let patch = Patch::Merge(json!({ "status": { "conditions": null } }));
+        let patch = Patch::Merge(json!({ "status": {
+            "conditions": null, "hard": null, "requestsSummary": null, "limitsSummary": null,
+        } }));
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
         absent_is_fine(api.patch(&name, &params, &patch).await.map(drop))?;
     }

@@ -13,8 +13,10 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
+use hns_cluster::quota_rights::{self, REMEDY};
 use hns_cluster::settings::{
-    DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, in_force,
+    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, in_force,
 };
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
@@ -22,6 +24,9 @@ use hns_runtime::shutdown::Shutdown;
 /// The minimum time between two writes, also if another program writes the same object.
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// The delay between two access reviews while a right for quotas is missing: nothing reports that a right is granted.
+const MISSING: Duration = Duration::from_secs(10);
 
 /// The sources of the settings.
 #[derive(Debug, Clone)]
@@ -43,41 +48,76 @@ pub(crate) async fn publish(
     may_write: impl Fn() -> bool,
     shutdown: Shutdown,
 ) {
-    let api = Api::<ConfigMap>::namespaced(client, &namespace);
+    let api = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
     // While the document is wrong, the settings that this process wrote last count, or else those in the cluster.
     let mut last: Option<Data> = None;
     let mut delay = PACE;
     loop {
         let document_now = document.borrow_and_update().clone();
         let seen_now = seen.borrow_and_update().clone();
-        let mut failed = false;
+        let mut again = None;
         if let (Some(document), Some(now)) = (document_now, seen_now) {
             let now = now.map(Arc::unwrap_or_clone).unwrap_or_default();
-            let data = wanted(document.as_deref(), &flags, last.as_ref().unwrap_or(&now), version);
+            let before = last.as_ref().unwrap_or(&now);
+            let mut data = wanted(document.as_deref(), &flags, before, version);
+            if has_quotas(&data)
+                && !has_quotas(before)
+                && let Some(why) = lacks(&client, &namespace).await
+            {
+                without_quotas(&mut data, &why);
+                again = Some(MISSING);
+            }
             let is_due = data.iter().any(|(key, value)| now.get(key) != Some(value));
             if is_due && may_write() {
                 match write(&api, &data).await {
                     Ok(()) => delay = PACE,
                     Err(error) => {
-                        tracing::warn!(%error, "the settings cannot be written to the ConfigMap {SETTINGS_CONFIG_MAP}; trying again");
-                        failed = true;
+                        tracing::warn!(
+                            error = error_text(&error),
+                            "the settings cannot be written to the ConfigMap {SETTINGS_CONFIG_MAP}; trying again"
+                        );
                         delay = (delay * 2).min(LONGEST_DELAY);
+                        again = Some(delay);
                     }
                 }
             }
             if may_write() && matches!(in_force(&data), Ok(Some(_))) {
                 last = Some(data);
             }
-            if is_due && !failed {
+            if is_due && again.is_none() {
                 let _ = timeout(PACE, shutdown.begun()).await;
             }
         }
         tokio::select! {
             changed = document.changed() => if changed.is_err() { return },
             changed = seen.changed() => if changed.is_err() { return },
-            () = sleep(delay), if failed => {}
+            () = sleep(again.unwrap_or_default()), if again.is_some() => {}
             () = shutdown.begun() => return,
         }
+    }
+}
+
+fn has_quotas(data: &Data) -> bool {
+    in_force(data).is_ok_and(|found| found.is_some_and(|it| it.hierarchical_quotas.enabled))
+}
+
+/// Which rights for quotas the service accounts lack, in words. With half of them, no object that a quota counts could be created.
+async fn lacks(client: &Client, namespace: &str) -> Option<String> {
+    match quota_rights::missing(client, namespace).await {
+        Ok(lacks) => (!lacks.is_empty()).then(|| quota_rights::text(&lacks)),
+        Err(error) => {
+            Some(format!("the rights of the service accounts are not known: {}", error_text(&error)))
+        }
+    }
+}
+
+/// The same settings with quotas disabled, and the reason.
+fn without_quotas(data: &mut Data, why: &str) {
+    if let Ok(Some(mut settings)) = in_force(data) {
+        settings.hierarchical_quotas.enabled = false;
+        data.insert(DOCUMENT.to_owned(), settings.text());
+        let reason = format!("hierarchicalQuotas.enabled: quotas stay disabled, because {why}; {REMEDY}");
+        data.insert(REFUSED.to_owned(), reason);
     }
 }
 
@@ -103,9 +143,7 @@ fn wanted(document: Option<&Data>, flags: &SharedArgs, now: &Data, version: &str
             None => Err(format!("{DOCUMENT}: the key is missing")),
         },
         // The document was deleted, probably by mistake.
-        None if now.get(SOURCE).is_some_and(|source| source == CONFIG_CONFIG_MAP) => {
-            Err("it does not exist any more".to_owned())
-        }
+        None if now.get(SOURCE).is_some_and(|source| source == CONFIG_CONFIG_MAP) => Err(DELETED.to_owned()),
         None => Ok(SharedSettings::default()),
     };
     match settings {
@@ -180,6 +218,23 @@ mod tests {
         assert_eq!(excluded(&data), ["a"]);
         let later = wanted(None, &flags("--excluded-namespace=b"), &data, "1");
         assert_eq!(excluded(&later), ["b"]);
+    }
+
+    #[test]
+    fn without_the_rights_for_quotas_all_other_settings_are_in_force() {
+        let document =
+            document("{version: v1, excludedNamespaces: [a], hierarchicalQuotas: {enabled: true}}");
+        let mut data = wanted(Some(&document), &flags(""), &Data::new(), "1");
+        assert!(has_quotas(&data) && !has_quotas(&Data::new()));
+        without_quotas(&mut data, "x may not y");
+        assert!(!has_quotas(&data));
+        assert_eq!(excluded(&data), ["a"]);
+        let why = refused(&data).unwrap();
+        assert!(
+            why.starts_with("hierarchicalQuotas.enabled: quotas stay disabled, because x may not y; grant"),
+            "{why}"
+        );
+        assert!(has_quotas(&wanted(Some(&document), &flags(""), &data, "1")), "asked again");
     }
 
     #[test]

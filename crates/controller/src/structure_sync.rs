@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use forest::{Fact, Forest, Lag, Listing, Name, Stream, Version};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::ListParams;
@@ -42,7 +43,7 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
                 tracing::info!("the watches of the structure are behind; writing is paused");
             }
             Err(error) => {
-                tracing::warn!(%error, "could not list the structure; writing is paused");
+                tracing::warn!(error = error_text(&error), "could not list the structure; writing is paused");
                 sleep(RETRY_DELAY).await;
             }
         }

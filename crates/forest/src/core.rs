@@ -7,6 +7,7 @@ pub mod change;
 pub mod content;
 pub mod denial;
 pub mod destination;
+pub mod expression;
 pub mod fields;
 pub mod hop;
 pub(crate) mod key_syntax;

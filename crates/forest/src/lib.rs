@@ -27,6 +27,7 @@ pub mod hnc;
 
 pub use crate::core::change::{Change, ObjectScope, Scope};
 pub use crate::core::content::{Canonical, Digest};
+pub use crate::core::expression;
 pub use crate::core::hop::{Hop, HopMode};
 pub use crate::core::kind::{Kind, KindId, KindSettings, Mode, ObjectKey, OnConflict};
 pub use crate::core::labels::Labels;
@@ -47,6 +48,6 @@ pub use crate::hnc::condition::{Condition, Reason};
 pub use crate::hnc::fact::{AnchorFact, CrdState, HierarchyFact, HierarchyStatus};
 pub use crate::hnc::settings::{Identity, Settings};
 pub use crate::hnc::tracking::{is_tracking_key, tracking_keys};
-pub use crate::hnc::tree_limit::TreeLimit;
+pub use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 pub use crate::hnc::words::WAY_OUT;
 pub use crate::hnc::{configuration, exceptions, exclusion, keys, plan, preview, rules, why};

@@ -15,7 +15,7 @@ use crate::{
     shutdown::Shutdown,
     telemetry,
 };
-use hns_cluster::readiness::Readiness;
+use hns_cluster::{error_text::without_structures, readiness::Readiness};
 
 impl Process {
     /// Serves probes and metrics, and makes the process unready as soon as its shutdown begins.
@@ -51,11 +51,12 @@ where
     match start(program, parsed, run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = without_structures(format!("{error:#}"), error.chain());
             // Logging may not be set up yet, or the filter may exclude errors.
             if tracing::enabled!(tracing::Level::ERROR) {
-                tracing::error!(error = format!("{error:#}"), "ended by an error");
+                tracing::error!(error, "ended by an error");
             } else {
-                complain(program, &format!("{error:#}"));
+                complain(program, &error);
             }
             ExitCode::FAILURE
         }

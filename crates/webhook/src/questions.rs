@@ -13,6 +13,7 @@ use hns_api::names::HIERARCHY_CONFIGURATION;
 use hns_api::{GROUP, HierarchyConfiguration, annotations};
 use hns_cluster::access_review;
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
 use k8s_openapi::api::authentication::v1::UserInfo;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -112,7 +113,7 @@ impl Asker<'_> {
                 Ok(Ok(true)) => Answer::Yes,
                 Ok(Ok(false)) => Answer::No,
                 Ok(Err(why)) => Answer::Failed(why),
-                Err(error) => Answer::Failed(error.to_string()),
+                Err(error) => Answer::Failed(error_text(&error)),
             }
         };
         self.calls.rights.run(question, call).await
@@ -146,7 +147,7 @@ impl Asker<'_> {
         let (client, namespace, parent_is_in) =
             (self.client.clone(), link.namespace.clone(), link.parent_is_in);
         let call = move || async move {
-            read_parent(client, &namespace, parent_is_in).await.map_err(|error| error.to_string().into())
+            read_parent(client, &namespace, parent_is_in).await.map_err(|error| error_text(&error).into())
         };
         self.calls.parents.run((link.namespace.clone(), link.parent_is_in), call).await
     }
@@ -160,7 +161,7 @@ impl Asker<'_> {
             Ok(None) => Answer::No,
             Ok(Some(found)) if found.meta().deletion_timestamp.is_some() => Answer::Terminating,
             Ok(Some(_)) => Answer::Yes,
-            Err(error) => Answer::Failed(error.to_string()),
+            Err(error) => Answer::Failed(error_text(&error)),
         }
     }
 

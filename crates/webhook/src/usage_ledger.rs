@@ -12,8 +12,11 @@ use std::time::Duration;
 use forest::hnc::quota::ledger::{Decision, Increase, Ledger, Pending};
 use forest::rules::usage::{exceeded, outdated, undecided};
 use forest::rules::{Denial, DenialKind};
+use hns_api::names::QUOTA_LEDGER;
+use hns_cluster::error_text::error_text;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::quota_ledger::{LedgerStore, Stored};
+use hns_cluster::quota_rights::REMEDY;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -182,9 +185,32 @@ impl Keeper {
     }
 }
 
+/// Without a right, trying again does not help.
 fn unusable(error: &kube::Error) -> String {
+    let what_to_do = match error {
+        kube::Error::Api(status) if status.code == 403 => REMEDY,
+        _ => "try again in a moment",
+    };
     format!(
-        "the hierarchical quotas cannot be checked, because the ConfigMap {} cannot be used: {error}; try again in a moment",
-        hns_api::names::QUOTA_LEDGER
+        "the hierarchical quotas cannot be checked, because the ConfigMap {QUOTA_LEDGER} cannot be used: {}; {what_to_do}",
+        error_text(error)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_missing_right_is_named_with_its_remedy() {
+        let answer = |code, message: &str| {
+            unusable(&kube::Error::Api(Box::new(Status::failure(message, "").with_code(code))))
+        };
+        let start = "the hierarchical quotas cannot be checked, because the ConfigMap hnc-quota-ledger cannot be used: ";
+        let denied = answer(403, "configmaps \"hnc-quota-ledger\" is forbidden");
+        assert_eq!(denied, format!("{start}configmaps \"hnc-quota-ledger\" is forbidden; {REMEDY}"));
+        assert_eq!(answer(500, "etcd is down"), format!("{start}etcd is down; try again in a moment"));
+    }
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use hns_cluster::settings::FailurePolicy;
 use hns_e2e::steps::{HIERARCHY, PATIENCE};
 use hns_e2e::{Cluster, Command, NAMESPACE, Options, Output, Product, Replica, Steps, eventually};
 
@@ -43,13 +44,21 @@ const LOG: usize = 5;
 /// How often the demo looks whether a program has ended.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(once: bool) -> anyhow::Result<ExitCode> {
+/// The limit of the demo, and a command that shows how much of it is used.
+const QUOTA: &str = "apiVersion: hnc.x-k8s.io/v1alpha2
+kind: HierarchicalResourceQuota
+metadata: {name: together, namespace: globex}
+spec: {hard: {services: 2}}
+";
+const SHOW_QUOTA: (&str, &str) = ("kubectl hns hrq --tree -n globex", "services");
+
+pub(crate) fn run(once: bool, quotas: bool) -> anyhow::Result<ExitCode> {
     step("building hns-webhook, hns-controller and kubectl-hns", build_binaries)?;
-    tokio::runtime::Runtime::new()?.block_on(show(once))?;
+    tokio::runtime::Runtime::new()?.block_on(show(once, quotas))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn show(once: bool) -> anyhow::Result<()> {
+async fn show(once: bool, quotas: bool) -> anyhow::Result<()> {
     say(
         "Starting etcd, kube-apiserver and kube-controller-manager on loopback (those that are missing are built once)",
     );
@@ -57,7 +66,8 @@ async fn show(once: bool) -> anyhow::Result<()> {
     say(
         "Installing definitions, rights and registrations; starting both binaries under their own service accounts",
     );
-    let product = Product::install(&cluster, Options::default()).await?;
+    let options = if quotas { Options::with_quotas(FailurePolicy::Ignore) } else { Options::default() };
+    let product = Product::install(&cluster, options).await?;
     let settings = format!("--from-literal=settings.yaml={SETTINGS}");
     let create = ["create", "configmap", "hns-config", "--namespace", NAMESPACE, &settings];
     cluster.kubectl().args(create).ok().await?;
@@ -69,6 +79,11 @@ async fn show(once: bool) -> anyhow::Result<()> {
     binding(&steps).await?;
     refused_cycle(&cluster, &steps).await?;
     refused_theft(&cluster, &steps).await?;
+    let mut to_try = COMMANDS.to_vec();
+    if quotas {
+        quota(&cluster).await?;
+        to_try.push(SHOW_QUOTA);
+    }
 
     say("To look around yourself, in another shell (`set` is refused, because it asks for a cycle):");
     let programs = std::env::current_exe()?;
@@ -78,11 +93,11 @@ async fn show(once: bool) -> anyhow::Result<()> {
         "export KUBECONFIG={}\nexport PATH={plugin}:{kubectl}:$PATH\n",
         cluster.kubeconfig().display()
     );
-    let commands = COMMANDS.map(|(command, _)| command).join("\n");
+    let commands = to_try.iter().map(|(command, _)| *command).collect::<Vec<_>>().join("\n");
     print(&format!("{environment}{commands}\n"));
     say("The commands of README.md under \"Use\" work here as well, with this plugin.");
     if once {
-        return work_as_printed(&cluster, &environment).await;
+        return work_as_printed(&cluster, &environment, &to_try).await;
     }
     say("Press Ctrl-C to stop.");
     tokio::select! {
@@ -104,17 +119,21 @@ async fn ended(running: &[Replica]) -> String {
 }
 
 /// Runs the commands that were printed in a directory of the cluster.
-async fn work_as_printed(cluster: &Cluster, environment: &str) -> anyhow::Result<()> {
-    for (command, expected) in COMMANDS {
+async fn work_as_printed(
+    cluster: &Cluster,
+    environment: &str,
+    commands: &[(&str, &str)],
+) -> anyhow::Result<()> {
+    for (command, expected) in commands {
         let script = format!("cd {}\n{environment}{command}", cluster.dir().display());
         let output = Command::new("sh", Path::new("sh"), ["-c", &script]).run().await?;
         let said = format!("{}{}", output.stdout, output.stderr);
-        let is_well = said.contains(expected) && !said.contains("WRONG");
+        let is_well = said.contains(*expected) && !said.contains("WRONG");
         ensure!(is_well, "`{command}` did not print {expected:?}: {said}");
     }
     let picture = std::fs::read_to_string("/tmp/globex.svg")?;
     ensure!(picture.contains("globex-ops"), "the picture does not show globex-ops");
-    say(&format!("All {} commands work as printed.", COMMANDS.len()));
+    say(&format!("All {} commands work as printed.", commands.len()));
     Ok(())
 }
 
@@ -186,6 +205,30 @@ async fn refused_theft(cluster: &Cluster, steps: &Steps) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn quota(cluster: &Cluster) -> anyhow::Result<()> {
+    say("A hierarchical quota: globex and all namespaces below it may have two Services together.");
+    cluster.kubectl().args(["apply", "-f", "-"]).stdin(QUOTA).ok().await?;
+    let wait = ["wait", "hrq/together", "-n", "globex", "--for=condition=Enforced"];
+    cluster.kubectl().args(wait).ok().await?;
+    for (namespace, is_allowed) in [("globex", true), ("globex-ops", true), ("globex-dev", false)] {
+        let create =
+            ["create", "service", "externalname", "demo", "--external-name=example.com", "-n", namespace];
+        let output = cluster.kubectl().args(create).run().await?;
+        print_run(&format!("kubectl {}", create.join(" ")), &output);
+        let is_right = output.success() == is_allowed
+            && (is_allowed || output.stderr.contains("exceeded hierarchical quota"));
+        ensure!(is_right, "a Service in {namespace}: {output}");
+    }
+    Ok(())
+}
+
+fn print_run(command: &str, output: &Output) {
+    print(&format!("  $ {command}\n"));
+    for line in output.stdout.lines().chain(output.stderr.lines()) {
+        print(&format!("  {line}\n"));
+    }
+}
+
 /// Sets a parent with kubectl, and prints the command and the API server's answer.
 async fn attempt(cluster: &Cluster, user: Option<&str>, child: &str, parent: &str) -> anyhow::Result<Output> {
     let patch = format!(r#"{{"spec":{{"parent":"{parent}"}}}}"#);
@@ -205,12 +248,10 @@ async fn attempt(cluster: &Cluster, user: Option<&str>, child: &str, parent: &st
     ];
     let output = kubectl.args(arguments).run().await?;
     let who = user.map(|user| format!(" --as {user}")).unwrap_or_default();
-    print(&format!(
-        "  $ kubectl{who} patch hierarchyconfiguration {HIERARCHY} -n {child} --type=merge --patch '{patch}'\n"
-    ));
-    for line in output.stdout.lines().chain(output.stderr.lines()) {
-        print(&format!("  {line}\n"));
-    }
+    let command = format!(
+        "kubectl{who} patch hierarchyconfiguration {HIERARCHY} -n {child} --type=merge --patch '{patch}'"
+    );
+    print_run(&command, &output);
     Ok(output)
 }
 

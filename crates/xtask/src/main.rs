@@ -27,6 +27,9 @@ enum Command {
         /// Exit at the end, with exit code 0 only if all results are as expected.
         #[arg(long)]
         once: bool,
+        /// Enable hierarchical quotas, and show one.
+        #[arg(long)]
+        quotas: bool,
     },
     /// Run all checks: formatting, lints, generated files, unit and property tests, and the tests on a real API server.
     Test(test::Options),
@@ -46,7 +49,7 @@ enum Command {
 
 fn main() -> anyhow::Result<ExitCode> {
     match Arguments::parse().command {
-        Command::Demo { once } => demo::run(once),
+        Command::Demo { once, quotas } => demo::run(once, quotas),
         Command::Test(options) => test::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Node => node::run(),

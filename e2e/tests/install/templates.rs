@@ -409,6 +409,14 @@ async fn the_port_of_the_webhook_is_closed_to_all_but_api_servers_where_these_ar
         let other = find(&objects, "NetworkPolicy", "hnc-controller-manager");
         assert_eq!(other.is_some(), enabled.ends_with("true"));
     }
+    // As docs/webhook-access.md removes them, over the values of the release.
+    let values = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(values.path(), "networkPolicy: {apiServerCIDRs: [10.0.0.1/32]}").unwrap();
+    let values = values.path().to_str().unwrap();
+    for (without, is_left) in [(&[][..], true), (&["--set-json", "networkPolicy.apiServerCIDRs=[]"], false)] {
+        let objects = helm.template(&[&["--values", values], without].concat()).await.unwrap();
+        assert_eq!(objects.iter().any(|object| object["kind"] == "NetworkPolicy"), is_left);
+    }
     let said = ["template", "x", "charts/hns", "--set", addresses, "--set", "webhook.hostNetwork=true"];
     let said = helm.run(&said).await.unwrap();
     assert!(!said.success && said.stderr.contains("use webhook.clientCertificates"), "{}", said.stderr);

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
-use hns_api::names::{DERIVED_QUOTA, QUOTA_LEDGER};
+use hns_api::names::{DERIVED_QUOTA, QUOTA_LEDGER, SETTINGS_CONFIG_MAP};
 use hns_api::{HierarchicalResourceQuota, annotations, labels};
 use hns_cluster::api::Api;
-use hns_cluster::settings::FailurePolicy;
-use hns_e2e::eventually;
+use hns_cluster::settings::{FailurePolicy, REFUSED};
 use hns_e2e::product::NAMESPACE;
 use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Options, Product, eventually};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::core::v1::{ConfigMap, ResourceQuota};
-use kube::api::PostParams;
+use k8s_openapi::api::rbac::v1::Role;
+use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
-use super::scene::{Scene, numbers};
-use super::workshop::workshop;
+use super::scene::{Scene, numbers, service};
+use super::workshop::{registered, workshop};
 
 /// A derived quota as HNC writes it.
 fn of_hnc(labels: &Value, limit: &str) -> Result<ResourceQuota> {
@@ -91,7 +92,8 @@ async fn what_hnc_left_is_taken_over_in_place_and_disabling_removes_what_is_ours
         })
         .await?;
     let status = quota.status.unwrap_or_default();
-    assert_eq!(numbers(status.hard.as_ref()), numbers(quota.spec.hard.as_ref()));
+    assert_eq!((status.hard, status.requests_summary, status.limits_summary), (None, None, None));
+    ensure!(numbers(status.used.as_ref()).contains_key("services"), "{:?}", status.used);
     ledger(scene, false).await?;
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(workshop.cluster.admin());
     eventually("the policy of quotas is gone", PATIENCE, async || {
@@ -121,6 +123,87 @@ async fn ledger(scene: &Scene<'_>, exists: bool) -> Result<()> {
         if found.is_some() == exists { Ok(()) } else { Err(format!("{found:?}")) }
     })
     .await
+}
+
+#[tokio::test]
+async fn without_the_rights_quotas_stay_disabled_until_they_are_granted() -> Result<()> {
+    let cluster = super::scene::cluster().await?;
+    // The rights of config/default.yaml, with quotas enabled.
+    let enabled = Options::with_quotas(FailurePolicy::Fail);
+    let options = Options { controller_args: enabled.controller_args, ..Options::default() };
+    let product = Product::install(&cluster, options).await?;
+    let (_webhook, _controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let scene = Scene::of(&cluster);
+    let settings: Api<ConfigMap> = Api::namespaced(cluster.admin(), NAMESPACE);
+    let refused = async |wanted: &[&str]| {
+        eventually(&format!("the refusal of the settings has {wanted:?}"), PATIENCE, async || {
+            let found = settings.get(SETTINGS_CONFIG_MAP).await.map_err(|error| error.to_string())?;
+            let why = found.data.unwrap_or_default().remove(REFUSED).ok_or("not written yet")?;
+            let is_it =
+                if wanted.is_empty() { why.is_empty() } else { wanted.iter().all(|it| why.contains(it)) };
+            if is_it { Ok(()) } else { Err(why) }
+        })
+        .await
+    };
+    refused(&[
+        "hierarchicalQuotas.enabled: quotas stay disabled, because the service account hns-controller may not patch resourcequotas",
+        "hns-webhook may not get, update configmaps/hnc-quota-ledger",
+        "config/hrq.yaml",
+    ])
+    .await?;
+    let doctor = std::env::current_exe()?.with_file_name("../kubectl-hns");
+    let doctor = async || {
+        let mut command = tokio::process::Command::new(&doctor);
+        command.arg("doctor").env("KUBECONFIG", cluster.kubeconfig());
+        anyhow::Ok(String::from_utf8(command.kill_on_drop(true).output().await?.stdout)?)
+    };
+    let shown = doctor().await?;
+    ensure!(
+        shown.contains("WRONG  settings: some are refused") && shown.contains("hns-webhook may not"),
+        "{shown}"
+    );
+    // No half of an installation refuses anything.
+    scene.steps.plant(&[("mr-root", "")]).await?;
+    let quota = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HierarchicalResourceQuota",
+        "metadata": { "name": "budget", "namespace": "mr-root" }, "spec": { "hard": { "services": "1" } },
+    });
+    let apply = cluster.kubectl().args(["apply", "-f", "-"]).stdin(quota.to_string());
+    let said = apply.run().await?.stderr;
+    ensure!(
+        said.contains("hierarchical quotas are disabled in this installation, so this quota is not enforced"),
+        "{said}"
+    );
+    scene.serve_all("mr-root", &["one", "two"]).await?;
+    scene.not_derived("mr-root").await?;
+
+    product.grant_rights_of(&enabled.manifests).await?;
+    refused(&[]).await?;
+    scene.enforced("mr-root", "budget").await?;
+    registered(&cluster, Some(FailurePolicy::Fail)).await?;
+    scene.refused("mr-root", "three").await?;
+    let shown = doctor().await?;
+    ensure!(shown.contains("ok     rights for hierarchical quotas: sufficient"), "{shown}");
+
+    // A right is lost later.
+    let roles: Api<Role> = Api::namespaced(cluster.admin(), NAMESPACE);
+    roles.delete("hns-webhook", &DeleteParams::default()).await?;
+    let shown = doctor().await?;
+    let missing = "WRONG  rights for hierarchical quotas: the service account hns-webhook may not get, update configmaps/hnc-quota-ledger";
+    ensure!(shown.contains(missing), "{shown}");
+    scene.steps.plant(&[("mr-child", "mr-root")]).await?;
+    scene.derived("mr-child", &[("services", "1")]).await?;
+    let denied =
+        hns_e2e::refusal(scene.services("mr-child").create(&PostParams::default(), &service("four")).await);
+    ensure!(
+        denied.message.contains("cannot be used: configmaps \"hnc-quota-ledger\" is forbidden"),
+        "{denied:?}"
+    );
+    ensure!(
+        denied.message.ends_with("apply config/hrq.yaml") && !denied.message.contains("Status {"),
+        "{denied:?}"
+    );
+    Ok(())
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use hns_api::conditions::ENFORCED;
 use hns_api::names::DERIVED_QUOTA;
 use hns_cluster::api::Api;
 use hns_e2e::steps::PATIENCE;
@@ -11,7 +12,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::{Value, json};
 
-use super::scene::{NEW_KIND, Scene, persistently, scene};
+use super::scene::{NEW_KIND, Scene, condition, persistently, scene};
 
 /// Creates an object of any kind; tries again as long as the answer says that this may help.
 async fn create(scene: &Scene<'_>, namespace: &str, object: Value) -> Result<kube::Result<DynamicObject>> {
@@ -173,6 +174,35 @@ async fn pods_are_limited_by_number_cpu_memory_and_extended_resources() -> Resul
 }
 
 #[tokio::test]
+async fn a_limit_that_kubernetes_does_not_count_is_named() -> Result<()> {
+    let scene = scene().await?;
+    scene.steps.plant(&[("k-root", "")]).await?;
+    let quota = json!({
+        "apiVersion": "hnc.x-k8s.io/v1alpha2", "kind": "HierarchicalResourceQuota",
+        "metadata": { "name": "budget", "namespace": "k-root" },
+        "spec": { "hard": { "pods": "1", "example.com/gpu": "2", "count/foos.bar.test": "3" } },
+    });
+    let apply = scene.cluster.kubectl().args(["apply", "-f", "-"]).stdin(quota.to_string());
+    let said = apply.run().await?.stderr;
+    let warning = "the limit of example.com/gpu has no effect: an extended resource is counted as requests.example.com/gpu only";
+    ensure!(said.contains(warning), "{said}");
+    let quota = scene
+        .quota_is("k-root", "budget", "shows what is not counted", |quota| {
+            condition(&quota.status.clone().unwrap_or_default(), ENFORCED)
+                .is_some_and(|(_, reason, _)| reason == "LimitsNotCounted")
+        })
+        .await?;
+    let (holds, _, message) =
+        condition(&quota.status.unwrap_or_default(), ENFORCED).context("a condition")?;
+    ensure!(!holds && message.contains("count/foos.bar.test (check"), "{message}");
+    // The other limit is in force.
+    created(&scene, "k-root", pod("one", &json!({}), &json!({}))).await?;
+    let status = refusal(create(&scene, "k-root", pod("two", &json!({}), &json!({}))).await?);
+    ensure!(status.message.contains("exceeded quota"), "{}", status.message);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_pod_counts_until_it_is_gone() -> Result<()> {
     let scene = scene().await?;
     family(&scene, "t-root", "t-child", json!({ "pods": "1" })).await?;
@@ -306,17 +336,15 @@ async fn objects_of_a_custom_kind_are_counted() -> Result<()> {
     kubectl.clone().args(["apply", "-f", "-"]).stdin(definition.to_string()).ok().await?;
     kubectl.established(["crd/things.quota.test"]).await?;
     let (count, apps) = ("count/things.quota.test", "count/deployments.apps");
-    family(&scene, "y-root", "y-child", json!({ count: "2", apps: "1" })).await?;
+    scene.steps.plant(&[("y-root", ""), ("y-child", "y-root")]).await?;
+    scene.set("y-root", "budget", json!({ count: "2", apps: "1" })).await?;
     // The control plane looks for new kinds every half minute, and knows no usage before. Until then, the API server refuses all.
-    eventually("both namespaces are counted", NEW_KIND, async || {
-        for namespace in ["y-root", "y-child"] {
-            let quota = scene.core(namespace).get(DERIVED_QUOTA).await.map_err(|error| error.to_string())?;
-            let used = quota.status.and_then(|it| it.used).unwrap_or_default();
-            if !used.contains_key(count) {
-                return Err(format!("{namespace}: {used:?}"));
-            }
+    eventually("the limits are enforced in both namespaces", NEW_KIND, async || {
+        let quota = scene.hierarchical("y-root").get("budget").await.map_err(|error| error.to_string())?;
+        match condition(&quota.status.unwrap_or_default(), ENFORCED) {
+            Some((true, _, _)) => Ok(()),
+            other => Err(format!("{other:?}")),
         }
-        Ok(())
     })
     .await?;
     let thing =

@@ -59,24 +59,8 @@ impl Workshop {
             self.product.start(Component::Webhook, launch()),
             self.product.start(Component::Controller, launch())
         )?;
-        self.registered(quotas).await?;
+        registered(self.cluster, quotas).await?;
         Ok(Running { webhook, controller })
-    }
-
-    async fn registered(&self, quotas: Option<FailurePolicy>) -> Result<()> {
-        let all = Api::<ValidatingWebhookConfiguration>::all(self.cluster.admin());
-        eventually(&format!("the registrations are for {quotas:?}"), PATIENCE, async || {
-            let found = all
-                .get(hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION)
-                .await
-                .map_err(|error| error.to_string())?;
-            let webhooks = found.webhooks.unwrap_or_default();
-            let usage =
-                webhooks.iter().find(|it| it.name == hns_api::names::webhooks::RESOURCE_QUOTAS_STATUS);
-            let policy = usage.and_then(|it| it.failure_policy.clone());
-            if policy == quotas.map(|it| format!("{it:?}")) { Ok(()) } else { Err(format!("{policy:?}")) }
-        })
-        .await
     }
 
     pub(crate) fn steps(&self) -> &Steps {
@@ -90,4 +74,20 @@ impl Running {
         tokio::try_join!(self.webhook.terminate(), self.controller.terminate())?;
         Ok(())
     }
+}
+
+/// Waits until the registrations follow.
+pub(crate) async fn registered(cluster: &Cluster, quotas: Option<FailurePolicy>) -> Result<()> {
+    let all = Api::<ValidatingWebhookConfiguration>::all(cluster.admin());
+    eventually(&format!("the registrations are for {quotas:?}"), PATIENCE, async || {
+        let found = all
+            .get(hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION)
+            .await
+            .map_err(|error| error.to_string())?;
+        let webhooks = found.webhooks.unwrap_or_default();
+        let usage = webhooks.iter().find(|it| it.name == hns_api::names::webhooks::RESOURCE_QUOTAS_STATUS);
+        let policy = usage.and_then(|it| it.failure_policy.clone());
+        if policy == quotas.map(|it| format!("{it:?}")) { Ok(()) } else { Err(format!("{policy:?}")) }
+    })
+    .await
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use hns_api::names;
+use hns_cluster::settings::FailurePolicy;
 use hns_e2e::product::{CONTROLLER_USER, Component, Launch};
 use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
@@ -40,8 +41,10 @@ async fn turn() -> Objects {
     static TURN: Mutex<()> = Mutex::const_new(());
     let turn = TURN.lock().await;
     let cluster = CLUSTER.get_or_init(async || Cluster::start().await.unwrap()).await;
-    let product =
-        PRODUCT.get_or_init(async || Product::install(cluster, Options::default()).await.unwrap()).await;
+    // With the rights for quotas, which some settings of the tests enable.
+    let manifests = Options::with_quotas(FailurePolicy::Fail).manifests;
+    let options = Options { manifests, ..Options::default() };
+    let product = PRODUCT.get_or_init(async || Product::install(cluster, options).await.unwrap()).await;
     product.install_registrations().await.unwrap();
     Objects { product, users: Users::of(cluster), _turn: turn }
 }
@@ -357,9 +360,9 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         .into_iter()
         .chain(mutating("update mutatingwebhookconfigurations"))
         .chain(mutating("delete mutatingadmissionpolicybindings"))
-        .chain(["delete validatingadmissionpolicybindings"; 5])
+        .chain(["delete validatingadmissionpolicybindings"; 6])
         .chain(mutating("delete mutatingadmissionpolicies"))
-        .chain(["delete validatingadmissionpolicies"; 5]);
+        .chain(["delete validatingadmissionpolicies"; 6]);
     assert_eq!(written, expected.collect::<Vec<_>>());
     running.terminate().await.unwrap();
 
@@ -371,10 +374,10 @@ async fn policies_go_after_the_webhook_is_sent_more_and_come_before_it_is_sent_l
         })
         .await;
     let written = quiet(&objects, mark).await;
-    let expected = ["patch validatingadmissionpolicies"; 5]
+    let expected = ["patch validatingadmissionpolicies"; 6]
         .into_iter()
         .chain(mutating("patch mutatingadmissionpolicies"))
-        .chain(["patch validatingadmissionpolicybindings"; 5])
+        .chain(["patch validatingadmissionpolicybindings"; 6])
         .chain(mutating("patch mutatingadmissionpolicybindings"))
         .chain(["update validatingwebhookconfigurations"])
         .chain(mutating("update mutatingwebhookconfigurations"));

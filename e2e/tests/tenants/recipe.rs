@@ -132,14 +132,17 @@ async fn nothing_is_beyond_the_limits(cluster: &Cluster, steps: &Steps) -> Resul
     for number in 4..=10 {
         alice.create_anchor("acme", &format!("acme-{number}")).await?;
     }
-    refused(refusal(alice.create_anchor("acme-prod", "acme-11").await), "at most 10 namespaces")?;
+    refused(
+        refusal(alice.create_anchor("acme-prod", "acme-11").await),
+        "the limit of namespaces below it is 10",
+    )?;
     steps.create_namespace("acme-other").await?;
-    refused(refusal(steps.set_parent("acme-other", "acme").await), "at most 10 namespaces")?;
+    refused(refusal(steps.set_parent("acme-other", "acme").await), "the limit of namespaces below it is 10")?;
     let annotated = json!({ "metadata": { "annotations": { annotations::SUBNAMESPACE_OF: "acme" } } });
     let (api, annotated) = (steps.namespaces(), Patch::Merge(annotated));
     refused(
         refusal(api.patch("acme-other", &PatchParams::default(), &annotated).await),
-        "at most 10 namespaces",
+        "the limit of namespaces below it is 10",
     )?;
     // Somewhere else it may be.
     steps.set_parent("acme-other", "tenants").await?;

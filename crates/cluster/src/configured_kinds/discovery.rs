@@ -9,6 +9,8 @@ use forest::configuration::{Served, ServedKind};
 use kube::Client;
 use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 
+use crate::error_text::error_text;
+
 /// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -27,7 +29,7 @@ pub async fn discover(client: &Client) -> Result<Served, String> {
             Err("the API server did not answer with its resources".into())
         }
         Ok(Ok(served)) => Ok(served),
-        Ok(Err(error)) => Err(error.to_string()),
+        Ok(Err(error)) => Err(error_text(&error)),
         Err(_) => Err("the API server did not answer in time".into()),
     }
 }

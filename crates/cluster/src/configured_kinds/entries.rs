@@ -3,7 +3,7 @@
 //! Each entry is read on its own: an invalid entry gives an error and does not affect the others.
 
 use forest::configuration::Entry;
-use forest::{Mode, OnConflict, TreeLimit};
+use forest::{Mode, OnConflict, TreeFault, TreeLimit};
 use hns_api::{ConflictPolicy, ResourceSpec, SynchronizationMode, TreeSpec};
 use kube::core::DynamicObject;
 use serde::Deserialize;
@@ -24,16 +24,16 @@ pub fn entries_of(spec: Option<&Value>) -> Vec<Result<Entry, String>> {
 }
 
 /// The limits of trees in this `spec`.
-pub fn trees_of(spec: Option<&Value>) -> Vec<Result<TreeLimit, String>> {
+pub fn trees_of(spec: Option<&Value>) -> Vec<Result<TreeLimit, TreeFault>> {
     match spec.and_then(|spec| spec.get("trees")) {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(trees)) => trees.iter().map(tree).collect(),
-        Some(_) => vec![Err("spec.trees is not a list".into())],
+        Some(_) => vec![Err("spec.trees is not a list".to_owned().into())],
     }
 }
 
-fn tree(value: &Value) -> Result<TreeLimit, String> {
-    let spec = TreeSpec::deserialize(value).map_err(|error| error.to_string())?;
+fn tree(value: &Value) -> Result<TreeLimit, TreeFault> {
+    let spec = TreeSpec::deserialize(value).map_err(|error| TreeFault::from(error.to_string()))?;
     let number = |limit: Option<u32>| limit.and_then(|it| usize::try_from(it).ok());
     let pattern = spec.name_pattern.as_deref();
     TreeLimit::new(spec.root.as_str().into(), number(spec.max_namespaces), number(spec.max_depth), pattern)
@@ -112,8 +112,9 @@ mod tests {
         ] });
         let found = trees_of(Some(&spec));
         assert_eq!(found[0], TreeLimit::new("acme".into(), Some(2), Some(1), Some("acme-.*")));
-        for (at, why) in [(1, "namePattern"), (2, "root"), (3, "-1")] {
-            assert!(found[at].as_ref().unwrap_err().contains(why), "{:?}", found[at]);
+        for (at, field, why) in [(1, "namePattern", "unclosed group"), (2, "", "root"), (3, "", "-1")] {
+            let fault = found[at].as_ref().unwrap_err();
+            assert!(fault.field == field && fault.why.contains(why), "{fault:?}");
         }
         assert_eq!(trees_of(None), []);
         assert!(matches!(&trees_of(Some(&json!({ "trees": {} })))[..], [Err(_)]));

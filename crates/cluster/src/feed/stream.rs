@@ -16,6 +16,7 @@ use kube::Resource;
 use kube::runtime::watcher::{Error, Event};
 use tokio::time::Instant;
 
+use crate::error_text::error_text;
 use crate::handle::ForestWriter;
 use crate::metrics::StreamMetrics;
 use crate::objects::is_expired;
@@ -165,10 +166,10 @@ fn failed<I, K>(
 ) -> bool {
     metrics.failed(name);
     let Some(why) = refusal(error).filter(|_| !passes) else {
-        tracing::info!(stream = name, %error, "watch interrupted");
+        tracing::info!(stream = name, error = error_text(error), "watch interrupted");
         return is_expired(error);
     };
-    tracing::warn!(stream = name, %error, "list or watch failed");
+    tracing::warn!(stream = name, error = error_text(error), "list or watch failed");
     tell(WatchEvent::Refused(why));
     true
 }

@@ -10,7 +10,7 @@ pub type Data = BTreeMap<String, String>;
 /// The key of the document, in both.
 pub const DOCUMENT: &str = "settings.yaml";
 
-/// The key of `hnc-settings` that says why the document of `hns-config` is not in force; empty if it is.
+/// The key of `hnc-settings` that says why the document of `hns-config` is not in force, or not all of it; empty if it is.
 pub const REFUSED: &str = "refused";
 
 /// The key of `hnc-settings` that names the version of the controller.
@@ -30,9 +30,17 @@ pub fn in_force(data: &Data) -> Result<Option<SharedSettings>, Invalid> {
     data.get(DOCUMENT).map(|text| SharedSettings::parse(text)).transpose()
 }
 
-/// Why the document of `hns-config` is not in force, from the data of `hnc-settings`; `None` if it is in force.
+/// Why the document of `hns-config`, or a part of it, is not in force, from the data of `hnc-settings`; `None` if it is in force.
 pub fn refused(data: &Data) -> Option<&str> {
     data.get(REFUSED).map(String::as_str).filter(|reason| !reason.is_empty())
+}
+
+/// The reason if the document was deleted.
+pub const DELETED: &str = "it does not exist any more";
+
+/// Whether the document was deleted, so that earlier settings are in force.
+pub fn is_deleted(data: &Data) -> bool {
+    refused(data).is_some_and(|reason| reason.ends_with(DELETED))
 }
 
 /// The version of the controller that wrote `hnc-settings`.

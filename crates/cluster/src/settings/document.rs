@@ -6,6 +6,7 @@ use std::fmt;
 
 use forest::{Identity, Patterns};
 use serde::{Deserialize, Serialize};
+use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
 use super::values;
 
@@ -179,8 +180,11 @@ impl SharedSettings {
     /// # Errors
     /// The first thing that is wrong.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let value: serde_json::Value =
-            serde_saphyr::from_str(text).map_err(|error| Invalid::new("", format!("not YAML: {error}")))?;
+        // Without the lines of the text, and the parser's advice to programmers.
+        let shown =
+            serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
+        let value: serde_json::Value = serde_saphyr::from_str(text)
+            .map_err(|error| Invalid::new("", format!("not YAML: {}", error.render_with_options(shown))))?;
         if !value.is_object() {
             return Err(Invalid::new("", "expected keys with values"));
         }
@@ -323,6 +327,16 @@ propagation:
     fn a_mistake_is_named_with_its_key() {
         for (text, key, reason) in [
             ("{", "", "not YAML"),
+            (
+                "version: v1\nversion: v1",
+                "",
+                "not YAML: duplicate mapping key `version` is not allowed here at line 2, column 1",
+            ),
+            (
+                "{version: v1, includedNamespaceRegex: (}",
+                "includedNamespaceRegex",
+                "\"(\": it is no regular expression: unclosed group",
+            ),
             ("- v1", "", "expected keys with values"),
             ("{}", "", "missing field `version`"),
             ("version: v2", "version", "unknown variant `v2`"),

@@ -2,7 +2,7 @@
 //!
 //! Errors are the end of a sentence that names the key and the value.
 
-use forest::OnConflict;
+use forest::{OnConflict, expression};
 use regex::Regex;
 
 use super::FailurePolicy;
@@ -65,8 +65,7 @@ fn is_label(value: &str) -> bool {
 /// # Errors
 /// What is wrong with it.
 pub fn anchored_regex(value: &str) -> Result<Regex, String> {
-    // On its own first: "a)|(b" is no pattern, but would become one between our parentheses.
-    Regex::new(value).and_then(|_| Regex::new(&format!("^(?:{value})$"))).map_err(|error| error.to_string())
+    expression::whole(value)
 }
 
 /// A pattern of keys. No pattern ever matches the hierarchy's own keys. A pattern that names them is refused.
@@ -78,7 +77,7 @@ pub fn managed_key(value: &str) -> Result<Regex, String> {
     if value.contains("hnc.x-k8s.io") || value.contains(r"hnc\.x-k8s\.io") {
         return Err("the keys of hnc.x-k8s.io cannot be managed".to_owned());
     }
-    Regex::new(value).map_err(|error| error.to_string())
+    Regex::new(value).map_err(|error| expression::fault(&error))
 }
 
 /// `VALUE=USER_OR_GROUP`; the value has no `=`.

@@ -6,6 +6,7 @@ use forest::KindSettings;
 use forest::configuration::rights::{Account, Lack, Right, lacks, needed};
 use futures::future::join_all;
 use hns_cluster::access_review::{allowed, review};
+use hns_cluster::error_text::error_text;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::{Api, Client};
@@ -52,6 +53,6 @@ async fn ask(client: &Client, accounts: &Accounts, right: &Right) -> Result<bool
     let user = accounts.user(right.account);
     let review = review(user, right).ok_or_else(|| format!("{user:?} is no service account"))?;
     let api = Api::<SubjectAccessReview>::all(client.clone());
-    let answer = api.create(&PostParams::default(), &review).await.map_err(|error| error.to_string())?;
+    let answer = api.create(&PostParams::default(), &review).await.map_err(|error| error_text(&error))?;
     allowed(answer.status)
 }

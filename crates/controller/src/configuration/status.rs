@@ -66,7 +66,7 @@ pub(super) fn shows_refusal(shown: &HNCConfigurationStatus, refused: Option<&str
 }
 
 fn settings_refused(why: &str) -> Draft {
-    let message = format!("The settings are wrong, so earlier ones stay in force: {why}");
+    let message = format!("Settings are refused, and earlier values stay in force: {why}");
     draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, message)
 }
 
@@ -407,7 +407,7 @@ mod tests {
         let [trouble, settings, rights, lost] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(
             settings,
-            "BadConfiguration SettingsRefused The settings are wrong, so earlier ones stay in force: ConfigMap hns-config: \
+            "BadConfiguration SettingsRefused Settings are refused, and earlier values stay in force: ConfigMap hns-config: \
              settings.yaml: x: unknown field `x`"
         );
         assert_eq!(

@@ -5,6 +5,7 @@ use std::time::Duration;
 use forest::text::limited;
 use hns_api::events::{COMPONENT, TYPE_WARNING};
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use k8s_openapi::api::core::v1::{Event as CoreEvent, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -40,7 +41,7 @@ pub(super) async fn write_events(
             Ok(Ok(_)) => metrics.written(),
             Ok(Err(error)) => {
                 metrics.failed();
-                tracing::debug!(%error, "could not write an event");
+                tracing::debug!(error = error_text(&error), "could not write an event");
             }
             Err(_) => metrics.failed(),
         }

@@ -10,6 +10,7 @@ mod namespace_anchors;
 mod namespace_keys;
 mod namespace_labels;
 mod quotas;
+mod quotas_disabled;
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -23,7 +24,7 @@ use super::{RegistrationSettings, named};
 
 pub(super) use self::namespace_labels::objects as mutating;
 
-/// All policies, in the order of [`hns_api::names::policies::ALL`].
+/// All policies, in the order of [`hns_api::names::policies::ALL`]. Whether quotas are enforced decides which of the last two there is.
 pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {
     let always = [
         namespace_keys::policy(settings),
@@ -32,16 +33,21 @@ pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPol
         anchors::policy(settings),
         namespace_anchors::policy(settings),
     ];
-    always.into_iter().chain(settings.quotas.map(|_| quotas::policy(settings))).collect()
+    let of_quotas = match settings.quotas {
+        Some(_) => quotas::policy(settings),
+        None => quotas_disabled::policy(settings),
+    };
+    always.into_iter().chain([of_quotas]).collect()
 }
 
-/// The binding of a policy. That of `hns-copies` names the kinds.
+/// The binding of a policy. That of `hns-copies` names the kinds, and that of `hns-quotas-disabled` only warns.
 pub(super) fn binding(
     policy: &ValidatingAdmissionPolicy,
     settings: &RegistrationSettings,
 ) -> ValidatingAdmissionPolicyBinding {
     let name = policy.metadata.name.clone().unwrap_or_default();
     let is_about_copies = name == names::policies::COPIES;
+    let action = if name == names::policies::QUOTAS_DISABLED { "Warn" } else { "Deny" };
     let has_params = policy.spec.as_ref().is_some_and(|spec| spec.param_kind.is_some());
     ValidatingAdmissionPolicyBinding {
         metadata: named(&name),
@@ -53,7 +59,7 @@ pub(super) fn binding(
                 parameter_not_found_action: Some("Allow".to_owned()),
                 ..ParamRef::default()
             }),
-            validation_actions: Some(vec!["Deny".to_owned()]),
+            validation_actions: Some(vec![action.to_owned()]),
             match_resources: is_about_copies.then(|| copies::kinds(settings)),
         }),
     }

@@ -20,6 +20,7 @@ use std::time::Duration;
 use futures::{FutureExt, StreamExt};
 use hns_api::names::{CONTROLLER_CLUSTER_ROLE, FIELD_MANAGER};
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 use hns_runtime::shutdown::Shutdown;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -128,7 +129,10 @@ async fn serves_mutating_policies(client: &Client) -> bool {
         match client.list_api_group_resources("admissionregistration.k8s.io/v1").await {
             Ok(served) => return served.resources.iter().any(|it| it.name == "mutatingadmissionpolicies"),
             Err(error) => {
-                tracing::warn!(%error, "could not ask which admission policies the API server serves; trying again");
+                tracing::warn!(
+                    error = error_text(&error),
+                    "could not ask which admission policies the API server serves; trying again"
+                );
             }
         }
         tokio::time::sleep(FIRST_RETRY).await;
@@ -170,6 +174,9 @@ impl RegistrationReconciler {
         loop {
             let plan = self.next_plan();
             if plan.writes.is_empty() {
+                if !self.state.paused && plan.problems.is_empty() {
+                    self.state.settle();
+                }
                 return !self.state.policies_failed
                     && (self.state.context.owner.is_some() || self.state.only_bundle);
             }
@@ -210,7 +217,10 @@ impl RegistrationReconciler {
                 })
             }),
             Err(error) => {
-                self.log_once(format!("could not read the ClusterRole {CONTROLLER_CLUSTER_ROLE}: {error}"));
+                self.log_once(format!(
+                    "could not read the ClusterRole {CONTROLLER_CLUSTER_ROLE}: {}",
+                    error_text(&error)
+                ));
                 None
             }
         };
@@ -268,6 +278,8 @@ impl RegistrationReconciler {
     }
 
     async fn write(&mut self, write: &Write) -> bool {
+        let is_correction =
+            matches!(write, Write::Replace(target, _) if self.state.is_changed_by_others(target));
         let (target, sent, written) = match write {
             Write::Create(target, object) => (target, Some(object), self.create(target, object).await),
             Write::Replace(target, object) => (target, Some(object), self.replace(target, object).await),
@@ -275,9 +287,10 @@ impl RegistrationReconciler {
         };
         match written {
             Ok(observed) => {
-                log(write, target);
+                log(write, target, is_correction);
                 if let (Some(sent), Observed::Present(answer)) = (sent, &observed) {
                     let pair = (repair::content(sent), repair::content(answer));
+                    self.state.known.insert(target.clone(), pair.1.clone());
                     self.state.answered.insert(target.clone(), pair);
                 }
                 self.observe(target.clone(), observed);
@@ -286,7 +299,7 @@ impl RegistrationReconciler {
             Err(error) => {
                 // On a conflict, another client has changed the object; the watch reports the change.
                 if !matches!(&error, kube::Error::Api(status) if status.code == 409) {
-                    tracing::warn!(%error, "could not write {target}; trying again");
+                    tracing::warn!(error = error_text(&error), "could not write {target}; trying again");
                     self.state.policies_failed |= target.kind.is_of_policies();
                 }
                 false
@@ -329,13 +342,15 @@ impl RegistrationReconciler {
     }
 }
 
-fn log(write: &Write, target: &Target) {
+fn log(write: &Write, target: &Target, is_correction: bool) {
     match write {
         Write::Create(..) => tracing::info!("created {target}"),
-        Write::Replace(..) => tracing::info!(
-            "corrected {target}, which differed from the settings, the configuration or the hierarchy; to change it by hand, set \
-             --manage-registrations=false first"
+        Write::Replace(..) if is_correction => tracing::info!(
+            "corrected {target}, which another client had changed; to change it by hand, set --manage-registrations=false first"
         ),
+        Write::Replace(..) => {
+            tracing::info!("updated {target} for the settings, the configuration or the hierarchy");
+        }
         Write::Delete(..) => tracing::info!("deleted {target}, which the settings disable"),
     }
 }

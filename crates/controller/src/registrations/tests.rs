@@ -147,7 +147,7 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two_but_for_usage() {
 }
 
 #[test]
-fn without_quotas_nothing_is_about_them() {
+fn without_quotas_nothing_is_about_them_but_a_warning() {
     let without = RegistrationSettings { quotas: None, ..everything() };
     let names = |settings: &RegistrationSettings| -> Vec<String> {
         let policies = admission(settings).policies.into_iter().filter_map(|it| it.metadata.name);
@@ -156,6 +156,9 @@ fn without_quotas_nothing_is_about_them() {
     let mut missing = names(&everything());
     missing.retain(|name| !names(&without).contains(name));
     assert_eq!(missing, ["hrq.hnc.x-k8s.io", "resourcesquotasstatus.hnc.x-k8s.io", "hns-quotas"]);
+    let warning = admission(&without).bindings.pop().unwrap();
+    assert_eq!(warning.metadata.name.as_deref(), Some("hns-quotas-disabled"));
+    assert_eq!(warning.spec.unwrap().validation_actions.unwrap(), ["Warn"]);
 }
 
 #[test]
@@ -217,7 +220,8 @@ fn every_policy_is_bound_by_its_name_and_denies_with_403() {
     let Admission { policies, bindings, .. } = admission(&everything());
     let name_of = |metadata: &ObjectMeta| metadata.name.clone().unwrap();
     let found: Vec<String> = policies.iter().map(|policy| name_of(&policy.metadata)).collect();
-    assert_eq!(found, names::policies::ALL);
+    let all = names::policies::ALL.into_iter().filter(|name| *name != names::policies::QUOTAS_DISABLED);
+    assert_eq!(found, all.collect::<Vec<_>>());
     for (policy, binding) in policies.iter().zip(&bindings) {
         let (spec, bound) = (policy.spec.as_ref().unwrap(), binding.spec.as_ref().unwrap());
         let name = name_of(&policy.metadata);

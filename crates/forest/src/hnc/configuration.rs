@@ -15,7 +15,7 @@ pub use self::served::{Served, ServedKind};
 use crate::core::kind::{Kind, KindSettings, Mode, OnConflict};
 use crate::core::patterns::Patterns;
 use crate::hnc::keys;
-use crate::hnc::tree_limit::TreeLimit;
+use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 
 const RESOURCES: &str = "resources";
 const TREES: &str = "trees";
@@ -79,10 +79,12 @@ pub struct Finding {
     pub list: &'static str,
     /// The index of the entry.
     pub entry: usize,
-    /// The name in the entry.
+    /// The name in the entry, or the value of the field.
     pub subject: String,
     /// The type of the fault.
     pub fault: Fault,
+    /// The field of the entry; empty for the whole entry.
+    pub part: &'static str,
     /// What is wrong, as a clause.
     pub why: String,
 }
@@ -117,9 +119,10 @@ impl Fault {
 }
 
 impl Finding {
-    /// The path of the entry.
+    /// The path of the entry or of its field.
     pub fn field(&self) -> String {
-        format!("spec.{}[{}]", self.list, self.entry)
+        let dot = if self.part.is_empty() { "" } else { "." };
+        format!("spec.{}[{}]{dot}{}", self.list, self.entry, self.part)
     }
 }
 
@@ -146,20 +149,18 @@ impl Resolution {
     /// With the entries of `spec.trees`. One that could not be read is given as the reason. Of two about one namespace, the first
     /// is in force.
     #[must_use]
-    pub fn with_trees(mut self, trees: &[Result<TreeLimit, String>]) -> Self {
+    pub fn with_trees(mut self, trees: &[Result<TreeLimit, TreeFault>]) -> Self {
         for (entry, tree) in trees.iter().enumerate() {
-            let fault = match tree {
+            match tree {
                 Ok(limit) if self.limits.iter().any(|it| it.root() == limit.root()) => {
-                    (Fault::Duplicate, "an earlier entry is about the same namespace".to_owned())
+                    let why = "an earlier entry is about the same namespace".to_owned();
+                    self.find((TREES, entry, ""), limit.root(), (Fault::Duplicate, why));
                 }
-                Ok(limit) => {
-                    self.limits.push(limit.clone());
-                    continue;
+                Ok(limit) => self.limits.push(limit.clone()),
+                Err(TreeFault { field, value, why }) => {
+                    self.find((TREES, entry, field), value, (Fault::Unusable, why.clone()));
                 }
-                Err(why) => (Fault::Unusable, why.clone()),
-            };
-            let subject = tree.as_ref().map_or("?", |limit| limit.root());
-            self.find(TREES, entry, subject, fault);
+            }
         }
         self
     }
@@ -176,12 +177,11 @@ impl Resolution {
 
     fn find(
         &mut self,
-        list: &'static str,
-        entry: usize,
+        (list, entry, part): (&'static str, usize, &'static str),
         subject: impl fmt::Display,
         (fault, why): (Fault, String),
     ) {
-        self.findings.push(Finding { list, entry, subject: subject.to_string(), fault, why });
+        self.findings.push(Finding { list, entry, subject: subject.to_string(), fault, part, why });
     }
 
     fn add(&mut self, at: usize, entry: &Entry, served: &Served) -> Result<(), (Fault, String)> {
@@ -215,10 +215,10 @@ pub fn resolve(entries: &[Result<Entry, String>], served: &Served) -> Resolution
         match entry {
             Ok(entry) => {
                 if let Err(fault) = resolution.add(at, entry, served) {
-                    resolution.find(RESOURCES, at, entry, fault);
+                    resolution.find((RESOURCES, at, ""), entry, fault);
                 }
             }
-            Err(why) => resolution.find(RESOURCES, at, "?", (Fault::Unusable, why.clone())),
+            Err(why) => resolution.find((RESOURCES, at, ""), "?", (Fault::Unusable, why.clone())),
         }
     }
     resolution

@@ -11,6 +11,9 @@ use crate::core::name::Name;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
 
+/// More namespaces than there can be.
+const ALL: usize = usize::MAX / 2;
+
 /// A limit that a namespace would exceed.
 #[derive(Debug)]
 pub(crate) struct Exceeded<'a> {
@@ -21,8 +24,8 @@ pub(crate) struct Exceeded<'a> {
 
 #[derive(Debug)]
 enum Excess {
-    /// This many namespaces would be added.
-    Namespaces(usize),
+    /// How many namespaces there are, and how many would be added.
+    Namespaces(usize, usize),
     /// The deepest would be this many levels below the root.
     Depth(usize),
     /// This name does not match.
@@ -37,10 +40,10 @@ impl fmt::Display for Exceeded<'_> {
             "namespace {child:?} cannot be below {root:?}, which has a limit (spec.trees of the HNCConfiguration): "
         )?;
         match excess {
-            Excess::Namespaces(added) => {
+            Excess::Namespaces(present, added) => {
                 write!(
                     f,
-                    "at most {} namespaces may be below it, and {added} more would be",
+                    "the limit of namespaces below it is {}; it has {present}, and this would add {added}",
                     max_namespaces.unwrap_or_default()
                 )
             }
@@ -107,16 +110,18 @@ impl Forest {
         }
         let added = 1 + below.len();
         let max = limit.max_namespaces?;
-        (!self.has_room(&limit.root, max, added, pending.then_some(child)))
-            .then_some(Excess::Namespaces(added))
+        let count = |most| self.count_below(&limit.root, most, pending.then_some(child));
+        if max.checked_sub(added).is_some_and(|free| count(free).is_some()) {
+            return None;
+        }
+        Some(Excess::Namespaces(count(ALL).unwrap_or_default(), added))
     }
 
-    /// Whether `added` namespaces fit below `root`. With the name of a child, the anchors of others count whose subnamespace does
-    /// not exist yet.
-    fn has_room(&self, root: &Name, max: usize, added: usize, pending: Option<&Name>) -> bool {
-        let Some(free) = max.checked_sub(added) else { return false };
-        let Some(root) = self.id(root) else { return true };
-        let Some(below) = self.few_descendants(root, free) else { return false };
+    /// The number of namespaces below `root`; `None` if they are more than `most`. With the name of a child, the anchors of others
+    /// count whose subnamespace does not exist yet.
+    fn count_below(&self, root: &Name, most: usize, pending: Option<&Name>) -> Option<usize> {
+        let Some(root) = self.id(root) else { return Some(0) };
+        let below = self.few_descendants(root, most)?;
         let holders = below.iter().chain([&root]).filter(|_| pending.is_some());
         let waiting =
             holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));
@@ -126,7 +131,8 @@ impl Forest {
                 && !anchor.shows(AnchorState::Conflict)
                 && self.anchor_state(parent, &anchor.name) == AnchorState::Missing
         });
-        below.len() + waiting.take(free + 1).count() <= free
+        let count = below.len() + waiting.take(most + 1).count();
+        (count <= most).then_some(count)
     }
 
     /// The number of levels below a namespace with this many descendants.

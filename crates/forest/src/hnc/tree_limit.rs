@@ -2,6 +2,7 @@
 
 use regex::Regex;
 
+use crate::core::expression::whole;
 use crate::core::name::Name;
 
 /// One of `spec.trees`.
@@ -25,6 +26,23 @@ impl PartialEq for TreeLimit {
     }
 }
 
+/// Why an entry of `spec.trees` cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeFault {
+    /// The field of the entry; empty for the whole entry.
+    pub field: &'static str,
+    /// Its value as written.
+    pub value: String,
+    /// What is wrong with it, as a clause.
+    pub why: String,
+}
+
+impl From<String> for TreeFault {
+    fn from(why: String) -> Self {
+        Self { field: "", value: "?".to_owned(), why }
+    }
+}
+
 impl TreeLimit {
     /// A limit below `root`; an absent part limits nothing.
     ///
@@ -35,9 +53,10 @@ impl TreeLimit {
         max_namespaces: Option<usize>,
         max_depth: Option<usize>,
         name_pattern: Option<&str>,
-    ) -> Result<Self, String> {
-        let compiled = |pattern| {
-            Regex::new(&format!("^(?:{pattern})$")).map_err(|error| format!("namePattern: {error}"))
+    ) -> Result<Self, TreeFault> {
+        let compiled = |pattern: &str| {
+            let fault = |why| TreeFault { field: "namePattern", value: pattern.to_owned(), why };
+            whole(pattern).map_err(fault)
         };
         let names = name_pattern.map(compiled).transpose()?;
         Ok(Self {

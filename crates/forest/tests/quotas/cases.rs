@@ -4,7 +4,7 @@ use forest::plan::{Action, HncAction, plan};
 use forest::{Name, Scope};
 
 use super::run::Run;
-use crate::cluster::hierarchical::resources;
+use crate::cluster::hierarchical::{NEVER_COUNTED, resources};
 use crate::cluster::{Cluster, EXCLUDED, bindings, binds};
 
 /// A tree with quotas of pods, and the number of pods in some namespaces.
@@ -57,6 +57,28 @@ fn a_quota_in_an_excluded_namespace_limits_that_namespace_alone() {
     run.check();
     assert_eq!(shown(&run), [format!("{EXCLUDED}/pods pods: 2/3")]);
     assert_eq!(run.cluster.derived.keys().collect::<Vec<_>>(), [&Name::from(EXCLUDED)]);
+}
+
+/// Kubernetes accepts limits of resources that it does not count.
+#[test]
+fn a_limit_that_nothing_counts_is_not_shown_as_enforced() {
+    let mut cluster = Cluster::draw("top, team:top");
+    let extended = format!("{NEVER_COUNTED}gpu");
+    let limits = [("pods", "5"), (&*extended, "2")];
+    cluster.put_quota("top", "all", resources(&limits), &[]);
+    let mut run = Run::at_rest(cluster);
+    let enforced = |run: &Run| {
+        let (_, quota) = run.cluster.hierarchical.iter().next().unwrap();
+        let found = quota.status.conditions.iter().find(|it| &*it.type_ == "Enforced").unwrap();
+        (found.holds, found.reason.to_string(), found.message.to_string())
+    };
+    let wanted = "Kubernetes does not count these resources, so their limits have no effect: never.test/gpu (an extended resource \
+                  is counted as requests.never.test/gpu only)";
+    assert_eq!(enforced(&run), (false, "LimitsNotCounted".into(), wanted.into()));
+    let right = run.cluster.put_quota("top", "all", resources(&[("pods", "5")]), &[]);
+    run.hear([right]);
+    run.come_to_rest();
+    assert!(enforced(&run).0);
 }
 
 #[test]

@@ -7,8 +7,8 @@ use forest::rules::{DenialKind, Verdict, quota};
 use forest::{Forest, Version};
 
 use super::run::{Run, afresh};
-use crate::cluster::Cluster;
 use crate::cluster::hierarchical::resources;
+use crate::cluster::{Cluster, EXCLUDED};
 
 /// `top` allows five pods and two processors, of which `a` uses three and one; `team` allows four pods.
 fn run() -> Run {
@@ -295,6 +295,20 @@ fn limits_that_have_no_effect_or_are_exceeded_already_are_warned_of() {
             ],
         ),
         ("elsewhere", vec![("pods", "2")], vec![]),
+        (
+            "b",
+            vec![("nvidia.com/gpu", "2"), ("requests.nvidia.com/gpu", "2"), ("count/foos.bar.com", "1")],
+            vec![
+                "the limit of nvidia.com/gpu has no effect: an extended resource is counted as requests.nvidia.com/gpu only",
+            ],
+        ),
+        (
+            EXCLUDED,
+            vec![("pods", "5")],
+            vec![
+                "namespace \"kube-system\" is excluded by excludedNamespaces in the settings of hns, so this quota limits that namespace alone",
+            ],
+        ),
     ] {
         let Verdict::Allow { warnings: said, .. } = review(&run.forest, namespace, &hard) else {
             panic!("{namespace}: {hard:?} is denied")

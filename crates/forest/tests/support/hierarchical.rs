@@ -8,6 +8,9 @@ use forest::{Fact, Name, Version};
 
 use super::Cluster;
 
+/// No controller counts the resources of this prefix.
+pub(crate) const NEVER_COUNTED: &str = "never.test/";
+
 impl Cluster {
     /// Creates a hierarchical quota, or changes its limits. The others are invalid.
     pub(crate) fn put_quota(
@@ -123,7 +126,8 @@ impl Cluster {
             self.change_derived(name, |quota| {
                 quota.hard_in_force = quota.hard.clone();
                 let amount = |name: &str| usage.get(name).copied().unwrap_or_default();
-                quota.used = quota.hard.keys().map(|name| (name.clone(), amount(name))).collect();
+                let counted = quota.hard.keys().filter(|name| !name.starts_with(NEVER_COUNTED));
+                quota.used = counted.map(|name| (name.clone(), amount(name))).collect();
             })
         });
         counted.collect()

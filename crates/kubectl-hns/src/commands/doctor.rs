@@ -111,6 +111,7 @@ async fn check(session: &Session) -> Vec<Finding> {
     }
     let mut findings = installation::check(session, Timestamp::now()).await;
     findings.push(settings::check(session).await);
+    findings.extend(settings::initial_admin(session).await);
     findings.extend(quotas::check(session).await);
     findings.extend(account_rights::check(session).await);
     let is_served =

@@ -19,6 +19,7 @@ use tokio::{
 };
 
 use hns_cluster::api::Api;
+use hns_cluster::error_text::error_text;
 
 use super::{
     LEASE_DURATION, Phase, Shared, Timing,
@@ -92,7 +93,7 @@ impl Elector {
                     }
                     next = next.min(until);
                 }
-                Ok(Err(error)) => self.complain(error.to_string()),
+                Ok(Err(error)) => self.complain(error_text(&error)),
                 Err(_) => self.complain("the API server did not answer in time".to_owned()),
             }
             if let Some(until) = valid_until
@@ -214,7 +215,7 @@ impl Elector {
         let deadline = Instant::now() + self.timing.retry_period;
         match timeout_at(deadline, self.try_give_back()).await {
             Ok(Ok(())) => tracing::info!(lease = self.name, "lease given back"),
-            Ok(Err(error)) => self.complain(error.to_string()),
+            Ok(Err(error)) => self.complain(error_text(&error)),
             Err(_) => self.complain("the API server did not answer in time".to_owned()),
         }
     }

@@ -8,6 +8,7 @@ use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::{CERTIFICATE, Files, KEY, LoadError, ServingCertificate};
+use hns_cluster::error_text::error_text;
 use hns_cluster::{objects, readiness::Condition};
 
 impl ServingCertificate {
@@ -22,7 +23,7 @@ impl ServingCertificate {
         while let Some(state) = states.next().await {
             let found = match state {
                 Ok(secret) => files(secret).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error_text(&error)),
             };
             if seen.as_ref() != Some(&found) {
                 self.take(found.as_ref().map_err(String::as_str), &origin, &condition);

@@ -32,6 +32,8 @@ pub(super) struct State {
     /// What was last sent, and how the API server answered. A newer API server may add or change a field; the same write would have
     /// the same answer again.
     pub(super) answered: BTreeMap<Target, (Value, Value)>,
+    /// What objects were when nothing was left to do, or when they were written since.
+    pub(super) known: BTreeMap<Target, Value>,
     /// Whether the last write of a policy failed. The webhook then reviews all requests.
     pub(super) policies_failed: bool,
     pub(super) context: Context,
@@ -62,6 +64,21 @@ pub(super) struct Plan {
 impl State {
     pub(super) fn of(&self, target: &Target) -> &Observed {
         self.observed.get(target).unwrap_or(&Observed::Absent)
+    }
+
+    /// Remembers all objects as they are: nothing is left to do.
+    pub(super) fn settle(&mut self) {
+        let present = self.observed.iter().filter_map(|(target, observed)| match observed {
+            Observed::Present(found) => Some((target.clone(), repair::content(found))),
+            Observed::Absent | Observed::Unreadable(_) => None,
+        });
+        self.known = present.collect();
+    }
+
+    /// Whether another client has changed the object: it is not as it was when nothing was left to do.
+    pub(super) fn is_changed_by_others(&self, target: &Target) -> bool {
+        let Observed::Present(found) = self.of(target) else { return false };
+        self.known.get(target).is_some_and(|known| *known != repair::content(found))
     }
 
     /// Whether a required object does not exist.

@@ -1,6 +1,7 @@
 //! Watches the objects of the reconciler, each by its name, because the controller may read no other objects of these kinds.
 
 use futures::stream::{BoxStream, SelectAll, StreamExt, select_all};
+use hns_cluster::error_text::error_text;
 use hns_cluster::objects;
 use kube::core::DynamicObject;
 use kube::runtime::watcher::Error;
@@ -32,7 +33,7 @@ fn one(client: Client, target: Target) -> BoxStream<'static, (Target, Observed)>
 fn refusal(target: &Target, error: &Error) -> Option<Observed> {
     let refusal = objects::refusal(error).map(|message| Observed::Unreadable(message.to_owned()));
     if refusal.is_none() {
-        tracing::debug!(%error, "the watch of {target} was interrupted");
+        tracing::debug!(error = error_text(error), "the watch of {target} was interrupted");
     }
     refusal
 }

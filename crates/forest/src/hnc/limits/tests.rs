@@ -32,7 +32,7 @@ fn a_limit_holds_below_its_root_on_all_levels() {
         ("elsewhere", "new", None),
         ("r", "y", None),
         // With all below it.
-        ("b", "x", Some("at most 3 namespaces may be below it, and 3 more would be")),
+        ("b", "x", Some("the limit of namespaces below it is 3; it has 2, and this would add 3")),
         // It is there already.
         ("r", "b", None),
         ("b", "a", None),
@@ -78,7 +78,11 @@ fn whole_names_must_match() {
     assert_eq!(refused(&forest, "r", "x"), None);
     let forest = limited("r, r-x, y<r-x", (None, None, Some("r-.*")));
     assert!(refused(&forest, "r", "r-x").unwrap().contains("\"y\" does not"), "also those below it");
-    assert!(TreeLimit::new("r".into(), None, None, Some("(")).unwrap_err().contains("namePattern"));
+    for (pattern, why) in [("(", "unclosed group"), ("a)|(b", "unopened group")] {
+        let fault = TreeLimit::new("r".into(), None, None, Some(pattern)).unwrap_err();
+        assert_eq!((fault.field, &*fault.value), ("namePattern", pattern));
+        assert!(fault.why.ends_with(why), "{fault:?}");
+    }
 }
 
 #[test]
@@ -108,7 +112,7 @@ fn an_anchor_that_shows_forbidden_counts() {
 #[test]
 fn namespaces_that_wait_for_a_missing_parent_come_with_it() {
     let forest = limited("r, x<missing, y<missing", (Some(2), None, None));
-    assert!(refused(&forest, "r", "missing").unwrap().contains("3 more would be"));
+    assert!(refused(&forest, "r", "missing").unwrap().contains("this would add 3"));
     let forest = limited("r, x<missing", (None, None, Some("r-.*|missing")));
     assert!(refused(&forest, "r", "missing").unwrap().contains("\"x\" does not"));
 }

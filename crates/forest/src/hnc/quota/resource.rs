@@ -66,16 +66,41 @@ pub fn fault(name: &str, limit: Quantity) -> Option<&'static str> {
     (is_counted(name) && !limit.is_whole()).then_some("must be an integer")
 }
 
+/// Why nothing counts an accepted resource, as a clause that names the right one; `None` if it may be counted.
+///
+/// Kubernetes counts extended resources such as `example.com/gpu` as `requests.example.com/gpu` only. `count/`, and the names of
+/// storage and device classes (`….k8s.io/`), are counted otherwise.
+pub fn never_counted(name: &str) -> Option<String> {
+    let is_extended = is_extended(name) && !name.starts_with("count/") && !name.contains("k8s.io/");
+    is_extended.then(|| format!("an extended resource is counted as requests.{name} only"))
+}
+
 /// Whether it is counted in whole numbers: objects, and extended resources such as `example.com/gpu`.
 fn is_counted(name: &str) -> bool {
-    let is_extended =
-        name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.");
-    COUNTED.contains(&name) || is_extended
+    COUNTED.contains(&name) || is_extended(name)
+}
+
+fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_extended_resource_is_counted_by_its_requests_only() {
+        let hint = never_counted("nvidia.com/gpu");
+        assert_eq!(hint.as_deref(), Some("an extended resource is counted as requests.nvidia.com/gpu only"));
+        for name in [
+            "requests.nvidia.com/gpu",
+            "count/foos.bar.com",
+            "cpu",
+            "gold.storageclass.storage.k8s.io/requests.storage",
+        ] {
+            assert_eq!(never_counted(name), None, "{name}");
+        }
+    }
 
     #[test]
     fn limits_are_those_of_a_core_quota_that_keep_no_copy_out() {

@@ -1,6 +1,6 @@
 //! What a quota shows: the usage of the subtree, one line for people, and whether its limits are enforced and exceeded.
 
-use super::{MOST_QUOTAS, QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name};
+use super::{MOST_QUOTAS, QuotaCondition, QuotaFact, QuotaStatus, Resources, full_name, resource};
 use crate::core::name::Name;
 use crate::core::text::{MESSAGE, limited};
 use crate::core::tree::Id;
@@ -73,10 +73,14 @@ fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {
         );
         return condition(ENFORCED, false, "TooManyLimits", &message);
     }
-    let waits = |it: &Id| !forest.is_derived_in_force(*it);
-    let mut waiting: Vec<&str> =
-        forest.limited_by(id).into_iter().filter(waits).map(|it| &**forest.name(it)).collect();
+    let limited = forest.limited_by(id);
+    let waits = |it: &&Id| !forest.is_derived_in_force(**it);
+    let mut waiting: Vec<&str> = limited.iter().filter(waits).map(|it| &**forest.name(*it)).collect();
     waiting.sort_unstable();
+    let uncounted = uncounted(forest, &limited, &quota.hard);
+    if waiting.is_empty() && !uncounted.is_empty() {
+        return condition(ENFORCED, false, "LimitsNotCounted", &not_counted(&uncounted));
+    }
     if waiting.is_empty() {
         return condition(
             ENFORCED,
@@ -95,6 +99,25 @@ fn enforced(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaCondition {
         super::keys::DERIVED_QUOTA
     );
     condition(ENFORCED, false, "LimitsNotInForce", &message)
+}
+
+/// The limited resources that the quota controller does not count in one of these namespaces: it knows no usage of them.
+fn uncounted<'a>(forest: &Forest, limited: &[Id], hard: &'a Resources) -> Vec<&'a str> {
+    let is_counted = |name: &str| {
+        limited.iter().all(|id| forest.derived_quota(*id).is_some_and(|it| it.used.contains_key(name)))
+    };
+    hard.keys().map(|name| &**name).filter(|name| !is_counted(name)).collect()
+}
+
+fn not_counted(names: &[&str]) -> String {
+    let hints = names.iter().map(|name| match resource::never_counted(name) {
+        Some(hint) => format!("{name} ({hint})"),
+        None => format!(
+            "{name} (check that a kind of this name is served; a new one is counted after half a minute)"
+        ),
+    });
+    let hints: Vec<String> = hints.collect();
+    format!("Kubernetes does not count these resources, so their limits have no effect: {}", hints.join(", "))
 }
 
 fn exceeded(hard: &Resources, used: &Resources) -> QuotaCondition {

@@ -14,7 +14,7 @@ use crate::core::stream::{Stream, StreamState};
 use crate::dialects::Forest;
 use crate::hnc::configuration::rights::{Right, lacks, needed};
 use crate::hnc::configuration::{Entry, Fault, Finding, Resolution, Served, resolve};
-use crate::hnc::tree_limit::TreeLimit;
+use crate::hnc::tree_limit::{TreeFault, TreeLimit};
 
 mod conflict;
 #[cfg(test)]
@@ -38,7 +38,7 @@ pub struct Request {
     /// The same afterwards; empty for a deleted object.
     pub new: Vec<Result<Entry, String>>,
     /// `spec.trees` before and afterwards.
-    pub trees: [Vec<Result<TreeLimit, String>>; 2],
+    pub trees: [Vec<Result<TreeLimit, TreeFault>>; 2],
     /// What the API server serves now, or why that is not known.
     pub served: Result<Served, String>,
 }
@@ -59,6 +59,7 @@ fn judge(forest: &Forest, request: &Request, answers: &Answers) -> Check<Verdict
     let served = request.served.as_ref().map_err(|why| unknown(why))?;
     let (old, new) = (resolve(&request.old, served), resolve(&request.new, served).with_trees(new_trees));
     let mut warnings = makes_sense(&new.findings)?;
+    warnings.extend(missing_roots(forest, old_trees, &new.limits));
     warnings.extend(overwrites_nothing(forest, &old, &new, answers)?);
     warnings.extend(rights(&old, &new, answers)?);
     Ok(Verdict::warn(warnings))
@@ -90,6 +91,22 @@ fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
         Cause::of(fault, finding.field(), &finding.subject, &finding.why)
     };
     Err(Denial::invalid(faults.into_iter().map(cause).collect()).into())
+}
+
+/// The new limits below namespaces that do not exist: the name may be wrong.
+fn missing_roots(forest: &Forest, old: &[Result<TreeLimit, TreeFault>], new: &[TreeLimit]) -> Vec<String> {
+    if hierarchy::structure_is_known(forest).is_err() {
+        return Vec::new();
+    }
+    let is_missing =
+        |limit: &&TreeLimit| !old.iter().any(|it| it.as_ref() == Ok(*limit)) && !forest.exists(limit.root());
+    let warn = |limit: &TreeLimit| {
+        format!(
+            "spec.trees: there is no namespace {:?}; its limit has no effect until it exists",
+            limit.root()
+        )
+    };
+    new.iter().filter(is_missing).map(warn).collect()
 }
 
 /// Row 2.

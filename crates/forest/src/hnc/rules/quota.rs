@@ -6,6 +6,7 @@
 use super::{Cause, Denial, Verdict};
 use crate::core::name::Name;
 use crate::core::quantity::Quantity;
+use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::quota::{MOST_QUOTAS, Resources, Room, full_name, resource};
 
@@ -68,9 +69,21 @@ pub fn limits(hard: &[(String, String)]) -> Result<Resources, Vec<Cause>> {
     if causes.is_empty() { Ok(limits) } else { Err(causes) }
 }
 
-/// A limit above that is lower has the effect, and so has a limit here that is exceeded already.
+/// What the user may not expect: a quota that limits one namespace alone, limits that nothing counts, lower ones above, and those
+/// that are exceeded already.
 fn warnings(forest: &Forest, request: &Request, hard: &Resources) -> Vec<String> {
-    let Some(id) = forest.id(&request.namespace) else { return Vec::new() };
+    let excluded = forest.settings().unmanaged(&request.namespace).map(|why| {
+        format!("namespace {:?} {why}, so this quota limits that namespace alone", request.namespace)
+    });
+    let uncounted = hard.keys().filter_map(|name| {
+        Some(format!("the limit of {name} has no effect: {}", resource::never_counted(name)?))
+    });
+    let known = forest.id(&request.namespace).map(|id| effects(forest, id, hard));
+    excluded.into_iter().chain(uncounted).chain(known.into_iter().flatten()).collect()
+}
+
+/// Lower limits above, and limits that are exceeded already.
+fn effects(forest: &Forest, id: Id, hard: &Resources) -> Vec<String> {
     let above = forest.quotas_above(id).into_iter().filter(|(at, _)| *at != id);
     let lower = above.flat_map(|(at, quota)| {
         let binding = hard.iter().filter_map(move |(name, limit)| {

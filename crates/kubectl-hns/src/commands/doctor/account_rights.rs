@@ -7,7 +7,11 @@ use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessRevie
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PostParams;
 
+use hns_cluster::quota_rights::{self, REMEDY};
+use hns_cluster::settings::in_force;
+
 use super::{Finding, some};
+use crate::published;
 use crate::session::Session;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -80,7 +84,25 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
     for (account, rights) in accounts {
         findings.push(account_has(session, namespace, account, rights).await);
     }
+    findings.extend(for_quotas(session, namespace).await);
     findings
+}
+
+/// What both accounts lack for hierarchical quotas, if these are enabled.
+async fn for_quotas(session: &Session, namespace: &str) -> Option<Finding> {
+    // Another check reports settings that cannot be read.
+    let data = published::read(session).await.ok().flatten()?;
+    in_force(&data).ok().flatten().filter(|it| it.hierarchical_quotas.enabled)?;
+    let subject = "rights for hierarchical quotas";
+    Some(match session.call(quota_rights::missing(&session.client, namespace)).await {
+        Ok(lacks) if lacks.is_empty() => Finding::ok(subject, "sufficient"),
+        Ok(lacks) => Finding::wrong(
+            subject,
+            quota_rights::text(&lacks),
+            format!("Objects that a quota counts may not be created. To change this, {REMEDY}."),
+        ),
+        Err(problem) => Finding::unread(subject, &problem),
+    })
 }
 
 async fn account_has(session: &Session, namespace: &str, account: &str, rights: Vec<Right>) -> Finding {

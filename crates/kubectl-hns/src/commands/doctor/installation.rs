@@ -209,8 +209,8 @@ async fn policies(session: &Session, quotas: bool) -> Vec<Finding> {
     let policies = session.all::<ValidatingAdmissionPolicy>();
     let bindings = session.all::<ValidatingAdmissionPolicyBinding>();
     let mut missing = Vec::new();
-    let needed: Vec<&str> =
-        names::policies::ALL.into_iter().filter(|name| quotas || *name != names::policies::QUOTAS).collect();
+    let other = if quotas { names::policies::QUOTAS_DISABLED } else { names::policies::QUOTAS };
+    let needed: Vec<&str> = names::policies::ALL.into_iter().filter(|name| *name != other).collect();
     for name in &needed {
         let found = match session.call(policies.get_metadata_opt(name)).await {
             Ok(Some(_)) => session.call(bindings.get_metadata_opt(name)).await.map(|it| it.is_some()),

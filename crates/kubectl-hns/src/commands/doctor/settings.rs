@@ -1,13 +1,17 @@
 //! Whether there are settings in force, and whether they are those of the document.
 
 use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
-use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, refused, version};
+use hns_cluster::quota_rights::REMEDY;
+use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, is_deleted, refused, version};
+
+use k8s_openapi::api::rbac::v1::ClusterRole;
 
 use super::Finding;
 use crate::published;
 use crate::session::Session;
 
 const SUBJECT: &str = "settings";
+const INITIAL_ADMIN: &str = "setting initialAdmin";
 
 pub(super) async fn check(session: &Session) -> Finding {
     let namespace = session.installation().await;
@@ -17,14 +21,42 @@ pub(super) async fn check(session: &Session) -> Finding {
     }
 }
 
+/// Whether the `ClusterRole` of `initialAdmin` exists, if the setting is enabled. A binding to a missing one gives no rights.
+pub(super) async fn initial_admin(session: &Session) -> Option<Finding> {
+    let data = published::read(session).await.ok().flatten()?;
+    let role = in_force(&data).ok().flatten()?.initial_admin;
+    if !role.enabled {
+        return None;
+    }
+    let roles = session.all::<ClusterRole>();
+    Some(match session.call(roles.get_metadata_opt(&role.cluster_role)).await {
+        Ok(found) => admin_role(&role.cluster_role, found.is_some()),
+        Err(problem) => Finding::unread(INITIAL_ADMIN, &problem),
+    })
+}
+
+fn admin_role(name: &str, exists: bool) -> Finding {
+    if exists {
+        return Finding::ok(INITIAL_ADMIN, format!("the ClusterRole {name} exists"));
+    }
+    Finding::wrong(
+        INITIAL_ADMIN,
+        format!("there is no ClusterRole {name}, so creators of subnamespaces get no rights in them"),
+        "Create it, or correct initialAdmin.clusterRole in the settings.",
+    )
+}
+
 fn finding(data: &Data, namespace: &str) -> Finding {
     if let Some(why) = refused(data) {
+        let hint = match (is_deleted(data), why.contains(REMEDY)) {
+            (true, _) => format!("Create the ConfigMap {CONFIG_CONFIG_MAP} in namespace {namespace}"),
+            (_, true) => "Do that, or disable hierarchical quotas".to_owned(),
+            _ => format!("Correct the ConfigMap {CONFIG_CONFIG_MAP} in namespace {namespace}"),
+        };
         return Finding::wrong(
             SUBJECT,
-            format!("they are wrong, so earlier ones stay in force: {why}"),
-            format!(
-                "Correct the ConfigMap {CONFIG_CONFIG_MAP} in namespace {namespace}; no restart is needed."
-            ),
+            format!("some are refused, and earlier values stay in force: {why}"),
+            format!("{hint}; no restart is needed."),
         );
     }
     match in_force(data) {
@@ -50,11 +82,32 @@ fn finding(data: &Data, namespace: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use hns_cluster::settings::REFUSED;
+    use hns_cluster::settings::{DELETED, REFUSED};
 
     use super::super::Level;
     use super::*;
     use crate::published::tests::data;
+
+    #[test]
+    fn the_role_of_the_first_administrator_must_exist() {
+        assert_eq!(admin_role("admin", true).level, Level::Ok);
+        let missing = admin_role("nope", false);
+        assert_eq!(missing.level, Level::Wrong);
+        assert!(missing.text.contains("there is no ClusterRole nope"), "{missing:?}");
+    }
+
+    #[test]
+    fn a_deleted_document_is_created_again() {
+        let mut data = data("version: v1");
+        for (why, remedy) in [
+            (DELETED, "Create the ConfigMap"),
+            ("x: unknown field", "Correct the ConfigMap"),
+            (REMEDY, "Do that, or"),
+        ] {
+            data.insert(REFUSED.to_owned(), format!("ConfigMap hns-config: {why}"));
+            assert!(finding(&data, "home").hint.unwrap().starts_with(remedy), "{why}");
+        }
+    }
 
     #[test]
     fn settings_must_be_in_force_and_those_of_the_document() {

@@ -75,11 +75,25 @@ fn nothing_is_written_when_nothing_differs() {
 }
 
 #[test]
+fn a_change_by_others_is_told_from_other_settings() {
+    let mut state = installed(true);
+    state.settle();
+    let target = policy(names::VALIDATING_WEBHOOK_CONFIGURATION, Kind::Validating);
+    let settings = RegistrationSettings { propagated: Vec::new(), ..RegistrationSettings::default() };
+    assert_ne!(plan(&Required::new(&settings).unwrap(), &state), Plan::default());
+    assert!(!state.is_changed_by_others(&target));
+    let Some(Observed::Present(found)) = state.observed.get_mut(&target) else { unreachable!() };
+    found["webhooks"][0]["failurePolicy"] = json!("Ignore");
+    assert!(state.is_changed_by_others(&target));
+    assert!(!State { known: BTreeMap::new(), ..state }.is_changed_by_others(&target), "nothing is known yet");
+}
+
+#[test]
 fn policies_are_in_force_before_the_webhook_is_sent_less() {
     let (required, mut state) = (required(true), installed(false));
     let first = plan(&required, &state);
-    let mut expected = vec![("create", Kind::Policy); 5];
-    expected.extend([("create", Kind::Binding); 5]);
+    let mut expected = vec![("create", Kind::Policy); 6];
+    expected.extend([("create", Kind::Binding); 6]);
     assert_eq!(described(&first), expected);
     assert!(first.settle);
     carry_out(first, &mut state);
@@ -94,8 +108,8 @@ fn the_webhook_is_sent_more_before_bindings_and_then_policies_go() {
     assert!(first.settle);
     carry_out(first, &mut state);
     let second = plan(&required, &state);
-    let mut expected = vec![("delete", Kind::Binding); 5];
-    expected.extend([("delete", Kind::Policy); 5]);
+    let mut expected = vec![("delete", Kind::Binding); 6];
+    expected.extend([("delete", Kind::Policy); 6]);
     assert_eq!(described(&second), expected);
     carry_out(second, &mut state);
     assert_eq!(plan(&required, &state), Plan::default());
@@ -231,7 +245,7 @@ fn in_an_empty_cluster_webhook_configurations_come_first_and_review_all_until_po
     }
     carry_out(first, &mut state);
     let second = plan(&required, &state);
-    assert_eq!(described(&second).len(), 10);
+    assert_eq!(described(&second).len(), 12);
     assert!(second.settle && second.writes.iter().all(|it| matches!(it, Write::Create(..))));
     carry_out(second, &mut state);
     state.paused = true;
@@ -274,7 +288,7 @@ fn without_an_owner_nothing_is_created_and_no_owner_is_removed() {
     let (required, mut state) = (self::required(true), empty());
     state.context.owner = None;
     let nothing = plan(&required, &state);
-    assert_eq!((described(&nothing), nothing.problems.len()), (vec![], 12));
+    assert_eq!((described(&nothing), nothing.problems.len()), (vec![], 14));
 }
 
 /// HNC's configuration has no owner and other webhooks.

@@ -92,6 +92,30 @@ fn list(forest: &mut Forest, kind: &str, objects: &[Listed]) {
     forest.apply(Fact::Objects(id, objects.iter().enumerate().map(fact).collect()));
 }
 
+#[test]
+fn a_new_limit_below_a_namespace_that_does_not_exist_is_warned_of() {
+    let mut forest = forest(&[]);
+    let limit = |root: &str| TreeLimit::new(root.into(), Some(3), None, None);
+    let said = |forest: &mut Forest, trees| match verdict(forest, &Request { trees, ..update("", "") }, &[]) {
+        Verdict::Allow { warnings, .. } => warnings,
+        other => panic!("{other:?}"),
+    };
+    let warning = "spec.trees: there is no namespace \"rot\"; its limit has no effect until it exists";
+    assert_eq!(said(&mut forest, [vec![], vec![limit("root"), limit("rot")]]), [warning]);
+    assert_eq!(said(&mut forest, [vec![limit("rot")], vec![limit("rot"), limit("root")]]), [""; 0]);
+}
+
+#[test]
+fn a_wrong_pattern_is_named_with_its_field_and_value() {
+    let wrong = vec![TreeLimit::new("root".into(), None, None, Some("("))];
+    let request = Request { trees: [vec![], wrong], ..update("", "") };
+    let Verdict::Deny(denial) = verdict(&mut forest(&[]), &request, &[]) else { panic!("it is admitted") };
+    assert_eq!(
+        denial.causes[0].to_string(),
+        "spec.trees[0].namePattern: Invalid value: \"(\": it is no regular expression: unclosed group"
+    );
+}
+
 const CONTROLLER: [&str; 6] = ["get", "list", "watch", "create", "update", "delete"];
 
 /// Every right that these resources need, all granted.

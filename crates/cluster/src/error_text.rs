@@ -1,0 +1,48 @@
+//! Errors of requests in the words that users and operators read. `kube` adds the Rust structure of the API server's answer to the
+//! text of an error; people need only its message.
+
+use std::error::Error;
+use std::iter::successors;
+
+/// The text of an error, without the structure of the API server's answer, also where the error contains that of a request.
+pub fn error_text(error: &(dyn Error + 'static)) -> String {
+    without_structures(error.to_string(), successors(Some(error), |&error| error.source()))
+}
+
+/// A text about `errors`, without the structures of the API server's answers among them.
+pub fn without_structures<'a>(
+    text: String,
+    errors: impl IntoIterator<Item = &'a (dyn Error + 'static)>,
+) -> String {
+    errors.into_iter().fold(text, |text, error| match error.downcast_ref() {
+        Some(error @ kube::Error::Api(status)) => {
+            let message = if status.message.is_empty() {
+                format!("the API server answered {} {}", status.code, status.reason)
+            } else {
+                status.message.clone()
+            };
+            text.replace(&error.to_string(), &message)
+        }
+        _ => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+    use kube::runtime::watcher;
+
+    use super::*;
+
+    #[test]
+    fn the_message_of_the_api_server_is_enough() {
+        let api =
+            |message: &str| kube::Error::Api(Box::new(Status::failure(message, "Forbidden").with_code(403)));
+        let other = kube::Error::Service("connection refused".into());
+        assert_eq!(error_text(&api("configmaps is forbidden")), "configmaps is forbidden");
+        assert_eq!(error_text(&api("")), "the API server answered 403 Forbidden");
+        assert_eq!(error_text(&other), other.to_string());
+        let watch = watcher::Error::InitialListFailed(api("pods is forbidden"));
+        assert_eq!(error_text(&watch), "failed to perform initial object list: pods is forbidden");
+    }
+}
