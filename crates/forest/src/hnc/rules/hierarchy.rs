@@ -28,6 +28,7 @@ mod overriding;
 #[cfg(test)]
 mod tests;
 
+pub(super) use self::authority::orphans_may_move;
 pub(super) use self::conflict::no_conflicts;
 
 /// A request that creates, changes or deletes a `HierarchyConfiguration`.

@@ -3,9 +3,10 @@
 //! Authority is inherited: the admin of a namespace is admin of all namespaces below, and joining a tree needs the consent of its
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
-use super::super::{Answer, Question};
+use super::super::{Answer, Answers, Question, all_answered};
 use super::{Presence, Review, Way};
 use crate::core::name::Name;
+use crate::core::tree::Id;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
 
@@ -72,20 +73,20 @@ impl Review<'_> {
         })
     }
 
-    /// The table of section 7.3. If the present parent is deleted, no consent of the old tree is needed, but the consent of the
-    /// new parent still is. HNC lets an orphan join any tree.
+    /// The table of section 7.3. If the present parent is missing, the namespace still belongs where its tree labels say: otherwise
+    /// a user could leave a tree by way of a parent that they delete. If that place is missing too, no consent of an old tree is
+    /// needed, but the consent of the new parent still is. HNC lets an orphan join any tree.
     fn consents_above(&self) -> Check<Vec<Consent>> {
         let Some(current) = self.managed_current_parent() else {
             return Ok(self.joining());
         };
-        if matches!(self.presence(current)?, Presence::Absent) {
-            return Ok(self.joining());
-        }
-        Ok(match &self.request.new.parent {
-            None => vec![leaving(self.forest, current)],
-            Some(parent) if !self.forest.exists(parent) => vec![leaving(self.forest, current)],
-            Some(parent) => between(self.forest, current, parent),
-        })
+        let place = if matches!(self.presence(current)?, Presence::Absent) {
+            former_place(self.forest, &self.request.namespace)
+        } else {
+            Some(current)
+        };
+        Ok(place
+            .map_or_else(|| self.joining(), |it| moving(self.forest, it, self.request.new.parent.as_ref())))
     }
 
     fn managed_current_parent(&self) -> Option<&Name> {
@@ -100,9 +101,58 @@ impl Review<'_> {
     }
 }
 
+/// Where an orphan belongs, according to its tree labels.
+fn former_place<'a>(forest: &'a Forest, orphan: &str) -> Option<&'a Name> {
+    Some(forest.name(forest.former_place(forest.id(orphan)?)?))
+}
+
+/// The missing parent of `orphans` may be created below `parent`, or as a root: they stay in their place, or the user has the consent
+/// that their move needs.
+pub(in crate::hnc::rules) fn orphans_may_move(
+    forest: &Forest,
+    orphans: &[Name],
+    parent: Option<&Name>,
+    answers: &Answers,
+) -> Check {
+    let stays = |place: &&Name| parent.is_some_and(|parent| forest.ancestry(parent).contains(place));
+    let mut needed: Vec<(&Name, Consent)> = Vec::new();
+    for orphan in orphans {
+        let Some(place) = former_place(forest, orphan).filter(|place| !stays(place)) else { continue };
+        for consent in moving(forest, place, parent) {
+            if needed.iter().all(|(_, known)| known.namespace != consent.namespace) {
+                needed.push((orphan, consent));
+            }
+        }
+    }
+    let questions: Vec<Question> =
+        needed.iter().map(|(_, consent)| Question::IsAdmin(consent.namespace.clone())).collect();
+    all_answered(&questions, answers)?;
+    let mut refusing = needed.iter().zip(&questions).filter(|(_, it)| answers[it] != Answer::Yes);
+    let Some(((orphan, Consent { namespace, role }), _)) = refusing.next() else { return Ok(()) };
+    Err(Denial::forbidden(format!(
+        "{orphan:?} names this namespace as its parent and would change its place in the tree: admin rights (update on \
+         hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {namespace:?}, which is {role}"
+    ))
+    .into())
+}
+
+/// Whose consent a namespace needs that leaves the place below `current`.
+fn moving(forest: &Forest, current: &Name, new: Option<&Name>) -> Vec<Consent> {
+    match new.filter(|parent| forest.exists(parent)) {
+        None => vec![leaving(forest, current)],
+        Some(parent) => between(forest, current, parent),
+    }
+}
+
 fn leaving(forest: &Forest, current: &Name) -> Consent {
-    let root = forest.id(current).map(|id| forest.name(forest.root(id)));
-    Consent { namespace: root.unwrap_or(current).clone(), role: "the root of the tree that it would leave" }
+    // The root of an orphan is missing.
+    let existing = |id: Id| forest.place(id).into_iter().rev().find(|it| forest.is_existing(*it));
+    let root = forest.id(current).and_then(|id| {
+        let root = forest.root(id);
+        if forest.is_existing(root) { Some(root) } else { existing(id) }
+    });
+    let namespace = root.map_or(current, |root| forest.name(root)).clone();
+    Consent { namespace, role: "the root of the tree that it would leave" }
 }
 
 fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {

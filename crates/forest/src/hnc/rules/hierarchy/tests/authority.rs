@@ -154,3 +154,107 @@ fn row_12_a_missing_parent_needs_no_consent_of_its_tree() {
     });
     check("it arrives, and its admin is asked", &verdict, &Denied(Unauthorized, &["\"gone\"", "the root"]));
 }
+
+/// The admin of "team" moves "child" below a namespace of theirs and deletes that one.
+#[test]
+fn an_orphan_leaves_the_tree_that_its_labels_name_only_with_consent() {
+    const IN_TEAM: &str = "org, team:org, child:gone, p";
+    const ABOVE: [&str; 3] = ["gone", "team", "org"];
+    let gone = || ("live gone", No);
+    let refused = |what: &str, verdict: &Verdict, name: &str, role: &str| match verdict {
+        Verdict::Deny(denial) => {
+            assert_eq!(denial.kind, Unauthorized, "{what}: {denial:?}");
+            assert!(denial.message.contains(&format!("{name:?}, which is {role}")), "{what}: {denial:?}");
+        }
+        verdict => panic!("{what}: {verdict:?}"),
+    };
+    for (what, text, request, dialogue, expected) in [
+        (
+            "becomes a root",
+            IN_TEAM,
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        ("with consent", IN_TEAM, update("child", "gone >"), vec![gone(), ("admin org", Yes)], None),
+        (
+            "its object is deleted",
+            IN_TEAM,
+            delete("child", "gone"),
+            vec![gone(), ("admin org", No), ("live child", Yes)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "joins another tree",
+            IN_TEAM,
+            update("child", "gone > p"),
+            vec![gone(), ("admin org", No), ("admin p", Yes)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "and not without the other's",
+            IN_TEAM,
+            update("child", "gone > p"),
+            vec![gone(), ("admin org", Yes), ("admin p", No)],
+            Some(("p", NEW)),
+        ),
+        (
+            "waits for another parent",
+            IN_TEAM,
+            update("child", "gone > q"),
+            vec![("live q", No), ("create q", Yes), ("hierarchy q", Yes), gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "is repaired by the admin of the place",
+            IN_TEAM,
+            update("child", "gone > team"),
+            vec![gone(), ("admin team", Yes)],
+            None,
+        ),
+        (
+            "and not by others",
+            IN_TEAM,
+            update("child", "gone > team"),
+            vec![gone(), ("admin team", No)],
+            Some(("team", COMMON)),
+        ),
+        (
+            "moves up in the tree",
+            IN_TEAM,
+            update("child", "gone > org"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", COMMON)),
+        ),
+        (
+            "the nearest ancestor is missing too",
+            "org, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "another namespace has its name now",
+            "org, team, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "the ancestor has moved",
+            "top, org:top, team:org, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin top", No)],
+            Some(("top", ROOT)),
+        ),
+        ("the whole tree is missing", "child:gone", update("child", "gone >"), vec![gone()], None),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        cluster.label_place("child", &ABOVE);
+        let verdict = judge(&mut cluster.forest(), &request, &dialogue, |_| ());
+        match expected {
+            None => check(what, &verdict, &Allowed),
+            Some((name, role)) => refused(what, &verdict, name, role),
+        }
+    }
+}
