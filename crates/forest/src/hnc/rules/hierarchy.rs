@@ -57,6 +57,8 @@ pub struct Spec {
     pub labels: Vec<(String, String)>,
     /// The pairs under `annotations`.
     pub annotations: Vec<(String, String)>,
+    /// Whether the subnamespaces may be deleted with the namespace.
+    pub allow_cascading_deletion: bool,
 }
 
 /// Judges `request` with the `answers` so far.
@@ -106,6 +108,7 @@ struct Review<'a> {
 impl Review<'_> {
     fn judge(&self) -> Check<Verdict> {
         if self.request.operation == Operation::Delete && self.request.old.parent.is_none() {
+            self.user_may_change_the_rest()?;
             return Ok(Verdict::allow());
         }
         self.both_are_managed()?;
@@ -153,6 +156,7 @@ impl Review<'_> {
     }
 
     fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
+        self.user_may_change_the_rest()?;
         self.overrides_nothing_below()?;
         Ok(Verdict::warn(warnings))
     }

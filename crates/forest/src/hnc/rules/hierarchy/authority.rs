@@ -4,7 +4,7 @@
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
 use super::super::{Answer, Answers, Question, all_answered};
-use super::{Presence, Review, Way};
+use super::{Presence, Request, Review, Spec, Way};
 use crate::core::name::Name;
 use crate::core::tree::Id;
 use crate::dialects::Forest;
@@ -53,6 +53,32 @@ impl Review<'_> {
             ))
             .into()),
         }
+    }
+
+    /// A change of the other fields needs an admin of the namespace: labels and annotations count in all namespaces below, and cascading
+    /// deletion lets editors delete them. The right to `create`, `patch` or `delete` the object is not enough.
+    pub(super) fn user_may_change_the_rest(&self) -> Check {
+        let Request { namespace, user, old, new, .. } = self.request;
+        let Spec { parent: _, labels, annotations, allow_cascading_deletion } = old;
+        let is_unchanged = (labels, annotations, allow_cascading_deletion)
+            == (&new.labels, &new.annotations, &new.allow_cascading_deletion);
+        if self.way != Way::Hierarchy || is_unchanged {
+            return Ok(());
+        }
+        let question = Question::IsAdmin(namespace.clone());
+        let is_collector = user.name == GARBAGE_COLLECTOR;
+        if !is_collector {
+            all_answered(std::slice::from_ref(&question), self.answers)?;
+        }
+        if !is_collector && self.answers[&question] == Answer::Yes {
+            return Ok(());
+        }
+        Err(Denial::unauthorized(format!(
+            "user {:?} is not authorized to change the labels, the annotations or allowCascadingDeletion of {namespace:?}: admin \
+             rights (update on hierarchyconfigurations.hnc.x-k8s.io) are needed in this namespace",
+            user.name
+        ))
+        .into())
     }
 
     /// The new parent's admins get rights in the namespace, so its own admin must consent. RBAC on namespaces does not cover that,
@@ -171,7 +197,7 @@ fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
-    use crate::hnc::rules::hierarchy::{Request, Spec, review};
+    use crate::hnc::rules::hierarchy::review;
     use crate::hnc::rules::{Answers, DenialKind, Operation, User};
 
     #[test]

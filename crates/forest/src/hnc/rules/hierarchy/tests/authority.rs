@@ -258,3 +258,52 @@ fn an_orphan_leaves_the_tree_that_its_labels_name_only_with_consent() {
         }
     }
 }
+
+/// A user with the right to create, patch or delete these objects alone could let editors delete whole subtrees.
+#[test]
+fn the_admin_of_the_namespace_changes_labels_annotations_and_cascading_deletion() {
+    const REFUSED: Expected = Denied(Unauthorized, &["allowCascadingDeletion of \"child\"", "update on"]);
+    let pair = |key: &str| vec![(key.to_owned(), "x".to_owned())];
+    let values = [
+        Spec { labels: pair("tier"), ..Spec::default() },
+        Spec { annotations: pair("owner"), ..Spec::default() },
+        Spec { allow_cascading_deletion: true, ..Spec::default() },
+    ];
+    let with = |spec: &Spec, value: &Spec| Spec { parent: spec.parent.clone(), ..value.clone() };
+    let request = |operation, parent| request(operation, "child", parent, parent);
+    for value in &values {
+        let mut changes = Vec::new();
+        for parent in [None, Some("p")] {
+            let mut set = request(Operation::Update, parent);
+            set.new = with(&set.new, value);
+            let mut removed = request(Operation::Update, parent);
+            removed.old = with(&removed.old, value);
+            changes.extend([set, removed]);
+        }
+        for change in &changes {
+            let text = if change.old.parent.is_some() { "p, child:p" } else { "p, child" };
+            let judged = |answer: Answer| {
+                judge(&mut Cluster::draw(text).forest(), change, &[("admin child", answer)], |_| ())
+            };
+            check("an admin", &judged(Yes), &Allowed);
+            check("no admin", &judged(No), &REFUSED);
+            check("not known", &judged(failed()), &Denied(Internal, &["connection refused"]));
+        }
+        let judged = |request: &Request, dialogue: &[(&str, Answer)]| {
+            judge(&mut Cluster::draw("child").forest(), request, dialogue, |_| ())
+        };
+        let mut created = request(Operation::Create, None);
+        created.new = value.clone();
+        check("created with it", &judged(&created, &[("admin child", No)]), &REFUSED);
+        let mut deleted = request(Operation::Delete, None);
+        deleted.old = value.clone();
+        check("deleted with it", &judged(&deleted, &[("admin child", No), ("live child", Yes)]), &REFUSED);
+        let going = [("admin child", No), ("live child", Terminating)];
+        check("deleted with its namespace", &judged(&deleted, &going), &Allowed);
+        deleted.user.name = "system:serviceaccount:kube-system:generic-garbage-collector".into();
+        check("by the garbage collector", &judged(&deleted, &[("live child", Yes)]), &REFUSED);
+        let mut same = request(Operation::Update, None);
+        (same.old, same.new) = (value.clone(), value.clone());
+        check("unchanged", &judged(&same, &[]), &Allowed);
+    }
+}
