@@ -354,7 +354,6 @@ fn every_step_that_may_find_nothing_is_optional() {
             .replace("has(object.metadata.deletionTimestamp)", "")
             .replace("has(namespaceObject.metadata.deletionTimestamp)", "")
             .replace("params.metadata.name", "")
-            .replace("+ oldObject.spec.parent +", "")
             // A stored object has a name; what has `metadata` at all, has it in every operation that is registered.
             .replace("oldObject.metadata.name", "")
             .replace("oldObject.metadata.?", "")

@@ -31,8 +31,8 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             must_saying(
                 "request.operation != 'DELETE' || has(namespaceObject.metadata.deletionTimestamp)",
                 "its spec is not empty, and a controller of the cluster cannot change the hierarchy",
-                "(oldObject.spec.?parent.orValue('') != '' ?\n\
-                 'its parent is \"' + oldObject.spec.parent + '\"' : 'it has labels, annotations or allowCascadingDeletion') +\n\
+                "(oldObject.?spec.?parent.orValue('') != '' ?\n\
+                 'its parent is \"' + oldObject.?spec.?parent.orValue('') + '\"' : 'it has labels, annotations or allowCascadingDeletion') +\n\
                  ', and a controller of the cluster cannot change the hierarchy'",
             ),
             must(
