@@ -174,8 +174,9 @@ async fn a_deleted_parent_leaves_parent_missing_and_frozen_copies() {
     assert!(messages[0].contains("p-mid"), "{messages:?}");
     let messages = steps.reasons("p-sub", &["AncestorHaltActivities"]).await.unwrap();
     assert!(messages[0].contains("p-leaf"), "{messages:?}");
-    steps.labelled(&["p-leaf"]).await.unwrap();
-    steps.labelled(&["p-sub", "p-leaf"]).await.unwrap();
+    // Only the tree labels tell which tree it belongs to.
+    steps.labelled(&["p-leaf", "p-mid", "p-root"]).await.unwrap();
+    steps.labelled(&["p-sub", "p-leaf", "p-mid", "p-root"]).await.unwrap();
     stays("the copies stay, frozen", Duration::from_secs(2), async || {
         let copy = steps.bindings("p-sub").get_opt("top").await.map_err(|error| error.to_string())?;
         copy.map(|_| ()).ok_or_else(|| "it is gone".into())

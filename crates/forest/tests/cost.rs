@@ -185,7 +185,12 @@ fn managed_labels_and_annotations() {
                     (0..parts).map(|at| (key.replace('#', &at.to_string()), "v".into())).collect()
                 };
                 let annotations = pairs(&key.replace("team", "note"));
-                let new = hierarchy::Spec { parent: None, labels: pairs(key), annotations };
+                let new = hierarchy::Spec {
+                    parent: None,
+                    labels: pairs(key),
+                    annotations,
+                    ..hierarchy::Spec::default()
+                };
                 hierarchy::Request {
                     operation: Operation::Update,
                     namespace: "top".into(),

@@ -16,7 +16,7 @@ const COMMON: &str = "the nearest common ancestor of its present and its new par
 /// `(the present parent, the new one, the namespaces that the user is admin of, the missing consent)`
 type Case = (&'static str, &'static str, &'static [&'static str], Option<(&'static str, &'static str)>);
 
-/// Two trees: `one > middle > left, right` and `other > low`; `gone` has been deleted, [`EXCLUDED`] is not managed.
+/// Two trees: `one > middle > left, right` and `other > low`; `gone` and `lost`, which was below `one`, have been deleted, [`EXCLUDED`] is not managed.
 const CASES: &[Case] = &[
     // A root joins a tree: only the new parent's admin decides.
     ("", "t-middle", &[], Some(("t-middle", NEW))),
@@ -27,11 +27,18 @@ const CASES: &[Case] = &[
     (EXCLUDED, "t-middle", &["t-one", EXCLUDED], Some(("t-middle", NEW))),
     (EXCLUDED, "t-middle", &["t-middle"], None),
     (EXCLUDED, "", &[], None),
-    // An orphan needs no consent of the old tree, but still that of the new parent.
+    // An orphan of which the whole tree is missing needs no consent of it, but still that of the new parent.
     ("t-gone", "t-middle", &[], Some(("t-middle", NEW))),
     ("t-gone", "t-middle", &["t-one"], Some(("t-middle", NEW))),
     ("t-gone", "t-middle", &["t-middle"], None),
     ("t-gone", "", &[], None),
+    // An orphan belongs where its tree labels say: below its nearest ancestor that exists.
+    ("t-lost", "", &[], Some(("t-one", ROOT))),
+    ("t-lost", "", &["t-one"], None),
+    ("t-lost", "t-low", &["t-low"], Some(("t-one", ROOT))),
+    ("t-lost", "t-low", &["t-one", "t-low"], None),
+    ("t-lost", "t-middle", &["t-middle"], Some(("t-one", COMMON))),
+    ("t-lost", "t-one", &["t-one"], None),
     // Leaving a tree needs the root's admin; the admin of a nearer ancestor is not enough.
     ("t-left", "", &[], Some(("t-one", ROOT))),
     ("t-left", "", &["t-left", "t-middle"], Some(("t-one", ROOT))),
@@ -70,6 +77,7 @@ async fn every_row_of_the_table_is_allowed_and_refused() -> Result<()> {
         ("t-other", ""),
         ("t-low", "t-other"),
         ("t-gone", ""),
+        ("t-lost", "t-one"),
     ];
     scene.steps.plant(&trees).await?;
     let children: Vec<String> = (0..CASES.len()).map(|number| format!("t-child-{number}")).collect();
@@ -77,7 +85,11 @@ async fn every_row_of_the_table_is_allowed_and_refused() -> Result<()> {
         scene.steps.create_namespace(child).await?;
         scene.put_below(child, present).await?;
     }
+    for (child, _) in children.iter().zip(CASES).filter(|(_, (present, ..))| *present == "t-lost") {
+        scene.steps.labelled(&[child, "t-lost", "t-one"]).await?;
+    }
     scene.steps.delete_namespace("t-gone").await?;
+    scene.steps.delete_namespace("t-lost").await?;
     for path in
         [["t-one", "t-middle", "t-left"].as_slice(), &["t-one", "t-middle", "t-right"], &["t-other", "t-low"]]
     {

@@ -102,7 +102,16 @@ impl Found {
     }
 
     fn of_trees(&self, world: &World) -> Vec<String> {
-        let model = world.model();
+        let mut model = world.model();
+        // The tree labels of an orphan stay if they are those of its place.
+        let missing = |parent: &Option<String>| {
+            parent.as_ref().is_some_and(|parent| !world.parents.contains_key(parent))
+        };
+        for (orphan, _) in world.parents.iter().filter(|(_, parent)| missing(parent)) {
+            let found = self.labels.get(orphan).into_iter().flatten();
+            let found: Vec<_> = found.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+            model.label(orphan, &found);
+        }
         let mut lines = Vec::new();
         for namespace in world.parents.keys() {
             let labels = self.labels.get(namespace).cloned().unwrap_or_default();

@@ -118,6 +118,16 @@ pub(super) fn old_has_children() -> String {
     format!("oldObject.metadata.?labels[?{}].hasValue()", literal(labels::HAS_CHILDREN))
 }
 
+/// Whether the old object, a `HierarchyConfiguration`, has a parent, labels, annotations or cascading deletion.
+pub(super) fn old_has_a_spec() -> String {
+    any_of(&[
+        "oldObject.?spec.?parent.orValue('') != ''",
+        "oldObject.?spec.?labels.orValue([]).size() > 0",
+        "oldObject.?spec.?annotations.orValue([]).size() > 0",
+        "oldObject.?spec.?allowCascadingDeletion.orValue(false)",
+    ])
+}
+
 /// Whether the old object, a namespace, is a subnamespace.
 pub(super) fn old_is_subnamespace() -> String {
     format!("oldObject.metadata.?annotations[?{}].hasValue()", literal(annotations::SUBNAMESPACE_OF))

@@ -16,7 +16,8 @@ use super::cel::{all_of, any_of, list, literal};
 use super::conditions::{
     NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, many_keys,
     new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
-    old_annotation, old_has_children, old_is_subnamespace, our_keys_differ, restoring, usage_grows,
+    old_annotation, old_has_a_spec, old_has_children, old_is_subnamespace, our_keys_differ, restoring,
+    usage_grows,
 };
 
 pub(super) use self::objects::{OF_COPIES, managed_namespaces, of_copies, rules as object_rules};
@@ -134,12 +135,12 @@ fn late_namespaces(settings: &RegistrationSettings) -> Entry {
     }
 }
 
-/// A write that does not change the spec changes the status. A deletion of an object without a parent does not leave a tree.
+/// A write that does not change the spec changes the status. The deletion of an object with an empty spec changes nothing.
 fn hierarchies(settings: &RegistrationSettings) -> Entry {
     let can_be_refused = any_of(&[
-        "request.operation == 'CREATE'",
-        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)",
-        "(request.operation == 'DELETE' && oldObject.?spec.?parent.orValue('') != '')",
+        "request.operation == 'CREATE'".to_owned(),
+        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
+        format!("(request.operation == 'DELETE' && ({}))", old_has_a_spec()),
     ]);
     Entry {
         name: names::webhooks::HIERARCHY_CONFIGURATIONS,

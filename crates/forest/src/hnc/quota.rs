@@ -38,7 +38,8 @@ pub(crate) type Placed<'a> = (Id, &'a QuotaFact);
 
 /// What a namespace should have, and what is summed over namespaces.
 impl Forest {
-    /// The quotas that limit the namespace: its own and those above it, the root's first, as far as there is room for them.
+    /// The quotas that limit the namespace: its own and those above it, the root's first, as far as there is room for them. The limits
+    /// of its tree hold for an orphan too.
     pub(crate) fn quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
         let mut room = Room::default();
         let quotas = self.all_quotas_above(id).into_iter();
@@ -47,7 +48,7 @@ impl Forest {
 
     /// The same with those that have no effect, because there is no room for them.
     pub(crate) fn all_quotas_above(&self, id: Id) -> Vec<Placed<'_>> {
-        let path = self.path(id);
+        let path = self.place(id);
         path.iter().rev().flat_map(|above| self.quotas_at(*above).map(move |quota| (*above, quota))).collect()
     }
 
@@ -66,15 +67,6 @@ impl Forest {
     pub(crate) fn limited_by(&self, id: Id) -> Vec<Id> {
         let lasts = |id: &Id| self.lasting_namespace(*id).is_some();
         self.at_and_below(id).into_iter().filter(lasts).collect()
-    }
-
-    /// The namespace and all below it, unordered.
-    fn at_and_below(&self, id: Id) -> Vec<Id> {
-        let mut all = self.descendants(id);
-        if !all.contains(&id) {
-            all.push(id);
-        }
-        all
     }
 
     /// What the namespace and all below use of these resources.

@@ -54,6 +54,8 @@ struct HandedDown {
     annotations: Labels,
     /// All labels and annotations of an external namespace; some of them are inherited.
     external: Option<(Labels, Labels)>,
+    /// The labels of an orphan, of which the tree labels are inherited, and the names of its place.
+    orphan: Option<(Labels, Vec<Name>)>,
 }
 
 /// The properties of a namespace on which others depend.
@@ -249,11 +251,13 @@ impl State {
         let (labels, annotations) = self.requested(store, id).map(asked).unwrap_or_default();
         let external = store.namespace(id).filter(|_| is_external(store, id));
         let live = || store.labels(id).map(NamespaceLabels::all).unwrap_or_default();
+        let place = || store.place(id).into_iter().map(|above| store.name(above).clone()).collect();
         HandedDown {
             allow_cascading_deletion: hierarchy.is_some_and(|it| it.allow_cascading_deletion),
             labels,
             annotations,
             external: external.map(|seen| (live(), seen.annotations.clone())),
+            orphan: store.tree.is_orphan(id).then(|| (live(), place())),
         }
     }
 
@@ -295,10 +299,15 @@ impl State {
                 change.whole(name);
                 store.descendants(id).into_iter().for_each(|it| change.structure(store.name(it).clone()));
             }
+            if self.settings.hierarchical_quotas && before.handed_down.orphan != now.handed_down.orphan {
+                let places = [&before.handed_down, &now.handed_down].into_iter().flat_map(|it| &it.orphan);
+                places.flat_map(|(_, place)| place).for_each(|above| change.quotas(above.clone()));
+                store.descendants(id).into_iter().for_each(|it| change.whole(store.name(it).clone()));
+            }
         }
         if self.settings.hierarchical_quotas && !change.everything && before.lasts != now.lasts {
             // Only the quotas of lasting namespaces must be in force.
-            store.path(id).into_iter().for_each(|above| change.quotas(store.name(above).clone()));
+            store.place(id).into_iter().for_each(|above| change.quotas(store.name(above).clone()));
         }
         store.tree.set_unreadable(id, self.hierarchy(id).and_then(|seen| seen.unreadable()).map(Box::from));
         if self.hierarchy(id).is_some_and(|seen| !seen.conditions().is_empty()) {

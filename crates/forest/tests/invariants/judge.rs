@@ -88,11 +88,13 @@ impl World {
             parent: seen.parent.clone(),
             labels: shown(&seen.labels),
             annotations: shown(&seen.annotations),
+            allow_cascading_deletion: seen.allow_cascading_deletion,
         };
         let after = write.as_ref().map(|write| hierarchy::Spec {
             parent: write.parent.map(Name::from),
             labels: owned(&write.labels),
             annotations: vec![],
+            allow_cascading_deletion: write.cascading,
         });
         let request = hierarchy::Request {
             operation: operation(seen.is_some(), after.is_some()),

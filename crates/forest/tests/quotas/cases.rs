@@ -292,3 +292,39 @@ fn a_quota_with_scopes_is_replaced() {
     assert!(!derived.has_scopes && derived.version.uid != uid);
     assert_eq!(shown(&run), ["top/pods pods: 2/5"]);
 }
+
+/// A user moves a namespace below a subnamespace, deletes that one, and has an orphan without limits.
+#[test]
+fn an_orphan_keeps_the_limits_of_its_tree() {
+    let mut run = with_pods(
+        "org, team:org, tmp:team, x:tmp, y:x",
+        &[("org", "5"), ("team", "4")],
+        &[("x", 1), ("y", 2)],
+    );
+    let gone = run.cluster.remove_namespace("tmp");
+    run.hear(gone);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["org/pods pods: 3/5", "team/pods pods: 3/4"]);
+    // A new namespace below the orphan has these limits too, and so has a changed quota.
+    let facts = [
+        run.cluster.namespace("new"),
+        run.cluster.set_parent("new", Some("x")),
+        run.cluster.put_quota("org", "pods", resources(&[("pods", "3")]), &[]),
+    ];
+    run.hear(facts);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(run.cluster.derived["new"].hard, resources(&[("pods", "3")]));
+    let used = run.cluster.use_resource("new", "pods", 1);
+    run.hear(used);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["org/pods pods: 4/3", "team/pods pods: 4/4"]);
+    let freed = run.cluster.set_parent("x", None);
+    run.hear([freed]);
+    run.come_to_rest();
+    run.check();
+    assert_eq!(shown(&run), ["org/pods pods: 0/3", "team/pods pods: 0/4"]);
+    assert!(!run.cluster.derived.contains_key("x"));
+}

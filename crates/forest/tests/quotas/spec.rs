@@ -6,14 +6,10 @@ use forest::hnc::quota::{QuotaFact, Resources};
 use crate::cluster::Cluster;
 
 impl Cluster {
-    /// The quotas that limit a namespace: its own, and those of the namespaces above it.
+    /// The quotas that limit a namespace: its own, and those of the namespaces above it, also if its parent is missing.
     fn quotas_of(&self, name: &Name) -> Vec<&QuotaFact> {
-        let ancestry = self.ancestry(name);
-        self.hierarchical
-            .iter()
-            .filter(|((at, _), _)| ancestry.contains(at))
-            .map(|(_, quota)| quota)
-            .collect()
+        let place = self.place(name);
+        self.hierarchical.iter().filter(|((at, _), _)| place.contains(at)).map(|(_, quota)| quota).collect()
     }
 
     /// The limits of its derived quota: the least for each resource.
@@ -32,7 +28,7 @@ impl Cluster {
 
     /// What the quota should say of itself.
     fn quota_says(&self, at: &Name, quota: &QuotaFact) -> Said {
-        let is_below = |name: &&Name| *name == at || self.ancestry(name).contains(at);
+        let is_below = |name: &&Name| *name == at || self.place(name).contains(at);
         let below: Vec<&Name> = self.derived.keys().filter(is_below).collect();
         let used = |name: &str| below.iter().filter_map(|it| self.derived[*it].used.get(name).copied()).sum();
         let used: Resources = quota.hard.keys().map(|name| (name.clone(), used(name))).collect();

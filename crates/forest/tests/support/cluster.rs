@@ -252,6 +252,17 @@ impl Cluster {
         Fact::Namespace(seen)
     }
 
+    /// Gives a namespace the tree labels of a place below these namespaces, the nearest first.
+    pub(crate) fn label_place(&mut self, name: &str, above: &[&str]) -> Option<Fact> {
+        self.change_namespace(name, |seen| {
+            let places = std::iter::once(&name).chain(above).enumerate();
+            let label =
+                |(depth, at): (usize, &&str)| (format!("{at}{}", keys::TREE_LABEL), depth.to_string());
+            let labels = seen.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+            seen.labels = labels.chain(places.map(label)).collect();
+        })
+    }
+
     pub(crate) fn change_namespace(
         &mut self,
         name: &str,

@@ -264,10 +264,11 @@ impl Cluster {
         let path = self.labelling(name);
         let top = &path[path.len() - 1];
         let mut labels = Pairs::new();
-        if self.is_external(top) {
+        if self.is_external(top) || self.keeps_place(top) {
             let foreign = self.namespaces[top].labels.iter().filter(|(key, _)| key.ends_with(TREE));
             for (key, value) in foreign {
-                let far = value.parse::<u128>().unwrap() + path.len() as u128 - 1;
+                let Ok(depth) = value.parse::<u128>() else { continue };
+                let far = depth + path.len() as u128 - 1;
                 if far <= u128::from(u64::MAX) {
                     labels.insert(key.into(), far.to_string());
                 }
@@ -277,6 +278,51 @@ impl Cluster {
             labels.insert(format!("{above}{TREE}"), depth.to_string());
         }
         labels
+    }
+
+    fn is_orphan(&self, name: &str) -> bool {
+        self.exists(name) && self.parent(name).is_some_and(|parent| managed(&parent) && !self.exists(&parent))
+    }
+
+    /// Whether the parent is missing, and the tree labels name it.
+    fn keeps_place(&self, name: &str) -> bool {
+        let label = |parent: Name| self.namespaces[name].labels.get(&format!("{parent}{TREE}"));
+        self.is_orphan(name) && self.parent(name).and_then(label) == Some("1")
+    }
+
+    /// Where an orphan belongs: the nearest existing namespace that its tree labels name, with those above it that they name.
+    fn former_place(&self, orphan: &str) -> Option<Name> {
+        let parent = self.parent(orphan);
+        let labels = self.namespaces[orphan].labels.iter();
+        let mut above: Vec<(usize, Name)> = labels
+            .filter_map(|(key, depth)| {
+                let name: Name = key.strip_suffix(TREE)?.into();
+                Some((depth.parse().ok()?, name))
+            })
+            .filter(|(_, name)| self.exists(name) && **name != *orphan && Some(name) != parent.as_ref())
+            .collect();
+        above.sort_by_key(|(depth, _)| *depth);
+        let above: Vec<Name> = above.into_iter().map(|(_, name)| name).collect();
+        let is_above = |at: &usize| {
+            let path = self.ancestry(&above[*at]).into_iter().filter(|name| self.exists(name));
+            path.collect::<Vec<_>>().starts_with(&above[*at..])
+        };
+        (0..above.len()).find(is_above).map(|at| above[at].clone())
+    }
+
+    /// The namespace and those above it. Above an orphan come those where it belongs.
+    pub(crate) fn place(&self, name: &str) -> Vec<Name> {
+        let mut path = self.ancestry(name);
+        loop {
+            let below = path.iter().rev().nth(1).filter(|it| self.is_orphan(it));
+            let former = below.and_then(|it| self.former_place(it)).map(|it| self.ancestry(&it));
+            let more: Vec<Name> =
+                former.into_iter().flatten().filter(|above| !path.contains(above)).collect();
+            if more.is_empty() {
+                return path;
+            }
+            path.extend(more);
+        }
     }
 
     pub(crate) fn wanted_annotations(&self, name: &str) -> Pairs {

@@ -51,5 +51,6 @@ fn spec(object: Option<&RequestObject<'_>>) -> Result<Spec, Denial> {
         parent: spec.parent.filter(|parent| !parent.is_empty()).map(Name::from),
         labels: pairs(spec.labels),
         annotations: pairs(spec.annotations),
+        allow_cascading_deletion: spec.allow_cascading_deletion == Some(true),
     })
 }

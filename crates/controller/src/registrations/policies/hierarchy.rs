@@ -2,8 +2,8 @@
 //! `HierarchyConfiguration` stays small.
 //!
 //! The namespace controller deletes without a review. If all controllers share one identity, the garbage collector has it too, and
-//! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted and so leave the
-//! tree. The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
+//! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted, and so leave the
+//! tree or change labels and cascading deletion. The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
 //! tree, and the refusal is a 401.
 //!
 //! The webhook does not receive writes that leave the spec as it is. A user could make the object so large that the controller cannot
@@ -14,15 +14,14 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
 use super::super::cel::list;
-use super::super::conditions::{condition, metadata_grows, not_the_controller};
+use super::super::conditions::{condition, metadata_grows, not_the_controller, old_has_a_spec};
 use super::super::entries::rule;
 use super::{Policy, must, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
-    let drops_a_parent =
-        format!("request.userInfo.username in {} && oldObject.?spec.?parent.orValue('') != ''", list(&users));
-    let guarded = format!("request.operation == 'DELETE' ?\n({drops_a_parent}) :\n({})", metadata_grows());
+    let drops_a_spec = format!("request.userInfo.username in {} && ({})", list(&users), old_has_a_spec());
+    let guarded = format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({})", metadata_grows());
     Policy {
         name: names::policies::HIERARCHY,
         rules: vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["CREATE", "UPDATE", "DELETE"])],
@@ -31,9 +30,10 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         validations: vec![
             must_saying(
                 "request.operation != 'DELETE' || has(namespaceObject.metadata.deletionTimestamp)",
-                "it has a parent, and a controller of the cluster cannot take a namespace out of its tree",
-                "'its parent is \"' + oldObject.spec.parent +\n\
-                 '\", and a controller of the cluster cannot take a namespace out of its tree'",
+                "its spec is not empty, and a controller of the cluster cannot change the hierarchy",
+                "(oldObject.?spec.?parent.orValue('') != '' ?\n\
+                 'its parent is \"' + oldObject.?spec.?parent.orValue('') + '\"' : 'it has labels, annotations or allowCascadingDeletion') +\n\
+                 ', and a controller of the cluster cannot change the hierarchy'",
             ),
             must(
                 format!("request.operation == 'DELETE' || !({})", metadata_grows()),

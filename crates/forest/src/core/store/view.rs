@@ -206,6 +206,26 @@ impl Store {
         self.tree.common_ancestor(one, other)
     }
 
+    /// Whether this is an orphan with the labels of its place.
+    pub(crate) fn keeps_place(&self, id: Id) -> bool {
+        self.tree.keeps_place(id)
+    }
+
+    /// Where a namespace belongs whose upstream namespace is missing or being deleted.
+    pub(crate) fn former_place(&self, id: Id) -> Option<Id> {
+        self.tree.former_place(id)
+    }
+
+    /// This namespace and those above it. Above an orphan come those where it belongs.
+    pub(crate) fn place(&self, id: Id) -> Vec<Id> {
+        self.tree.place(id)
+    }
+
+    /// The namespace, those below it, and the orphans that belong there with those below them. Unordered.
+    pub(crate) fn at_and_below(&self, id: Id) -> Vec<Id> {
+        self.tree.at_and_below(id)
+    }
+
     /// Whether the edges allow `child` below `parent`.
     pub(crate) fn may_join(&self, parent: Id, child: Id) -> Result<(), Illegal> {
         self.tree.may_join(parent, child)

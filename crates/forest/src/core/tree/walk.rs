@@ -4,7 +4,7 @@
 
 use hashbrown::HashSet;
 
-use super::{Id, Tree};
+use super::{Id, NamespaceLabels, Tree};
 use crate::core::name::Name;
 
 /// A namespace and those above it.
@@ -148,6 +148,78 @@ impl Tree {
     pub(crate) fn common_ancestor(&self, one: Id, other: Id) -> Option<Id> {
         let above_other: HashSet<Id> = self.ancestry(other).path.into_iter().collect();
         self.ancestry(one).path.into_iter().find(|id| above_other.contains(id))
+    }
+
+    /// Whether the upstream namespace of this existing one is missing.
+    pub(crate) fn is_orphan(&self, id: Id) -> bool {
+        let is_missing = |upstream: Id| self.is_managed(upstream) && !self.is_existing(upstream);
+        self.is_existing(id) && self.upstream(id).is_some_and(is_missing)
+    }
+
+    /// Whether this is an orphan with the labels of its place: they name the missing upstream namespace.
+    pub(crate) fn keeps_place(&self, id: Id) -> bool {
+        let names_upstream = |upstream: Id| {
+            let mut above = self.labels(id).into_iter().flat_map(NamespaceLabels::suffixed);
+            above.any(|(name, depth)| depth == "1" && *name == **self.name(upstream))
+        };
+        self.is_orphan(id) && self.upstream(id).is_some_and(names_upstream)
+    }
+
+    /// Where a namespace belongs whose upstream namespace is missing or being deleted: the nearest existing namespace above that one.
+    /// Only the labels of the namespace tell it. A namespace of the same name can have been created elsewhere in the meantime, so
+    /// the existing namespaces above it must be those that the labels name.
+    pub(crate) fn former_place(&self, id: Id) -> Option<Id> {
+        let upstream = self.upstream(id)?;
+        let mut above: Vec<(usize, Id)> = self
+            .labels(id)?
+            .suffixed()
+            .filter_map(|(name, depth)| {
+                let at = self.existing(name).filter(|it| *it != upstream && *it != id)?;
+                Some((depth.parse().ok()?, at))
+            })
+            .collect();
+        above.sort_unstable_by_key(|(depth, _)| *depth);
+        let above: Vec<Id> = above.into_iter().map(|(_, id)| id).collect();
+        let is_in_place = |at: &usize| {
+            let path = self.ancestry(above[*at]).path.into_iter().filter(|it| self.is_existing(*it));
+            path.collect::<Vec<_>>().starts_with(&above[*at..])
+        };
+        (0..above.len()).find(is_in_place).map(|at| above[at])
+    }
+
+    /// This namespace and those above it. Above an orphan come those where it belongs.
+    pub(crate) fn place(&self, id: Id) -> Vec<Id> {
+        let mut path = self.ancestry(id).path;
+        let mut known = 0;
+        while known < path.len() {
+            known = path.len();
+            // The last one may be missing.
+            let below = path.iter().rev().nth(1).copied();
+            if let Some(former) = below.filter(|it| self.is_orphan(*it)).and_then(|it| self.former_place(it))
+            {
+                let above = self.ancestry(former).path;
+                path.extend(above.into_iter().filter(|it| !path[..known].contains(it)).collect::<Vec<_>>());
+            }
+        }
+        path
+    }
+
+    /// The namespace, those below it, and the orphans that belong there with those below them. Unordered.
+    pub(crate) fn at_and_below(&self, id: Id) -> Vec<Id> {
+        let mut found: HashSet<Id> = self.descendants(id).into_iter().chain([id]).collect();
+        for orphan in self.orphans().filter(|it| self.place(*it).contains(&id)) {
+            found.extend(self.descendants(orphan).into_iter().chain([orphan]));
+        }
+        found.into_iter().collect()
+    }
+
+    /// The orphans whose place may change with this namespace.
+    pub(crate) fn orphans_around(&self, id: Id) -> Vec<Id> {
+        let names = |orphan: Id| {
+            let mut labels = self.labels(orphan).into_iter().flat_map(NamespaceLabels::suffixed);
+            labels.any(|(name, _)| *name == **self.name(id))
+        };
+        self.orphans().filter(|it| names(*it) || self.place(*it).contains(&id)).collect()
     }
 
     /// Whether the edges allow `child` below `parent`.

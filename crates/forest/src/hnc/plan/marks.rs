@@ -204,14 +204,15 @@ fn has_children(forest: &Forest, id: Id) -> bool {
     !forest.downstream(id).is_empty() || !forest.anchors(id).is_empty()
 }
 
-/// One per namespace in the path. An external root passes its own tree labels down, with the depth added.
+/// One per namespace in the path. An external root passes its own tree labels down, with the depth added, and so does an orphan:
+/// its labels stay, because only they tell which tree it belongs to.
 fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
     let mut labels: Pairs = path
         .iter()
         .enumerate()
         .map(|(depth, above)| (format!("{}{TREE_LABEL}", forest.name(*above)), depth.to_string()))
         .collect();
-    for (ancestor, depth) in above_an_external_root(forest, path) {
+    for (ancestor, depth) in above_the_path(forest, path) {
         labels.entry(format!("{ancestor}{TREE_LABEL}")).or_insert(depth.to_string());
     }
     labels
@@ -220,14 +221,14 @@ fn tree_labels(forest: &Forest, path: &[Id]) -> Pairs {
 /// One of them, without building all: a selector may ask for many, and most do not exist.
 fn tree_label(forest: &Forest, path: &[Id], ancestor: &str) -> Option<String> {
     let depth = path.iter().position(|above| **forest.name(*above) == *ancestor);
-    let outside = || above_an_external_root(forest, path).find(|(it, _)| *it == ancestor);
+    let outside = || above_the_path(forest, path).find(|(it, _)| *it == ancestor);
     depth.or_else(|| outside().map(|(_, depth)| depth)).map(|depth| depth.to_string())
 }
 
-/// The ancestors that an external root at the end of `path` has in its tree labels, with the depth of the first of `path` below
-/// each.
-fn above_an_external_root<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
-    let top = path.last().copied().filter(|top| forest.is_external(*top));
+/// The ancestors that an external root or an orphan at the end of `path` has in its tree labels, with the depth of the first of
+/// `path` below each.
+fn above_the_path<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (&'a str, usize)> {
+    let top = path.last().copied().filter(|top| forest.is_external(*top) || forest.keeps_place(*top));
     let between = path.len().saturating_sub(1);
     let tree_labels = top.and_then(|top| forest.labels(top)).into_iter().flat_map(NamespaceLabels::suffixed);
     // Another tool wrote the value: it may be no number, or too large.

@@ -72,9 +72,9 @@ impl Preview {
     pub fn judge(&self, intent: &Intent, user: &User, answers: &Answers) -> Verdict {
         let forest = &self.forest;
         match intent {
-            Intent::SetHierarchy { namespace, parent, .. } => hierarchy::review(
+            Intent::SetHierarchy { namespace, parent, allow_cascading_deletion } => hierarchy::review(
                 forest,
-                &hierarchy_request(forest, namespace, parent.clone(), user),
+                &hierarchy_request(forest, namespace, (parent.clone(), *allow_cascading_deletion), user),
                 answers,
             ),
             Intent::DeleteNamespace { name } => {
@@ -162,7 +162,7 @@ impl Preview {
 fn hierarchy_request(
     forest: &Forest,
     namespace: &Name,
-    parent: Option<Name>,
+    (parent, allow_cascading_deletion): (Option<Name>, bool),
     user: &User,
 ) -> hierarchy::Request {
     let seen = forest.hierarchy_fact(namespace);
@@ -170,12 +170,13 @@ fn hierarchy_request(
         parent: seen.parent.clone(),
         labels: listed(&seen.labels),
         annotations: listed(&seen.annotations),
+        allow_cascading_deletion: seen.allow_cascading_deletion,
     });
     hierarchy::Request {
         operation: if seen.is_some() { Operation::Update } else { Operation::Create },
         namespace: namespace.clone(),
         user: user.clone(),
-        new: hierarchy::Spec { parent, ..old.clone() },
+        new: hierarchy::Spec { parent, allow_cascading_deletion, ..old.clone() },
         old,
         terminating: seen.is_some_and(|seen| seen.terminating),
     }

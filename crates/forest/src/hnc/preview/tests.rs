@@ -249,3 +249,23 @@ fn each_intent_is_judged_by_its_rule() {
         "for the accounts' rights"
     );
 }
+
+/// Previews judge by the same rules as the webhook: an orphan belongs where its tree labels say.
+#[test]
+fn an_orphan_leaves_its_tree_in_a_preview_only_with_consent_too() {
+    let mut cluster = Cluster::draw("org, team:org, x:gone");
+    cluster.label_place("x", &["gone", "team", "org"]);
+    // Planning leaves these labels as they are.
+    let preview = at_rest(&cluster);
+    let answers = |root: Answer| -> Answers {
+        let given = [
+            (Question::Namespace("gone".into()), Answer::No),
+            (Question::IsAdmin("x".into()), Answer::Yes),
+            (Question::IsAdmin("org".into()), root),
+        ];
+        given.into_iter().collect()
+    };
+    let judged = |root: Answer| preview.judge(&set("x", ""), &user(), &answers(root));
+    assert!(matches!(judged(Answer::Yes), Verdict::Allow { .. }));
+    assert!(matches!(judged(Answer::No), Verdict::Deny(denial) if denial.kind == DenialKind::Unauthorized));
+}

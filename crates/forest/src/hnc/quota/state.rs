@@ -256,13 +256,13 @@ fn touch(store: &Store, id: Id, touched: Touched, change: &mut Change) {
     if change.everything {
         return;
     }
-    for above in store.tree.ancestry(id).path {
+    for above in store.tree.place(id) {
         change.quotas(store.name(above).clone());
     }
     if touched == Touched::Sums {
         return;
     }
-    let at_and_below = store.tree.descendants(id).into_iter().chain([id]);
+    let at_and_below = store.tree.at_and_below(id).into_iter();
     at_and_below.map(|it| store.name(it).clone()).for_each(|name| match touched {
         Touched::Limits => change.whole(name),
         _ => change.quotas(name),

@@ -42,7 +42,7 @@ pub(crate) fn status(forest: &Forest, id: Id, quota: &QuotaFact) -> QuotaStatus 
 /// resources that are limited where it is now is known.
 pub(crate) fn exceeded_by_move(forest: &Forest, parent: &Name, child: &Name) -> Vec<String> {
     let (Some(parent), Some(id)) = (forest.id(parent), forest.id(child)) else { return Vec::new() };
-    let above = forest.path(id);
+    let above = forest.place(id);
     let quotas = forest.quotas_above(parent).into_iter().filter(|(at, _)| !above.contains(at));
     let sentences = quotas.flat_map(|(at, quota)| {
         let (moved, used) = (forest.usage_below(id, &quota.hard), forest.usage_below(at, &quota.hard));

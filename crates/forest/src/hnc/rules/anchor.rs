@@ -235,7 +235,7 @@ impl Review<'_> {
     /// namespaces must consent, and nothing in them may be overwritten.
     fn orphans_join(&self) -> Check<Vec<String>> {
         let (forest, answers, Request { parent, child, .. }) = (self.forest, self.answers, self.request);
-        orphans_consent(forest, child, answers)?;
+        orphans_consent(forest, child, Some(parent), answers)?;
         if forest.exists(child) || forest.children(child).is_empty() {
             return Ok(Vec::new());
         }
@@ -304,9 +304,15 @@ impl Review<'_> {
     }
 }
 
-/// If existing namespaces name a missing namespace as their parent, only an admin of all of them may create it. A namespace that is
-/// being deleted counts as missing: it may be gone before the new one is stored.
-pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
+/// If existing namespaces name a missing namespace as their parent, only an admin of all of them may create it. If it is created
+/// elsewhere, and not below `parent`, this moves them to another place, which needs the same consent as any other move. A namespace
+/// that is being deleted counts as missing: it may be gone before the new one is stored.
+pub(super) fn orphans_consent(
+    forest: &Forest,
+    name: &Name,
+    parent: Option<&Name>,
+    answers: &Answers,
+) -> Check {
     // A webhook that has just started knows no orphans yet.
     hierarchy::structure_is_known(forest)?;
     if forest.exists(name) && !forest.is_terminating(name) {
@@ -322,7 +328,7 @@ pub(super) fn orphans_consent(forest: &Forest, name: &Name, answers: &Answers) -
         .map(|(orphan, _)| format!("{orphan:?}"))
         .collect();
     if refusing.is_empty() {
-        return Ok(());
+        return hierarchy::orphans_may_move(forest, &orphans, parent, answers);
     }
     Err(Denial::forbidden(format!(
         "{name:?} is the missing parent of existing namespaces, so only an admin of all of them may create it; you are not \

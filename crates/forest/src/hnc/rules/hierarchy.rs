@@ -29,6 +29,7 @@ mod overriding;
 #[cfg(test)]
 mod tests;
 
+pub(super) use self::authority::orphans_may_move;
 pub(super) use self::conflict::no_conflicts;
 
 /// A request that creates, changes or deletes a `HierarchyConfiguration`.
@@ -57,6 +58,8 @@ pub struct Spec {
     pub labels: Vec<(String, String)>,
     /// The pairs under `annotations`.
     pub annotations: Vec<(String, String)>,
+    /// Whether the subnamespaces may be deleted with the namespace.
+    pub allow_cascading_deletion: bool,
 }
 
 /// Judges `request` with the `answers` so far.
@@ -106,6 +109,7 @@ struct Review<'a> {
 impl Review<'_> {
     fn judge(&self) -> Check<Verdict> {
         if self.request.operation == Operation::Delete && self.request.old.parent.is_none() {
+            self.user_may_change_the_rest()?;
             return Ok(Verdict::allow());
         }
         self.both_are_managed()?;
@@ -154,6 +158,7 @@ impl Review<'_> {
     }
 
     fn concluded(&self, warnings: Vec<String>) -> Check<Verdict> {
+        self.user_may_change_the_rest()?;
         self.overrides_nothing_below()?;
         Ok(Verdict::warn(warnings))
     }

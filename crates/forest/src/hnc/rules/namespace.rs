@@ -88,7 +88,12 @@ impl Review<'_> {
         self.keys()?;
         self.initial_admin_is_the_creator()?;
         self.name_is_free()?;
-        anchor::orphans_consent(self.forest, name, self.answers)?;
+        anchor::orphans_consent(
+            self.forest,
+            name,
+            new.subnamespace_of().map(Name::from).as_ref(),
+            self.answers,
+        )?;
         match new.subnamespace_of() {
             None => Ok(()),
             Some(parent) => self.becomes_child_of(None, parent),

@@ -312,6 +312,34 @@ fn an_anchor_for_a_missing_parent_overwrites_nothing_below_it() {
     check("keeps", &verdict(OnConflict::Report), &Warned(&["left as they are", "Namespace \"x\": r"]));
 }
 
+/// Who creates the missing parent elsewhere moves the orphans there.
+#[test]
+fn a_missing_parent_comes_back_elsewhere_only_with_the_consent_of_the_tree() {
+    for (what, parent, asked, expected) in [
+        ("below its place", "team", vec![], Allowed),
+        ("deeper", "below", vec![], Allowed),
+        ("higher", "org", vec![("admin org", Yes)], Allowed),
+        (
+            "higher, without consent",
+            "org",
+            vec![("admin org", No)],
+            Denied(Forbidden, &["\"x\"", "\"org\", which is the nearest common"]),
+        ),
+        ("elsewhere", "p", vec![("admin org", Yes), ("admin p", Yes)], Allowed),
+        (
+            "elsewhere, without consent",
+            "p",
+            vec![("admin org", No), ("admin p", Yes)],
+            Denied(Forbidden, &["\"x\"", "\"org\", which is the root"]),
+        ),
+    ] {
+        let mut cluster = Cluster::draw("org, team:org, below:team, x:c, p");
+        cluster.label_place("x", &["c", "team", "org"]);
+        let dialogue: Vec<_> = [("live c", No), ("admin x", Yes)].into_iter().chain(asked).collect();
+        check(what, &judge(&mut cluster.forest(), &create(parent, "c"), &dialogue), &expected);
+    }
+}
+
 /// A user may not change an anchor in conflict that does not show it: the controller may not have been able to write to it.
 #[test]
 fn an_anchor_in_conflict_shows_that_before_it_is_changed() {

@@ -3,9 +3,10 @@
 //! Authority is inherited: the admin of a namespace is admin of all namespaces below, and joining a tree needs the consent of its
 //! admin. "Admin of N" is a right on `N`'s `HierarchyConfiguration`, which the API server checks.
 
-use super::super::{Answer, Question};
-use super::{Review, Way};
+use super::super::{Answer, Answers, Question, all_answered};
+use super::{Request, Review, Spec, Way};
 use crate::core::name::Name;
+use crate::core::tree::Id;
 use crate::core::verdict::Presence;
 use crate::dialects::Forest;
 use crate::hnc::rules::{Check, Denial, Verdict};
@@ -55,6 +56,32 @@ impl Review<'_> {
         }
     }
 
+    /// A change of the other fields needs an admin of the namespace: labels and annotations count in all namespaces below, and cascading
+    /// deletion lets editors delete them. The right to `create`, `patch` or `delete` the object is not enough.
+    pub(super) fn user_may_change_the_rest(&self) -> Check {
+        let Request { namespace, user, old, new, .. } = self.request;
+        let Spec { parent: _, labels, annotations, allow_cascading_deletion } = old;
+        let is_unchanged = (labels, annotations, allow_cascading_deletion)
+            == (&new.labels, &new.annotations, &new.allow_cascading_deletion);
+        if self.way != Way::Hierarchy || is_unchanged {
+            return Ok(());
+        }
+        let question = Question::IsAdmin(namespace.clone());
+        let is_collector = user.name == GARBAGE_COLLECTOR;
+        if !is_collector {
+            all_answered(std::slice::from_ref(&question), self.answers)?;
+        }
+        if !is_collector && self.answers[&question] == Answer::Yes {
+            return Ok(());
+        }
+        Err(Denial::unauthorized(format!(
+            "user {:?} is not authorized to change the labels, the annotations or allowCascadingDeletion of {namespace:?}: admin \
+             rights (update on hierarchyconfigurations.hnc.x-k8s.io) are needed in this namespace",
+            user.name
+        ))
+        .into())
+    }
+
     /// The new parent's admins get rights in the namespace, so its own admin must consent. RBAC on namespaces does not cover that,
     /// nor does the right to `create` or `patch` its `HierarchyConfiguration`, which users may have in all namespaces.
     fn consents(&self) -> Check<Vec<Consent>> {
@@ -73,20 +100,20 @@ impl Review<'_> {
         })
     }
 
-    /// The table of section 7.3. If the present parent is deleted, no consent of the old tree is needed, but the consent of the
-    /// new parent still is. HNC lets an orphan join any tree.
+    /// The table of section 7.3. If the present parent is missing, the namespace still belongs where its tree labels say: otherwise
+    /// a user could leave a tree by way of a parent that they delete. If that place is missing too, no consent of an old tree is
+    /// needed, but the consent of the new parent still is. HNC lets an orphan join any tree.
     fn consents_above(&self) -> Check<Vec<Consent>> {
         let Some(current) = self.managed_current_parent() else {
             return Ok(self.joining());
         };
-        if matches!(self.presence(current)?, Presence::Absent) {
-            return Ok(self.joining());
-        }
-        Ok(match &self.request.new.parent {
-            None => vec![leaving(self.forest, current)],
-            Some(parent) if !self.forest.exists(parent) => vec![leaving(self.forest, current)],
-            Some(parent) => between(self.forest, current, parent),
-        })
+        let place = if matches!(self.presence(current)?, Presence::Absent) {
+            former_place(self.forest, &self.request.namespace)
+        } else {
+            Some(current)
+        };
+        Ok(place
+            .map_or_else(|| self.joining(), |it| moving(self.forest, it, self.request.new.parent.as_ref())))
     }
 
     fn managed_current_parent(&self) -> Option<&Name> {
@@ -101,9 +128,58 @@ impl Review<'_> {
     }
 }
 
+/// Where an orphan belongs, according to its tree labels.
+fn former_place<'a>(forest: &'a Forest, orphan: &str) -> Option<&'a Name> {
+    Some(forest.name(forest.former_place(forest.id(orphan)?)?))
+}
+
+/// The missing parent of `orphans` may be created below `parent`, or as a root: they stay in their place, or the user has the consent
+/// that their move needs.
+pub(in crate::hnc::rules) fn orphans_may_move(
+    forest: &Forest,
+    orphans: &[Name],
+    parent: Option<&Name>,
+    answers: &Answers,
+) -> Check {
+    let stays = |place: &&Name| parent.is_some_and(|parent| forest.ancestry(parent).contains(place));
+    let mut needed: Vec<(&Name, Consent)> = Vec::new();
+    for orphan in orphans {
+        let Some(place) = former_place(forest, orphan).filter(|place| !stays(place)) else { continue };
+        for consent in moving(forest, place, parent) {
+            if needed.iter().all(|(_, known)| known.namespace != consent.namespace) {
+                needed.push((orphan, consent));
+            }
+        }
+    }
+    let questions: Vec<Question> =
+        needed.iter().map(|(_, consent)| Question::IsAdmin(consent.namespace.clone())).collect();
+    all_answered(&questions, answers)?;
+    let mut refusing = needed.iter().zip(&questions).filter(|(_, it)| answers[it] != Answer::Yes);
+    let Some(((orphan, Consent { namespace, role }), _)) = refusing.next() else { return Ok(()) };
+    Err(Denial::forbidden(format!(
+        "{orphan:?} names this namespace as its parent and would change its place in the tree: admin rights (update on \
+         hierarchyconfigurations.hnc.x-k8s.io) are needed in namespace {namespace:?}, which is {role}"
+    ))
+    .into())
+}
+
+/// Whose consent a namespace needs that leaves the place below `current`.
+fn moving(forest: &Forest, current: &Name, new: Option<&Name>) -> Vec<Consent> {
+    match new.filter(|parent| forest.exists(parent)) {
+        None => vec![leaving(forest, current)],
+        Some(parent) => between(forest, current, parent),
+    }
+}
+
 fn leaving(forest: &Forest, current: &Name) -> Consent {
-    let root = forest.id(current).map(|id| forest.name(forest.root(id)));
-    Consent { namespace: root.unwrap_or(current).clone(), role: "the root of the tree that it would leave" }
+    // The root of an orphan is missing.
+    let existing = |id: Id| forest.place(id).into_iter().rev().find(|it| forest.is_existing(*it));
+    let root = forest.id(current).and_then(|id| {
+        let root = forest.root(id);
+        if forest.is_existing(root) { Some(root) } else { existing(id) }
+    });
+    let namespace = root.map_or(current, |root| forest.name(root)).clone();
+    Consent { namespace, role: "the root of the tree that it would leave" }
 }
 
 fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
@@ -122,7 +198,7 @@ fn between(forest: &Forest, current: &Name, parent: &Name) -> Vec<Consent> {
 mod tests {
     use super::*;
     use crate::cluster::Cluster;
-    use crate::hnc::rules::hierarchy::{Request, Spec, review};
+    use crate::hnc::rules::hierarchy::review;
     use crate::hnc::rules::{Answers, DenialKind, Operation, User};
 
     #[test]

@@ -222,6 +222,20 @@ fn a_missing_parents_name_needs_the_consent_of_its_orphans() {
     ]);
 }
 
+/// As a root, or as the subnamespace of another tree, it takes its orphans out of their tree.
+#[test]
+fn a_missing_parents_name_needs_the_consent_of_the_tree_that_its_orphans_belong_to() {
+    let verdict = |request: &Request<'_>, dialogue: &[(&str, Answer)]| {
+        let mut cluster = Cluster::draw("org, team:org, b:x");
+        cluster.label_place("b", &["x", "team", "org"]);
+        judge(&mut cluster.forest(), request, dialogue)
+    };
+    let refused = Denied(Forbidden, &["\"b\"", "namespace \"org\", which is the root"]);
+    let root = create("x", "");
+    check("without", &verdict(&root, &[("admin b", Yes), ("admin org", No)]), &refused);
+    check("with", &verdict(&root, &[("admin b", Yes), ("admin org", Yes)]), &Allowed);
+}
+
 #[test]
 fn a_restorer_creates_what_was_and_changes_nothing() {
     let exported =

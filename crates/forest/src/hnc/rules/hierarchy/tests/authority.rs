@@ -154,3 +154,156 @@ fn row_12_a_missing_parent_needs_no_consent_of_its_tree() {
     });
     check("it arrives, and its admin is asked", &verdict, &Denied(Unauthorized, &["\"gone\"", "the root"]));
 }
+
+/// The admin of "team" moves "child" below a namespace of theirs and deletes that one.
+#[test]
+fn an_orphan_leaves_the_tree_that_its_labels_name_only_with_consent() {
+    const IN_TEAM: &str = "org, team:org, child:gone, p";
+    const ABOVE: [&str; 3] = ["gone", "team", "org"];
+    let gone = || ("live gone", No);
+    let refused = |what: &str, verdict: &Verdict, name: &str, role: &str| match verdict {
+        Verdict::Deny(denial) => {
+            assert_eq!(denial.kind, Unauthorized, "{what}: {denial:?}");
+            assert!(denial.message.contains(&format!("{name:?}, which is {role}")), "{what}: {denial:?}");
+        }
+        verdict => panic!("{what}: {verdict:?}"),
+    };
+    for (what, text, request, dialogue, expected) in [
+        (
+            "becomes a root",
+            IN_TEAM,
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        ("with consent", IN_TEAM, update("child", "gone >"), vec![gone(), ("admin org", Yes)], None),
+        (
+            "its object is deleted",
+            IN_TEAM,
+            delete("child", "gone"),
+            vec![gone(), ("admin org", No), ("live child", Yes)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "joins another tree",
+            IN_TEAM,
+            update("child", "gone > p"),
+            vec![gone(), ("admin org", No), ("admin p", Yes)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "and not without the other's",
+            IN_TEAM,
+            update("child", "gone > p"),
+            vec![gone(), ("admin org", Yes), ("admin p", No)],
+            Some(("p", NEW)),
+        ),
+        (
+            "waits for another parent",
+            IN_TEAM,
+            update("child", "gone > q"),
+            vec![("live q", No), ("create q", Yes), ("hierarchy q", Yes), gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "is repaired by the admin of the place",
+            IN_TEAM,
+            update("child", "gone > team"),
+            vec![gone(), ("admin team", Yes)],
+            None,
+        ),
+        (
+            "and not by others",
+            IN_TEAM,
+            update("child", "gone > team"),
+            vec![gone(), ("admin team", No)],
+            Some(("team", COMMON)),
+        ),
+        (
+            "moves up in the tree",
+            IN_TEAM,
+            update("child", "gone > org"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", COMMON)),
+        ),
+        (
+            "the nearest ancestor is missing too",
+            "org, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "another namespace has its name now",
+            "org, team, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin org", No)],
+            Some(("org", ROOT)),
+        ),
+        (
+            "the ancestor has moved",
+            "top, org:top, team:org, child:gone",
+            update("child", "gone >"),
+            vec![gone(), ("admin top", No)],
+            Some(("top", ROOT)),
+        ),
+        ("the whole tree is missing", "child:gone", update("child", "gone >"), vec![gone()], None),
+    ] {
+        let mut cluster = Cluster::draw(text);
+        cluster.label_place("child", &ABOVE);
+        let verdict = judge(&mut cluster.forest(), &request, &dialogue, |_| ());
+        match expected {
+            None => check(what, &verdict, &Allowed),
+            Some((name, role)) => refused(what, &verdict, name, role),
+        }
+    }
+}
+
+/// A user with the right to create, patch or delete these objects alone could let editors delete whole subtrees.
+#[test]
+fn the_admin_of_the_namespace_changes_labels_annotations_and_cascading_deletion() {
+    const REFUSED: Expected = Denied(Unauthorized, &["allowCascadingDeletion of \"child\"", "update on"]);
+    let pair = |key: &str| vec![(key.to_owned(), "x".to_owned())];
+    let values = [
+        Spec { labels: pair("tier"), ..Spec::default() },
+        Spec { annotations: pair("owner"), ..Spec::default() },
+        Spec { allow_cascading_deletion: true, ..Spec::default() },
+    ];
+    let with = |spec: &Spec, value: &Spec| Spec { parent: spec.parent.clone(), ..value.clone() };
+    let request = |operation, parent| request(operation, "child", parent, parent);
+    for value in &values {
+        let mut changes = Vec::new();
+        for parent in [None, Some("p")] {
+            let mut set = request(Operation::Update, parent);
+            set.new = with(&set.new, value);
+            let mut removed = request(Operation::Update, parent);
+            removed.old = with(&removed.old, value);
+            changes.extend([set, removed]);
+        }
+        for change in &changes {
+            let text = if change.old.parent.is_some() { "p, child:p" } else { "p, child" };
+            let judged = |answer: Answer| {
+                judge(&mut Cluster::draw(text).forest(), change, &[("admin child", answer)], |_| ())
+            };
+            check("an admin", &judged(Yes), &Allowed);
+            check("no admin", &judged(No), &REFUSED);
+            check("not known", &judged(failed()), &Denied(Internal, &["connection refused"]));
+        }
+        let judged = |request: &Request, dialogue: &[(&str, Answer)]| {
+            judge(&mut Cluster::draw("child").forest(), request, dialogue, |_| ())
+        };
+        let mut created = request(Operation::Create, None);
+        created.new = value.clone();
+        check("created with it", &judged(&created, &[("admin child", No)]), &REFUSED);
+        let mut deleted = request(Operation::Delete, None);
+        deleted.old = value.clone();
+        check("deleted with it", &judged(&deleted, &[("admin child", No), ("live child", Yes)]), &REFUSED);
+        let going = [("admin child", No), ("live child", Terminating)];
+        check("deleted with its namespace", &judged(&deleted, &going), &Allowed);
+        deleted.user.name = "system:serviceaccount:kube-system:generic-garbage-collector".into();
+        check("by the garbage collector", &judged(&deleted, &[("live child", Yes)]), &REFUSED);
+        let mut same = request(Operation::Update, None);
+        (same.old, same.new) = (value.clone(), value.clone());
+        check("unchanged", &judged(&same, &[]), &Allowed);
+    }
+}
