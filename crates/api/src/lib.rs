@@ -1,5 +1,5 @@
 //! The types of `hnc.x-k8s.io/v1alpha2`, and the exact spelling of every label, annotation, finalizer,
-//! condition, event and object name that users and other programs compare against.
+//! condition, event and object name that users and other programs compare against. Those of Accurate's API are in [`accurate`].
 //!
 //! It has types, constants and plain accessors only; it has no client, no clock and no rule.
 //!
@@ -10,6 +10,7 @@
 
 #![warn(missing_docs)]
 
+pub mod accurate;
 pub mod anchor_states;
 pub mod annotations;
 pub mod conditions;
@@ -40,7 +41,7 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use key_value::KeyValue;
 pub use subnamespace_anchor::{SubnamespaceAnchor, SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
 
-/// The API group of all four kinds, and the prefix of all labels and annotations of the product.
+/// The API group of HNC's four kinds, and the prefix of the labels and annotations of HNC trees.
 pub const GROUP: &str = "hnc.x-k8s.io";
 
 /// The only version that is served and stored.

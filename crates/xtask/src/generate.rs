@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use hns_api::crd;
+use hns_api::{accurate, crd, names};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -90,15 +91,22 @@ pub(crate) fn everything(root: &Path) -> anyhow::Result<Vec<Generated>> {
 pub(crate) fn files(root: &Path) -> anyhow::Result<Vec<Generated>> {
     let mut files = Vec::new();
     for definition in crd::all() {
-        let plural = &definition.spec.names.plural;
-        let name = format!("{}_{plural}.yaml", hns_api::GROUP);
         for folder in ["config/crd", "charts/hns/files/crds"] {
-            files.push(generate(&format!("{folder}/{name}"), &definition)?);
+            files.push(generate(&format!("{folder}/{}", file_name(&definition)), &definition)?);
         }
     }
+    // The chart does not install this one yet.
+    let definition = accurate::crd(names::DEFAULT_NAMESPACE);
+    files.push(generate(&format!("config/crd/{}", file_name(&definition)), &definition)?);
     files.push(values::readme(root)?);
     files.extend(plugin::pages()?);
     Ok(files)
+}
+
+/// The name that tools of Kubernetes give to the file of a definition.
+fn file_name(definition: &CustomResourceDefinition) -> String {
+    let spec = &definition.spec;
+    format!("{}_{}.yaml", spec.group, spec.names.plural)
 }
 
 fn generate(path: &str, object: &impl Serialize) -> anyhow::Result<Generated> {

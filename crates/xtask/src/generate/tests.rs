@@ -8,7 +8,6 @@ use hns_cluster::settings::SharedSettings;
 use hns_e2e::Programs;
 use hns_e2e::product::CHART_IMAGES;
 use hns_runtime::args::SharedArgs;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use super::*;
 
@@ -49,9 +48,8 @@ fn every_file_is_generated_once_and_under_an_owned_folder() {
 /// What a reader of YAML gets is what the code made: no text became a number, no pattern lost a backslash.
 #[test]
 fn files_read_back_as_the_objects_they_were_made_from() {
-    for definition in crd::all() {
-        let plural = &definition.spec.names.plural;
-        let text = contents(&format!("config/crd/hnc.x-k8s.io_{plural}.yaml"));
+    for definition in crd::all().into_iter().chain([accurate::crd(names::DEFAULT_NAMESPACE)]) {
+        let text = contents(&format!("config/crd/{}", file_name(&definition)));
         let read: CustomResourceDefinition = serde_saphyr::from_str(&text).unwrap();
         assert_eq!(read, definition);
     }
