@@ -5,6 +5,7 @@
 
 pub mod annotations;
 pub mod conditions;
+pub mod conversion;
 pub mod labels;
 pub mod names;
 

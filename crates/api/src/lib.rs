@@ -1,7 +1,7 @@
 //! The types of `hnc.x-k8s.io/v1alpha2`, and the exact spelling of every label, annotation, finalizer,
 //! condition, event and object name that users and other programs compare against. Those of Accurate's API are in [`accurate`].
 //!
-//! It has types, constants and plain accessors only; it has no client, no clock and no rule.
+//! It has types, constants, plain accessors and the conversion between versions only; it has no client, no clock and no rule.
 //!
 //! The Rust types are **lenient** where the API server is strict: an object without `spec` or `metadata`
 //! parses, and so does an object with a mode that the schema does not allow. Fields that were read and not
