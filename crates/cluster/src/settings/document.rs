@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use forest::{Identity, Patterns};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::values;
 
@@ -19,7 +21,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    fn new(key: impl Into<String>, reason: impl fmt::Display) -> Self {
+    pub(super) fn new(key: impl Into<String>, reason: impl fmt::Display) -> Self {
         Self { key: key.into(), reason: reason.to_string() }
     }
 }
@@ -179,15 +181,7 @@ impl SharedSettings {
     /// # Errors
     /// The first thing that is wrong.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let value: serde_json::Value =
-            serde_saphyr::from_str(text).map_err(|error| Invalid::new("", format!("not YAML: {error}")))?;
-        if !value.is_object() {
-            return Err(Invalid::new("", "expected keys with values"));
-        }
-        let settings: Self = serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            Invalid::new(if path == "." { "" } else { &path }, error.inner())
-        })?;
+        let settings: Self = read(text)?;
         settings.within(hns_api::names::DEFAULT_NAMESPACE)?;
         Ok(settings)
     }
@@ -262,6 +256,21 @@ impl Propagation {
     }
 }
 
+/// Reads a document in YAML. An empty one has no keys.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
+    let value: Value =
+        serde_saphyr::from_str(text).map_err(|error| Invalid::new("", format!("not YAML: {error}")))?;
+    let value = match value {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        _ => return Err(Invalid::new("", "expected keys with values")),
+    };
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        Invalid::new(if path == "." { "" } else { &path }, error.inner())
+    })
+}
+
 fn each<T>(
     key: &str,
     of: &BTreeSet<String>,
@@ -270,7 +279,7 @@ fn each<T>(
     of.iter().map(|it| read(it).map_err(|reason| Invalid::new(key, quoted(it, &reason)))).collect()
 }
 
-fn quoted(value: &str, reason: &str) -> String {
+pub(super) fn quoted(value: &str, reason: &str) -> String {
     format!("{value:?}: {reason}")
 }
 
