@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::values;
+use super::{accurate, values};
 
 /// What is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -85,6 +85,9 @@ pub struct SharedSettings {
     /// Whether hierarchical quotas are enforced.
     #[serde(default)]
     pub hierarchical_quotas: HierarchicalQuotas,
+    /// Accurate's API.
+    #[serde(default)]
+    pub accurate: accurate::Settings,
 }
 
 /// Whether hierarchical quotas are enforced, and how strictly.
@@ -167,6 +170,7 @@ impl Default for SharedSettings {
             initial_admin: InitialAdmin::default(),
             propagation: Propagation::default(),
             hierarchical_quotas: HierarchicalQuotas::default(),
+            accurate: accurate::Settings::default(),
         }
     }
 }
@@ -221,6 +225,9 @@ impl SharedSettings {
             .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
         settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
         settings.hierarchical_quotas = self.hierarchical_quotas.enabled;
+        self.accurate
+            .check()
+            .map_err(|Invalid { key, reason }| Invalid::new(format!("accurate.{key}"), reason))?;
         self.propagation.add_to(settings)
     }
 
@@ -304,6 +311,14 @@ restoreIdentities: [velero]
 ancestryAnnotation: true
 initialAdmin: {enabled: true}
 hierarchicalQuotas: {enabled: true, failurePolicy: Fail}
+accurate:
+  enabled: true
+  allowCascadingDeletion: true
+  featureGates: {DisablePropagateGenerated: false}
+  config:
+    labelKeys: ['*']
+    watches: [{version: v1, kind: Secret}]
+    namingPolicies: [{root: ^(.*)$, match: ^$1-}]
 propagation:
   nopropagationLabels: ['k=']
   unpropagatedAnnotations: ['*/z']
@@ -312,6 +327,8 @@ propagation:
         let settings = SharedSettings::parse(text).unwrap();
         assert_eq!(SharedSettings::parse(&settings.text()).unwrap(), settings);
         assert_eq!(settings.hierarchical_quotas.failure_policy, FailurePolicy::Fail);
+        assert!(settings.accurate.enabled && settings.accurate.gates().unwrap().propagate_generated);
+        assert_eq!(settings.accurate.config.label_keys, ["*"]);
         let settings = settings.within("home").unwrap();
         for (name, managed) in
             [("home", false), ("kube-system", false), ("x1", true), ("z", false), ("0", false)]
@@ -371,6 +388,22 @@ propagation:
                 "{version: v1, propagation: {unpropagatedLabels: ['[']}}",
                 "propagation.unpropagatedLabels",
                 "[",
+            ),
+            ("{version: v1, accurate: {labelKeys: []}}", "accurate.labelKeys", "unknown field `labelKeys`"),
+            (
+                "{version: v1, accurate: {config: {labelKeys: ['[']}}}",
+                "accurate.config.labelKeys[0]",
+                "\"[\": a class of characters",
+            ),
+            (
+                "{version: v1, accurate: {config: {watches: [{plural: pods}]}}}",
+                "accurate.config.watches[0].plural",
+                "unknown field `plural`",
+            ),
+            (
+                "{version: v1, accurate: {featureGates: {A: true}}}",
+                "accurate.featureGates.A",
+                "no such feature gate",
             ),
             ("{version: v1, propagation: {rbacOnConflict: keep}}", "propagation.rbacOnConflict", "\"keep\""),
         ] {

@@ -66,6 +66,20 @@ const VALUES: &str = r#"{
     "propagation": { "nopropagationLabels": ["a.b/c=d", "e="], "trackingMetadata": true }
 }"#;
 
+/// Accurate's API, with each of its settings.
+const ACCURATE: &str = r#"{
+    "enabled": true,
+    "allowCascadingDeletion": true,
+    "featureGates": { "DisablePropagateGenerated": false },
+    "config": {
+        "labelKeys": ["a"],
+        "annotationKeys": ["a"],
+        "subNamespaceLabelKeys": ["a"],
+        "subNamespaceAnnotationKeys": ["a"],
+        "namingPolicies": [{ "root": "^a", "match": "^a" }]
+    }
+}"#;
+
 /// What Helm makes of the chart, by kind and name.
 fn rendered(values: &[(&str, &str)]) -> Vec<Value> {
     let mut command = Command::new(Programs::helm().unwrap());
@@ -133,6 +147,7 @@ fn every_flag_and_every_setting_is_a_value() {
         ("propagation.unpropagatedLabels", r#"["a*"]"#),
         ("propagation.unpropagatedAnnotations", r#"["a*"]"#),
         ("hrq", r#"{"enabled": true, "failurePolicy": "Fail"}"#),
+        ("accurate", ACCURATE),
         ("webhook.clientCertificates", r#"{"configMap": "clients", "allowedNames": ["a"]}"#),
     ];
     values.extend(more.map(|(path, value)| (path.to_owned(), value.to_owned())));
@@ -162,14 +177,19 @@ fn every_flag_and_every_setting_is_a_value() {
     let set = serde_json::to_value(SharedSettings::parse(text).unwrap()).unwrap();
     let default = serde_json::to_value(SharedSettings::default()).unwrap();
     for (key, value) in set.as_object().unwrap().iter().filter(|(key, _)| *key != "version") {
-        match (value, key.as_str()) {
-            (Value::Object(fields), "initialAdmin" | "propagation" | "hierarchicalQuotas") => {
-                for (field, value) in fields {
-                    assert_ne!(*value, default[key][field], "{key}.{field}");
-                }
+        assert_differs(key, value, &default[key]);
+    }
+}
+
+/// A group of settings differs from its defaults in each of its keys.
+fn assert_differs(key: &str, set: &Value, default: &Value) {
+    match (set, default) {
+        (Value::Object(fields), Value::Object(defaults)) if !defaults.is_empty() => {
+            for (field, value) in fields {
+                assert_differs(&format!("{key}.{field}"), value, &default[field]);
             }
-            _ => assert_ne!(*value, default[key], "{key}"),
         }
+        _ => assert_ne!(set, default, "{key}"),
     }
 }
 
