@@ -1,0 +1,304 @@
+//! Naming policies: which names sub-namespaces may have, depending on the name of their root (section 7.4 of Accurate's contract).
+//!
+//! A policy has a regular expression for the root's name and a template of one for the sub-namespace's name, in which `$1` and
+//! `${name}` stand for what the groups of the first matched. Neither is anchored. If the first matches several times, the template
+//! is expanded for each match, and the results are one after the other.
+//!
+//! Both are Go's. The templates are expanded here, because those of the crate `regex` differ: there, `${a.b}` is a name, a letter
+//! beyond ASCII ends one, and `01` is the number 1. A regular expression with a part that the crate understands otherwise than Go is
+//! refused; one stays, a range that begins with `]`, as in `[]-a]`. It was found by comparing all short texts of the characters that
+//! have a meaning.
+
+use std::fmt;
+
+use regex::{Captures, Regex};
+use regex_syntax::ast::{self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetItem};
+use serde::{Deserialize, Serialize};
+
+use super::or_default;
+
+/// A naming policy as configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamingPolicy {
+    /// A regular expression: the policy applies below roots in whose name it matches.
+    #[serde(deserialize_with = "or_default")]
+    pub root: String,
+    /// The template of a regular expression, which must match in the name of the sub-namespace.
+    #[serde(deserialize_with = "or_default")]
+    pub r#match: String,
+}
+
+/// The policies, ready to be applied.
+#[derive(Debug, Clone, Default)]
+pub struct NamingPolicies(Vec<(NamingPolicy, Regex)>);
+
+/// Why a name may not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The name of the sub-namespace.
+    pub target: String,
+    /// The name of the root.
+    pub root: String,
+    /// The policy.
+    pub policy: NamingPolicy,
+    /// What is wrong with the expanded template, if the policy cannot be applied at all.
+    pub broken: Option<String>,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { target, root, policy: NamingPolicy { root: pattern, r#match }, broken } = self;
+        write!(f, "namespace - target={target} root={root} denied policy - root={pattern} match={match}")?;
+        match broken {
+            Some(reason) => write!(f, ": {reason}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl NamingPolicies {
+    /// Compiles the patterns of the roots.
+    ///
+    /// # Errors
+    /// The index of the first that is wrong, and why.
+    pub fn new(policies: &[NamingPolicy]) -> Result<Self, (usize, String)> {
+        let compiled = policies.iter().enumerate().map(|(index, policy)| {
+            let root = compile(&policy.root).map_err(|reason| (index, reason))?;
+            Ok((policy.clone(), root))
+        });
+        compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether a sub-namespace below this root may have the name `target`. Every policy that applies must allow it.
+    ///
+    /// # Errors
+    /// The first policy that does not, or that cannot be applied.
+    pub fn review(&self, root: &str, target: &str) -> Result<(), Refusal> {
+        for (policy, pattern) in &self.0 {
+            let mut found = pattern.captures_iter(root).peekable();
+            if found.peek().is_none() {
+                continue;
+            }
+            let mut wanted = String::new();
+            for captures in found {
+                expand(&policy.r#match, &captures, &mut wanted);
+            }
+            let broken = match compile(&wanted) {
+                Ok(wanted) if wanted.is_match(target) => continue,
+                Ok(_) => None,
+                Err(reason) => Some(reason),
+            };
+            let (target, root) = (target.to_owned(), root.to_owned());
+            return Err(Refusal { target, root, policy: policy.clone(), broken });
+        }
+        Ok(())
+    }
+}
+
+/// Appends the template to `to`, as Go's `Regexp.Expand`: a group that did not match, or does not exist, is empty; `$$` is one `$`;
+/// a `$` without a name stays.
+fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('$') {
+        to.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            to.push('$');
+            rest = after;
+        } else if let Some((name, after)) = name(after) {
+            let group = match number(name) {
+                Some(number) => captures.get(number),
+                None => captures.name(name),
+            };
+            to.push_str(group.map_or("", |group| group.as_str()));
+            rest = after;
+        } else {
+            to.push('$');
+            rest = after;
+        }
+    }
+    to.push_str(rest);
+}
+
+/// The name of a group after a `$`, as long as possible, and what follows.
+fn name(text: &str) -> Option<(&str, &str)> {
+    let (braced, text) = match text.strip_prefix('{') {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let end = text.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let rest = if braced { rest.strip_prefix('}')? } else { rest };
+    (!name.is_empty()).then_some((name, rest))
+}
+
+/// The number of a group. A name with a leading zero is none.
+fn number(name: &str) -> Option<usize> {
+    let is_number = name.bytes().all(|it| it.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    is_number.then(|| name.parse().unwrap_or(usize::MAX))
+}
+
+/// Compiles a regular expression, if it means the same in Go.
+fn compile(pattern: &str) -> Result<Regex, String> {
+    let parsed = ast::parse::Parser::new().parse(pattern).map_err(|error| error.to_string())?;
+    ast::visit(&parsed, OnlyAsInGo)?;
+    Regex::new(pattern).map_err(|error| error.to_string())
+}
+
+/// Refuses what Go reads as other characters: operations on classes, classes in classes, and edges of words with `<`, `>` or `{`.
+struct OnlyAsInGo;
+
+impl OnlyAsInGo {
+    const CLASS: &str = "in a class of characters, '[', '&&', '--' and '~~' mean something else in Go; write '\\' before each of \
+                         these characters";
+}
+
+impl ast::Visitor for OnlyAsInGo {
+    type Output = ();
+    type Err = &'static str;
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        match ast {
+            Ast::Assertion(assertion) => match assertion.kind {
+                AssertionKind::WordBoundaryStart
+                | AssertionKind::WordBoundaryEnd
+                | AssertionKind::WordBoundaryStartAngle
+                | AssertionKind::WordBoundaryEndAngle
+                | AssertionKind::WordBoundaryStartHalf
+                | AssertionKind::WordBoundaryEndHalf => {
+                    Err("'\\<', '\\>' and '\\b{' mean something else in Go")
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ClassSetItem::Bracketed(_) => Err(Self::CLASS),
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Self::Err> {
+        Err(Self::CLASS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The answers of Go 1.26.
+    #[test]
+    fn templates_are_expanded_as_in_go() {
+        for (pattern, template, text, expected) in [
+            ("^app-(?P<team>.*)", "^app-${team}-.*", "app-team1", "^app-team1-.*"),
+            ("^app-(?P<team>.*)", "^app-$team-.*", "app-team1", "^app-team1-.*"),
+            ("^app-(?P<team>.*)", "^app-$team_x", "app-team1", "^app-"),
+            ("^app-(?P<team>.*)", "^app-${team}_x", "app-team1", "^app-team1_x"),
+            ("(a)(b)", "$1$2|$3|$0", "ab", "ab||ab"),
+            ("(a)(b)", "$1x|${1}x", "ab", "|ax"),
+            ("(a)(b)", "$01|${01}|${1 }|$", "ab", "||${1 }|$"),
+            ("(a)(b)", "$$1|$$$1|$$", "ab", "$1|$a|$"),
+            ("(a)(b)", "${|${}|${1|$-|$ |$1$", "ab", "${|${}|${1|$-|$ |a$"),
+            ("(a)(b)", "${a.b}|${1.}", "ab", "${a.b}|${1.}"),
+            ("(a)|(b)", "<$1><$2>", "b", "<><b>"),
+            ("(?P<x>a)", "$xé|${x}é", "a", "|aé"),
+            ("(?P<x>a)", "$1é|$1_|$100000000|$1000000000|$18446744073709551617", "a", "||||"),
+            ("a", "x$", "aaa", "x$x$x$"),
+            ("b*", "<$0>", "abc", "<><b><>"),
+            ("(?P<x>a)|(?P<y>b)", "$x$y.", "ab", "a.b."),
+            ("(a)", "$1a $1_a $1-a $1.a ${1}a", "a", "  a-a a.a aa"),
+            ("(?<a>x)(?P<b>y)", "$a$b", "xy", "xy"),
+            ("(?P<a>x)", "$٣|$٣a", "x", "|"),
+        ] {
+            let mut found = String::new();
+            for captures in Regex::new(pattern).unwrap().captures_iter(text) {
+                expand(template, &captures, &mut found);
+            }
+            assert_eq!(found, expected, "{pattern} {template}");
+        }
+    }
+
+    /// Where the crate's own templates differ, so that they cannot be used.
+    #[test]
+    fn the_templates_of_the_crate_are_others() {
+        let captures = Regex::new("(?P<x>a)").unwrap().captures("a").unwrap();
+        for (template, go, crates) in [("$01", "", "a"), ("${1.}", "${1.}", ""), ("$xé", "", "aé")] {
+            let (mut ours, mut theirs) = (String::new(), String::new());
+            expand(template, &captures, &mut ours);
+            captures.expand(template, &mut theirs);
+            assert_eq!((ours.as_str(), theirs.as_str()), (go, crates), "{template}");
+        }
+    }
+
+    #[test]
+    fn what_go_reads_otherwise_is_refused() {
+        for pattern in ["[a&&b]", "[a--b]", "[a~~b]", "[[a]b]", r"\<a", r"a\>", r"\b{start}", "(([^[a]]))"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+        // Go understands these, and the crate does not: they are refused too, and never read in another way.
+        for pattern in [r"\Qa.b\E", "a{,2}", "a{", "[[a]", r"\07"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+        for pattern in
+            ["", "a--b", "[[:alpha:]]", r"[\[a]", r"\ba\B", "[^]a]", "[a-z0-9-]+", r"\d\w\s", "(?i:A)", "^a$"]
+        {
+            compile(pattern).unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
+        }
+    }
+
+    fn policies(policies: &[(&str, &str)]) -> NamingPolicies {
+        let policy =
+            |(root, text): &(&str, &str)| NamingPolicy { root: (*root).into(), r#match: (*text).into() };
+        NamingPolicies::new(&policies.iter().map(policy).collect::<Vec<_>>()).expect("the roots are patterns")
+    }
+
+    #[test]
+    fn every_policy_that_applies_must_allow_the_name() {
+        for (set, root, target, allowed) in [
+            (&[][..], "app", "x", true),
+            (&[("^app$", "^app-")], "app", "app-1", true),
+            (&[("^app$", "^app-")], "app", "x-app-1", false),
+            (&[("^app$", "^app-")], "other", "x", true),
+            // Neither is anchored.
+            (&[("app", "sub")], "my-app", "a-sub-b", true),
+            (&[("^app-(?P<team>.*)", "^app-${team}-")], "app-team1", "app-team1-x", true),
+            (&[("^app-(?P<team>.*)", "^app-${team}-")], "app-team1", "app-team2-x", false),
+            (&[("^(.*)-(.*)$", "^$2-$1$")], "a-b", "b-a", true),
+            // A group that is not used.
+            (&[("^app-(.*)", "^app-sub$")], "app-x", "app-sub", true),
+            // Each match adds an expansion.
+            (&[("[ab]", "${0}x")], "a-b", "axbx", true),
+            (&[("[ab]", "${0}x")], "a-b", "ax", false),
+            (&[("a", "^a"), ("b", "b$")], "ab", "a-b", true),
+            (&[("a", "^a"), ("b", "b$")], "ab", "a-c", false),
+        ] {
+            assert_eq!(policies(set).review(root, target).is_ok(), allowed, "{set:?} {root} {target}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_policy() {
+        let found = policies(&[("app-(.*)", "^app-$1-")]).review("app-x", "y").unwrap_err();
+        assert_eq!(
+            found.to_string(),
+            "namespace - target=y root=app-x denied policy - root=app-(.*) match=^app-$1-"
+        );
+        assert_eq!(found.broken, None);
+        let broken = policies(&[("app", "(")]).review("app", "y").unwrap_err();
+        assert!(broken.broken.unwrap().contains("unclosed group"));
+        let (index, reason) = NamingPolicies::new(&[
+            NamingPolicy::default(),
+            NamingPolicy { root: "[".to_owned(), r#match: String::new() },
+        ])
+        .unwrap_err();
+        assert!(index == 1 && reason.contains("unclosed character class"), "{reason}");
+    }
+}
