@@ -1,13 +1,11 @@
 //! The section `accurate` of the shared settings, and Accurate's own configuration file, which is a part of it (section 5 of its
 //! contract). Pure.
 //!
-//! The patterns of keys stay texts here. What is checked with the cluster (that the watched kinds exist, and that there are rights
-//! for them) is a function of what the API server has answered.
+//! What is checked with the cluster (that the watched kinds exist, and that there are rights for them) is a function of what the API
+//! server has answered.
 
 mod config;
 mod gates;
-mod glob;
-mod naming;
 mod watches;
 
 use std::collections::BTreeMap;
@@ -17,10 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Data, Invalid};
 
-pub use self::config::Config;
+pub use self::config::{Config, NamingPolicy};
 pub use self::gates::{FeatureGates, parse_flag};
-pub use self::glob::validate_glob;
-pub use self::naming::{NamingPolicies, NamingPolicy, Refusal};
 pub use self::watches::{VERBS, Watch, missing_rights, self_review};
 
 /// Whether Accurate's API is in force, and how.

@@ -1,13 +1,15 @@
 //! The configuration file of Accurate (section 5 of its contract): its keys, their defaults, and the checks in Accurate's order.
 
 use forest::Kind;
+use forest::accurate::glob::Keys;
+use forest::accurate::naming;
+use hns_api::accurate::KEY_PREFIX;
 use kube::core::discovery::v2::APIGroupDiscovery;
 use serde::{Deserialize, Serialize};
 
 use super::super::Invalid;
 use super::super::document::{quoted, read};
-use super::naming::{NamingPolicies, NamingPolicy};
-use super::{Watch, or_default, validate_glob, watches};
+use super::{Watch, or_default, watches};
 
 /// What is propagated, and which names are allowed. A key that is absent or null is an empty list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,18 @@ pub struct Config {
     pub naming_policies: Vec<NamingPolicy>,
 }
 
+/// A naming policy as configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NamingPolicy {
+    /// A regular expression: the policy applies below roots in whose name it matches.
+    #[serde(deserialize_with = "or_default")]
+    pub root: String,
+    /// The template of a regular expression, which must match in the name of the sub-namespace.
+    #[serde(deserialize_with = "or_default")]
+    pub r#match: String,
+}
+
 impl Config {
     /// Reads Accurate's configuration file, in YAML or JSON, and checks it. An empty file has the defaults.
     ///
@@ -55,66 +69,80 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, in Accurate's order.
     pub fn check(&self) -> Result<(), Invalid> {
-        self.check_with(|_| Ok(()))?;
+        self.read(|_| Ok(None))?;
         Ok(())
     }
 
-    /// Checks everything, with what the API server serves. Returns the watched kinds, in order.
+    /// What rules and plans depend on. Checks everything, with what the API server serves.
     ///
     /// # Errors
     /// The first thing that is wrong, in Accurate's order.
-    pub fn resolve(&self, served: &[APIGroupDiscovery]) -> Result<Vec<Kind>, Invalid> {
-        self.check_with(|watch| watch.resolve(served))
+    pub fn resolve(&self, served: &[APIGroupDiscovery]) -> Result<forest::accurate::Settings, Invalid> {
+        self.read(|watch| watch.resolve(served).map(Some))
     }
 
-    /// The naming policies, ready to be applied.
-    ///
-    /// # Errors
-    /// The first that is wrong.
-    pub fn naming(&self) -> Result<NamingPolicies, Invalid> {
-        let policies = &self.naming_policies;
-        NamingPolicies::new(policies).map_err(|(index, reason)| {
-            Invalid::new(format!("namingPolicies[{index}].root"), quoted(&policies[index].root, &reason))
+    /// The fields are read in Accurate's order.
+    fn read(
+        &self,
+        resolve: impl Fn(&Watch) -> Result<Option<Kind>, String>,
+    ) -> Result<forest::accurate::Settings, Invalid> {
+        Ok(forest::accurate::Settings {
+            label_keys: upstream_keys("labelKeys", &self.label_keys)?,
+            annotation_keys: upstream_keys("annotationKeys", &self.annotation_keys)?,
+            sub_namespace_label_keys: upstream_keys("subNamespaceLabelKeys", &self.sub_namespace_label_keys)?,
+            sub_namespace_annotation_keys: upstream_keys(
+                "subNamespaceAnnotationKeys",
+                &self.sub_namespace_annotation_keys,
+            )?,
+            watches: self.kinds(resolve)?,
+            label_excludes: keys("propagateLabelKeyExcludes", &self.propagate_label_key_excludes)?,
+            annotation_excludes: keys(
+                "propagateAnnotationKeyExcludes",
+                &self.propagate_annotation_key_excludes,
+            )?,
+            naming_policies: self.naming()?,
+            ..forest::accurate::Settings::default()
         })
     }
 
-    fn check_with<T>(&self, resolve: impl Fn(&Watch) -> Result<T, String>) -> Result<Vec<T>, Invalid> {
-        let upstream = [
-            ("labelKeys", &self.label_keys),
-            ("annotationKeys", &self.annotation_keys),
-            ("subNamespaceLabelKeys", &self.sub_namespace_label_keys),
-            ("subNamespaceAnnotationKeys", &self.sub_namespace_annotation_keys),
-        ];
-        for (key, patterns) in upstream {
-            globs(key, patterns, true)?;
-        }
+    fn kinds(&self, resolve: impl Fn(&Watch) -> Result<Option<Kind>, String>) -> Result<Vec<Kind>, Invalid> {
         let at = |(index, reason)| Invalid::new(format!("watches[{index}]"), reason);
         watches::check(&self.watches).map_err(at)?;
         let watches = self.watches.iter().enumerate();
         let found = watches.map(|(index, watch)| resolve(watch).map_err(|reason| at((index, reason))));
-        let found = found.collect::<Result<_, _>>()?;
-        globs("propagateLabelKeyExcludes", &self.propagate_label_key_excludes, false)?;
-        globs("propagateAnnotationKeyExcludes", &self.propagate_annotation_key_excludes, false)?;
-        self.naming()?;
-        Ok(found)
+        found.filter_map(Result::transpose).collect()
+    }
+
+    fn naming(&self) -> Result<Vec<naming::NamingPolicy>, Invalid> {
+        let policies = self.naming_policies.iter().enumerate();
+        let compiled = policies.map(|(index, NamingPolicy { root, r#match })| {
+            naming::NamingPolicy::new(root, r#match).map_err(|reason| {
+                Invalid::new(format!("namingPolicies[{index}].root"), quoted(root, &reason))
+            })
+        });
+        compiled.collect()
     }
 }
 
-/// Checks patterns of keys. The reserved keys may only be named where they are left out.
-fn globs(key: &str, patterns: &[String], reserved: bool) -> Result<(), Invalid> {
-    for (index, pattern) in patterns.iter().enumerate() {
-        let checked = validate_glob(pattern).and_then(|()| {
-            let prefix = hns_api::accurate::KEY_PREFIX;
-            let is_reserved = reserved && pattern.starts_with(prefix);
-            if is_reserved { Err(format!("keys with the prefix {prefix} are reserved")) } else { Ok(()) }
-        });
-        checked.map_err(|reason| Invalid::new(format!("{key}[{index}]"), quoted(pattern, &reason)))?;
-    }
-    Ok(())
+/// Reads patterns of keys. The first that is wrong is named, or the first that begins with a reserved prefix.
+fn upstream_keys(key: &str, patterns: &[String]) -> Result<Keys, Invalid> {
+    let reserved = patterns.iter().position(|pattern| pattern.starts_with(KEY_PREFIX));
+    let (before, _) = patterns.split_at(reserved.unwrap_or(patterns.len()));
+    let keys = keys(key, before)?;
+    let Some(index) = reserved else { return Ok(keys) };
+    let reason = format!("keys with the prefix {KEY_PREFIX} are reserved");
+    Err(Invalid::new(format!("{key}[{index}]"), quoted(&patterns[index], &reason)))
+}
+
+/// Reads patterns of keys.
+fn keys(key: &str, patterns: &[String]) -> Result<Keys, Invalid> {
+    Keys::new(patterns).map_err(|bad| Invalid::new(format!("{key}[{}]", bad.index), bad))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     /// The values of Accurate's chart, and one key of each kind more.
@@ -144,7 +172,6 @@ namingPolicies:
             Watch { group: String::new(), version: "v1".into(), kind: "Secret".into() }
         );
         assert_eq!(config.naming_policies[0].r#match, "^app-${team}-.*");
-        assert!(config.naming().unwrap().review("app-a", "app-a-1").is_ok());
         let json = serde_json::to_string(&config).unwrap();
         assert_eq!(Config::parse(&json).unwrap(), config);
         for empty in ["", "{}", "---\n", "# nothing\n", "null", "labelKeys: null\nnamingPolicies:\n"] {
@@ -169,6 +196,8 @@ namingPolicies:
                 "unknown field `matches`",
             ),
             ("labelKeys: [a, '[']", "labelKeys[1]", "\"[\": a class"),
+            ("labelKeys: [a, accurate.cybozu.com/a, '[']", "labelKeys[1]", "reserved"),
+            ("labelKeys: ['[', accurate.cybozu.com/a]", "labelKeys[0]", "a class"),
             ("annotationKeys: ['accurate.cybozu.com/*']", "annotationKeys[0]", "reserved"),
             ("subNamespaceLabelKeys: ['accurate.cybozu.com/']", "subNamespaceLabelKeys[0]", "reserved"),
             ("subNamespaceAnnotationKeys: ['[a-]']", "subNamespaceAnnotationKeys[0]", "[a-]"),
@@ -183,6 +212,31 @@ namingPolicies:
         for text in ["labelKeys: ['*.cybozu.com/*']", "namingPolicies: [{root: a, match: '('}]"] {
             assert!(Config::parse(text).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_file_says_what_rules_and_plans_depend_on() {
+        let secrets = json!({ "metadata": {}, "versions": [{ "version": "v1", "resources": [
+            { "resource": "secrets", "responseKind": { "kind": "Secret" }, "scope": "Namespaced", "verbs": ["list"] },
+        ] }] });
+        let served = [serde_json::from_value(secrets).unwrap()];
+        let mut config = Config::parse(FILE).unwrap();
+        assert_eq!(config.resolve(&served).unwrap_err().key, "watches[0]");
+        config.watches.remove(0);
+        config.annotation_keys = vec!["note".into()];
+        config.sub_namespace_annotation_keys = vec!["owner".into()];
+        let found = config.resolve(&served).unwrap();
+        let keys = |patterns: &[&str]| Keys::new(patterns).unwrap();
+        assert_eq!(found.label_keys, keys(&["team", "*.example.com/*"]));
+        assert_eq!(found.annotation_keys, keys(&["note"]));
+        assert_eq!(found.sub_namespace_label_keys, keys(&["app"]));
+        assert_eq!(found.sub_namespace_annotation_keys, keys(&["owner"]));
+        assert_eq!(found.label_excludes, keys(&["*kubernetes.io/*"]));
+        assert_eq!(found.annotation_excludes, keys(&["*kubernetes.io/*", "accurate.cybozu.com/x"]));
+        let resources: Vec<&str> = found.watches.iter().map(|it| &*it.resource).collect();
+        assert_eq!(resources, ["secrets"]);
+        let policies: Vec<String> = found.naming_policies.iter().map(ToString::to_string).collect();
+        assert_eq!(policies, ["root=^app-(?P<team>.*) match=^app-${team}-.*"]);
     }
 
     /// The first mistake in Accurate's order is reported: mend it, and the next one is.
