@@ -19,9 +19,6 @@ pub const GROUP: &str = "accurate.cybozu.com";
 /// The prefix of the labels and annotations that are reserved for Accurate.
 pub const KEY_PREFIX: &str = "accurate.cybozu.com/";
 
-/// The prefix of the annotations that exist on converted objects only.
-pub const INTERNAL_KEY_PREFIX: &str = "internal.accurate.cybozu.com/";
-
 /// A version of the API. Only [`Version::V2`] is served and stored; objects that were stored in the others can still be read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Version {
