@@ -49,8 +49,11 @@ impl Settings {
     /// Checks what needs no cluster, also while the API is not enabled. Keys are paths from the section.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first thing that is wrong. As long as no program serves the API, it cannot be enabled.
     pub fn check(&self) -> Result<(), Invalid> {
+        if self.enabled {
+            return Err(Invalid::new("enabled", "Accurate's API is not available in this version yet"));
+        }
         let within =
             |section: &str, Invalid { key, reason }| Invalid::new(format!("{section}.{key}"), reason);
         self.gates().map_err(|invalid| within("featureGates", invalid))?;
@@ -101,7 +104,13 @@ watches:
         let accurate = Settings::of_accurate(&config_map(text)).unwrap();
         assert!(accurate.enabled && !accurate.allow_cascading_deletion);
         assert_eq!(accurate.config, Config::parse(text).unwrap());
-        let document = SharedSettings { accurate, ..SharedSettings::default() };
+        let mut document = SharedSettings { accurate, ..SharedSettings::default() };
+        let refused = SharedSettings::parse(&document.text()).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "accurate.enabled: Accurate's API is not available in this version yet"
+        );
+        document.accurate.enabled = false;
         assert_eq!(SharedSettings::parse(&document.text()).unwrap(), document);
     }
 

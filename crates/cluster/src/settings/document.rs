@@ -312,7 +312,6 @@ ancestryAnnotation: true
 initialAdmin: {enabled: true}
 hierarchicalQuotas: {enabled: true, failurePolicy: Fail}
 accurate:
-  enabled: true
   allowCascadingDeletion: true
   featureGates: {DisablePropagateGenerated: false}
   config:
@@ -327,7 +326,10 @@ propagation:
         let settings = SharedSettings::parse(text).unwrap();
         assert_eq!(SharedSettings::parse(&settings.text()).unwrap(), settings);
         assert_eq!(settings.hierarchical_quotas.failure_policy, FailurePolicy::Fail);
-        assert!(settings.accurate.enabled && settings.accurate.gates().unwrap().propagate_generated);
+        assert!(
+            settings.accurate.allow_cascading_deletion
+                && settings.accurate.gates().unwrap().propagate_generated
+        );
         assert_eq!(settings.accurate.config.label_keys, ["*"]);
         let settings = settings.within("home").unwrap();
         for (name, managed) in
