@@ -39,7 +39,8 @@ pub(super) enum Fit {
 }
 
 impl NamingPolicy {
-    /// The policy for roots in whose name `root` matches. Below them, `matches`, expanded, must match in the name of a sub-namespace.
+    /// The policy for roots in whose name `root` matches. Below them, `matches`, expanded, must match in the name of a
+    /// sub-namespace.
     ///
     /// # Errors
     /// What is wrong with `root`.

@@ -138,7 +138,8 @@ impl Review<'_> {
                 }
                 Fit::Misfits => {
                     return Err(forbidden(format!(
-                        "namespace {namespace} is not match naming policies: namespace - target={name} root={root} denied policy - {policy}"
+                        "namespace {namespace} is not match naming policies: namespace - target={name} root={root} denied policy - \
+                         {policy}"
                     )));
                 }
             }
