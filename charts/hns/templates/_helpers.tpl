@@ -63,6 +63,9 @@ ancestryAnnotation: {{ .ancestryAnnotation }}
 initialAdmin: {{ pick .initialAdmin "enabled" "clusterRole" | toJson }}
 propagation: {{ pick .propagation "nopropagationLabels" "unpropagatedLabels" "unpropagatedAnnotations" "trackingMetadata" "rbacOnConflict" | toJson }}
 hierarchicalQuotas: {{ pick .hrq "enabled" "failurePolicy" | toJson }}
+{{- if .accurate.enabled }}
+accurate: {{ toJson .accurate }}
+{{- end }}
 {{- end -}}
 {{- end }}
 

@@ -1,5 +1,4 @@
-//! The four `CustomResourceDefinition`s to install: the derived ones, completed with what a derive cannot
-//! express.
+//! HNC's four `CustomResourceDefinition`s: the derived ones, completed with what a derive cannot express.
 
 use std::collections::BTreeMap;
 
@@ -84,7 +83,7 @@ pub fn subnamespace_anchors() -> CustomResourceDefinition {
 
 /// Adds what the derive omits and removes what it adds; `only_name` is the only allowed name, if there is
 /// one.
-fn finish(mut crd: CustomResourceDefinition, only_name: Option<&str>) -> CustomResourceDefinition {
+pub(crate) fn finish(mut crd: CustomResourceDefinition, only_name: Option<&str>) -> CustomResourceDefinition {
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
     for version in &mut crd.spec.versions {
         finish_version(version, only_name);

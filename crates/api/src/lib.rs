@@ -1,7 +1,7 @@
 //! The types of `hnc.x-k8s.io/v1alpha2`, and the exact spelling of every label, annotation, finalizer,
-//! condition, event and object name that users and other programs compare against.
+//! condition, event and object name that users and other programs compare against. Those of Accurate's API are in [`accurate`].
 //!
-//! It has types, constants and plain accessors only; it has no client, no clock and no rule.
+//! It has types, constants, plain accessors and the conversion between versions only; it has no client, no clock and no rule.
 //!
 //! The Rust types are **lenient** where the API server is strict: an object without `spec` or `metadata`
 //! parses, and so does an object with a mode that the schema does not allow. Fields that were read and not
@@ -10,6 +10,7 @@
 
 #![warn(missing_docs)]
 
+pub mod accurate;
 pub mod anchor_states;
 pub mod annotations;
 pub mod conditions;
@@ -40,7 +41,7 @@ pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub use key_value::KeyValue;
 pub use subnamespace_anchor::{SubnamespaceAnchor, SubnamespaceAnchorSpec, SubnamespaceAnchorStatus};
 
-/// The API group of all four kinds, and the prefix of all labels and annotations of the product.
+/// The API group of HNC's four kinds, and the prefix of the labels and annotations of HNC trees.
 pub const GROUP: &str = "hnc.x-k8s.io";
 
 /// The only version that is served and stored.

@@ -65,6 +65,14 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// A list of conditions with at most one of each type, which server-side apply merges by type.
+pub(crate) fn conditions_by_type(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = conditions(generator);
+    schema.insert("x-kubernetes-list-type".into(), "map".into());
+    schema.insert("x-kubernetes-list-map-keys".into(), ["type"].as_slice().into());
+    schema
+}
+
 /// Quantities by resource name: texts or numbers. No type of a structural schema includes texts and all
 /// numbers, so values of all types are accepted, and the other types are refused one by one.
 pub(crate) fn quantities(_: &mut SchemaGenerator) -> Schema {

@@ -4,6 +4,7 @@
 //! document, applies its own flags to it, and writes the result to the `ConfigMap` `hnc-settings`. Every program runs with the
 //! settings in `hnc-settings`, and follows their changes ([`Follower`]). Both are in the namespace of the installation.
 
+pub mod accurate;
 mod data;
 mod document;
 mod follow;

@@ -243,8 +243,14 @@ mod tests {
             wanted(Some(&document("{version: v1, excludedNamespaces: [a]}")), &flags(""), &Data::new(), "1");
         assert_eq!(refused(&right), None);
         let wrong = document("{version: v1, excludedNamespaces: [B]}");
+        let wrong_glob =
+            document("{version: v1, excludedNamespaces: [c], accurate: {config: {labelKeys: ['[']}}}");
         for (document, reason) in [
             (Some(&wrong), "ConfigMap hns-config: settings.yaml: excludedNamespaces: \"B\": not the name"),
+            (
+                Some(&wrong_glob),
+                "ConfigMap hns-config: settings.yaml: accurate.config.labelKeys[0]: \"[\": a class",
+            ),
             (Some(&Data::new()), "ConfigMap hns-config: settings.yaml: the key is missing"),
             (None, "ConfigMap hns-config: it does not exist any more"),
         ] {

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use forest::{Identity, Patterns};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use serde_saphyr::{SnippetMode, UserMessageFormatter};
 
-use super::values;
+use super::{accurate, values};
 
 /// What is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -20,7 +22,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    fn new(key: impl Into<String>, reason: impl fmt::Display) -> Self {
+    pub(super) fn new(key: impl Into<String>, reason: impl fmt::Display) -> Self {
         Self { key: key.into(), reason: reason.to_string() }
     }
 }
@@ -84,6 +86,9 @@ pub struct SharedSettings {
     /// Whether hierarchical quotas are enforced.
     #[serde(default)]
     pub hierarchical_quotas: HierarchicalQuotas,
+    /// Accurate's API.
+    #[serde(default)]
+    pub accurate: accurate::Settings,
 }
 
 /// Whether hierarchical quotas are enforced, and how strictly.
@@ -166,6 +171,7 @@ impl Default for SharedSettings {
             initial_admin: InitialAdmin::default(),
             propagation: Propagation::default(),
             hierarchical_quotas: HierarchicalQuotas::default(),
+            accurate: accurate::Settings::default(),
         }
     }
 }
@@ -180,18 +186,7 @@ impl SharedSettings {
     /// # Errors
     /// The first thing that is wrong.
     pub fn parse(text: &str) -> Result<Self, Invalid> {
-        // Without the lines of the text, and the parser's advice to programmers.
-        let shown =
-            serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
-        let value: serde_json::Value = serde_saphyr::from_str(text)
-            .map_err(|error| Invalid::new("", format!("not YAML: {}", error.render_with_options(shown))))?;
-        if !value.is_object() {
-            return Err(Invalid::new("", "expected keys with values"));
-        }
-        let settings: Self = serde_path_to_error::deserialize(value).map_err(|error| {
-            let path = error.path().to_string();
-            Invalid::new(if path == "." { "" } else { &path }, error.inner())
-        })?;
+        let settings: Self = read(text)?;
         settings.within(hns_api::names::DEFAULT_NAMESPACE)?;
         Ok(settings)
     }
@@ -231,6 +226,9 @@ impl SharedSettings {
             .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
         settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
         settings.hierarchical_quotas = self.hierarchical_quotas.enabled;
+        self.accurate
+            .check()
+            .map_err(|Invalid { key, reason }| Invalid::new(format!("accurate.{key}"), reason))?;
         self.propagation.add_to(settings)
     }
 
@@ -266,6 +264,24 @@ impl Propagation {
     }
 }
 
+/// Reads a document in YAML. An empty one has no keys.
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, Invalid> {
+    // Without the lines of the text, and the parser's advice to programmers.
+    let shown =
+        serde_saphyr::render_options! { formatter: &UserMessageFormatter, snippets: SnippetMode::Off };
+    let value: Value = serde_saphyr::from_str(text)
+        .map_err(|error| Invalid::new("", format!("not YAML: {}", error.render_with_options(shown))))?;
+    let value = match value {
+        Value::Object(fields) => fields,
+        Value::Null => Map::new(),
+        _ => return Err(Invalid::new("", "expected keys with values")),
+    };
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().to_string();
+        Invalid::new(if path == "." { "" } else { &path }, error.inner())
+    })
+}
+
 fn each<T>(
     key: &str,
     of: &BTreeSet<String>,
@@ -274,7 +290,7 @@ fn each<T>(
     of.iter().map(|it| read(it).map_err(|reason| Invalid::new(key, quoted(it, &reason)))).collect()
 }
 
-fn quoted(value: &str, reason: &str) -> String {
+pub(super) fn quoted(value: &str, reason: &str) -> String {
     format!("{value:?}: {reason}")
 }
 
@@ -299,6 +315,13 @@ restoreIdentities: [velero]
 ancestryAnnotation: true
 initialAdmin: {enabled: true}
 hierarchicalQuotas: {enabled: true, failurePolicy: Fail}
+accurate:
+  allowCascadingDeletion: true
+  featureGates: {DisablePropagateGenerated: false}
+  config:
+    labelKeys: ['*']
+    watches: [{version: v1, kind: Secret}]
+    namingPolicies: [{root: ^(.*)$, match: ^$1-}]
 propagation:
   nopropagationLabels: ['k=']
   unpropagatedAnnotations: ['*/z']
@@ -307,6 +330,11 @@ propagation:
         let settings = SharedSettings::parse(text).unwrap();
         assert_eq!(SharedSettings::parse(&settings.text()).unwrap(), settings);
         assert_eq!(settings.hierarchical_quotas.failure_policy, FailurePolicy::Fail);
+        assert!(
+            settings.accurate.allow_cascading_deletion
+                && settings.accurate.gates().unwrap().propagate_generated
+        );
+        assert_eq!(settings.accurate.config.label_keys, ["*"]);
         let settings = settings.within("home").unwrap();
         for (name, managed) in
             [("home", false), ("kube-system", false), ("x1", true), ("z", false), ("0", false)]
@@ -376,6 +404,22 @@ propagation:
                 "{version: v1, propagation: {unpropagatedLabels: ['[']}}",
                 "propagation.unpropagatedLabels",
                 "[",
+            ),
+            ("{version: v1, accurate: {labelKeys: []}}", "accurate.labelKeys", "unknown field `labelKeys`"),
+            (
+                "{version: v1, accurate: {config: {labelKeys: ['[']}}}",
+                "accurate.config.labelKeys[0]",
+                "\"[\": a class of characters",
+            ),
+            (
+                "{version: v1, accurate: {config: {watches: [{plural: pods}]}}}",
+                "accurate.config.watches[0].plural",
+                "unknown field `plural`",
+            ),
+            (
+                "{version: v1, accurate: {featureGates: {A: true}}}",
+                "accurate.featureGates.A",
+                "no such feature gate",
             ),
             ("{version: v1, propagation: {rbacOnConflict: keep}}", "propagation.rbacOnConflict", "\"keep\""),
         ] {

@@ -4,15 +4,23 @@
 //! special meaning from the next character. A pattern matches a whole text. The library of globs that this crate uses elsewhere
 //! also knows `**` and `{a,b}`, and its classes begin with `!`, so it would read some patterns differently.
 
-use std::fmt;
+use std::{fmt, mem};
 
-/// A pattern is not valid.
+const NOTHING_ESCAPED: &str = "no character follows the last '\\'";
+const BAD_CLASS: &str = "a class of characters ([...]) is empty, incomplete, or has a '-' without both ends";
+
+/// A pattern is not valid: where Go answers `ErrBadPattern`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadPattern(pub Box<str>);
+pub struct BadPattern {
+    /// Where it is in the list.
+    pub index: usize,
+    pattern: Box<str>,
+    reason: &'static str,
+}
 
 impl fmt::Display for BadPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "syntax error in pattern {:?}", self.0)
+        write!(f, "{:?}: {}", self.pattern, self.reason)
     }
 }
 
@@ -63,21 +71,23 @@ impl Chunk {
 }
 
 impl Glob {
-    fn parse(pattern: &str) -> Option<Self> {
-        let mut chunks = vec![Chunk::default()];
+    /// Reads a pattern, or says what is wrong with it.
+    fn parse(pattern: &str) -> Result<Self, &'static str> {
+        let mut chunks = Vec::new();
+        let mut last = Chunk::default();
         let mut rest = pattern.chars();
         while let Some(c) = rest.next() {
-            let last = chunks.last_mut()?;
             match c {
                 '*' if last.tokens.is_empty() => last.star = true,
-                '*' => chunks.push(Chunk { star: true, tokens: Vec::new() }),
+                '*' => chunks.push(mem::replace(&mut last, Chunk { star: true, tokens: Vec::new() })),
                 '?' => last.tokens.push(Token::Any),
-                '\\' => last.tokens.push(Token::Literal(rest.next()?)),
-                '[' => last.tokens.push(class(&mut rest)?),
+                '\\' => last.tokens.push(Token::Literal(rest.next().ok_or(NOTHING_ESCAPED)?)),
+                '[' => last.tokens.push(class(&mut rest).ok_or(BAD_CLASS)?),
                 c => last.tokens.push(Token::Literal(c)),
             }
         }
-        Some(Self(chunks))
+        chunks.push(last);
+        Ok(Self(chunks))
     }
 
     /// As in Go, a star takes the fewest characters with which the tokens after it match, and this is not revised when a later
@@ -150,11 +160,11 @@ impl Keys {
     /// # Errors
     /// The first invalid pattern.
     pub fn new<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Self, BadPattern> {
-        let parse = |pattern: S| {
+        let parse = |(index, pattern): (usize, S)| {
             let pattern = pattern.as_ref();
-            Glob::parse(pattern).ok_or_else(|| BadPattern(pattern.into()))
+            Glob::parse(pattern).map_err(|reason| BadPattern { index, pattern: pattern.into(), reason })
         };
-        patterns.into_iter().map(parse).collect::<Result<_, _>>().map(Self)
+        patterns.into_iter().enumerate().map(parse).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether one of the patterns matches the whole key.
@@ -252,7 +262,39 @@ mod tests {
         let keys = Keys::new(["team", "*.example.com/*"]).unwrap();
         assert!(keys.matches("team") && keys.matches("a.example.com/b") && !keys.matches("teams"));
         assert!(Keys::new([""; 0]).unwrap().is_empty() && !keys.is_empty());
-        let error = Keys::new(["a", "[", "\\"]).unwrap_err();
-        assert_eq!(error.to_string(), "syntax error in pattern \"[\"");
+        let error = |patterns: [&str; 3]| {
+            let bad = Keys::new(patterns).unwrap_err();
+            format!("{}: {bad}", bad.index)
+        };
+        assert_eq!(
+            error(["a", "[", "\\"]),
+            "1: \"[\": a class of characters ([...]) is empty, incomplete, or has a '-' without both ends"
+        );
+        assert_eq!(error(["a", "\\", "["]), "1: \"\\\\\": no character follows the last '\\'");
+    }
+
+    /// All texts of up to six of the characters that have a meaning, and `a`: which of them Go 1.26 calls malformed, as their number
+    /// and a hash (FNV-1a) over one byte for each text.
+    #[test]
+    fn every_short_text_is_judged_as_by_go() {
+        const CHARACTERS: [char; 8] = ['a', '*', '?', '[', ']', '^', '-', '\\'];
+        const GO: [(usize, u64); 7] = [
+            (0, 0xaf63_bd4c_8601_b7df),
+            (2, 0x9c19_1607_aaca_d115),
+            (20, 0x2875_e2fa_f902_558d),
+            (196, 0x4238_cca9_2f05_d9f5),
+            (1791, 0x2bae_250b_68d7_4c0c),
+            (15811, 0x7688_2463_1603_e6c4),
+            (136_310, 0x9720_f680_9e0b_f435),
+        ];
+        let mut texts = vec![String::new()];
+        for expected in GO {
+            let judged = texts.iter().map(|text| Keys::new([text]).is_err());
+            let found = judged.fold((0, 0xcbf2_9ce4_8422_2325_u64), |(number, hash), is_bad| {
+                (number + usize::from(is_bad), (hash ^ u64::from(is_bad)).wrapping_mul(0x0100_0000_01b3))
+            });
+            assert_eq!(found, expected, "of {} texts", texts.len());
+            texts = texts.iter().flat_map(|text| CHARACTERS.map(|it| format!("{text}{it}"))).collect();
+        }
     }
 }

@@ -1,4 +1,6 @@
-//! The labels, annotations and finalizers of Accurate, by name (section 2 of its contract).
+//! The labels, annotations and finalizers of Accurate that the forest reads or plans, by name (section 2 of its contract).
+//!
+//! This crate does not import the API crate, which has the same names. A test of the crate `hns-cluster` compares both.
 
 /// The API group.
 pub const GROUP: &str = "accurate.cybozu.com";
@@ -22,8 +24,6 @@ pub const PROPAGATE: &str = "accurate.cybozu.com/propagate";
 pub const FROM: &str = "accurate.cybozu.com/from";
 /// Finalizer on a `SubNamespace`.
 pub const FINALIZER: &str = "accurate.cybozu.com/finalizer";
-/// The field manager of Accurate and of its successor.
-pub const FIELD_MANAGER: &str = "accurate-controller";
 
 /// Whether no setting can make this key of a namespace flow downstream. The keys of a hierarchy say where a namespace is, and the
 /// API server sets the label of its name.

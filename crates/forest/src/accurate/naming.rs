@@ -1,15 +1,30 @@
-//! Naming policies: how the name of a root limits the names of its sub-namespaces (section 7.4 of Accurate's contract).
+//! Naming policies: which names sub-namespaces may have, depending on the name of their root (section 7.4 of Accurate's contract).
+//!
+//! A policy has a regular expression for the root's name and a template of one for the sub-namespace's name, in which `$1` and
+//! `${name}` stand for what the groups of the first matched. Neither is anchored. If the first matches several times, the template
+//! is expanded for each match, and the results are one after the other.
+//!
+//! Both are Go's. The templates are expanded here, because those of the crate `regex` differ: there, `${a.b}` is a name, a letter
+//! beyond ASCII ends one, and `01` is the number 1. A regular expression with a part that the crate understands otherwise than Go is
+//! refused; one stays, a range that begins with `]`, as in `[]-a]`. It was found by comparing all short texts of the characters that
+//! have a meaning.
+
+use std::fmt;
 
 use regex::{Captures, Regex};
+use regex_syntax::ast::{self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetItem};
 
-/// A policy. Regular expressions match anywhere in a name; a policy anchors them itself if it wants that. Their syntax is that of
-/// Rust, which differs from Go's in rare cases: a brace that begins no repetition must be escaped.
+/// A naming policy.
 #[derive(Debug, Clone)]
 pub struct NamingPolicy {
-    /// The roots that the policy is for.
-    pub root: Regex,
-    /// The pattern for names of sub-namespaces. `$name`, `${name}` and `$1` stand for what `root` captured.
-    pub matches: String,
+    root: Regex,
+    matches: String,
+}
+
+impl fmt::Display for NamingPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "root={} match={}", self.root, self.matches)
+    }
 }
 
 /// The verdict of a policy about a name.
@@ -19,30 +34,40 @@ pub(super) enum Fit {
     Fits,
     /// The name does not match.
     Misfits,
-    /// The expanded pattern is not a regular expression; the text says why.
+    /// The expanded template is not a regular expression; the text says why.
     Broken(String),
 }
 
 impl NamingPolicy {
-    /// Whether a sub-namespace of this name is allowed below this root. The expansions of several matches are concatenated.
+    /// The policy for roots in whose name `root` matches. Below them, `matches`, expanded, must match in the name of a
+    /// sub-namespace.
+    ///
+    /// # Errors
+    /// What is wrong with `root`.
+    pub fn new(root: &str, matches: &str) -> Result<Self, String> {
+        Ok(Self { root: compile(root)?, matches: matches.to_owned() })
+    }
+
+    /// Whether a sub-namespace of this name is allowed below this root.
     pub(super) fn judge(&self, root: &str, name: &str) -> Fit {
-        let mut pattern = String::new();
-        let mut is_for_root = false;
-        for captures in self.root.captures_iter(root) {
-            is_for_root = true;
-            expand(&self.matches, &captures, &mut pattern);
+        let mut found = self.root.captures_iter(root).peekable();
+        if found.peek().is_none() {
+            return Fit::Fits;
         }
-        match Regex::new(&pattern) {
-            _ if !is_for_root => Fit::Fits,
-            Err(error) => Fit::Broken(error.to_string()),
-            Ok(pattern) if pattern.is_match(name) => Fit::Fits,
+        let mut wanted = String::new();
+        for captures in found {
+            expand(&self.matches, &captures, &mut wanted);
+        }
+        match compile(&wanted) {
+            Ok(wanted) if wanted.is_match(name) => Fit::Fits,
             Ok(_) => Fit::Misfits,
+            Err(reason) => Fit::Broken(reason),
         }
     }
 }
 
-/// Appends the template with its references replaced, as Go does: the longest name counts, an unknown one stands for nothing, `$$`
-/// is a dollar sign, and any other dollar sign stays.
+/// Appends the template to `to`, as Go's `Regexp.Expand`: a group that did not match, or does not exist, is empty; `$$` is one `$`;
+/// a `$` without a name stays.
 fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('$') {
@@ -50,8 +75,12 @@ fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
         if let Some(after) = after.strip_prefix('$') {
             to.push('$');
             rest = after;
-        } else if let Some((name, after)) = reference(after) {
-            to.push_str(captured(name, captures));
+        } else if let Some((name, after)) = name(after) {
+            let group = match number(name) {
+                Some(number) => captures.get(number),
+                None => captures.name(name),
+            };
+            to.push_str(group.map_or("", |group| group.as_str()));
             rest = after;
         } else {
             to.push('$');
@@ -61,31 +90,142 @@ fn expand(template: &str, captures: &Captures<'_>, to: &mut String) {
     to.push_str(rest);
 }
 
-/// The name of a reference after its dollar sign, and what follows it.
-fn reference(text: &str) -> Option<(&str, &str)> {
-    let inner = text.strip_prefix('{');
-    let text = inner.unwrap_or(text);
-    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
-    let (name, after) = text.split_at(end);
-    let after = if inner.is_some() { after.strip_prefix('}')? } else { after };
-    (!name.is_empty()).then_some((name, after))
+/// The name of a group after a `$`, as long as possible, and what follows.
+fn name(text: &str) -> Option<(&str, &str)> {
+    let (braced, text) = match text.strip_prefix('{') {
+        Some(text) => (true, text),
+        None => (false, text),
+    };
+    let end = text.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let rest = if braced { rest.strip_prefix('}')? } else { rest };
+    (!name.is_empty()).then_some((name, rest))
 }
 
-fn captured<'a>(name: &str, captures: &Captures<'a>) -> &'a str {
-    let is_number = name.bytes().all(|c| c.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
-    let found = match name.parse().ok().filter(|_| is_number) {
-        Some(number) => captures.get(number),
-        None => captures.name(name),
-    };
-    found.map_or("", |found| found.as_str())
+/// The number of a group. A name with a leading zero is none.
+fn number(name: &str) -> Option<usize> {
+    let is_number = name.bytes().all(|it| it.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
+    is_number.then(|| name.parse().unwrap_or(usize::MAX))
+}
+
+/// Compiles a regular expression, if it means the same in Go.
+fn compile(pattern: &str) -> Result<Regex, String> {
+    let parsed = ast::parse::Parser::new().parse(pattern).map_err(|error| error.to_string())?;
+    ast::visit(&parsed, OnlyAsInGo)?;
+    Regex::new(pattern).map_err(|error| error.to_string())
+}
+
+/// Refuses what Go reads as other characters: operations on classes, classes in classes, and edges of words with `<`, `>` or `{`.
+struct OnlyAsInGo;
+
+impl OnlyAsInGo {
+    const CLASS: &str = "in a class of characters, '[', '&&', '--' and '~~' mean something else in Go; write '\\' before each of \
+                         these characters";
+}
+
+impl ast::Visitor for OnlyAsInGo {
+    type Output = ();
+    type Err = &'static str;
+
+    fn finish(self) -> Result<(), Self::Err> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, ast: &Ast) -> Result<(), Self::Err> {
+        match ast {
+            Ast::Assertion(assertion) => match assertion.kind {
+                AssertionKind::WordBoundaryStart
+                | AssertionKind::WordBoundaryEnd
+                | AssertionKind::WordBoundaryStartAngle
+                | AssertionKind::WordBoundaryEndAngle
+                | AssertionKind::WordBoundaryStartHalf
+                | AssertionKind::WordBoundaryEndHalf => {
+                    Err("'\\<', '\\>' and '\\b{' mean something else in Go")
+                }
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Self::Err> {
+        match item {
+            ClassSetItem::Bracketed(_) => Err(Self::CLASS),
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, _: &ClassSetBinaryOp) -> Result<(), Self::Err> {
+        Err(Self::CLASS)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn judge(root: &str, matches: &str, names: [&str; 2]) -> Fit {
-        NamingPolicy { root: Regex::new(root).unwrap(), matches: matches.into() }.judge(names[0], names[1])
+    /// The answers of Go 1.26.
+    #[test]
+    fn templates_are_expanded_as_in_go() {
+        for (pattern, template, text, expected) in [
+            ("^app-(?P<team>.*)", "^app-${team}-.*", "app-team1", "^app-team1-.*"),
+            ("^app-(?P<team>.*)", "^app-$team-.*", "app-team1", "^app-team1-.*"),
+            ("^app-(?P<team>.*)", "^app-$team_x", "app-team1", "^app-"),
+            ("^app-(?P<team>.*)", "^app-${team}_x", "app-team1", "^app-team1_x"),
+            ("(a)(b)", "$1$2|$3|$0", "ab", "ab||ab"),
+            ("(a)(b)", "$1x|${1}x", "ab", "|ax"),
+            ("(a)(b)", "$01|${01}|${1 }|$", "ab", "||${1 }|$"),
+            ("(a)(b)", "$$1|$$$1|$$", "ab", "$1|$a|$"),
+            ("(a)(b)", "${|${}|${1|$-|$ |$1$", "ab", "${|${}|${1|$-|$ |a$"),
+            ("(a)(b)", "${a.b}|${1.}", "ab", "${a.b}|${1.}"),
+            ("(a)|(b)", "<$1><$2>", "b", "<><b>"),
+            ("(?P<x>a)", "$xé|${x}é", "a", "|aé"),
+            ("(?P<x>a)", "$1é|$1_|$100000000|$1000000000|$18446744073709551617", "a", "||||"),
+            ("a", "x$", "aaa", "x$x$x$"),
+            ("b*", "<$0>", "abc", "<><b><>"),
+            ("(?P<x>a)|(?P<y>b)", "$x$y.", "ab", "a.b."),
+            ("(a)", "$1a $1_a $1-a $1.a ${1}a", "a", "  a-a a.a aa"),
+            ("(?<a>x)(?P<b>y)", "$a$b", "xy", "xy"),
+            ("(?P<a>x)", "$٣|$٣a", "x", "|"),
+        ] {
+            let mut found = String::new();
+            for captures in Regex::new(pattern).unwrap().captures_iter(text) {
+                expand(template, &captures, &mut found);
+            }
+            assert_eq!(found, expected, "{pattern} {template}");
+        }
+    }
+
+    /// Where the crate's own templates differ, so that they cannot be used.
+    #[test]
+    fn the_templates_of_the_crate_are_others() {
+        let captures = Regex::new("(?P<x>a)").unwrap().captures("a").unwrap();
+        for (template, go, crates) in [("$01", "", "a"), ("${1.}", "${1.}", ""), ("$xé", "", "aé")] {
+            let (mut ours, mut theirs) = (String::new(), String::new());
+            expand(template, &captures, &mut ours);
+            captures.expand(template, &mut theirs);
+            assert_eq!((ours.as_str(), theirs.as_str()), (go, crates), "{template}");
+        }
+    }
+
+    #[test]
+    fn what_go_reads_otherwise_is_refused() {
+        for pattern in ["[a&&b]", "[a--b]", "[a~~b]", "[[a]b]", r"\<a", r"a\>", r"\b{start}", "(([^[a]]))"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+        // Go understands these, and the crate does not: they are refused too, and never read in another way.
+        for pattern in [r"\Qa.b\E", "a{,2}", "a{", "[[a]", r"\07"] {
+            assert!(compile(pattern).is_err(), "{pattern}");
+        }
+        for pattern in
+            ["", "a--b", "[[:alpha:]]", r"[\[a]", r"\ba\B", "[^]a]", "[a-z0-9-]+", r"\d\w\s", "(?i:A)", "^a$"]
+        {
+            compile(pattern).unwrap_or_else(|reason| panic!("{pattern}: {reason}"));
+        }
+    }
+
+    fn judge(root: &str, matches: &str, [at, name]: [&str; 2]) -> Fit {
+        NamingPolicy::new(root, matches).unwrap().judge(at, name)
     }
 
     #[test]
@@ -94,25 +234,27 @@ mod tests {
         let app = "^app-(?P<team>.*)";
         for (root, matches, names, wanted) in [
             ("^other$", "nothing", ["app-a", "x"], Fits),
+            ("^app$", "^app-", ["app", "app-1"], Fits),
+            ("^app$", "^app-", ["app", "x-app-1"], Misfits),
+            // Neither is anchored.
+            ("app", "sub", ["my-app", "a-sub-b"], Fits),
             (app, "^app-${team}-.+", ["app-a", "app-a-child"], Fits),
-            (app, "^app-$team-.+", ["app-a", "app-a-child"], Fits),
-            (app, "^app-$team-.+", ["app-a", "app-b-child"], Misfits),
-            // The longest name counts, and an unknown one stands for nothing.
-            (app, "^app-$team_x-.+", ["app-a", "app--child"], Fits),
-            (app, "^app-$1-.+", ["app-a", "app-a-child"], Fits),
-            (app, "^app-$01-.+", ["app-a", "app--child"], Fits),
-            (app, "child", ["app-a", "any-child-of-mine"], Fits),
-            (app, "^a$$", ["app-a", "a"], Fits),
-            (app, "^a$", ["app-a", "a"], Fits),
-            ("(.)-(.)", "^$2$1$$", ["a-b", "ba"], Fits),
-            // Two matches: the expansions are concatenated.
+            (app, "^app-${team}-.+", ["app-a", "app-b-child"], Misfits),
+            ("^(.*)-(.*)$", "^$2-$1$", ["a-b", "b-a"], Fits),
+            // A group that is not used.
+            (app, "^app-sub$", ["app-x", "app-sub"], Fits),
+            // Each match adds an expansion.
             ("[ab]", "x$0", ["a-b", "xaxb"], Fits),
             ("[ab]", "x$0", ["a-b", "xbxa"], Misfits),
             ("^a", "", ["a-b", "anything"], Fits),
+            // A template for no root of this name need not be right.
+            ("^no$", "(", ["app-a", "x"], Fits),
         ] {
             assert_eq!(judge(root, matches, names), wanted, "{root} {matches} {names:?}");
         }
-        assert!(matches!(judge(app, "(", ["app-a", "x"]), Fit::Broken(_)));
-        assert_eq!(judge("^no$", "(", ["app-a", "x"]), Fits);
+        let Fit::Broken(reason) = judge(app, "(", ["app-a", "x"]) else { panic!("it is no expression") };
+        assert!(reason.contains("unclosed group"), "{reason}");
+        let reason = NamingPolicy::new("[", "").unwrap_err();
+        assert!(reason.contains("unclosed character class"), "{reason}");
     }
 }

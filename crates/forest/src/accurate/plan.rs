@@ -36,8 +36,8 @@ impl From<AccurateAction> for Action {
 /// A write of a namespace or of a `SubNamespace`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AccurateAction {
-    /// Apply these labels and annotations to the namespace, server-side, by force, and as the field manager
-    /// [`super::keys::FIELD_MANAGER`]. They are all that this manager has: the API server removes its others.
+    /// Apply these labels and annotations to the namespace, server-side, by force, and as Accurate's field manager. They are all that
+    /// this manager has: the API server removes its others.
     ApplyNamespace {
         /// The state that this changes.
         version: Version,

@@ -1,6 +1,6 @@
 //! The labels, annotations and finalizers that the forest reads or plans, by name.
 //!
-//! This crate does not import the API crate, which has the same names. A test of the runtime crate compares both.
+//! This crate does not import the API crate, which has the same names. A test of the crate `hns-cluster` compares both.
 
 /// The suffix of the key of a tree label. Before it stands the name of an ancestor, and the value is the distance to it.
 pub const TREE_LABEL: &str = ".tree.hnc.x-k8s.io/depth";

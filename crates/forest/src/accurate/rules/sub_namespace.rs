@@ -132,16 +132,14 @@ impl Review<'_> {
                 Fit::Fits => {}
                 Fit::Broken(why) => {
                     return Err(Denial::internal(format!(
-                        "the naming policy root={} match={} cannot be used for root {root:?}: {why}",
-                        policy.root, policy.matches
+                        "the naming policy {policy} cannot be used for root {root:?}: {why}"
                     ))
                     .into());
                 }
                 Fit::Misfits => {
                     return Err(forbidden(format!(
                         "namespace {namespace} is not match naming policies: namespace - target={name} root={root} denied policy - \
-                         root={} match={}",
-                        policy.root, policy.matches
+                         {policy}"
                     )));
                 }
             }

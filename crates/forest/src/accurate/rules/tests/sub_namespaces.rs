@@ -1,7 +1,5 @@
 //! The rules for `SubNamespaces`, and the border between the two hierarchies.
 
-use regex::Regex;
-
 use super::decide;
 use crate::accurate::keys;
 use crate::accurate::naming::NamingPolicy;
@@ -82,12 +80,12 @@ fn all_faults_of_labels_and_annotations_are_told_at_once() {
 
 #[test]
 fn the_root_decides_which_names_are_allowed() {
-    let policy =
-        |root: &str, matches: &str| NamingPolicy { root: Regex::new(root).unwrap(), matches: matches.into() };
+    let policy = |root: &str, matches: &str| NamingPolicy::new(root, matches).unwrap();
     let naming_policies = vec![
         policy("^app-(?P<team>.*)", "^app-${team}-.+"),
         policy("^broken", "("),
         policy("^pair-(?P<one>.)-(?P<two>.)$", "^$one-$two-"),
+        policy("^pair", "z$"),
     ];
     let settings = Settings { naming_policies, ..settings() };
     let forest = draw_with(settings, "app-a root, app-a-b ^app-a, free root, broken root, pair-x-y root");
@@ -100,7 +98,13 @@ fn the_root_decides_which_names_are_allowed() {
              root=^app-(?P<team>.*) match=^app-${team}-.+",
         ),
         ("free/anything", "ok"),
+        // Every policy for the root must allow the name.
         ("pair-x-y/x-y-z", "ok"),
+        (
+            "pair-x-y/x-y-a",
+            "namespace pair-x-y is not match naming policies: namespace - target=x-y-a root=pair-x-y denied policy - \
+             root=^pair match=z$",
+        ),
     ] {
         assert_eq!(create(&forest, place), wanted, "{place}");
     }
