@@ -119,7 +119,7 @@ async fn no_way_of_writing_pushes_a_namespace_into_a_foreign_tree() -> Result<()
     let thief = scene.local_admin("j-thief", &["j-child"]).await?;
     let owner = scene.local_admin("j-owner", &["j-root", "j-child"]).await?;
     scene.none_gets_in((&thief, &owner), None).await?;
-    let own = configuration(&json!({ "allowCascadingDeletion": true }));
+    let own = configuration(&json!({}));
     Request::post(&thief, &hierarchies("j-child"), own).send().await?;
     let stored = scene.stored("j-child").await?;
     scene.none_gets_in((&thief, &owner), Some(&stored)).await
@@ -137,7 +137,7 @@ async fn the_right_to_create_hierarchies_everywhere_moves_no_namespace() -> Resu
     let binding =
         ["create", "clusterrolebinding", "cr-applies", "--clusterrole=cr-applies", "--user=cr-thief"];
     scene.cluster().kubectl().args(binding).ok().await?;
-    let own = configuration(&json!({ "allowCascadingDeletion": true }));
+    let own = configuration(&json!({}));
     eventually("the thief may create hierarchies", PATIENCE, async || {
         let created = Request::post(&thief, &hierarchies("cr-old"), own.clone()).dry().send().await;
         created.map(drop).map_err(|error| error.to_string())

@@ -64,7 +64,12 @@ async fn a_detached_namespace_can_be_deleted_and_so_can_its_parent() -> Result<(
         let detach =
             Patch::Merge(json!({ "metadata": { "annotations": { annotations::SUBNAMESPACE_OF: null } } }));
         try_join_all(pairs.iter().map(async |(parent, child)| {
-            steps.namespaces().patch(child, &PatchParams::default(), &detach).await?;
+            // The webhook asks for another try until it knows the HierarchyConfiguration that the controller has just created.
+            eventually(&format!("{child} is detached"), PATIENCE, async || {
+                let patched = steps.namespaces().patch(child, &PatchParams::default(), &detach).await;
+                patched.map(drop).map_err(|error| error.to_string())
+            })
+            .await?;
             if restarts { shows(&steps, parent, child, anchor_states::CONFLICT).await } else { Ok(()) }
         }))
         .await?;
