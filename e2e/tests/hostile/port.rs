@@ -219,13 +219,26 @@ async fn a_selector_of_the_largest_annotations_is_refused_at_once() -> Result<()
     let (fixture, _guard) = fixture().await?;
     let admin = Steps::of(fixture.product.cluster().admin());
     admin.create_namespace("selects").await?;
-    // The webhook judges sources in namespaces with this label. No controller runs here.
-    let labelled = json!({ "metadata": { "labels": { labels::HAS_CHILDREN: labels::TRUE } } });
+    // The webhook judges sources in namespaces with these labels. No controller runs here, and the policy that labels new namespaces
+    // may not be in force yet.
+    let both = json!({ labels::INCLUDED_NAMESPACE: labels::TRUE, labels::HAS_CHILDREN: labels::TRUE });
+    let labelled = json!({ "metadata": { "labels": both } });
     let controller = Steps::of(fixture.product.cluster().client_as(CONTROLLER_USER, &[]));
     controller.namespaces().patch("selects", &PatchParams::default(), &Patch::Merge(labelled)).await?;
     admin.create_binding("selects", "tessa", ("ClusterRole", "admin"), "tessa").await?;
     let tessa = Steps::of(fixture.product.cluster().client_as("tessa", &[]));
     tessa.create_role("selects", "role", (&["get"], "", "pods")).await?;
+    // The API server learns of the labels a moment later.
+    eventually("sources of the namespace are judged", Duration::from_secs(20), async || {
+        let wrong =
+            Patch::Merge(json!({ "metadata": { "annotations": { "propagate.hnc.x-k8s.io/select": "(" } } }));
+        let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+        match tessa.roles("selects").patch("role", &dry, &wrong).await {
+            Err(kube::Error::Api(status)) if status.code == 400 => Ok(()),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await?;
     let cases = [
         (
             "select",
