@@ -107,7 +107,7 @@ pub mod policies {
     pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
     /// Protects the resource quotas that are derived from hierarchical quotas. Exists only if these are enforced.
     pub const QUOTAS: &str = "hns-quotas";
-    /// Warns who creates a hierarchical quota. Exists only if these are not enforced.
+    /// Warns users who create a hierarchical quota. Exists only if these are not enforced.
     pub const QUOTAS_DISABLED: &str = "hns-quotas-disabled";
     /// Labels new namespaces, where the API server serves mutating admission policies.
     pub const NAMESPACE_LABELS: &str = "hns-namespace-labels";

@@ -215,8 +215,8 @@ pub fn object(
     fact
 }
 
-/// A subject without a namespace is a `ServiceAccount` of the binding's namespace. In a copy of the binding it would be another one, which
-/// users below could create.
+/// A `ServiceAccount` without a namespace is one of the binding's namespace. In a copy of the binding it would be another one,
+/// which users below could create.
 fn name_namespaces_of_subjects(content: &mut Map<String, Value>, namespace: &str) {
     let subjects = content.get_mut("subjects").and_then(Value::as_array_mut);
     for subject in subjects.into_iter().flatten().filter_map(Value::as_object_mut) {

@@ -124,9 +124,7 @@ async fn cannot_grow(scene: &Scene<'_>, client: &Client, child: &str) -> Result<
 async fn an_editor_of_a_subtree_cannot_use_more_than_the_quota_above_allows() -> Result<()> {
     let scene = scene().await?;
     let before = family(&scene, "te-root", "te-child").await?;
-    scene.steps.create_binding("te-child", "editors", ("ClusterRole", "edit"), "edith").await?;
-    let client = scene.cluster.client_as("edith", &[]);
-    granted(&client, "te-child").await?;
+    let client = tenant(&scene, "te-child", "edit", "edith").await?;
     let succeeded = attacks(&client, "te-child").await;
     ensure!(succeeded.is_empty(), "{succeeded:?}");
     is_untouched(&scene, "te-child", &before).await?;
@@ -143,9 +141,7 @@ async fn an_editor_of_a_subtree_cannot_use_more_than_the_quota_above_allows() ->
 async fn a_user_with_all_rights_in_one_namespace_cannot_use_more_than_the_quota_above_allows() -> Result<()> {
     let scene = scene().await?;
     let before = family(&scene, "tc-root", "tc-child").await?;
-    scene.steps.create_binding("tc-child", "owners", ("ClusterRole", "cluster-admin"), "otto").await?;
-    let client = scene.cluster.client_as("otto", &[]);
-    granted(&client, "tc-child").await?;
+    let client = tenant(&scene, "tc-child", "cluster-admin", "otto").await?;
     let succeeded = attacks(&client, "tc-child").await;
     ensure!(succeeded.is_empty(), "{succeeded:?}");
     is_untouched(&scene, "tc-child", &before).await?;
@@ -167,9 +163,7 @@ async fn objects_that_stay_in_a_deleted_subnamespace_count() -> Result<()> {
     let scene = scene().await?;
     scene.steps.plant(&[("ts-root", "")]).await?;
     scene.limit("ts-root", "budget", json!({ "services": "2" })).await?;
-    scene.steps.create_binding("ts-root", "editors", ("ClusterRole", "edit"), "stella").await?;
-    let tenant = Steps::of(scene.cluster.client_as("stella", &[]));
-    granted(&tenant.client, "ts-root").await?;
+    let tenant = Steps::of(tenant(&scene, "ts-root", "edit", "stella").await?);
     tenant.create_anchor("ts-root", "ts-sub").await?;
     scene.derived("ts-sub", &[("services", "2")]).await?;
     granted(&tenant.client, "ts-sub").await?;
@@ -197,9 +191,7 @@ async fn objects_that_stay_in_a_deleted_subnamespace_count() -> Result<()> {
 async fn a_quota_cannot_keep_out_what_is_copied_from_above() -> Result<()> {
     let scene = scene().await?;
     scene.steps.plant(&[("tk-root", ""), ("tk-child", "tk-root")]).await?;
-    scene.steps.create_binding("tk-child", "editors", ("ClusterRole", "edit"), "kurt").await?;
-    let client = scene.cluster.client_as("kurt", &[]);
-    granted(&client, "tk-child").await?;
+    let client = tenant(&scene, "tk-child", "edit", "kurt").await?;
     let quotas: Api<hns_api::HierarchicalResourceQuota> = Api::namespaced(client, "tk-child");
     for resource in [
         "count/networkpolicies.networking.k8s.io",
@@ -219,9 +211,7 @@ async fn a_quota_cannot_keep_out_what_is_copied_from_above() -> Result<()> {
 async fn a_quota_too_large_for_a_status_does_not_hold_up_limits_from_above() -> Result<()> {
     let scene = scene().await?;
     scene.steps.plant(&[("tl-root", ""), ("tl-child", "tl-root")]).await?;
-    scene.steps.create_binding("tl-child", "editors", ("ClusterRole", "edit"), "lars").await?;
-    let client = scene.cluster.client_as("lars", &[]);
-    granted(&client, "tl-child").await?;
+    let client = tenant(&scene, "tl-child", "edit", "lars").await?;
     let quotas: Api<hns_api::HierarchicalResourceQuota> = Api::namespaced(client, "tl-child");
     let labels: serde_json::Map<String, Value> =
         (0..4_500).map(|at| (format!("{at:063}"), json!(format!("{at:063}")))).collect();
@@ -236,6 +226,14 @@ async fn a_quota_too_large_for_a_status_does_not_hold_up_limits_from_above() -> 
     scene.serve_all("tl-child", &["one"]).await?;
     scene.limit("tl-root", "budget", json!({ "services": "1" })).await?;
     scene.refused("tl-child", "two").await.map(drop)
+}
+
+/// The client of a user who has this role in one namespace.
+async fn tenant(scene: &Scene<'_>, namespace: &str, role: &str, user: &str) -> Result<Client> {
+    scene.steps.create_binding(namespace, "tenants", ("ClusterRole", role), user).await?;
+    let client = scene.cluster.client_as(user, &[]);
+    granted(&client, namespace).await?;
+    Ok(client)
 }
 
 /// Waits until the API server knows the binding.

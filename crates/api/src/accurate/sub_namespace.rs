@@ -60,7 +60,7 @@ pub struct SubNamespaceStatus {
 }
 
 /// The definition, with the webhook of an installation in `namespace` as the converter. The authority of the webhook's certificate
-/// is missing: whoever issues the certificate adds it.
+/// is missing: the program that issues the certificate adds it.
 pub fn crd(namespace: &str) -> CustomResourceDefinition {
     let mut crd = crate::crd::finish(SubNamespace::crd(), None);
     let stored = crd.spec.versions.pop();

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::{name, namespace_of, version};
 use crate::api_object::StructureObject;
 
-/// The most bytes of a `HierarchicalResourceQuota`. The controller must be able to write its status, and an object has at most 1.5 MiB.
+/// The most bytes of a `HierarchicalResourceQuota`. The controller must be able to write its status, and an object has at most
+/// 1.5 MiB.
 const MOST_BYTES: usize = 512 * 1024;
 
 /// The fact for a `HierarchicalResourceQuota`, with its namespace. Limits that are invalid are left out and named; all are if the

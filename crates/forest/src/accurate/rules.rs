@@ -59,8 +59,8 @@ fn has_rights(rights: Vec<NamespacedRight>, answers: &Answers, what: impl FnOnce
     })
 }
 
-/// Whoever creates the missing upstream namespace of existing ones, or makes a namespace one that can be theirs, gets power over
-/// them. So the user must be able to give rights in each of them.
+/// The upstream namespace of existing ones gives rights in them. So a user who creates it while it is missing, or makes a namespace
+/// one that can be upstream, must be able to give rights in each of them.
 fn next_consent(forest: &Forest, name: &Name, answers: &Answers) -> Check {
     let next = forest.id(name).map(|id| forest.tree.next_hops(id)).unwrap_or_default();
     let rights = next.iter().map(|next| may_bind(forest.name(*next))).collect();

@@ -26,7 +26,8 @@ use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
 pub(crate) use room::{MOST_QUOTAS, Room};
-pub(crate) use sources::{limits_text, names as names_of_sources};
+pub(crate) use sources::limits_text;
+pub use sources::names as names_of_sources;
 pub use status::ENFORCED;
 pub(crate) use status::{exceeded_by_move, status};
 

@@ -1,4 +1,4 @@
-//! The first invariant: a request gives nobody power over an existing namespace unless its sender may give rights there, or in a
+//! The first invariant: a request gives nobody rights in an existing namespace unless its sender may give rights there, or in a
 //! namespace above it.
 
 use std::collections::BTreeSet;

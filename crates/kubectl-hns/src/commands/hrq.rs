@@ -5,6 +5,7 @@ mod tree;
 use std::collections::BTreeMap;
 
 use clap::Args;
+use forest::hnc::quota::names_of_sources;
 use hns_api::HierarchicalResourceQuota;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::jiff::Timestamp;
@@ -140,9 +141,8 @@ async fn from_above(session: &Session, namespace: &str) -> Option<String> {
 }
 
 fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
-    let names = sources.split(',').filter_map(|source| Some(source.split_once('@')?.0));
-    let above: Vec<&str> =
-        names.filter(|name| name.split_once('/').is_some_and(|(holder, _)| holder != namespace)).collect();
+    let is_elsewhere = |name: &&str| name.split_once('/').is_some_and(|(holder, _)| holder != namespace);
+    let above: Vec<&str> = names_of_sources(sources).filter(is_elsewhere).collect();
     let is_above = |limit: &&str| above.iter().any(|name| limit.contains(&format!(": {name}, ")));
     let limits: Vec<&str> = limits.split("; ").filter(is_above).collect();
     let decisive =

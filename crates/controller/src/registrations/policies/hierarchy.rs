@@ -2,9 +2,9 @@
 //! `HierarchyConfiguration` stays small.
 //!
 //! The namespace controller deletes without a review. If all controllers share one identity, the garbage collector has it too, and
-//! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted, and so leave the
-//! tree or change labels and cascading deletion. The webhook judges all other deletions, and fails closed: an admin of the root may remove a parent; who that is depends on the
-//! tree, and the refusal is a 401.
+//! deletes every object whose owner is deleted: a user who may write a `HierarchyConfiguration` could have it deleted, and so leave
+//! the tree or change labels and cascading deletion. The webhook judges all other deletions, and fails closed: only admins may
+//! remove a parent or other values; which admins, depends on the tree, and the refusal is a 401.
 //!
 //! The webhook does not receive writes that leave the spec as it is. A user could make the object so large that the controller cannot
 //! correct the labels that it sets for its namespace.

@@ -1,4 +1,4 @@
-//! `hns-quotas-disabled`: who creates a hierarchical quota where these are not enforced is warned. It refuses nothing: a restore, or
+//! `hns-quotas-disabled`: warns users who create a hierarchical quota while these are not enforced. It refuses nothing: a restore, or
 //! manifests for several clusters, may bring quotas before they are enabled.
 
 use hns_api::names;

@@ -213,8 +213,8 @@ impl<'a> Review<'a> {
         }
     }
 
-    /// A namespace gets objects of its upstream namespace, among them bindings. So whoever may only write namespaces cannot take
-    /// one over.
+    /// A namespace gets objects of its upstream namespace, among them bindings. So the right to write namespaces is
+    /// not enough to give it one.
     fn user_may_move(&self) -> Check {
         let trusts = self.forest.accurate().settings().is_some_and(|it| it.trust_namespace_editors);
         let [old, new] = [self.before().edge(), self.after().edge()];

@@ -24,7 +24,7 @@ impl Forest {
 }
 
 /// The quotas that the annotation names, as `NAMESPACE/NAME`.
-pub(crate) fn names(sources: &str) -> impl Iterator<Item = &str> {
+pub fn names(sources: &str) -> impl Iterator<Item = &str> {
     sources.split(',').filter_map(|source| Some(source.split_once('@')?.0))
 }
 
