@@ -29,7 +29,7 @@ const UPDATE_DELAY: Duration = Duration::from_millis(100);
 const QUOTA_DELAY: Duration = Duration::from_secs(5);
 
 /// The delay of changed usage of a hierarchical quota.
-const USAGE_DELAY: Duration = Duration::from_millis(250);
+const USAGE_DELAY: Duration = Duration::from_secs(1);
 
 /// The delay of the annotation of a derived quota for people.
 const TEXT_DELAY: Duration = Duration::from_secs(30);

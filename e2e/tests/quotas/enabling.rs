@@ -17,7 +17,7 @@ use kube::api::{DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, numbers, service};
-use super::workshop::{registered, workshop};
+use super::workshop::{usage_policy, workshop};
 
 /// A derived quota as HNC writes it.
 fn of_hnc(labels: &Value, limit: &str) -> Result<ResourceQuota> {
@@ -180,7 +180,11 @@ async fn without_the_rights_quotas_stay_disabled_until_they_are_granted() -> Res
     product.grant_rights_of(&enabled.manifests).await?;
     refused(&[]).await?;
     scene.enforced("mr-root", "budget").await?;
-    registered(&cluster, Some(FailurePolicy::Fail)).await?;
+    let policy = usage_policy(&cluster).await?;
+    ensure!(
+        policy.as_deref() == Some("Fail"),
+        "shown as enforced before the webhook is registered: {policy:?}"
+    );
     scene.refused("mr-root", "three").await?;
     let shown = doctor().await?;
     ensure!(shown.contains("ok     rights for hierarchical quotas: sufficient"), "{shown}");

@@ -77,17 +77,19 @@ impl Running {
 }
 
 /// Waits until the registrations follow.
-pub(crate) async fn registered(cluster: &Cluster, quotas: Option<FailurePolicy>) -> Result<()> {
-    let all = Api::<ValidatingWebhookConfiguration>::all(cluster.admin());
+async fn registered(cluster: &Cluster, quotas: Option<FailurePolicy>) -> Result<()> {
     eventually(&format!("the registrations are for {quotas:?}"), PATIENCE, async || {
-        let found = all
-            .get(hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION)
-            .await
-            .map_err(|error| error.to_string())?;
-        let webhooks = found.webhooks.unwrap_or_default();
-        let usage = webhooks.iter().find(|it| it.name == hns_api::names::webhooks::RESOURCE_QUOTAS_STATUS);
-        let policy = usage.and_then(|it| it.failure_policy.clone());
+        let policy = usage_policy(cluster).await.map_err(|error| error.to_string())?;
         if policy == quotas.map(|it| format!("{it:?}")) { Ok(()) } else { Err(format!("{policy:?}")) }
     })
     .await
+}
+
+/// The failure policy of the webhook for usage, if it is registered.
+pub(crate) async fn usage_policy(cluster: &Cluster) -> Result<Option<String>> {
+    let all = Api::<ValidatingWebhookConfiguration>::all(cluster.admin());
+    let found = all.get(hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION).await?;
+    let mut webhooks = found.webhooks.unwrap_or_default().into_iter();
+    let usage = webhooks.find(|it| it.name == hns_api::names::webhooks::RESOURCE_QUOTAS_STATUS);
+    Ok(usage.and_then(|it| it.failure_policy))
 }

@@ -2,15 +2,16 @@
 
 use forest::hnc::quota::{QuotaCondition, QuotaStatus, Resources};
 use forest::{Fact, Name, Version, hnc, keys};
-use hns_api::{HierarchicalResourceQuota, annotations, labels};
+use hns_api::{HierarchicalResourceQuota, annotations, labels, names};
 use hns_cluster::api::Api;
 use hns_cluster::api_object::StructureObject;
 use hns_cluster::handle::ForestHandle;
 use hns_cluster::ingest;
 use hns_cluster::quota_ledger::LedgerStore;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::ResourceQuota;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::Patch;
+use kube::api::{ListParams, Patch};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Map, Value, json};
@@ -120,6 +121,10 @@ impl QuotaWriter<'_> {
         (store, forest): (&LedgerStore, &ForestHandle),
         name: &str,
     ) -> Result<(), Outcome> {
+        if !self.is_asked_about_usage().await? {
+            let why = "the limits are not enforced yet: the webhook for usage is not registered";
+            return Err(Outcome::Transient(why.to_owned(), None));
+        }
         loop {
             let stored = store.read().await?;
             let mut ledger = stored.ledger.clone();
@@ -134,6 +139,15 @@ impl QuotaWriter<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Whether the API server is configured to ask the webhook about usage. When quotas are enabled, it is not at first.
+    async fn is_asked_about_usage(&self) -> kube::Result<bool> {
+        let named = format!("metadata.name={}", names::VALIDATING_WEBHOOK_CONFIGURATION);
+        let all = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());
+        let found = all.list(&ListParams::default().fields(&named)).await?;
+        let mut entries = found.items.into_iter().flat_map(|it| it.webhooks.unwrap_or_default());
+        Ok(entries.any(|entry| entry.name == names::webhooks::RESOURCE_QUOTAS_STATUS))
     }
 
     fn derived(&self) -> Api<DynamicObject> {

@@ -10,6 +10,7 @@ use hns_e2e::{Cluster, Options, Product};
 use http::Method;
 use serde_json::{Value, json};
 
+use crate::bench::audit;
 use crate::bench::client::{Call, Client};
 use crate::bench::report::{Figure, Outcome, Target, decimal, median};
 use crate::bench::testbed::{self, FILLING, create_edge, create_namespace};
@@ -30,11 +31,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const GROUP: &str = "/apis/hnc.x-k8s.io/v1alpha2";
 
-pub(crate) async fn measure(cluster: &Cluster, scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
+pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let began = Instant::now();
-    let product = Product::install(cluster, Options::with_quotas(FailurePolicy::Fail)).await?;
+    let cluster = Cluster::start_audited(&audit::no_requests()).await?;
+    let product = Product::install(&cluster, Options::with_quotas(FailurePolicy::Fail)).await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
-    let client = testbed::client(cluster).await?;
+    let client = testbed::client(&cluster).await?;
     set_up(&client).await?;
     let processes = [
         ("API server", cluster.api_server().pid()),
