@@ -403,7 +403,7 @@ fn nothing_asks_for_rights_except_on_all_hierarchical_quotas() {
     let policy = admission(&everything()).policies.into_iter().find(of_policy).unwrap();
     let variables = policy.spec.unwrap().variables.unwrap();
     let asking: Vec<String> = expressions().into_iter().filter(|it| it.contains("authorizer")).collect();
-    assert_eq!(asking, [variables[1].expression.clone()]);
+    assert_eq!(asking, [variables[0].expression.clone()]);
     assert!(asking[0].contains("resource('hierarchicalresourcequotas').check('update')"));
     assert!(!asking[0].contains("namespace"), "in one namespace everybody may have this right");
 }
