@@ -142,6 +142,7 @@ impl QuotaWriter<'_> {
     }
 
     /// Whether the API server is configured to ask the webhook about usage. When quotas are enabled, it is not at first.
+    /// The controller may list and watch its registrations, by name, but not get them.
     async fn is_asked_about_usage(&self) -> kube::Result<bool> {
         let named = format!("metadata.name={}", names::VALIDATING_WEBHOOK_CONFIGURATION);
         let all = Api::<ValidatingWebhookConfiguration>::all(self.client.clone());

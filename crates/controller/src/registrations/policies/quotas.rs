@@ -26,7 +26,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             rule("", &["resourcequotas/status"], &["UPDATE"]),
         ],
         // The API server records usage whenever it creates an object. A condition that is false costs it much less than a validation.
-        // A rule with the name of the quota would cost less still, but does not match the deletion of all quotas of a namespace.
+        // A rule with the name of the quota does not match the deletion of all quotas of a namespace, so a condition compares it.
         conditions: vec![
             not_the_controller(settings),
             condition("is-derived", is_derived_quota()),

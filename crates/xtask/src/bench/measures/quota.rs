@@ -33,7 +33,7 @@ const GROUP: &str = "/apis/hnc.x-k8s.io/v1alpha2";
 
 pub(crate) async fn measure(scale: &Scale) -> anyhow::Result<Vec<Outcome>> {
     let began = Instant::now();
-    let cluster = Cluster::start_audited(&audit::no_requests()).await?;
+    let cluster = Cluster::start_audited(audit::OFF).await?;
     let product = Product::install(&cluster, Options::with_quotas(FailurePolicy::Fail)).await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     let client = testbed::client(&cluster).await?;
