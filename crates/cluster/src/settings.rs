@@ -11,7 +11,8 @@ mod follow;
 pub mod values;
 
 pub use self::data::{
-    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, VERSION, in_force, is_deleted, refused, version,
+    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, VERSION, in_force, is_deleted, refusal,
+    refusal_of_document, refused, version,
 };
 pub use self::document::{
     FailurePolicy, HierarchicalQuotas, InitialAdmin, Invalid, Propagation, SharedSettings, Version,

@@ -17,6 +17,7 @@ use hns_cluster::error_text::error_text;
 use hns_cluster::quota_rights::{self, REMEDY};
 use hns_cluster::settings::{
     DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, in_force,
+    refusal_of_document,
 };
 use hns_runtime::args::SharedArgs;
 use hns_runtime::shutdown::Shutdown;
@@ -159,7 +160,7 @@ fn wanted(document: Option<&Data>, flags: &SharedArgs, now: &Data, version: &str
         }
         Err(reason) => {
             let mut data = now.clone();
-            data.insert(REFUSED.to_owned(), format!("ConfigMap {CONFIG_CONFIG_MAP}: {reason}"));
+            data.insert(REFUSED.to_owned(), refusal_of_document(&reason));
             data
         }
     }

@@ -19,6 +19,9 @@ pub struct Failure {
 /// The hint for a problem that passes.
 pub(crate) const TEMPORARY: &str = "The problem is temporary: try again.";
 
+/// What is said of a server whose certificate is refused.
+const UNTRUSTED: &str = "has a certificate that is not trusted";
+
 /// The result of a command that prints its own output.
 pub(crate) type Done = Result<(), Failure>;
 
@@ -132,16 +135,16 @@ impl Problem {
                 "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
             }
             _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
-                "You lack this right; `kubectl auth can-i --list` shows your rights. Only an administrator of the cluster can \
-                 give it to you."
+                "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \
+                 administrator of the cluster can give it to you."
             }
             _ if self.is_forbidden() => {
                 let text = self.to_string();
                 let namespace =
                     text.rsplit_once("in the namespace \"").and_then(|(_, it)| it.split('"').next());
                 return Some(format!(
-                    "You lack this right; `kubectl auth can-i --list -n {}` shows your rights. An administrator of the \
-                     namespace can give it to you.",
+                    "You lack this right; `kubectl auth can-i --list -n {}`, with the same --as and --context, shows your rights. \
+                     An administrator of the namespace can give it to you.",
                     namespace.unwrap_or("NAMESPACE")
                 ));
             }
@@ -165,6 +168,10 @@ impl Problem {
             }
             Self::Refused(status) if status.code == 401 => {
                 "The API server does not accept your credentials. Log in again, or check --user and --token."
+            }
+            Self::Unreachable(text) if text.contains(UNTRUSTED) => {
+                "Check --certificate-authority, or the certificate authority of the cluster in the kubeconfig; and --tls-server-name, \
+                 if the certificate is for another name."
             }
             Self::Unreachable(_) => {
                 "Check --server, --context and --kubeconfig: `kubectl version` should work."
@@ -206,7 +213,10 @@ impl Problem {
                     // The libraries between name themselves.
                     let root = causes(&other).last().map(ToString::to_string).unwrap_or_default();
                     let root = root.split(" (os error").next().unwrap_or_default().to_owned();
-                    format!("{server} does not answer: {root}")
+                    match root.strip_prefix("invalid peer certificate: ") {
+                        Some(why) => format!("{server} {UNTRUSTED}: {why}"),
+                        None => format!("{server} does not answer: {root}"),
+                    }
                 }
                 (None, _) => chain(&other),
             }),
@@ -318,7 +328,7 @@ mod tests {
             ),
             (
                 refused(403, "x is forbidden: User \"u\" cannot get resource \"x\" in the namespace \"ns\""),
-                "--list -n ns` shows",
+                "--list -n ns`, with the same --as",
             ),
             (
                 refused(

@@ -6,9 +6,13 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 
 /// The namespace of the Service in the registration; the default namespace if there is none.
 pub(crate) fn namespace(registration: Option<ValidatingWebhookConfiguration>) -> String {
-    let mut webhooks = registration.and_then(|it| it.webhooks).into_iter().flatten();
-    let named = webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace));
-    named.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    registration.and_then(registered).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+}
+
+/// The namespace of the Service in the registration. A registration can have an address in its place.
+pub(crate) fn registered(registration: ValidatingWebhookConfiguration) -> Option<String> {
+    let mut webhooks = registration.webhooks.into_iter().flatten();
+    webhooks.find_map(|webhook| Some(webhook.client_config.service?.namespace))
 }
 
 #[cfg(test)]

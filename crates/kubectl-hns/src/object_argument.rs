@@ -37,10 +37,8 @@ impl ObjectArgument {
     pub(crate) fn kind(&self, served: &Served) -> Result<Kind, Failure> {
         let Self { resource, group, .. } = self;
         let entry = Entry { resource: resource.clone(), group: group.clone(), ..Entry::default() };
-        let found = served.named(&entry).map_err(|(_, why)| {
-            Failure::new(format!("Error: {entry}: {why}"))
-                .with_hint("`kubectl api-resources --namespaced` lists the kinds.")
-        })?;
+        let found =
+            served.named(&entry).map_err(|(_, why)| Failure::new(format!("Error: {entry}: {why}")))?;
         if !found.namespaced {
             let text = format!("Error: {entry}: {} is cluster-scoped, so it is never propagated", found.kind);
             return Err(Failure::new(text));

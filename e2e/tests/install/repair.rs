@@ -84,6 +84,9 @@ async fn every_command_of_the_guide_does_what_it_says() {
     works(cluster, &mut deployed, "anew", Instant::now()).await.unwrap();
     println!("  the hierarchy is as it was exported");
 
+    the_definitions_are_deleted(cluster, &mut deployed, &admin).await;
+    println!("  the hierarchy is as the labels said");
+
     an_object_is_not_deleted(cluster, &mut deployed, &admin).await;
     clear(cluster, &mut deployed, &manifest).await;
 }
@@ -113,23 +116,11 @@ async fn uninstalled_and_installed_again(
     admin: &Administrator,
 ) {
     let [export, delete] = blocks("Uninstall")[..] else { panic!("other blocks") };
-    let [define, create] = blocks("Install again")[..] else { panic!("other blocks") };
+    let [define, create, over] = blocks("Install again")[..] else { panic!("other blocks") };
     let configure = r#"kubectl patch hncconfiguration config --type=merge --patch '{"spec":{"resources":[{"resource":"secrets"}]}}'"#;
     admin.types(configure).await;
-    let read = async || {
-        let get = "get hncconfigurations,hierarchyconfigurations,subnamespaceanchors -A -o";
-        let fields =
-            "jsonpath={range .items[*]}{.kind} {.metadata.namespace} {.metadata.name} {.spec}{\"\\n\"}{end}";
-        cluster.kubectl().args(get.split(' ')).args([fields]).ok().await.unwrap()
-    };
-    let before = read().await;
-    let copy = "kubectl get role reader --namespace full";
-    eventually("full has a copy", PATIENCE, async || admin.tries(copy).await).await.unwrap();
-    let uid = async || {
-        let get = ["get", "role", "reader", "-n", "full", "-o", "jsonpath={.metadata.uid}"];
-        cluster.kubectl().args(get).ok().await.unwrap()
-    };
-    let uid_before = uid().await;
+    let before = objects(cluster, "hncconfigurations,hierarchyconfigurations,subnamespaceanchors").await;
+    let copy = uid_of_the_copy(cluster).await;
     admin.types(export).await;
     admin.types(delete).await;
     deployed.follow().await.unwrap();
@@ -149,8 +140,58 @@ async fn uninstalled_and_installed_again(
     deployed.follow().await.unwrap();
     deployed.wait_ready().await.unwrap();
     Steps::of(cluster.admin()).labelled(&["full", "acme"]).await.unwrap();
+    let read =
+        async || objects(cluster, "hncconfigurations,hierarchyconfigurations,subnamespaceanchors").await;
     assert_eq!(read().await, before);
-    assert_eq!(uid().await, uid_before, "a copy was deleted on the way");
+    assert_eq!(uid_of_the_copy(cluster).await, copy, "a copy was deleted on the way");
+
+    // As if hns had been started first.
+    admin.types("kubectl delete hierarchyconfiguration hierarchy -n full").await;
+    admin.types(&configure.replace("secrets", "configmaps")).await;
+    admin.types(over).await;
+    Steps::of(cluster.admin()).labelled(&["full", "acme"]).await.unwrap();
+    assert_eq!(read().await, before);
+}
+
+async fn the_definitions_are_deleted(cluster: &Cluster, deployed: &mut Deployed<'_>, admin: &Administrator) {
+    let [stop, from_labels] = blocks("The definitions were deleted")[..] else { panic!("other blocks") };
+    let [define, create, _] = blocks("Install again")[..] else { panic!("other blocks") };
+    let read = async || objects(cluster, "hierarchyconfigurations,subnamespaceanchors").await;
+    let (before, copy) = (read().await, uid_of_the_copy(cluster).await);
+    admin.types("kubectl delete -f config/crds.yaml").await;
+    admin.types(stop).await;
+    deployed.stop(Component::Controller).await.unwrap();
+    admin.types(from_labels).await;
+    eventually("the definitions are established", PATIENCE, async || admin.tries(define).await)
+        .await
+        .unwrap();
+    // The webhook must have noticed the new definitions; it says so until then.
+    eventually("the objects are created", PATIENCE, async || {
+        admin.tries(&create.replace("kubectl create", "kubectl apply")).await
+    })
+    .await
+    .unwrap();
+    deployed.follow().await.unwrap();
+    deployed.wait_ready().await.unwrap();
+    Steps::of(cluster.admin()).labelled(&["full", "acme"]).await.unwrap();
+    assert_eq!(read().await, before);
+    assert_eq!(uid_of_the_copy(cluster).await, copy, "a copy was deleted on the way");
+}
+
+/// All objects of these kinds, with what somebody has asked for in them.
+async fn objects(cluster: &Cluster, kinds: &str) -> String {
+    let fields =
+        "jsonpath={range .items[*]}{.kind} {.metadata.namespace} {.metadata.name} {.spec}{\"\\n\"}{end}";
+    cluster.kubectl().args(["get", kinds, "-A", "-o", fields]).ok().await.unwrap()
+}
+
+/// Waits for the copy in the full namespace.
+async fn uid_of_the_copy(cluster: &Cluster) -> String {
+    let get = ["get", "role", "reader", "-n", "full", "-o", "jsonpath={.metadata.uid}"];
+    let uid = async || cluster.kubectl().args(get).ok().await;
+    eventually("full has a copy", PATIENCE, async || uid().await.map_err(|error| error.to_string()))
+        .await
+        .unwrap()
 }
 
 async fn an_object_is_not_deleted(cluster: &Cluster, deployed: &mut Deployed<'_>, admin: &Administrator) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hns_api::names::CONFIG_CONFIG_MAP;
+
 use super::{Invalid, SharedSettings};
 
 /// The entries of a `ConfigMap`.
@@ -33,6 +35,21 @@ pub fn in_force(data: &Data) -> Result<Option<SharedSettings>, Invalid> {
 /// Why the document of `hns-config`, or a part of it, is not in force, from the data of `hnc-settings`; `None` if it is in force.
 pub fn refused(data: &Data) -> Option<&str> {
     data.get(REFUSED).map(String::as_str).filter(|reason| !reason.is_empty())
+}
+
+/// The reason for refusing the whole document.
+pub fn refusal_of_document(why: &str) -> String {
+    format!("ConfigMap {CONFIG_CONFIG_MAP}: {why}")
+}
+
+/// A refusal as a sentence, which says what is in force instead.
+pub fn refusal(reason: &str) -> String {
+    let what = if reason.starts_with(&refusal_of_document("")) {
+        "the settings document is refused, and the earlier settings stay in force"
+    } else {
+        "one setting is refused, and the others are in force"
+    };
+    format!("{what}: {reason}")
 }
 
 /// The reason if the document was deleted.

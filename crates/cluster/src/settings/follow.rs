@@ -78,7 +78,7 @@ impl Follower {
     ) -> prometheus::Result<Self> {
         let metric = IntGauge::new(
             "hns_settings_refused",
-            "Whether the document in the ConfigMap hns-config, or one of its settings, is refused, so that earlier values stay in force.",
+            "Whether the document in the ConfigMap hns-config, or one of its settings, is refused.",
         )?;
         registry.register(Box::new(metric.clone()))?;
         let seen = watch_config_map(client, namespace, SETTINGS_CONFIG_MAP, streams);
@@ -145,7 +145,7 @@ impl Keeper {
             self.condition.not_ready(why);
         }
         if let Some(why) = problem.as_ref().filter(|_| self.problem != problem) {
-            tracing::warn!(why, has_any, "settings are refused; earlier values stay in force");
+            tracing::warn!(why, has_any, "settings are refused");
         }
         self.problem = problem;
     }

@@ -10,6 +10,7 @@ use hns_api::conditions::{
     BAD_CONFIGURATION, NAMESPACE_CONDITION, OUT_OF_SYNC, STATUS_TRUE, bad_configuration,
 };
 use hns_api::{Condition, HNCConfigurationStatus, ResourceStatus, SynchronizationMode};
+use hns_cluster::settings::refusal;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The maximum number of namespaces in a condition.
@@ -66,8 +67,7 @@ pub(super) fn shows_refusal(shown: &HNCConfigurationStatus, refused: Option<&str
 }
 
 fn settings_refused(why: &str) -> Draft {
-    let message = format!("Settings are refused, and earlier values stay in force: {why}");
-    draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, message)
+    draft(BAD_CONFIGURATION, bad_configuration::SETTINGS_REFUSED, sentence(&refusal(why)))
 }
 
 fn draft(type_: &'static str, reason: impl Into<String>, message: impl AsRef<str>) -> Draft {
@@ -407,8 +407,8 @@ mod tests {
         let [trouble, settings, rights, lost] = &lines[..] else { panic!("{lines:?}") };
         assert_eq!(
             settings,
-            "BadConfiguration SettingsRefused Settings are refused, and earlier values stay in force: ConfigMap hns-config: \
-             settings.yaml: x: unknown field `x`"
+            "BadConfiguration SettingsRefused The settings document is refused, and the earlier settings stay in force: ConfigMap \
+             hns-config: settings.yaml: x: unknown field `x`"
         );
         assert_eq!(
             trouble,

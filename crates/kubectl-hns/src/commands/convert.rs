@@ -6,7 +6,7 @@ use hns_api::{SubnamespaceAnchor, anchor_states};
 use super::{move_, relocation};
 use crate::session::Session;
 use crate::wait::{Progress, WaitArgs, until};
-use crate::{Failure, Terminal};
+use crate::{Failure, Terminal, published};
 
 /// Make a namespace a subnamespace of its parent, or a subnamespace a full namespace.
 ///
@@ -44,6 +44,12 @@ pub(crate) async fn run(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let name = &*arguments.namespace;
+    let (settings, _) = published::settings(session).await;
+    if let Some(why) = settings.unmanaged(name) {
+        return Err(Failure::new(format!(
+            "Error: {name} {why}, so it belongs to no hierarchy and cannot be converted"
+        )));
+    }
     let placement = relocation::read(session, name, &[]).await?;
     for note in &placement.notes {
         terminal.note(note);

@@ -5,9 +5,10 @@ mod consequences;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use hns_api::SubnamespaceAnchor;
+use hns_api::{SubnamespaceAnchor, annotations};
 use hns_cluster::api::Api;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DeleteParams;
 
 use tokio::time::{Instant, sleep};
@@ -96,7 +97,7 @@ pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Ter
         false
     };
     if let Err(problem) = deletion.delete(allows).await {
-        let failure = could_not(deletion.parent, &problem);
+        let failure = deletion.could_not(&problem).await;
         return Err(if allowed { deletion.forbid(failure, &problem).await } else { failure });
     }
     deletion.done();
@@ -125,14 +126,15 @@ impl Deletion<'_> {
             }
             None => self.terminal.print(&consequences.text()),
         }
+        let changes = if allows { self.allow().await? } else { false };
         if self.dry_run == DryRun::Server {
-            let changes = if allows { self.allow().await? } else { false };
             match self.request().await {
                 // The permission was not stored in the dry run, so the deletion is refused.
                 Err(problem) if changes && is_about_children(&problem) => self.terminal.note(
                     "the API server can check the deletion itself only after cascading deletion is allowed",
                 ),
-                other => other.map_err(|problem| could_not(self.parent, &problem))?,
+                Err(problem) => return Err(self.could_not(&problem).await),
+                Ok(()) => {}
             }
         }
         self.done();
@@ -160,8 +162,9 @@ impl Deletion<'_> {
 
     /// The consequences of the deletion, if the anchor exists.
     async fn consequences(&self, allows: bool) -> Result<Consequences, Failure> {
-        let anchor = self.session.call(self.anchors.get_metadata(self.child)).await;
-        anchor.map_err(|problem| could_not(self.parent, &problem))?;
+        if let Err(problem) = self.session.call(self.anchors.get_metadata(self.child)).await {
+            return Err(self.could_not(&problem).await);
+        }
         let found = consequences::read(self.session, (self.parent, self.child), allows).await?;
         for note in &found.notes {
             self.terminal.note(note);
@@ -169,11 +172,28 @@ impl Deletion<'_> {
         Ok(found)
     }
 
+    async fn could_not(&self, problem: &Problem) -> Failure {
+        let failure = could_not(problem);
+        if !problem.is_not_found() {
+            return failure;
+        }
+        let namespaces = self.session.all::<Namespace>();
+        let (parent, child) = futures::join!(
+            self.session.call(namespaces.get_metadata_opt(self.parent)),
+            self.session.call(namespaces.get_metadata_opt(self.child))
+        );
+        failure.with_hint(match (parent, child) {
+            (Ok(None), _) => format!("There is no namespace {}: name the parent with -n.", self.parent),
+            (_, Ok(found)) => elsewhere(self.parent, self.child, found.as_ref().map(|it| &it.metadata)),
+            _ => format!("`kubectl get subns -n {0}` shows the subnamespaces of {0}.", self.parent),
+        })
+    }
+
     /// Fails if the anchor cannot be deleted once cascading deletion is allowed, before anything is written.
     async fn is_possible(&self) -> Result<(), Failure> {
         let params = DeleteParams { dry_run: true, ..DeleteParams::default() };
         match self.session.call(self.anchors.delete(self.child, &params)).await {
-            Err(problem) if !is_about_children(&problem) => Err(could_not(self.parent, &problem)),
+            Err(problem) if !is_about_children(&problem) => Err(self.could_not(&problem).await),
             _ => Ok(()),
         }
     }
@@ -192,13 +212,16 @@ impl Deletion<'_> {
         with_state(failure, self.child, undone)
     }
 
-    /// Allows cascading deletion; returns whether this changed anything.
+    /// Allows cascading deletion, if this is no dry run; returns whether it changes anything.
     async fn allow(&self) -> Result<bool, Failure> {
         let object = hierarchy::read(self.session, self.child).await?;
         let request = set::SpecRequest { allow: true, ..set::SpecRequest::default() };
         let outcome = set::outcome(self.child, &hierarchy::spec(&object), &request);
         for line in &outcome.lines {
             self.terminal.line(&format!("{line}{}", self.dry_run.suffix()));
+        }
+        if self.dry_run == DryRun::Client {
+            return Ok(outcome.changes > 0);
         }
         let is_tried = self.dry_run == DryRun::Server;
         let written = hierarchy::write(self.session, self.child, object, &outcome.edit, is_tried).await;
@@ -275,21 +298,54 @@ fn with_state(failure: Failure, child: &str, undone: bool) -> Failure {
 }
 
 /// HNC's message, without a blank line.
-fn could_not(parent: &str, problem: &Problem) -> Failure {
+fn could_not(problem: &Problem) -> Failure {
     let failure = Failure::new(format!("Could not delete subnamespace anchor.\nReason: {problem}"));
     match problem.hint() {
         Some(hint) => failure.with_hint(hint),
-        None if problem.is_not_found() => {
-            failure.with_hint(format!("`kubectl get subns -n {parent}` shows the subnamespaces of {parent}."))
-        }
         None if is_about_children(problem) => failure.with_hint(WITH_ALL),
         None => failure,
+    }
+}
+
+/// Where the child is instead, if the parent has no anchor for it; `found` is its namespace, if it exists.
+fn elsewhere(parent: &str, child: &str, found: Option<&ObjectMeta>) -> String {
+    let Some(metadata) = found else {
+        return format!(
+            "There is no namespace {child}. `kubectl get subns -n {parent}` shows the subnamespaces of {parent}."
+        );
+    };
+    let holder = metadata.annotations.as_ref().and_then(|all| all.get(annotations::SUBNAMESPACE_OF));
+    match holder.filter(|it| !it.is_empty()) {
+        Some(holder) if holder == parent => {
+            format!(
+                "{child} is a subnamespace of {parent} without an anchor; `kubectl hns doctor` says what to do."
+            )
+        }
+        Some(holder) => format!("{child} is a subnamespace of {holder}: use -n {holder}."),
+        None => format!("{child} is a full namespace: `kubectl delete namespace {child}` deletes it."),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_the_child_is_instead_is_said() {
+        let of = |parent: Option<&str>| ObjectMeta {
+            annotations: parent.map(|it| [(annotations::SUBNAMESPACE_OF.to_owned(), it.to_owned())].into()),
+            ..ObjectMeta::default()
+        };
+        for (found, said) in [
+            (None, "no namespace child. `kubectl get subns -n p`"),
+            (Some(of(None)), "`kubectl delete namespace child`"),
+            (Some(of(Some("other"))), "use -n other"),
+            (Some(of(Some("p"))), "without an anchor"),
+        ] {
+            let hint = elsewhere("p", "child", found.as_ref());
+            assert!(hint.contains(said), "{hint}");
+        }
+    }
 
     #[test]
     fn a_failure_says_what_became_of_the_permission() {

@@ -145,8 +145,11 @@ fn above(namespace: &str, sources: &str, limits: &str) -> Option<String> {
     let above: Vec<&str> = names_of_sources(sources).filter(is_elsewhere).collect();
     let is_above = |limit: &&str| above.iter().any(|name| limit.contains(&format!(": {name}, ")));
     let limits: Vec<&str> = limits.split("; ").filter(is_above).collect();
-    let decisive =
-        if limits.is_empty() { String::new() } else { format!(" (least is left of {})", limits.join("; ")) };
+    let decisive = if limits.is_empty() {
+        String::new()
+    } else {
+        format!(" (up to 30 s ago, least was left of {})", limits.join("; "))
+    };
     let text = format!("quotas above limit {namespace} too: {}{decisive}", above.join(", "));
     (!above.is_empty()).then(|| printable(&text).into_owned())
 }
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!(
             above("team", "acme/all@1f,team/own@2e", limits).as_deref(),
             Some(
-                "quotas above limit team too: acme/all (least is left of services: acme/all, 25% of 4 left)"
+                "quotas above limit team too: acme/all (up to 30 s ago, least was left of services: acme/all, 25% of 4 left)"
             )
         );
         assert_eq!(

@@ -77,7 +77,16 @@ async fn is_possible(session: &Session, name: &str, to: &str) -> Result<(), Fail
         return Err(Failure::new(format!("Error: {name} cannot be its own parent")));
     }
     let api = session.all::<Namespace>();
-    let parent = session.call(api.get_metadata(to)).await.map_err(|problem| unreadable(to, &problem))?;
+    let parent = session.call(api.get_metadata(to)).await.map_err(|problem| {
+        let failure = unreadable(to, &problem);
+        if !problem.is_forbidden() {
+            return failure;
+        }
+        failure.with_hint(format!(
+            "This command reads namespaces, which you may not. If {name} is not a subnamespace, `kubectl hns set {name} --parent {to}` \
+             needs no right on namespaces."
+        ))
+    })?;
     let marks = parent.metadata.labels.unwrap_or_default();
     if marks.contains_key(&labels::tree_label(name)) {
         return Err(Failure::new(format!("Error: {to} is below {name}, so it cannot be its parent"))

@@ -248,7 +248,10 @@ pub(super) async fn set_resource(
 async fn delete_type(arguments: &kinds::DeleteType, session: &Session) -> Result<Planned, Failure> {
     let target = kinds::Target::find(session, &arguments.group, &arguments.resource).await;
     let (mut change, result) = configure(session, &target, |present| Ok(target.remove(present))).await?;
-    if !result.decisions.is_empty() {
+    if result.decisions.is_empty() {
+        change =
+            vec![format!("There is no configuration for {}, so nothing would change", target.full_name())];
+    } else {
         change.push("Copies that exist would stay, and would no longer be updated or deleted".into());
     }
     Ok((change, result))

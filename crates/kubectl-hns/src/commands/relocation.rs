@@ -362,14 +362,17 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
         (condition["type"] == hns_api::conditions::ACTIVITIES_HALTED)
             .then(|| condition["message"].to_string())
     });
-    if let Some(message) = halted {
-        return Ok(Progress::missing(format!("{name} is halted: {message}")));
-    }
     let api = session.all::<Namespace>();
     let above = match parent {
         None => Depths::new(),
-        Some(parent) => depths(&session.call(api.get_metadata(parent)).await.map_err(failed)?.metadata),
+        Some(parent) => match session.call(api.get_metadata(parent)).await {
+            Err(problem) if problem.is_not_found() => return Err(parent_is_missing(name, parent)),
+            found => depths(&found.map_err(failed)?.metadata),
+        },
     };
+    if let Some(message) = halted {
+        return Ok(Progress::missing(format!("{name} is halted: {message}")));
+    }
     let below = ListParams::default().labels(&labels::tree_label(name));
     let members = match session.list_metadata(&api, &below).await {
         Err(problem) if problem.is_forbidden() => {
@@ -382,6 +385,16 @@ async fn progress(session: &Session, name: &str, parent: Option<&str>) -> Result
         .map(|it| (it.metadata.name.clone().unwrap_or_default(), depths(&it.metadata)))
         .collect();
     Ok(label_progress(name, &above, &members))
+}
+
+/// There is nothing to wait for: the parent can be created at any time.
+fn parent_is_missing(name: &str, parent: &str) -> Failure {
+    Failure::new(format!(
+        "Error: the change is stored, but {name} is halted, because its parent {parent} does not exist"
+    ))
+    .with_hint(format!(
+        "Create {parent}, or set another parent: `kubectl hns set {name} --parent PARENT`, or --root."
+    ))
 }
 
 /// The depths by ancestor, from tree labels.

@@ -11,6 +11,9 @@ use crate::session::Session;
 use crate::{Failure, Terminal, published};
 
 /// Print the versions of this plugin, the controller and the API server.
+///
+/// Versions that cannot be read are noted on standard error. The exit code is 0 also if no cluster can be reached, as with
+/// HNC's plugin.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Print only the version of this plugin, without a request to the cluster.

@@ -139,7 +139,10 @@ async fn a_configuration_is_planned_and_not_written() {
     let words = "This would be refused (422 Invalid): spec.resources[";
     assert!(nonsense.code == Some(1) && nonsense.stdout.contains(words), "{nonsense:?}");
     let none = live.hns("plan config delete-type --resource nonsense").await;
-    assert!(none.stdout.contains("The configuration of nonsense would not change\n"), "{none:?}");
+    assert!(
+        none.stdout.contains("There is no configuration for nonsense, so nothing would change\n"),
+        "{none:?}"
+    );
 }
 
 /// A user with rights in one namespace alone gets what these show, with a note about what is not known.

@@ -77,7 +77,8 @@ impl Served {
             .filter(|group| entry.group.is_empty() || *group == entry.group)
             .collect();
         if unavailable.is_empty() {
-            return (Fault::NotFound, "the API server serves no such resource".into());
+            let why = "the API server serves no such resource; `kubectl api-resources --namespaced` lists those that it serves";
+            return (Fault::NotFound, why.into());
         }
         (
             Fault::Unavailable,

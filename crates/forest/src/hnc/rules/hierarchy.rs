@@ -304,12 +304,21 @@ impl Review<'_> {
         let rights = [Question::MayCreateNamespace(parent.clone()), Question::MayConfigure(parent.clone())];
         all_answered(&rights, self.answers)?;
         if rights.iter().all(|right| self.answers[right] == Answer::Yes) {
-            return Ok(vec![format!(
-                "the parent {parent:?} does not exist yet; until it does, {:?} is halted and nothing is propagated to it",
-                self.request.namespace
-            )]);
+            return Ok(vec![self.waits_for(parent)]);
         }
         absent()
+    }
+
+    fn waits_for(&self, parent: &Name) -> String {
+        let Request { namespace, old, .. } = self.request;
+        let leaves = old.parent.as_ref().map(|old| {
+            format!("; it leaves the tree of {old:?} at once, with the tree labels and the hierarchical quotas of that tree")
+        });
+        format!(
+            "the parent {parent:?} does not exist yet; until it does, {namespace:?} is halted: it keeps its copies, and nothing is \
+             propagated to it{}",
+            leaves.unwrap_or_default()
+        )
     }
 
     /// An anchor that waits for the name of the new parent will create it, and then its namespace is above this one. So an admin of

@@ -1,7 +1,7 @@
-//! Checks the installed objects: CRDs, registrations, policies, deployments, the certificate, the lease and the
+//! Checks the installed objects: registrations, policies, deployments, the certificate, the lease and the
 //! configuration.
 
-use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, crd, names};
+use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, names};
 use hns_cluster::api::Api;
 use hns_cluster::settings::in_force;
 use hns_runtime::tls;
@@ -12,7 +12,6 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::PostParams;
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
@@ -45,9 +44,8 @@ const NEEDED_FOR_QUOTAS: [&str; 2] =
 pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
     let quotas = enforces_quotas(session).await;
-    let mut findings = definitions(session).await;
     let (registrations, bundle) = registrations(session, quotas).await;
-    findings.extend(registrations);
+    let mut findings = registrations;
     findings.extend(policies(session, quotas).await);
     let is_gap = |it: &Finding| it.level == Level::Wrong && it.subject.starts_with("registration ");
     let is_registered = !findings.iter().any(is_gap);
@@ -95,41 +93,6 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
 async fn enforces_quotas(session: &Session) -> bool {
     let data = published::read(session).await.ok().flatten().unwrap_or_default();
     in_force(&data).ok().flatten().is_some_and(|settings| settings.hierarchical_quotas.enabled)
-}
-
-async fn definitions(session: &Session) -> Vec<Finding> {
-    let api = session.all::<CustomResourceDefinition>();
-    let mut findings = Vec::new();
-    for wanted in crd::all() {
-        let name = wanted.metadata.name.unwrap_or_default();
-        match session.call(api.get_opt(&name)).await {
-            Ok(found) => findings.extend(definition(&name, found.as_ref())),
-            Err(problem) => return vec![Finding::unread("definitions", &problem)],
-        }
-    }
-    if findings.is_empty() {
-        findings.push(Finding::ok("definitions", "all exist and are served"));
-    }
-    findings
-}
-
-fn definition(name: &str, found: Option<&CustomResourceDefinition>) -> Option<Finding> {
-    let subject = format!("definition {name}");
-    let apply = "Apply the definitions: `kubectl apply -f config/crds.yaml`.";
-    let Some(found) = found else { return Some(Finding::wrong(subject, "does not exist", apply)) };
-    if found.metadata.deletion_timestamp.is_some() {
-        return Some(Finding::wrong(
-            subject,
-            "is being deleted, and every object of it",
-            "The hierarchy does not change until then. If this was unintended, apply the definition again after it is deleted, and restore \
-             the objects from a backup.",
-        ));
-    }
-    let served = found.spec.versions.iter().any(|it| it.name == hns_api::VERSION && it.served);
-    let conditions = found.status.iter().flat_map(|it| it.conditions.iter().flatten());
-    let established = conditions.clone().any(|it| it.type_ == "Established" && it.status == "True");
-    (!served || !established)
-        .then(|| Finding::wrong(subject, format!("version {} is not served", hns_api::VERSION), apply))
 }
 
 /// The registrations, and the certificate authority in them.
@@ -386,21 +349,6 @@ mod tests {
 
     fn of<T: DeserializeOwned>(value: Value) -> T {
         serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn definitions_must_exist_and_not_be_deleted() {
-        let name = "hierarchyconfigurations.hnc.x-k8s.io";
-        let mut whole = crd::hierarchy_configurations();
-        assert!(definition(name, Some(&whole)).is_some(), "not established");
-        whole.status = Some(of(json!({
-            "acceptedNames": { "kind": "x", "plural": "x" }, "storedVersions": [],
-            "conditions": [{ "type": "Established", "status": "True" }],
-        })));
-        assert_eq!(definition(name, Some(&whole)), None);
-        assert!(definition(name, None).unwrap().text.contains("does not exist"));
-        whole.metadata.deletion_timestamp = Some(of(json!("2026-01-01T00:00:00Z")));
-        assert!(definition(name, Some(&whole)).unwrap().text.contains("being deleted"));
     }
 
     #[test]

@@ -1,37 +1,108 @@
-//! Whether there are hierarchical quotas although these are disabled.
+//! Whether the hierarchical quotas limit what they should.
 
-use hns_api::HierarchicalResourceQuota;
+use hns_api::conditions::{ENFORCED, EXCEEDED, STATUS_TRUE};
+use hns_api::{Condition, HierarchicalResourceQuota};
 use kube::api::ListParams;
-use kube::core::PartialObjectMeta;
 
 use super::{Finding, some};
+use crate::lines::printable;
 use crate::session::Session;
 use crate::{published, quotas};
 
-/// A note if there are hierarchical quotas although these are disabled.
-pub(super) async fn check(session: &Session) -> Option<Finding> {
+const SUBJECT: &str = "hierarchical quotas";
+/// The reason for which a quota is usually not enforced for a moment only.
+const NOT_IN_FORCE_YET: &str = "LimitsNotInForce";
+
+/// Nothing if there are no quotas.
+pub(super) async fn check(session: &Session) -> Vec<Finding> {
     let (settings, unknown) = published::settings(session).await;
-    if unknown.is_some() || settings.hierarchical_quotas {
-        return None;
+    if unknown.is_some() {
+        return Vec::new();
     }
     let all = session.all::<HierarchicalResourceQuota>();
-    let found = session.list_metadata(&all, &ListParams::default()).await.ok()?;
-    let named = |it: &PartialObjectMeta<HierarchicalResourceQuota>| {
-        let part = |it: &Option<String>| it.clone().unwrap_or_default();
-        format!("{}/{}", part(&it.metadata.namespace), part(&it.metadata.name))
+    match session.list(&all, &ListParams::default()).await {
+        Ok(found) if settings.hierarchical_quotas => enforced(&found),
+        Ok(found) => without_effect(&found.iter().map(full_name).collect::<Vec<_>>()).into_iter().collect(),
+        // Another check reports that the definition is missing.
+        Err(problem) if problem.is_not_installed() => Vec::new(),
+        Err(problem) => vec![Finding::unread(SUBJECT, &problem)],
+    }
+}
+
+fn full_name(quota: &HierarchicalResourceQuota) -> String {
+    let part = |it: &Option<String>| it.clone().unwrap_or_default();
+    format!("{}/{}", part(&quota.metadata.namespace), part(&quota.metadata.name))
+}
+
+/// The conditions of quotas where these are enabled. A limit that is not in force yet, and one that is exceeded, need no action.
+fn enforced(quotas: &[HierarchicalResourceQuota]) -> Vec<Finding> {
+    let shown = |quota: &HierarchicalResourceQuota| {
+        let conditions = quota.status.as_ref().and_then(|it| it.conditions.clone()).unwrap_or_default();
+        let problems =
+            conditions.into_iter().filter(|it| (it.type_ == ENFORCED) != (it.status == STATUS_TRUE));
+        problems.map(|it| problem(&full_name(quota), &it)).collect::<Vec<_>>()
     };
-    without_effect(&found.iter().map(named).collect::<Vec<_>>())
+    let problems: Vec<Finding> = quotas.iter().flat_map(shown).collect();
+    if problems.is_empty() && !quotas.is_empty() {
+        return vec![Finding::ok(SUBJECT, "all are enforced")];
+    }
+    problems
+}
+
+fn problem(name: &str, condition: &Condition) -> Finding {
+    let Condition { type_, reason, message, .. } = condition;
+    let subject = format!("hierarchical quota {name}");
+    let message = printable(message);
+    if type_ == EXCEEDED {
+        return Finding::note(subject, format!("it is exceeded; only more usage is refused: {message}"));
+    }
+    let text = format!("it is not enforced ({reason}): {message}");
+    if reason == NOT_IN_FORCE_YET {
+        return Finding::note(subject, text);
+    }
+    Finding::wrong(subject, text, "docs/quotas.md, \"If a quota does not limit\", says what to do.")
 }
 
 fn without_effect(names: &[String]) -> Option<Finding> {
     let text = || format!("{} exist: {}; {}", names.len(), some(names), quotas::DISABLED);
-    (!names.is_empty()).then(|| Finding::note("hierarchical quotas", text()))
+    (!names.is_empty()).then(|| Finding::note(SUBJECT, text()))
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::Level;
     use super::*;
+
+    #[test]
+    fn quotas_that_are_not_enforced_are_found() {
+        let quota = |conditions: &[(&str, &str, &str)]| {
+            let conditions: Vec<_> = conditions
+                .iter()
+                .map(|(type_, status, reason)| {
+                    json!({
+                        "type": type_, "status": status, "reason": reason, "message": "m",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    })
+                })
+                .collect();
+            let quota: HierarchicalResourceQuota = serde_json::from_value(json!({
+                "metadata": { "name": "team", "namespace": "acme" }, "spec": {}, "status": { "conditions": conditions },
+            }))
+            .unwrap();
+            let found = enforced(&[quota]);
+            found.into_iter().map(|it| (it.level, it.text)).collect::<Vec<_>>()
+        };
+        let level = |conditions: &[(&str, &str, &str)]| quota(conditions)[0].0;
+        let holds = ("Enforced", "True", "LimitsInForce");
+        assert_eq!(level(&[holds, ("Exceeded", "False", "WithinLimits")]), Level::Ok);
+        assert_eq!(level(&[holds, ("Exceeded", "True", "AboveLimits")]), Level::Note);
+        assert_eq!(level(&[("Enforced", "False", "LimitsNotInForce")]), Level::Note);
+        let wrong = quota(&[("Enforced", "False", "LimitsNotCounted")]);
+        assert_eq!(wrong, [(Level::Wrong, "it is not enforced (LimitsNotCounted): m".to_owned())]);
+        assert!(enforced(&[]).is_empty());
+    }
 
     #[test]
     fn quotas_without_an_effect_are_noted() {

@@ -2,7 +2,7 @@
 
 use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
 use hns_cluster::quota_rights::REMEDY;
-use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, is_deleted, refused, version};
+use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, is_deleted, refusal, refused, version};
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
@@ -53,11 +53,7 @@ fn finding(data: &Data, namespace: &str) -> Finding {
             (_, true) => "Do that, or disable hierarchical quotas".to_owned(),
             _ => format!("Correct the ConfigMap {CONFIG_CONFIG_MAP} in namespace {namespace}"),
         };
-        return Finding::wrong(
-            SUBJECT,
-            format!("some are refused, and earlier values stay in force: {why}"),
-            format!("{hint}; no restart is needed."),
-        );
+        return Finding::wrong(SUBJECT, refusal(why), format!("{hint}; no restart is needed."));
     }
     match in_force(data) {
         Ok(Some(_)) if data.get(SOURCE).is_some_and(|source| source == FLAGS) => Finding::ok(
@@ -82,7 +78,7 @@ fn finding(data: &Data, namespace: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use hns_cluster::settings::{DELETED, REFUSED};
+    use hns_cluster::settings::{DELETED, REFUSED, refusal_of_document};
 
     use super::super::Level;
     use super::*;
@@ -106,6 +102,21 @@ mod tests {
         ] {
             data.insert(REFUSED.to_owned(), format!("ConfigMap hns-config: {why}"));
             assert!(finding(&data, "home").hint.unwrap().starts_with(remedy), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_setting_that_is_refused_alone_is_no_refused_document() {
+        let mut data = data("version: v1");
+        for (why, said) in [
+            (refusal_of_document("x: unknown field"), "the settings document is refused, and the earlier"),
+            (
+                format!("hierarchicalQuotas.enabled: {REMEDY}"),
+                "one setting is refused, and the others are in force",
+            ),
+        ] {
+            data.insert(REFUSED.to_owned(), why);
+            assert!(finding(&data, "home").text.starts_with(said), "{said}");
         }
     }
 

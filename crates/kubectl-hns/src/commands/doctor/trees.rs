@@ -116,7 +116,9 @@ fn remedy(reason: &str, name: &str) -> String {
             format!("Choose another parent: `kubectl hns set {name} --parent PARENT`; or include the excluded one in the settings.")
         }
         activities_halted::DELETING_CRD => {
-            "Wait until the definitions are deleted, or install them again: `kubectl apply -f config/crds.yaml`.".to_owned()
+            "Wait until the definitions are deleted. Before you apply them again, read docs/repair.md, \"The definitions were deleted by \
+             mistake\"."
+                .to_owned()
         }
         "Unreadable" => format!("Correct the object that the message names: `kubectl edit hierarchyconfiguration hierarchy -n {name}`."),
         bad_namespace::SUBNAMESPACE_ANCHOR_MISSING => format!(

@@ -483,7 +483,7 @@ fn row_9_a_new_parent_has_to_exist() {
             "top, c:top, child:c",
             update("child", "c > p"),
             vec![("live p", No), ("create p", Yes), ("hierarchy p", Yes), ("admin top", Yes)],
-            Warned(&["\"p\" does not exist yet"]),
+            Warned(&["\"p\" does not exist yet", "keeps its copies", "leaves the tree of \"c\" at once"]),
         ),
         (
             "and not without",

@@ -1,0 +1,102 @@
+//! Whether the definitions (CRDs) of hns exist and are served.
+
+use hns_api::{HierarchyConfiguration, crd, names};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::CustomResourceExt as _;
+
+use super::Finding;
+use crate::session::Session;
+
+/// The subject of the check as a whole.
+const SUBJECT: &str = "definitions";
+
+pub(super) async fn check(session: &Session) -> Vec<Finding> {
+    let api = session.all::<CustomResourceDefinition>();
+    let mut findings = Vec::new();
+    for wanted in crd::all() {
+        let name = wanted.metadata.name.unwrap_or_default();
+        match session.call(api.get_opt(&name)).await {
+            Ok(found) => findings.extend(finding(&name, found.as_ref(), session.installation().await)),
+            Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(SUBJECT, "all exist and are served"));
+    }
+    findings
+}
+
+/// `installation` is the namespace of the controller.
+fn finding(name: &str, found: Option<&CustomResourceDefinition>, installation: &str) -> Option<Finding> {
+    let subject = format!("definition {name}");
+    let Some(found) = found else {
+        return Some(Finding::wrong(subject, "does not exist", restore(name, installation)));
+    };
+    if found.metadata.deletion_timestamp.is_some() {
+        let hint = format!(
+            "Wait until it is deleted; until then, the hierarchy does not change. {}",
+            restore(name, installation)
+        );
+        return Some(Finding::wrong(subject, "is being deleted, and every object of it", hint));
+    }
+    let served = found.spec.versions.iter().any(|it| it.name == hns_api::VERSION && it.served);
+    let conditions = found.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    let established = conditions.clone().any(|it| it.type_ == "Established" && it.status == "True");
+    (!served || !established).then(|| {
+        Finding::wrong(
+            subject,
+            format!("version {} is not served", hns_api::VERSION),
+            "Apply the definitions: `kubectl apply -f config/crds.yaml`.",
+        )
+    })
+}
+
+/// What to do about a definition whose objects are lost.
+fn restore(name: &str, installation: &str) -> String {
+    let lost = if name == HierarchyConfiguration::crd_name() {
+        "It would treat full namespaces as roots, and delete the copies in them."
+    } else {
+        "The objects of the definition are lost, and must be there before it starts."
+    };
+    format!(
+        "Do not apply the definitions while the controller runs. {lost}\nStop it (`kubectl scale deployment {} -n {installation} \
+         --replicas=0`), then follow docs/repair.md, \"The definitions were deleted by mistake\".",
+        names::CONTROLLER_DEPLOYMENT
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::DeserializeOwned;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn of<T: DeserializeOwned>(value: Value) -> T {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn definitions_must_exist_and_not_be_deleted() {
+        let name = "hierarchyconfigurations.hnc.x-k8s.io";
+        let finding = |found: Option<&_>| finding(name, found, "home");
+        let mut whole = crd::hierarchy_configurations();
+        let unserved = finding(Some(&whole)).unwrap();
+        assert!(unserved.hint.unwrap().contains("config/crds.yaml"), "no object is lost");
+        whole.status = Some(of(json!({
+            "acceptedNames": { "kind": "x", "plural": "x" }, "storedVersions": [],
+            "conditions": [{ "type": "Established", "status": "True" }],
+        })));
+        assert_eq!(finding(Some(&whole)), None);
+        let missing = finding(None).unwrap();
+        assert!(missing.text.contains("does not exist"), "{missing:?}");
+        whole.metadata.deletion_timestamp = Some(of(json!("2026-01-01T00:00:00Z")));
+        let deleted = finding(Some(&whole)).unwrap();
+        assert!(deleted.text.contains("being deleted"), "{deleted:?}");
+        for hint in [missing.hint.unwrap(), deleted.hint.unwrap()] {
+            for said in ["-n home --replicas=0", "docs/repair.md", "full namespaces as roots"] {
+                assert!(hint.contains(said), "{said}: {hint}");
+            }
+        }
+    }
+}
