@@ -297,7 +297,7 @@ impl State {
             if before.handed_down != now.handed_down {
                 // New rights wait for managed labels.
                 change.whole(name);
-                store.descendants(id).into_iter().for_each(|it| change.structure(store.name(it).clone()));
+                store.at_and_below(id).into_iter().for_each(|it| change.structure(store.name(it).clone()));
             }
             if self.settings.hierarchical_quotas && before.handed_down.orphan != now.handed_down.orphan {
                 let places = [&before.handed_down, &now.handed_down].into_iter().flat_map(|it| &it.orphan);

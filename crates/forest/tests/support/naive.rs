@@ -226,9 +226,18 @@ impl Cluster {
         (labels, annotations)
     }
 
-    /// What holds for one key at a namespace: the word of the highest.
+    /// What holds for one key at a namespace: the word of the highest. Those above the halted root count, if they are known.
     fn decided(&self, name: &str, what: What) -> Pairs {
-        self.labelling(name).iter().flat_map(|above| self.asked(above, what)).collect()
+        let mut path = self.labelling(name);
+        let end = path[path.len() - 1].clone();
+        let is_known = match self.own_halt(&end) {
+            None | Some(("InCycle", _)) => false,
+            Some(("ParentMissing", _)) => self.keeps_place(&end),
+            Some(_) => true,
+        };
+        let place = if is_known { self.place(&end) } else { Vec::new() };
+        path.extend(place.into_iter().skip(1).filter(|above| self.exists(above)));
+        path.iter().flat_map(|above| self.asked(above, what)).collect()
     }
 
     pub(crate) fn wanted_labels(&self, name: &str) -> Pairs {

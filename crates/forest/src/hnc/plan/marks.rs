@@ -11,10 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Action, Edit, HncAction};
 use crate::core::labels::Labels;
 use crate::core::name::Name;
-use crate::core::tree::Namespace;
-use crate::core::tree::{Id, NamespaceLabels};
+use crate::core::tree::{Id, Namespace, NamespaceLabels};
 use crate::core::version::Version;
 use crate::dialects::Forest;
+use crate::hnc::condition::Halt;
 use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
 
 /// The difference between a namespace's labels and annotations and the desired ones.
@@ -238,6 +238,18 @@ fn above_the_path<'a>(forest: &'a Forest, path: &[Id]) -> impl Iterator<Item = (
     })
 }
 
+/// The existing namespaces above `path`, if it ends at a halted namespace whose place is known.
+fn above_a_halted_end(forest: &Forest, path: &[Id]) -> Vec<Id> {
+    let Some(end) = path.last().copied() else { return Vec::new() };
+    match forest.own_halt(end) {
+        None | Some(Halt::InCycle(_)) => Vec::new(),
+        Some(Halt::ParentMissing(_)) if !forest.keeps_place(end) => Vec::new(),
+        Some(_) => {
+            forest.place(end).into_iter().filter(|id| !path.contains(id) && forest.is_existing(*id)).collect()
+        }
+    }
+}
+
 /// Labels or annotations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Labelling {
@@ -252,10 +264,11 @@ pub(crate) struct Managed {
     pub(crate) from: Name,
 }
 
-/// The managed values of the first of `path`, which ends at the root: the highest namespace that sets a key decides.
+/// The managed values of the first of `path`, which ends at the root or at a halted namespace: the highest namespace that sets a
+/// key decides. A halted namespace keeps the values from above it, which may be restrictions.
 pub(crate) fn managed(forest: &Forest, path: &[Id], which: Labelling) -> BTreeMap<String, Managed> {
     let mut values = BTreeMap::new();
-    for id in path {
+    for id in path.iter().chain(&above_a_halted_end(forest, path)) {
         let from = forest.name(*id);
         for (key, value) in asked_for(forest, *id, which) {
             values.insert(key.into_owned(), Managed { value: value.to_owned(), from: from.clone() });

@@ -5,11 +5,11 @@ use crate::cluster::settings;
 
 type Pairs = &'static [(&'static str, &'static str)];
 
-fn ask(cluster: &mut Cluster, name: &str, labels: Pairs, annotations: Pairs) {
+fn ask(cluster: &mut Cluster, name: &str, labels: Pairs, annotations: Pairs) -> Fact {
     cluster.change_hierarchy(name, |seen| {
         (seen.labels, seen.annotations) =
             (labels.iter().copied().collect(), annotations.iter().copied().collect());
-    });
+    })
 }
 
 /// The managed labels and annotations that are on a namespace, and the tree labels of those that end in `far`.
@@ -141,12 +141,12 @@ fn a_subnamespace_asks_for_what_its_anchor_says() {
 }
 
 #[test]
-fn managed_marks_stop_at_a_halted_namespace() {
+fn managed_marks_from_above_a_halted_namespace_stay() {
     // Of the two that top and mid ask for, which reach low.
     let cases = [
         ("top, mid:kube-system, low:mid", "zone=a"),
         ("top:mid, mid:top, low:mid", "zone=a"),
-        ("top, mid?:top, low:mid", "zone=a"),
+        ("top, mid?:top, low:mid", "tier=gold zone=a"),
         ("top, mid:top, low:mid", "tier=gold zone=a"),
     ];
     for (text, reaching) in cases {
@@ -155,6 +155,26 @@ fn managed_marks_stop_at_a_halted_namespace() {
         ask(&mut cluster, "mid", &[("zone", "a")], &[]);
         check_on(&mut cluster, text, &[("mid", reaching), ("low", reaching)]);
     }
+}
+
+/// They can be restrictions, and an admin of the parent may have deleted it.
+#[test]
+fn an_orphan_keeps_the_managed_marks_of_the_tree_that_it_belongs_to() {
+    let mut cluster = Cluster::draw("top, mid:top, low:mid, leaf:low");
+    ask(&mut cluster, "top", &[("tier", "gold")], &[("owner", "jane")]);
+    ask(&mut cluster, "mid", &[("zone", "a")], &[]);
+    ask(&mut cluster, "low", &[("tier", "own")], &[]);
+    settle(&mut cluster);
+    cluster.remove_hierarchy("mid");
+    cluster.remove_namespace("mid");
+    let both = |marks| [("low", marks), ("leaf", marks)];
+    check_on(&mut cluster, "those of the parent are gone", &both("tier=gold owner=jane"));
+    let mut forest = cluster.forest();
+    let change = forest.apply(ask(&mut cluster, "top", &[("tier", "silver")], &[]));
+    assert!(change.namespaces.contains_key("low") && change.namespaces.contains_key("leaf"), "{change:?}");
+    check_on(&mut cluster, "and follow the tree", &both("tier=silver"));
+    cluster.set_parent("low", Some("elsewhere"));
+    check_on(&mut cluster, "until it has another parent", &both("tier=own"));
 }
 
 fn external(tree: &[(&str, &str)], managed: Pairs) -> Cluster {
