@@ -37,6 +37,9 @@ pub const WEBHOOK_DEPLOYMENT: &str = "hnc-webhook";
 /// The service account of the controller. Webhook registrations exempt this account only.
 pub const CONTROLLER_SERVICE_ACCOUNT: &str = "hns-controller";
 
+/// The validating webhook configuration with the names of parents, which only administrators may read.
+pub const PARENT_WEBHOOK_CONFIGURATION: &str = "hns-parent-namespaces";
+
 /// The `ClusterRole` of the controller. It owns the registrations and policies, so that they are deleted with it.
 pub const CONTROLLER_CLUSTER_ROLE: &str = "hns-controller";
 
@@ -71,6 +74,8 @@ pub mod webhooks {
     pub const NAMESPACES: &str = "namespaces.hnc.x-k8s.io";
     /// Validates the creation of namespaces whose names others name as their parent.
     pub const AWAITED_NAMESPACES: &str = "awaited-namespaces.hnc.x-k8s.io";
+    /// Validates the creation of namespaces whose names existing parents have, for the time when these are deleted; fails open.
+    pub const PARENT_NAMESPACES: &str = "parent-namespaces.hnc.x-k8s.io";
     /// Validates the deletion of namespaces whose tree labels are not set yet, where no policy does; fails open.
     pub const LATE_NAMESPACES: &str = "late-namespaces.hnc.x-k8s.io";
     /// Validates hierarchy configurations.
@@ -97,6 +102,8 @@ pub mod webhooks {
 pub mod policies {
     /// Protects the labels and annotations of the product on namespaces.
     pub const NAMESPACE_KEYS: &str = "hns-namespace-keys";
+    /// Keeps namespaces small enough for the controller to change them.
+    pub const NAMESPACE_SIZE: &str = "hns-namespace-size";
     /// Keeps copies read-only.
     pub const COPIES: &str = "hns-copies";
     /// Protects hierarchy configurations from deletion by proxy.
@@ -105,6 +112,8 @@ pub mod policies {
     pub const ANCHORS: &str = "hns-anchors";
     /// Blocks the deletion of a namespace until its anchors are deleted.
     pub const NAMESPACE_ANCHORS: &str = "hns-namespace-anchors";
+    /// Protects the recorded usage of copied resource quotas, and keeps quotas from keeping copies out.
+    pub const RESOURCE_QUOTAS: &str = "hns-resource-quotas";
     /// Protects the resource quotas that are derived from hierarchical quotas. Exists only if these are enforced.
     pub const QUOTAS: &str = "hns-quotas";
     /// Warns users who create a hierarchical quota. Exists only if these are not enforced.
@@ -112,8 +121,17 @@ pub mod policies {
     /// Labels new namespaces, where the API server serves mutating admission policies.
     pub const NAMESPACE_LABELS: &str = "hns-namespace-labels";
     /// All validating policies.
-    pub const ALL: [&str; 7] =
-        [NAMESPACE_KEYS, COPIES, HIERARCHY, ANCHORS, NAMESPACE_ANCHORS, QUOTAS, QUOTAS_DISABLED];
+    pub const ALL: [&str; 9] = [
+        NAMESPACE_KEYS,
+        NAMESPACE_SIZE,
+        COPIES,
+        HIERARCHY,
+        ANCHORS,
+        NAMESPACE_ANCHORS,
+        RESOURCE_QUOTAS,
+        QUOTAS,
+        QUOTAS_DISABLED,
+    ];
 }
 
 /// The HTTP paths of the webhooks.

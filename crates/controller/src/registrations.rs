@@ -64,6 +64,8 @@ pub struct RegistrationSettings {
     pub quotas: Option<FailurePolicy>,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
+    /// The names of all parents.
+    pub parents: Vec<String>,
     /// Whether there are policies. Without them, the webhook receives the requests that they judge.
     pub policies: bool,
     /// Whether a policy labels new namespaces, in place of the mutating webhook. Needs an API server that serves
@@ -92,6 +94,7 @@ impl Default for RegistrationSettings {
             initial_admin: false,
             quotas: None,
             awaited: Vec::new(),
+            parents: Vec::new(),
             policies: true,
             mutating_policy: false,
         }
@@ -103,6 +106,8 @@ impl Default for RegistrationSettings {
 pub struct Admission {
     /// The validating webhooks.
     pub validating: ValidatingWebhookConfiguration,
+    /// The validating webhooks that name parents. Users may read the other configurations, but not the names of all namespaces.
+    pub parents: ValidatingWebhookConfiguration,
     /// The mutating webhooks.
     pub mutating: MutatingWebhookConfiguration,
     /// The requests that the API server refuses itself; empty without policies.
@@ -123,6 +128,10 @@ pub fn admission(settings: &RegistrationSettings) -> Admission {
         validating: ValidatingWebhookConfiguration {
             metadata: annotated(names::VALIDATING_WEBHOOK_CONFIGURATION, settings),
             webhooks: Some(entries::validating(settings)),
+        },
+        parents: ValidatingWebhookConfiguration {
+            metadata: annotated(names::PARENT_WEBHOOK_CONFIGURATION, settings),
+            webhooks: Some(entries::of_parents(settings)),
         },
         mutating: MutatingWebhookConfiguration {
             metadata: annotated(names::MUTATING_WEBHOOK_CONFIGURATION, settings),

@@ -191,6 +191,7 @@ mod tests {
             parent_is_in,
             links: above.iter().map(link).collect(),
             missing_parent: None,
+            added_to: Vec::new(),
             anchor_in: None,
         }
     }

@@ -37,11 +37,11 @@ enum Round {
     /// The verdict depends on links that are not verified yet.
     Verify(Vec<Link>),
     /// Another change in flight blocks this one.
-    Wait(ParentChange),
+    Wait(Box<ParentChange>),
     /// The request changes a state that the forest does not know yet.
-    Behind(ParentChange),
+    Behind(Box<ParentChange>),
     /// The request creates an object that the forest still knows.
-    Repeated(ParentChange),
+    Repeated(Box<ParentChange>),
 }
 
 /// Runs `rule` until it decides.

@@ -49,6 +49,7 @@ pub(crate) fn settings() -> RegistrationSettings {
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
         awaited: owned(&["awaited", "wanted-most"]),
+        parents: owned(&["deserted"]),
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
             ("rbac.authorization.k8s.io", "rolebindings"),
@@ -256,14 +257,15 @@ impl Turn {
     }
 
     fn registrations(&self, port: u16, settings: &RegistrationSettings) -> Vec<Value> {
-        let Admission { mut validating, mut mutating, policies, bindings, mutating_policy } =
+        let Admission { mut validating, mut parents, mut mutating, policies, bindings, mutating_policy } =
             admission(settings);
         let client_config = |name: &str| WebhookClientConfig {
             url: Some(format!("https://127.0.0.1:{port}/{}", name.trim_end_matches(".hnc.x-k8s.io"))),
             ca_bundle: Some(ByteString(self.world.product.ca_pem().as_bytes().to_vec())),
             service: None,
         };
-        for webhook in validating.webhooks.iter_mut().flatten() {
+        let of_both = validating.webhooks.iter_mut().chain(&mut parents.webhooks);
+        for webhook in of_both.flatten() {
             webhook.client_config = client_config(&webhook.name);
         }
         for webhook in mutating.webhooks.iter_mut().flatten() {
@@ -271,7 +273,11 @@ impl Turn {
         }
         let policies = policies.iter().map(|it| serde_json::to_value(it).unwrap());
         let bindings = bindings.iter().map(|it| serde_json::to_value(it).unwrap());
-        let webhooks = [serde_json::to_value(validating).unwrap(), serde_json::to_value(mutating).unwrap()];
+        let webhooks = [
+            serde_json::to_value(validating).unwrap(),
+            serde_json::to_value(parents).unwrap(),
+            serde_json::to_value(mutating).unwrap(),
+        ];
         policies.chain(bindings).chain(mutating_policy.into_iter().flatten()).chain(webhooks).collect()
     }
 

@@ -156,7 +156,7 @@ impl From<kube::Error> for Outcome {
 
 /// etcd has its own size limit, a little above that of objects. A copy has more labels than its source, so it can exceed the
 /// limit when the source does not. The API server reports this as an internal error.
-fn is_too_large(message: &str) -> bool {
+pub(super) fn is_too_large(message: &str) -> bool {
     ["request is too large", "message larger than max"].iter().any(|words| message.contains(words))
 }
 

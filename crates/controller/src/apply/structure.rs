@@ -18,11 +18,26 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::outcome::{WriteResult, is_not_found};
+use super::outcome::{WriteResult, is_not_found, is_too_large};
 use super::{delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Whether to send the patch again, because the object is too large. A user can fill an object by applying its fields as many field
+/// managers; policies limit its other parts. So the patch then also drops the record of what managers own.
+fn must_drop_managers<T>(written: &Result<T, kube::Error>, patch: &mut Value) -> bool {
+    let Err(kube::Error::Api(status)) = written else { return false };
+    let is_too_large = is_too_large(&status.message);
+    if is_too_large {
+        tracing::warn!(
+            reason = status.message,
+            "an object is too large; the record of its field managers is dropped"
+        );
+        patch["metadata"]["managedFields"] = json!([{}]);
+    }
+    is_too_large
+}
 
 /// Writes the structure of one namespace.
 pub(super) struct StructureWriter<'a> {
@@ -47,9 +62,21 @@ impl StructureWriter<'_> {
             }
         }
         let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
-        let patch = Patch::Merge(json!({ "metadata": metadata }));
-        let patched = api.patch_metadata(self.namespace, &patch_params(), &patch).await?;
-        Ok(Fact::Namespace(ingest::namespace(&patched.metadata)))
+        let mut patch = json!({ "metadata": metadata });
+        let mut patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
+        if must_drop_managers(&patched, &mut patch) {
+            patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
+        }
+        if let Err(kube::Error::Api(status)) = &patched
+            && status.code == 422
+            && !labels.is_empty()
+            && !annotations.is_empty()
+        {
+            // Users can fill the annotations, which the API server limits. Labels restrict, so they do not wait for annotations.
+            patch["metadata"]["annotations"].take();
+            api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await?;
+        }
+        Ok(Fact::Namespace(ingest::namespace(&patched?.metadata)))
     }
 
     pub(super) async fn create_hierarchy(
@@ -89,9 +116,12 @@ impl StructureWriter<'_> {
         if let Some(status) = status {
             patch["status"] = status_json(status);
         }
-        let patched =
-            self.hierarchies().patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(patch)).await?;
-        Ok(hierarchy_fact(patched))
+        let api = self.hierarchies();
+        let mut patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
+        if must_drop_managers(&patched, &mut patch) {
+            patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
+        }
+        Ok(hierarchy_fact(patched?))
     }
 
     pub(super) async fn change_anchor(
@@ -105,7 +135,12 @@ impl StructureWriter<'_> {
         if let Some(state) = state {
             patch["status"] = json!({ "status": state.as_str() });
         }
-        let patched = self.anchors().patch(child, &patch_params(), &Patch::Merge(patch)).await?;
+        let api = self.anchors();
+        let mut patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
+        if must_drop_managers(&patched, &mut patch) {
+            patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
+        }
+        let patched = patched?;
         let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
         Ok(if gone {

@@ -144,19 +144,33 @@ pub(super) fn conflict_is_removed() -> String {
     )
 }
 
-/// Whether the metadata of an object of hns becomes too large for the controller to change the object afterwards. What is too large
+/// The most labels of an object of hns.
+pub(super) const MOST_LABELS: usize = 100;
+
+/// Whether the metadata of an object becomes too large for the controller to change the object afterwards. What is too large
 /// already can be made smaller. Annotations are limited by the API server.
-pub(super) fn metadata_grows() -> String {
-    let size = |of: &str, field: &str, empty: &str| format!("{of}?metadata.?{field}.orValue({empty}).size()");
-    let limits = [("labels", "{}", 100), ("finalizers", "[]", 20), ("ownerReferences", "[]", 20)];
-    let limits = limits.iter().map(|(field, empty, limit)| {
-        let (new, old) = (size("object.", field, empty), size("oldObject.", field, empty));
-        format!("({new} > {limit} && {new} > {old})")
-    });
+pub(super) fn metadata_grows(most_labels: usize) -> String {
+    let limits = [
+        grows("metadata.?labels", "{}", most_labels),
+        grows("metadata.?finalizers", "[]", 20),
+        grows("metadata.?ownerReferences", "[]", 20),
+    ];
     let texts =
         ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
     let owners = format!("object.metadata.?ownerReferences.orValue([]).exists(o, {})", texts.join(" || "));
-    any_of(&limits.chain([owners]).collect::<Vec<_>>())
+    any_of(&limits.into_iter().chain([owners]).collect::<Vec<_>>())
+}
+
+/// Whether a map or a list of the object gets more items, and then has more than `limit`.
+pub(super) fn grows(field: &str, empty: &str, limit: usize) -> String {
+    let size = |of: &str| format!("{of}.?{field}.orValue({empty}).size()");
+    let (new, old) = (size("object"), size("oldObject"));
+    format!("({new} > {limit} && {new} > {old})")
+}
+
+/// Who records the usage of resource quotas: the API server, and the quota controller, also if all controllers share one identity.
+pub(super) fn recorders_of_usage() -> [&'static str; 3] {
+    [names::users::API_SERVER, names::users::CONTROLLER_MANAGER, names::users::QUOTA_CONTROLLER]
 }
 
 /// Whether the object is a resource quota that is derived from hierarchical quotas.

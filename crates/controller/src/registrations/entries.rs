@@ -34,11 +34,17 @@ const IGNORE_TIMEOUT: i32 = 2;
 /// The same for usage of quotas, whether it fails closed or open: the webhook writes before it answers, and a review that is given
 /// up may have reserved usage. The API server's own limit for one request is ten seconds.
 /// While a webhook does not answer, each request also keeps one of the few threads with which the API server checks all quotas.
-const QUOTA_TIMEOUT: i32 = 2;
+const QUOTA_TIMEOUT: i32 = 1;
 
 /// The number of awaited names above which the creation of every managed namespace is judged. A name has up to 63 characters; the
 /// API server limits the length of an expression (100,000) and its cost.
 const MANY_NAMES: usize = 500;
+
+/// The number of names of existing parents in an entry. The API server limits the size of an object.
+const MOST_PARENTS: usize = 5_000;
+
+/// The label of each namespace with its name, which the API server sets.
+const METADATA_NAME: &str = "kubernetes.io/metadata.name";
 
 const NAMESPACES: &str = "namespaces";
 const ANCHORS: &str = "subnamespaceanchors";
@@ -60,6 +66,12 @@ pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebho
     ];
     let entries = entries.into_iter().flatten().chain(objects::entries(settings));
     entries.map(|entry| entry.validating(settings)).collect()
+}
+
+/// The validating webhook about the names of parents, if there are any.
+pub(super) fn of_parents(settings: &RegistrationSettings) -> Vec<ValidatingWebhook> {
+    let entry = (!settings.parents.is_empty()).then(|| parent_namespaces(settings).validating(settings));
+    entry.into_iter().collect()
 }
 
 /// All mutating webhooks.
@@ -113,6 +125,26 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
         name: names::webhooks::AWAITED_NAMESPACES,
         rules: vec![rule("", &[NAMESPACES], &["CREATE"])],
         conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+        ..namespaces(settings)
+    }
+}
+
+/// The names of parents that exist. When such a namespace is deleted, its name is awaited; while no controller leads, no other entry
+/// knows it. It fails open, so that nobody waits for a webhook who creates a namespace that exists, as `helm --create-namespace`
+/// does. The API server sets the selected label.
+fn parent_namespaces(settings: &RegistrationSettings) -> Entry {
+    let names = settings.parents.iter().take(MOST_PARENTS).cloned().collect();
+    let is_one = objects::requirement(METADATA_NAME, "In", Some(names));
+    Entry {
+        name: names::webhooks::PARENT_NAMESPACES,
+        fails_closed: false,
+        timeout: IGNORE_TIMEOUT,
+        objects: LabelSelector { match_expressions: Some(vec![is_one]), match_labels: None },
+        rules: vec![rule("", &[NAMESPACES], &["CREATE"])],
+        conditions: vec![
+            not_the_controller(settings),
+            condition("can-be-refused", format!("!({})", new_keys_are_many_or_ours())),
+        ],
         ..namespaces(settings)
     }
 }

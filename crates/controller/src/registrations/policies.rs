@@ -9,8 +9,10 @@ mod hierarchy;
 mod namespace_anchors;
 mod namespace_keys;
 mod namespace_labels;
+mod namespace_size;
 mod quotas;
 mod quotas_disabled;
+mod resource_quotas;
 
 use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -28,10 +30,12 @@ pub(super) use self::namespace_labels::objects as mutating;
 pub(super) fn all(settings: &RegistrationSettings) -> Vec<ValidatingAdmissionPolicy> {
     let always = [
         namespace_keys::policy(settings),
+        namespace_size::policy(settings),
         copies::policy(settings),
         hierarchy::policy(settings),
         anchors::policy(settings),
         namespace_anchors::policy(settings),
+        resource_quotas::policy(settings),
     ];
     let of_quotas = match settings.quotas {
         Some(_) => quotas::policy(settings),

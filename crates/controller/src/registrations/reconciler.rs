@@ -241,18 +241,20 @@ impl RegistrationReconciler {
 
     /// Adapts the required objects to the current kinds and awaited names. Returns whether the names are known.
     fn follow(&mut self) -> bool {
-        let Followed { kinds, awaited } = self.followed.borrow().clone();
+        let Followed { kinds, awaited, parents } = self.followed.borrow().clone();
         let is_known = awaited.is_some();
         let kinds = kinds.or_else(|| self.state.registered_kinds());
         let propagated = kinds.unwrap_or_else(|| self.settings.propagated.clone());
         let awaited = awaited.unwrap_or_default();
-        if (&propagated, &awaited) == (&self.settings.propagated, &self.settings.awaited) {
+        let parents = parents.unwrap_or_default();
+        let present = (&self.settings.propagated, &self.settings.awaited, &self.settings.parents);
+        if (&propagated, &awaited, &parents) == present {
             return is_known;
         }
         if propagated != self.settings.propagated {
             self.guard.keep_only(&propagated);
         }
-        let settings = RegistrationSettings { propagated, awaited, ..self.settings.clone() };
+        let settings = RegistrationSettings { propagated, awaited, parents, ..self.settings.clone() };
         match Required::new(&settings) {
             Ok(required) => (self.settings, self.required) = (settings, required),
             Err(error) => {

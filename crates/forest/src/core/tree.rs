@@ -38,6 +38,8 @@ pub(crate) struct Tree {
     texts: Texts,
     /// The names of namespaces that have downstream namespaces, and do not exist or are being deleted.
     awaited: BTreeSet<Id>,
+    /// The names with downstream namespaces.
+    parents: BTreeSet<Id>,
     /// How often that set has changed.
     awaited_changes: u64,
     /// The namespaces whose configuration a dialect could not parse, and why. They are halted.
@@ -89,6 +91,7 @@ impl Tree {
             managed,
             texts: Texts::new(key_suffix),
             awaited: BTreeSet::new(),
+            parents: BTreeSet::new(),
             awaited_changes: 0,
             unreadable: HashMap::new(),
             hops: Hops::default(),
@@ -241,7 +244,9 @@ impl Tree {
         } else {
             self.awaited.insert(id)
         };
-        self.awaited_changes += u64::from(changed);
+        let is_parent = !self.node(id).downstream.is_empty();
+        let becomes = if is_parent { self.parents.insert(id) } else { self.parents.remove(&id) };
+        self.awaited_changes += u64::from(changed || becomes);
     }
 
     /// The namespaces with downstream namespaces that do not exist, or are being deleted.
@@ -249,7 +254,12 @@ impl Tree {
         self.awaited.iter().copied()
     }
 
-    /// A number that changes whenever [`Tree::awaited`] does.
+    /// The names with downstream namespaces, whether they exist or not.
+    pub(crate) fn parents(&self) -> impl Iterator<Item = Id> {
+        self.parents.iter().copied()
+    }
+
+    /// A number that changes whenever [`Tree::awaited`] or [`Tree::parents`] does.
     pub(crate) fn awaited_changes(&self) -> u64 {
         self.awaited_changes
     }

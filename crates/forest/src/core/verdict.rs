@@ -16,7 +16,7 @@ pub enum Verdict {
         /// Shown to the user, one sentence each.
         warnings: Vec<String>,
         /// The change of parent that the request makes, if any: live reads verify it before it is admitted.
-        change: Option<ParentChange>,
+        change: Option<Box<ParentChange>>,
     },
     /// The request is denied.
     Deny(Denial),
@@ -42,7 +42,7 @@ impl Verdict {
     #[must_use]
     pub(crate) fn with_change(self, change: impl FnOnce() -> Option<ParentChange>) -> Self {
         match self {
-            Self::Allow { warnings, .. } => Self::Allow { warnings, change: change() },
+            Self::Allow { warnings, .. } => Self::Allow { warnings, change: change().map(Box::new) },
             verdict => verdict,
         }
     }
@@ -69,6 +69,9 @@ pub struct ParentChange {
     pub links: Vec<Link>,
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
+    /// The roots of trees with a limited number of namespaces that `child` is added to. Two such changes could exceed the limit
+    /// together. The controller checks anchors again.
+    pub added_to: Vec<Name>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,
 }
@@ -91,9 +94,10 @@ impl ParentChange {
     }
 
     /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
-    /// parent that the other one names.
+    /// parent that the other one names, or both add namespaces to a tree with a limited number.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
         self.concerns(&other.child)
+            || self.added_to.iter().any(|root| other.added_to.contains(root))
             || other.missing_parent.as_ref() == Some(&self.child)
             || self.missing_parent.as_ref() == Some(&other.child)
     }

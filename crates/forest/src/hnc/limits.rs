@@ -1,7 +1,7 @@
 //! Limits of trees: `spec.trees` of the `HNCConfiguration` (section 2.3 of docs/compatibility.md).
 //!
 //! A limit holds below its root, wherever the root is. Admission refuses what would exceed it, and the controller creates no
-//! subnamespace beyond it. What was there before the limit stays.
+//! subnamespace beyond it. What was there before the limit stays. An orphan, with all below it, counts where its tree labels say.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ impl Forest {
         if limits.is_empty() {
             return None;
         }
-        let (above, present) = (self.ancestry(parent), self.ancestry(child));
+        let (above, present) = (self.above(parent), self.above(child));
         // Namespaces can be below a name that does not exist.
         let id = self.id(child);
         limits.iter().find_map(|limit| {
@@ -82,8 +82,26 @@ impl Forest {
     /// Whether a limit holds for the children of this namespace.
     pub(crate) fn is_limited(&self, parent: &Name) -> bool {
         let limits = self.hnc().limits();
-        !limits.is_empty()
-            && self.ancestry(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
+        !limits.is_empty() && self.above(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
+    }
+
+    /// The roots whose limit of namespaces counts `child` when it gets this parent, and did not count it before.
+    pub(crate) fn counting_roots(&self, parent: &Name, child: &Name) -> Vec<Name> {
+        let counts = |limit: &&TreeLimit| limit.max_namespaces.is_some();
+        let limits: Vec<&TreeLimit> = self.hnc().limits().iter().filter(counts).collect();
+        if limits.is_empty() {
+            return Vec::new();
+        }
+        let (above, present) = (self.above(parent), self.above(child));
+        let counts_anew =
+            |limit: &&TreeLimit| above.contains(&limit.root) && !present[1..].contains(&limit.root);
+        limits.into_iter().filter(counts_anew).map(|limit| limit.root.clone()).collect()
+    }
+
+    /// This namespace and those above it. Above an orphan come those where it belongs.
+    fn above(&self, name: &Name) -> Vec<Name> {
+        let Some(id) = self.id(name) else { return vec![name.clone()] };
+        self.place(id).into_iter().map(|id| self.name(id).clone()).collect()
     }
 
     fn excess(
@@ -121,7 +139,11 @@ impl Forest {
     /// count whose subnamespace does not exist yet.
     fn count_below(&self, root: &Name, most: usize, pending: Option<&Name>) -> Option<usize> {
         let Some(root) = self.id(root) else { return Some(0) };
-        let below = self.few_descendants(root, most)?;
+        let mut below = self.few_descendants(root, most)?;
+        for orphan in self.tree.orphans().filter(|it| self.place(*it).contains(&root)) {
+            below.push(orphan);
+            below.extend(self.few_descendants(orphan, most)?);
+        }
         let holders = below.iter().chain([&root]).filter(|_| pending.is_some());
         let waiting =
             holders.flat_map(|id| self.anchors(*id).values().map(move |anchor| (self.name(*id), anchor)));

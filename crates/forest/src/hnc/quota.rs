@@ -25,6 +25,7 @@ use crate::core::version::Version;
 use crate::dialects::Forest;
 
 pub use fact::{DerivedQuotaFact, QuotaCondition, QuotaFact, QuotaStatus};
+pub use resource::COPIED;
 pub(crate) use room::{MOST_QUOTAS, Room};
 pub(crate) use sources::limits_text;
 pub use sources::names as names_of_sources;

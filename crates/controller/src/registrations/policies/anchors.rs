@@ -11,15 +11,15 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use super::super::RegistrationSettings;
 use super::super::cel::any_of;
 use super::super::conditions::{
-    condition, conflict_is_removed, metadata_grows, new_annotation, not_the_controller, old_annotation,
-    restoring,
+    MOST_LABELS, condition, conflict_is_removed, metadata_grows, new_annotation, not_the_controller,
+    old_annotation, restoring,
 };
 use super::super::entries::rule;
 use super::{Policy, must};
 
 /// Whether the anchor becomes too large. What is too large already can be made smaller.
 fn grows() -> String {
-    any_of(&[metadata_grows(), "object.?status.?status.orValue('').size() > 100".to_owned()])
+    any_of(&[metadata_grows(MOST_LABELS), "object.?status.?status.orValue('').size() > 100".to_owned()])
 }
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {

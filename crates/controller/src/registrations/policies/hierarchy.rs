@@ -14,14 +14,15 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
 use super::super::cel::list;
-use super::super::conditions::{condition, metadata_grows, not_the_controller, old_has_a_spec};
+use super::super::conditions::{MOST_LABELS, condition, metadata_grows, not_the_controller, old_has_a_spec};
 use super::super::entries::rule;
 use super::{Policy, must, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
     let drops_a_spec = format!("request.userInfo.username in {} && ({})", list(&users), old_has_a_spec());
-    let guarded = format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({})", metadata_grows());
+    let guarded =
+        format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({})", metadata_grows(MOST_LABELS));
     Policy {
         name: names::policies::HIERARCHY,
         rules: vec![rule(hns_api::GROUP, &["hierarchyconfigurations"], &["CREATE", "UPDATE", "DELETE"])],
@@ -36,7 +37,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
                  ', and a controller of the cluster cannot change the hierarchy'",
             ),
             must(
-                format!("request.operation == 'DELETE' || !({})", metadata_grows()),
+                format!("request.operation == 'DELETE' || !({})", metadata_grows(MOST_LABELS)),
                 "a HierarchyConfiguration may have at most 100 labels, 20 finalizers, and 20 owner references with texts of at most 253 \
                  characters",
             ),

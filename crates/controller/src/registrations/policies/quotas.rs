@@ -14,7 +14,7 @@ use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
-use super::super::conditions::{condition, is_derived_quota, not_the_controller};
+use super::super::conditions::{condition, is_derived_quota, not_the_controller, recorders_of_usage};
 use super::super::entries::{HIERARCHICAL_QUOTAS, rule};
 use super::{Policy, must, variable};
 
@@ -47,8 +47,8 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
 
 /// Whether the user is one of those who record usage, and does so.
 fn records_usage() -> String {
-    let users = [names::users::API_SERVER, names::users::CONTROLLER_MANAGER, names::users::QUOTA_CONTROLLER];
-    format!("request.?subResource.orValue('') == 'status' &&\nrequest.userInfo.username in {}", list(&users))
+    let users = list(&recorders_of_usage());
+    format!("request.?subResource.orValue('') == 'status' &&\nrequest.userInfo.username in {users}")
 }
 
 /// Whether the user may change the hierarchical quotas of all namespaces, and acts for nobody else. The verb is not an invented one: all rights in one

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use forest::Forest;
+use forest::{Forest, Name};
 use hns_api::names;
 use hns_cluster::handle::ForestHandle;
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub(crate) struct Followed {
     pub(super) kinds: Kinds,
     /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known.
     pub(super) awaited: Option<Vec<String>>,
+    /// The names of all parents, sorted; `None` until the structure is known.
+    pub(super) parents: Option<Vec<String>>,
 }
 
 /// The pause after a change is sent: API servers compile all conditions again after each change.
@@ -35,6 +37,7 @@ pub(crate) fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
                 let now = Followed {
                     kinds: now.kinds.or_else(|| known.kinds.clone()),
                     awaited: now.awaited.or_else(|| known.awaited.clone()),
+                    parents: now.parents.or_else(|| known.parents.clone()),
                 };
                 let differs = *known != now;
                 *known = now;
@@ -50,8 +53,13 @@ pub(crate) fn follow(mut forest: ForestHandle) -> watch::Receiver<Followed> {
 
 impl Followed {
     fn of(forest: &Forest) -> Self {
-        let awaited = || forest.awaited_names().into_iter().map(ToString::to_string).collect();
-        Self { kinds: configured(forest), awaited: forest.structure_gap().is_none().then(awaited) }
+        let is_known = forest.structure_gap().is_none();
+        let owned = |names: Vec<&Name>| names.into_iter().map(ToString::to_string).collect();
+        Self {
+            kinds: configured(forest),
+            awaited: is_known.then(|| owned(forest.awaited_names())),
+            parents: is_known.then(|| owned(forest.parent_names())),
+        }
     }
 }
 

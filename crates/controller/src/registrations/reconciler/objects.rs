@@ -51,7 +51,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    fn new(kind: Kind, name: &str) -> Self {
+    pub(super) fn new(kind: Kind, name: &str) -> Self {
         Self { kind, name: name.to_owned() }
     }
 }
@@ -69,6 +69,7 @@ pub(super) fn targets(mutating_policies: bool) -> Vec<Target> {
         .flat_map(|name| [Kind::Policy, Kind::Binding].map(|kind| Target::new(kind, name)));
     let webhooks = [
         Target::new(Kind::Validating, names::VALIDATING_WEBHOOK_CONFIGURATION),
+        Target::new(Kind::Validating, names::PARENT_WEBHOOK_CONFIGURATION),
         Target::new(Kind::Mutating, names::MUTATING_WEBHOOK_CONFIGURATION),
     ];
     let mutating = [Kind::MutatingPolicy, Kind::MutatingBinding];
@@ -109,6 +110,7 @@ impl Required {
         let configurations = |of: &Admission| {
             let mut webhooks = BTreeMap::new();
             insert(&mut webhooks, Kind::Validating, &of.validating)?;
+            insert(&mut webhooks, Kind::Validating, &of.parents)?;
             insert(&mut webhooks, Kind::Mutating, &of.mutating)?;
             Ok::<_, serde_json::Error>(webhooks)
         };

@@ -88,8 +88,8 @@ impl State {
 
     /// The kinds that the webhook is registered for, if any.
     pub(super) fn registered_kinds(&self) -> Option<Vec<(String, String)>> {
-        let validating = self.observed.iter().find(|(target, _)| target.kind == Kind::Validating);
-        let Some((_, Observed::Present(validating))) = validating else { return None };
+        let target = Target::new(Kind::Validating, hns_api::names::VALIDATING_WEBHOOK_CONFIGURATION);
+        let Observed::Present(validating) = self.of(&target) else { return None };
         Some(followed::registered(validating)).filter(|kinds| !kinds.is_empty())
     }
 

@@ -47,8 +47,17 @@ impl Store {
 
     /// The names of managed namespaces that have children and are missing or being deleted, sorted.
     pub fn awaited_names(&self) -> Vec<&Name> {
-        let awaited = self.tree.awaited().filter(|id| self.tree.is_managed(*id));
-        let mut names: Vec<&Name> = awaited.map(|id| self.tree.name(id)).collect();
+        self.managed_names(self.tree.awaited())
+    }
+
+    /// The names of all managed parents, whether they exist or not, sorted.
+    pub fn parent_names(&self) -> Vec<&Name> {
+        self.managed_names(self.tree.parents())
+    }
+
+    fn managed_names(&self, ids: impl Iterator<Item = Id>) -> Vec<&Name> {
+        let mut names: Vec<&Name> =
+            ids.filter(|id| self.tree.is_managed(*id)).map(|id| self.tree.name(id)).collect();
         names.sort();
         names
     }

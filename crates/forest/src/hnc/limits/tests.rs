@@ -49,6 +49,38 @@ fn a_limit_holds_below_its_root_on_all_levels() {
     assert!(refused(&limited("r, a<r", (Some(0), None, None)), "r", "b").is_some());
 }
 
+/// An admin of a part of a tree may delete the parent of a namespace.
+#[test]
+fn an_orphan_stays_within_the_limits_of_its_tree() {
+    let mut cluster = Cluster::draw("r, a:r, b:a, c:b");
+    let depth = |above, depth| (format!("{above}.tree.hnc.x-k8s.io/depth"), depth);
+    cluster.change_namespace("b", |seen| {
+        let labels = [depth("a", "1"), depth("r", "2")];
+        seen.labels = labels.iter().map(|(key, depth)| (&**key, *depth)).collect();
+    });
+    cluster.remove_hierarchy("a");
+    cluster.remove_namespace("a");
+    let of_number = with(&cluster, (Some(2), None, None));
+    assert!(refused(&of_number, "c", "new").unwrap().contains("it has 2, and this would add 1"));
+    assert!(refused(&of_number, "r", "new").is_some(), "it is counted");
+    assert_eq!(refused(&of_number, "r", "b"), None, "it comes back");
+    assert!(refused(&with(&cluster, (None, Some(3), None)), "c", "new").unwrap().contains("would be 4"));
+    assert!(refused(&with(&cluster, (None, None, Some("[a-c]"))), "b", "new").is_some());
+}
+
+/// Each alone is within the limit, so one waits for the other.
+#[test]
+fn two_that_join_a_tree_with_a_limited_number_wait_for_each_other() {
+    let forest = limited("top, r<top, a<r, x, y, low<a", (Some(3), None, None));
+    let joins = |child: &str, parent: &str| {
+        let parents = [None, Some(parent)];
+        hnc::rules::parent_change(&forest, &child.into(), crate::Stream::HIERARCHIES, parents)
+    };
+    assert!(joins("x", "r").is_blocked_by(&joins("y", "a")));
+    assert!(!joins("x", "r").is_blocked_by(&joins("y", "top")), "elsewhere");
+    assert!(!joins("x", "r").is_blocked_by(&joins("low", "r")), "it is there already");
+}
+
 #[test]
 fn nothing_gets_deeper_than_the_limit() {
     let forest = limited("r, a<r, b<a, x, y<x", (None, Some(2), None));

@@ -32,7 +32,7 @@ const MEASURED: [&str; 10] = [
 
 /// Objects that namespaces above copy into this one: restrictions, and the rights of those who are responsible for it. A limit on
 /// their number would keep them out.
-const COPIED: [&str; 6] = [
+pub const COPIED: [&str; 6] = [
     "count/limitranges",
     "count/networkpolicies.networking.k8s.io",
     "count/resourcequotas",

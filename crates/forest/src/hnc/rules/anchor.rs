@@ -64,6 +64,7 @@ fn creation(request: &Request) -> ParentChange {
         parent_is_in: Stream::ANCHORS,
         links: Vec::new(),
         missing_parent: None,
+        added_to: Vec::new(),
         anchor_in: Some(parent.clone()),
     }
 }
