@@ -48,6 +48,7 @@ pub(crate) fn settings() -> RegistrationSettings {
         ],
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
+        accurate: true,
         awaited: owned(&["awaited", "wanted-most"]),
         propagated: [
             ("rbac.authorization.k8s.io", "roles"),
@@ -87,12 +88,22 @@ pub(crate) async fn turn() -> Turn {
         .get_or_init(async || {
             let product = Product::install(Cluster::shared().await, Options::default()).await.unwrap();
             delete_mutating_policy(product.cluster()).await;
+            define_sub_namespaces(product.cluster()).await;
             let recorder = Recorder::start(product.certificates());
             populate(product.cluster()).await;
             World { product, recorder, turn: Mutex::new(()) }
         })
         .await;
     Turn { world, _turn: world.turn.lock().await }
+}
+
+async fn define_sub_namespaces(cluster: &Cluster) {
+    let definition = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../config/accurate/accurate.cybozu.com_subnamespaces.yaml"
+    );
+    cluster.kubectl().args(["apply", "--server-side", "-f", definition]).ok().await.unwrap();
+    cluster.kubectl().established(["-f", definition]).await.unwrap();
 }
 
 /// Most tables are about the webhook that labels namespaces where no policy does.
