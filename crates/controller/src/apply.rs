@@ -145,7 +145,8 @@ impl Applier<'_> {
     fn copy<'a>(&'a self, key: &'a ObjectKey) -> CopyWriter<'a> {
         let Self { client, namespace, .. } = self;
         self.forest.read(|forest| {
-            let (kind, settings) = (forest.kind(key.kind).clone(), forest.shared_settings());
+            let kind = forest.kind(key.kind).clone();
+            let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
             let restricts = kind.restricts() && forest.inherited_from(namespace, key).is_some();
             CopyWriter { client, settings, namespace, kind, key, restricts }
         })

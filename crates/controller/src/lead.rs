@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forest::Scope;
 use forest::plan::plan;
-use forest::{Forest, Scope};
 use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -115,7 +115,7 @@ impl Controller {
             let queue = queue.clone();
             Box::new(move |change| queue.mark(change))
         };
-        let forest = Forest::unconfigured(in_force.rules.clone()).with_verified_lists();
+        let forest = in_force.forest().with_verified_lists();
         let (writer, forest) = ForestWriter::new(forest, listener);
         ForestMetrics::register(&part.registry, forest.clone())?;
         let is_leading = {

@@ -127,6 +127,11 @@ impl Forest {
         self
     }
 
+    /// The settings of Accurate's API; `None` if it is off.
+    pub fn accurate_settings(&self) -> Option<&Arc<accurate::Settings>> {
+        self.accurate.settings()
+    }
+
     /// What is known of HNC's own objects.
     pub(crate) fn hnc(&self) -> &hnc::State {
         &self.hnc

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use forest::plan::CopyContent;
-use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
+use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, accurate, exclusion};
 use hns_api::{annotations, names};
 use hns_cluster::api::{Api, path_segment};
 use hns_cluster::api_object::ApiObject;
@@ -41,7 +41,8 @@ const WITHOUT_STATUS: [(&str, &str); 6] = [
 /// Writes one copy.
 pub(super) struct CopyWriter<'a> {
     pub(super) client: &'a Client,
-    pub(super) settings: Arc<Settings>,
+    /// Those of HNC, and those of Accurate's API if it is enabled.
+    pub(super) settings: (Arc<Settings>, Option<Arc<accurate::Settings>>),
     pub(super) namespace: &'a Name,
     pub(super) kind: Kind,
     pub(super) key: &'a ObjectKey,
@@ -305,7 +306,8 @@ impl CopyWriter<'_> {
     }
 
     fn object_fact(&self, object: ApiObject) -> ObjectFact {
-        ingest::api_object(&self.kind, &self.settings, object)
+        let (settings, accurate) = &self.settings;
+        ingest::api_object(&self.kind, (settings, accurate.as_deref()), object)
     }
 
     fn request(&self, verb: &'static str) -> CopyRequest<'_> {
