@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hns_cluster::settings::FailurePolicy;
 use hns_controller::registrations::{Admission, RegistrationSettings, admission};
-use hns_e2e::product::CONTROLLER_USER;
+use hns_e2e::product::{CONTROLLER_USER, definition_of_sub_namespaces};
 use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, eventually};
@@ -98,12 +98,9 @@ pub(crate) async fn turn() -> Turn {
 }
 
 async fn define_sub_namespaces(cluster: &Cluster) {
-    let definition = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../config/accurate/accurate.cybozu.com_subnamespaces.yaml"
-    );
-    cluster.kubectl().args(["apply", "--server-side", "-f", definition]).ok().await.unwrap();
-    cluster.kubectl().established(["-f", definition]).await.unwrap();
+    let file = definition_of_sub_namespaces().display().to_string();
+    cluster.kubectl().args(["apply", "--server-side", "-f", &file]).ok().await.unwrap();
+    cluster.kubectl().established(["-f", &file]).await.unwrap();
 }
 
 /// Most tables are about the webhook that labels namespaces where no policy does.

@@ -14,7 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::RegistrationSettings;
 use super::cel::{all_of, any_of, list, literal};
-use super::conditions::accurate::{old_can_be_upstream, place_differs};
+use super::conditions::accurate::{new_has_place, old_can_be_upstream, place_differs};
 use super::conditions::{
     NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, many_keys,
     new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
@@ -118,7 +118,7 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
         format!("{NEW_NAME} in {}", list(&settings.awaited))
     };
     let mut judged = vec![new_keys_are_many_or_ours()];
-    judged.extend(settings.accurate.then(|| place_differs(settings)));
+    judged.extend(settings.accurate.then(new_has_place));
     let can_be_refused = all_of(&[is_awaited, format!("!({})", any_of(&judged))]);
     Entry {
         name: names::webhooks::AWAITED_NAMESPACES,
