@@ -1,9 +1,9 @@
 //! `namespace.accurate.cybozu.io`: which labels a namespace may have, and when it may be deleted (section 7.2 of Accurate's
 //! contract).
 //!
-//! Only requests that change a label of Accurate are judged, and deletions of namespaces that have one; never a namespace that is
-//! excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API server need not ask
-//! about anything else.
+//! Only requests that change a label of Accurate are judged, and deletions of namespaces that can be upstream of others; never a
+//! namespace that is excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API
+//! server need not ask about anything else.
 
 use super::{forbidden, has_rights, may_bind, may_create_below, next_consent, structure_is_known};
 use crate::accurate::keys;
@@ -229,10 +229,12 @@ impl<'a> Review<'a> {
         })
     }
 
-    /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case.
+    /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One
+    /// that cannot be upstream passes nothing on, so nothing is lost with it.
     fn delete(&self) -> Check {
         let cascades = self.forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
-        if self.has_next(EdgeKind::Template) || (!cascades && self.has_next(EdgeKind::Parent)) {
+        let has_next = |kind| self.before().leads(kind) && self.has_next(kind);
+        if has_next(EdgeKind::Template) || (!cascades && has_next(EdgeKind::Parent)) {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())

@@ -130,7 +130,9 @@ fn namespaces_with_dependants_are_not_deleted() {
     let cascades = Settings { allow_cascading_deletion: true, ..settings() };
     let both = [draw(WORLD), draw_with(cascades.clone(), WORLD)];
     let used = "r root, s ^r, x ~s";
-    let used = [draw(used), draw_with(cascades, used)];
+    let used = [draw(used), draw_with(cascades.clone(), used)];
+    let frozen = "t template, i ~t, x ~i";
+    let frozen = [draw(frozen), draw_with(cascades, frozen)];
     for (forests, old, without, with) in [
         (&both, "r root", "child namespaces exist", "ok"),
         (&both, "s ^r", "child namespaces exist", "ok"),
@@ -139,6 +141,8 @@ fn namespaces_with_dependants_are_not_deleted() {
         (&both, "i template ~t", "child namespaces exist", "child namespaces exist"),
         (&both, "y ~i", "ok", "ok"),
         (&both, "n", "ok", "ok"),
+        // Others name it, but it passes nothing on.
+        (&frozen, "i ~t", "ok", "ok"),
         (&used, "s ^r", "child namespaces exist", "child namespaces exist"),
     ] {
         assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
