@@ -177,9 +177,11 @@ mod tests {
 
         let terminating =
             json!({ "name": names::CONTROLLER_DEPLOYMENT, "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        let server = Server::answering([found(terminating), list(&[]), list(&[])]);
+        // Without the right, SubNamespaces are left alone.
+        let forbidden = failure(403, "Forbidden", "subnamespaces.accurate.cybozu.com is forbidden");
+        let server = Server::answering([found(terminating), list(&[]), list(&[]), forbidden]);
         run(&server.client(), "hnc-system").await.unwrap();
-        assert_eq!(server.asked().len(), 3, "{:?}", server.asked());
+        assert_eq!(server.asked().len(), 4, "{:?}", server.asked());
     }
 
     #[tokio::test]

@@ -68,12 +68,11 @@ async fn changed_settings_are_in_force_without_a_restart_and_wrong_ones_change_n
     scene.controller_shows("missing permission to patch /v1, Resource=configmaps", true).await;
     scene.settled("se-root", "se-sub", "third").await;
     assert_eq!(scene.get(&path(CONFIG_MAPS, "se-sub", "late")).await, Ok(None));
-    let rule = json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"] });
-    let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles/accounts";
-    let mut role = scene.get(roles).await.unwrap().unwrap();
-    let rules = role["rules"].as_array_mut().unwrap();
-    rules.push(rule);
-    scene.patch(roles, json!({ "rules": rules })).await;
+    let more = json!({ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"] });
+    let place = "/apis/rbac.authorization.k8s.io/v1/clusterroles/accounts";
+    let mut granted = scene.get(place).await.unwrap().unwrap();
+    granted["rules"].as_array_mut().unwrap().push(more);
+    scene.patch(place, json!({ "rules": granted["rules"] })).await;
     scene.copied(CONFIG_MAPS, "se-root", "se-sub", "late").await;
     scene.controller_shows("missing permission", false).await;
 

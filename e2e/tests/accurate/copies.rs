@@ -217,17 +217,17 @@ async fn roles_and_the_bindings_to_them_arrive_together() {
     let scene = scene().await;
     scene.create_root("b-root").await;
     scene.create_sub("b-root", "b-sub", json!({})).await;
-    let rule =
+    let allowing =
         |verb: &str| json!({ "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": [verb] }] });
     let to = |role: &str| {
         let role = json!({ "apiGroup": RBAC, "kind": "Role", "name": role });
         json!({ "roleRef": role, "subjects": subjects(&["alice"]) })
     };
-    scene.create(ROLES, "b-root", "reader", "update", rule("get")).await;
+    scene.create(ROLES, "b-root", "reader", "update", allowing("get")).await;
     scene.create(BINDINGS, "b-root", "b", "update", to("reader")).await;
     scene.copied(BINDINGS, "b-root", "b-sub", "b").await;
     assert!(scene.get(&path(ROLES, "b-sub", "reader")).await.unwrap().is_some());
-    scene.create(ROLES, "b-root", "writer", "update", rule("create")).await;
+    scene.create(ROLES, "b-root", "writer", "update", allowing("create")).await;
     scene.delete(&path(BINDINGS, "b-root", "b")).await;
     scene.create(BINDINGS, "b-root", "b", "update", to("writer")).await;
     scene

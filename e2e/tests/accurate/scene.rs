@@ -189,8 +189,8 @@ impl<H> Scene<H> {
         self.send("POST", &path(kind, namespace, ""), body).await.unwrap();
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
-        self.send("PATCH", path, patch).await.unwrap()
+    pub(crate) async fn patch(&self, path: &str, changes: Value) -> Value {
+        self.send("PATCH", path, changes).await.unwrap()
     }
 
     pub(crate) async fn delete(&self, path: &str) {
