@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::Scope;
 use forest::plan::plan;
+use forest::{Scope, accurate};
 use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -19,6 +19,7 @@ use kube::Client;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::JoinSet;
 
+use crate::accurate_rights;
 use crate::args::Args;
 use crate::certificates::{Bundle, Registered};
 use crate::configuration as status;
@@ -136,6 +137,10 @@ impl Controller {
         );
         feeds.spawn(definitions::follow(self.client.clone(), forest.clone(), writer.clone()));
         feeds.spawn(structure_sync::follow(self.client.clone(), forest.clone(), writer.clone()));
+        if in_force.accurate.is_some() {
+            let readiness = part.readiness.clone();
+            feeds.spawn(accurate_rights::report(self.client.clone(), forest.clone(), readiness));
+        }
         let metrics = Metrics::register(&part.registry, &queue, &forest, self.args.suppress_object_tags)?;
         Ok(FedForest { queue, writer, forest, configuration, metrics, part, feeds })
     }
@@ -213,6 +218,12 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
         if let Some(delay) = quotas_wait {
             queue.mark_later(namespace.clone(), Scope::quotas(), delay);
         }
+        let in_accurate = executor.forest.read(|forest| accurate::plan::plan(forest, &namespace, &scope));
+        let progress = if in_accurate.is_empty() {
+            progress
+        } else {
+            progress.max(executor.execute_accurate(&namespace, in_accurate).await)
+        };
         match progress.delays() {
             None => queue.done(&namespace, &scope),
             Some(delays) => queue.failed(namespace, scope, delays),

@@ -7,10 +7,12 @@ pub mod args;
 pub mod registrations;
 pub mod run;
 
+mod accurate_rights;
 mod apply;
 mod certificates;
 mod configuration;
 mod definitions;
+mod dialect;
 mod events;
 mod execute;
 #[cfg(test)]

@@ -72,6 +72,8 @@ const VALUES: &str = r#"{
 const ACCURATE: &str = r#"{
     "enabled": true,
     "allowCascadingDeletion": true,
+    "overwriteOwnObjects": true,
+    "trustNamespaceEditors": true,
     "featureGates": { "DisablePropagateGenerated": true },
     "config": {
         "labelKeys": ["a"],
