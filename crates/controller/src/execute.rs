@@ -166,8 +166,8 @@ impl Executor {
         self.record_plan(namespace, &plan);
         for (key, why) in &plan.conflicts {
             tracing::warn!(%namespace, name = %key.name, %why, "an object is in the place of a copy");
-            let source = None;
-            let kind = FailureKind::Permanent;
+            let source = self.forest.read(|forest| forest.accurate_upstream(namespace).cloned());
+            let (source, kind) = (source.as_ref(), FailureKind::Permanent);
             let failure = Failure { namespace, key, source, removal: false, why, kind };
             self.accurate_recorder.record_failure(&failure);
         }

@@ -23,7 +23,7 @@ use crate::accurate_rights;
 use crate::args::Args;
 use crate::certificates::{Bundle, Registered};
 use crate::configuration as status;
-use crate::definitions;
+use crate::{conversion, definitions};
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::guard::Guard;
 use crate::metrics::Metrics;
@@ -182,6 +182,13 @@ impl Controller {
             };
             let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
             workers.spawn(async move { reconcile(client, inputs, || may_write(), end).await });
+        }
+        if in_force.accurate.is_some() {
+            let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
+            let (namespace, bundle) = (self.args.common.namespace.clone(), self.trust.bundle.clone());
+            workers.spawn(async move {
+                conversion::keep(client, namespace, bundle, || may_write(), end).await;
+            });
         }
         {
             let (client, forest, end) = (self.client.clone(), forest.clone(), end.clone());

@@ -11,6 +11,7 @@ mod accurate_rights;
 mod apply;
 mod certificates;
 mod configuration;
+mod conversion;
 mod definitions;
 mod dialect;
 mod events;

@@ -31,6 +31,7 @@ const LONGEST_FIRST: [&str; 21] = [
     "plugin",
     "registrations",
     "install",
+    "accurate",
     "hostile",
     "crash",
     "failover",
