@@ -35,6 +35,7 @@ watches:
 namingPolicies:
 - {root: '^app-(?P<team>[a-z]+)$', match: '^app-${team}-.+'}
 - {root: '^two-([a-z]+)-([a-z]+)$', match: '^$2-$1-.+'}
+- {root: 'a([0-9])', match: '${1}x'}
 - {root: '^odd-(?P<unused>[a-z]+)$', match: '^odd-.+'}
 ";
     Settings { enabled: true, config: Config::parse(config).unwrap(), ..Settings::default() }

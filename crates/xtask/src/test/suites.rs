@@ -38,6 +38,7 @@ const LONGEST_FIRST: [&str; 21] = [
     UNIT,
     "crossing",
     "certificates",
+    "accurate_admission",
     "cluster",
     "tenants",
     "hierarchy",
