@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use hns_api::names::{self, SETTINGS_CONFIG_MAP};
-use hns_cluster::settings::{DOCUMENT, FailurePolicy, SharedSettings};
+use hns_api::names::{self, CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
+use hns_cluster::settings::{DOCUMENT, FailurePolicy, SharedSettings, accurate};
 use hns_runtime::args::parse_from;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
@@ -83,6 +83,8 @@ pub struct Options {
     /// The failure policy of hierarchical quotas, as the registrations have it from the start; `None` without quotas. Set it with
     /// [`Options::with_quotas`], which also sets the flags and the manifests.
     pub quotas: Option<FailurePolicy>,
+    /// The section `accurate` of the settings; `None` without Accurate's API. With it, the definition of `SubNamespace` is installed.
+    pub accurate: Option<accurate::Settings>,
 }
 
 impl Options {
@@ -111,6 +113,7 @@ impl Default for Options {
             policies: true,
             internal_certificates: false,
             quotas: None,
+            accurate: None,
         }
     }
 }
@@ -152,16 +155,48 @@ impl<'c> Product<'c> {
         let manifests = manifests::moved(manifests::read(&product.options.manifests)?, namespace)?;
         manifests::apply_crds(cluster, &manifests).await?;
         manifests::apply(cluster, &manifests::of_kinds(&manifests, &manifests::RIGHTS)?).await?;
+        if let Some(accurate) = &product.options.accurate {
+            product.define_sub_namespaces().await?;
+            product.configure_accurate(accurate).await?;
+        }
         // Policies first: the registrations exclude what they refuse.
         if product.options.policies {
             manifests::apply_owned(
                 cluster,
-                manifests::moved(manifests::policies(cluster, product.options.quotas)?, namespace)?,
+                manifests::moved(manifests::policies(cluster, &product.options)?, namespace)?,
             )
             .await?;
         }
         product.install_registrations().await?;
         Ok(product)
+    }
+
+    /// Applies the definition of `SubNamespace`, with the webhook as the converter.
+    pub async fn define_sub_namespaces(&self) -> anyhow::Result<()> {
+        let mut definitions =
+            manifests::moved(manifests::read(&definition_of_sub_namespaces())?, &self.options.namespace)?;
+        let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
+        for definition in &mut definitions {
+            manifests::through_service(definition, self.webhook_port, authority)?;
+        }
+        manifests::apply_crds(self.cluster, &definitions).await
+    }
+
+    /// Writes the document of the settings with this section for Accurate's API, from which the controller makes the settings in
+    /// force, and the settings in force themselves, for a webhook without a controller.
+    pub async fn configure_accurate(&self, accurate: &accurate::Settings) -> anyhow::Result<()> {
+        let document = SharedSettings { accurate: accurate.clone(), ..SharedSettings::default() }.text();
+        let config_map = |name: &str| self.config_map(name, &document);
+        manifests::apply(self.cluster, &[CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP].map(config_map)).await
+    }
+
+    fn config_map(&self, name: &str, document: &str) -> Value {
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": self.options.namespace },
+            "data": { DOCUMENT: document },
+        })
     }
 
     /// Applies the service accounts and their rights of another manifest.
@@ -219,7 +254,7 @@ impl<'c> Product<'c> {
     /// Sends reviews to another port on loopback, for example that of a second replica.
     pub async fn route_to(&self, port: u16) -> anyhow::Result<()> {
         let mut documents = manifests::moved(
-            manifests::registrations(self.cluster, self.options.policies, self.options.quotas)?,
+            manifests::registrations(self.cluster, &self.options)?,
             &self.options.namespace,
         )?;
         let authority = (!self.options.internal_certificates).then_some(self.ca_pem.as_str());
@@ -232,11 +267,7 @@ impl<'c> Product<'c> {
 
     /// Deletes the webhook configurations; everything else of hns stays, including the policies.
     pub async fn uninstall_registrations(&self) -> anyhow::Result<()> {
-        manifests::delete(
-            self.cluster,
-            &manifests::registrations(self.cluster, self.options.policies, self.options.quotas)?,
-        )
-        .await
+        manifests::delete(self.cluster, &manifests::registrations(self.cluster, &self.options)?).await
     }
 
     /// Starts a webhook at the registered port and waits until it is ready.
@@ -314,13 +345,9 @@ impl<'c> Product<'c> {
     async fn put_in_force(&self, args: &[String]) -> anyhow::Result<()> {
         let words = std::iter::once("settings").chain(args.iter().map(String::as_str));
         let flags = parse_from::<hns_controller::args::Args>(words)?.args.shared;
-        let config_map = json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": { "name": SETTINGS_CONFIG_MAP, "namespace": self.options.namespace },
-            "data": { DOCUMENT: flags.over(SharedSettings::default()).text() },
-        });
-        manifests::apply(self.cluster, &[config_map]).await
+        let accurate = self.options.accurate.clone().unwrap_or_default();
+        let document = flags.over(SharedSettings { accurate, ..SharedSettings::default() }).text();
+        manifests::apply(self.cluster, &[self.config_map(SETTINGS_CONFIG_MAP, &document)]).await
     }
 
     fn write_kubeconfig(&self, path: &Path, token: &str, server: Option<&str>) -> anyhow::Result<()> {
@@ -330,6 +357,12 @@ impl<'c> Product<'c> {
         let ca = server.starts_with("https:").then_some(ca.as_path());
         kubeconfig::write(path, server, ca, &json!({ "token": token }))
     }
+}
+
+/// The checkout's file with the definition of `SubNamespace`.
+pub fn definition_of_sub_namespaces() -> PathBuf {
+    let file = "../config/accurate/accurate.cybozu.com_subnamespaces.yaml";
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(file)
 }
 
 /// Starts a pod's program with this token; the ports are those of admission, metrics and health in `args`.

@@ -64,7 +64,7 @@ initialAdmin: {{ pick .initialAdmin "enabled" "clusterRole" | toJson }}
 propagation: {{ pick .propagation "nopropagationLabels" "unpropagatedLabels" "unpropagatedAnnotations" "trackingMetadata" "rbacOnConflict" | toJson }}
 hierarchicalQuotas: {{ pick .hrq "enabled" "failurePolicy" | toJson }}
 {{- if .accurate.enabled }}
-accurate: {{ toJson .accurate }}
+accurate: {{ omit .accurate "additionalRBAC" | toJson }}
 {{- end }}
 {{- end -}}
 {{- end }}

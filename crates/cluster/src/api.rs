@@ -121,6 +121,16 @@ impl<K: Resource + Clone + DeserializeOwned + Debug> Api<K> {
         self.send(|it| it.patch(&path_segment(name), params, patch)).await
     }
 
+    /// Patches the status of an object.
+    pub async fn patch_status<P: Serialize + Debug>(
+        &self,
+        name: &str,
+        params: &PatchParams,
+        patch: &Patch<P>,
+    ) -> Result<K> {
+        self.send(|it| it.patch_subresource("status", &path_segment(name), params, patch)).await
+    }
+
     /// Patches an object and returns its metadata.
     pub async fn patch_metadata<P: Serialize + Debug>(
         &self,

@@ -55,6 +55,7 @@ struct Metadata<W> {
     namespace: Option<String>,
     uid: Option<String>,
     resource_version: Option<String>,
+    generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
     finalizers: Option<Vec<String>>,
@@ -93,6 +94,7 @@ impl<W: Into<ManagedFieldsEntry>> From<Metadata<W>> for ObjectMeta {
             namespace: read.namespace,
             uid: read.uid,
             resource_version: read.resource_version,
+            generation: read.generation,
             labels: read.labels,
             annotations: read.annotations,
             finalizers: read.finalizers,
@@ -116,6 +118,7 @@ impl From<Written> for ManagedFieldsEntry {
 #[derive(serde::Deserialize)]
 struct LabelWrites {
     manager: Option<String>,
+    operation: Option<String>,
     #[serde(default, deserialize_with = "time_or_none")]
     time: Option<Time>,
     #[serde(rename = "fieldsV1")]
@@ -138,14 +141,14 @@ struct WrittenMetadata {
 }
 
 impl From<LabelWrites> for ManagedFieldsEntry {
-    fn from(LabelWrites { manager, time, fields }: LabelWrites) -> Self {
+    fn from(LabelWrites { manager, operation, time, fields }: LabelWrites) -> Self {
         let named = |keys: BTreeMap<String, IgnoredAny>| -> Map<String, Value> {
             keys.into_keys().map(|key| (key, json!({}))).collect()
         };
         let fields = fields.and_then(|fields| fields.metadata).map(|WrittenMetadata { labels, annotations }| {
             FieldsV1(json!({ "f:metadata": { "f:labels": named(labels), "f:annotations": named(annotations) } }))
         });
-        Self { manager, time, fields_v1: fields, ..Self::default() }
+        Self { manager, operation, time, fields_v1: fields, ..Self::default() }
     }
 }
 

@@ -11,25 +11,29 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod watched;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use forest::configuration::{Fault, Resolution, Served, resolve};
-use forest::{Fact, Stream, hnc};
+use forest::{Fact, Stream, accurate, hnc};
 use hns_api::HNCConfiguration;
+use hns_api::accurate::SubNamespace;
 use kube::core::DynamicObject;
+use kube::core::discovery::v2::APIGroupDiscovery;
 use kube::{Client, CustomResourceExt};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-pub use self::discovery::discover;
+pub use self::discovery::{discover, discover_groups};
 pub use self::entries::{entries, entries_of, trees_of};
 use self::schedule::{Outcome, Schedule};
 use self::watch::Event;
+use self::watched::WatchedKinds;
 use crate::feed::{Detail, ObjectFeeds};
 use crate::handle::{ForestHandle, ForestWriter};
 use crate::metrics::StreamMetrics;
@@ -113,6 +117,7 @@ pub fn start(
     let follower = Follower {
         client: client.clone(),
         writer: writer.clone(),
+        watched: forest.read(|it| WatchedKinds::new(it.accurate_settings().map(|it| &**it))),
         feeds: ObjectFeeds::new(client.clone(), (writer.clone(), forest.clone()), detail, metrics.clone()),
         state: Configuration::default(),
         crds_are_known: false,
@@ -122,6 +127,7 @@ pub fn start(
         undiscovered: None,
         configured: readiness.condition("hncconfigurations", "the configured kinds are not known yet"),
         shown: None,
+        shown_watched: None,
         readiness: readiness.clone(),
         sender,
         _watches: watches,
@@ -134,6 +140,7 @@ struct Follower {
     client: Client,
     writer: ForestWriter,
     feeds: ObjectFeeds,
+    watched: WatchedKinds,
     state: Configuration,
     /// Also true if CRDs cannot be listed.
     crds_are_known: bool,
@@ -144,6 +151,7 @@ struct Follower {
     undiscovered: Option<String>,
     configured: Condition,
     shown: Option<Condition>,
+    shown_watched: Option<Condition>,
     readiness: Readiness,
     sender: Sender<Configuration>,
     /// They end with it.
@@ -237,6 +245,8 @@ impl Follower {
     fn update_crds(&mut self, now: Instant, change: impl FnOnce(&mut BTreeMap<String, String>)) {
         let mut crds = self.state.crds.as_deref().cloned().unwrap_or_default();
         change(&mut crds);
+        let is_gone = !crds.contains_key(SubNamespace::crd_name());
+        self.writer.tell([accurate::Fact::CrdIsBeingDeleted(is_gone).into()]);
         self.state.crds = Some(Arc::new(crds));
         self.crds_are_known = true;
         self.schedule.crd_changed(now);
@@ -259,10 +269,10 @@ impl Follower {
     }
 
     async fn discover(&mut self) {
-        let outcome = match discover(&self.client).await {
-            Ok(served) => {
+        let outcome = match discover_groups(&self.client).await {
+            Ok(groups) => {
                 (self.failures, self.undiscovered) = (0, None);
-                self.resolve_discovered(served).await
+                self.resolve_discovered(groups).await
             }
             Err(why) => {
                 tracing::warn!(why, "discovery failed; will retry");
@@ -277,11 +287,19 @@ impl Follower {
         self.schedule.completed(outcome, Instant::now());
     }
 
-    async fn resolve_discovered(&mut self, served: Served) -> Outcome {
-        let served = self.state.completed(served);
+    async fn resolve_discovered(&mut self, groups: Vec<APIGroupDiscovery>) -> Outcome {
+        let found_all = {
+            let unavailable = discovery::served(groups.clone()).unavailable;
+            let crds = self.state.crds.clone().unwrap_or_default();
+            self.watched.discovered(&groups, |kind| {
+                unavailable.contains(&kind.group) || crds.contains_key(&kind.group_resource())
+            })
+        };
+        let served = self.state.completed(discovery::served(groups));
         let resolution = self.state.resolve(&served);
         let is_open = |fault| matches!(fault, Fault::NotFound | Fault::Unavailable);
-        let complete = !resolution.findings.iter().any(|finding| is_open(finding.fault))
+        let complete = found_all
+            && !resolution.findings.iter().any(|finding| is_open(finding.fault))
             && !resolution.settings().any(|kind| served.unavailable.contains(&kind.kind.group));
         self.state.served = Some(Arc::new(served));
         if self.state.is_known {
@@ -302,7 +320,7 @@ impl Follower {
         let crds = self.state.crds.clone().unwrap_or_default();
         let uid = |kind: &forest::Kind| crds.get(&kind.group_resource()).cloned();
         self.writer.tell([hnc::Fact::TreeLimits(resolution.limits.clone()).into()]);
-        self.feeds.follow(resolution.settings(), uid).await;
+        self.feeds.follow(self.watched.with(resolution.settings()), uid).await;
         self.configured.ready();
         self.state.resolution = Some(Arc::new(resolution));
     }
@@ -317,15 +335,20 @@ impl Follower {
         let refused = self.refused.as_ref().map(|why| format!("it cannot be read: {why}; {until_then}"));
         let undiscovered = self.undiscovered.as_ref().map(|why| format!("discovery failed: {why}"));
         let trouble = refused.or(undiscovered);
-        match (&trouble, self.shown.take()) {
-            (None, Some(shown)) => shown.withdraw(),
-            (None, None) => {}
-            (Some(why), shown) => {
-                let shown = shown.unwrap_or_else(|| self.readiness.information("configuration", ""));
-                shown.not_ready(why);
-                self.shown = Some(shown);
+        let show = |name: &str, trouble: Option<&String>, shown: Option<Condition>| match (trouble, shown) {
+            (None, shown) => {
+                shown.into_iter().for_each(Condition::withdraw);
+                None
             }
-        }
+            (Some(why), shown) => {
+                let shown = shown.unwrap_or_else(|| self.readiness.information(name, ""));
+                shown.not_ready(why);
+                Some(shown)
+            }
+        };
+        self.shown = show("configuration", trouble.as_ref(), self.shown.take());
+        let missing = self.watched.trouble();
+        self.shown_watched = show("accurate.config.watches", missing.as_ref(), self.shown_watched.take());
         self.state.trouble = trouble;
         self.sender.send_replace(self.state.clone());
     }

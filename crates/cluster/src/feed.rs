@@ -3,6 +3,7 @@
 //! There is one task per stream. The streams of the structure and those of the configured kinds are independent: if a
 //! list fails, only that stream is degraded; its task reports this to the forest and retries.
 
+mod accurate;
 mod detail;
 mod objects;
 mod quotas;
@@ -11,7 +12,7 @@ pub mod stream;
 use std::collections::BTreeMap;
 
 use forest::hnc;
-use forest::{Fact, KindId, NamespaceFact, Stream, StreamState};
+use forest::{Fact, Forest, KindId, NamespaceFact, Stream, StreamState};
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::core::ApiResource;
@@ -28,8 +29,8 @@ use crate::ingest;
 use crate::metrics::StreamMetrics;
 use crate::readiness::{Condition, Readiness};
 
-/// Starts the streams of the structure, and of quotas if they are enabled. The tasks do not end. `is_leading` tells whether this process currently writes
-/// ([`ingest::deleted_anchor_with_finalizer`]).
+/// Starts the streams of the structure, and those of quotas and of Accurate's API if these are enabled. The tasks do not end.
+/// `is_leading` tells whether this process currently writes ([`ingest::deleted_anchor_with_finalizer`]).
 pub fn start(
     client: &Client,
     (writer, forest): (&ForestWriter, &ForestHandle),
@@ -47,6 +48,9 @@ pub fn start(
     if forest.read(|forest| forest.settings().hierarchical_quotas) {
         quotas::start(client, &pump, &mut tasks);
     }
+    if forest.read(|forest| forest.accurate_settings().is_some()) {
+        accurate::start(client, &pump, &mut tasks);
+    }
     tasks.spawn(pump.run(Anchors { is_leading }, move || watcher(anchors.clone(), Config::default())));
     tasks
 }
@@ -56,14 +60,13 @@ pub fn start(
 pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
     let structure = STRUCTURE_STREAMS.map(|(stream, name)| (stream, readiness.condition(name, WAITING)));
     let mut structure = structure.map(|(stream, condition)| (stream, StreamCondition::new(condition)));
-    let quotas: &[Stream] =
-        if forest.read(|forest| forest.settings().hierarchical_quotas) { &Stream::QUOTAS } else { &[] };
-    let quotas =
-        quotas.iter().map(|it| (*it, StreamCondition::new(readiness.information(it.to_string(), WAITING))));
-    let mut quotas: Vec<_> = quotas.collect();
+    let optional = forest.read(optional_streams).into_iter();
+    let mut optional: Vec<_> = optional
+        .map(|it| (it, StreamCondition::new(readiness.information(it.to_string(), WAITING))))
+        .collect();
     let mut kinds = BTreeMap::<KindId, StreamCondition>::new();
     loop {
-        for (stream, condition) in structure.iter_mut().chain(&mut quotas) {
+        for (stream, condition) in structure.iter_mut().chain(&mut optional) {
             condition.set(forest.read(|forest| forest.stream(*stream)));
         }
         let states: BTreeMap<KindId, (String, StreamState)> = forest.read(|forest| {
@@ -81,6 +84,12 @@ pub async fn show(readiness: Readiness, mut forest: ForestHandle) {
             return;
         }
     }
+}
+
+/// The streams that the settings enable. The rest of the API works without them, so they do not block readiness.
+fn optional_streams(forest: &Forest) -> Vec<Stream> {
+    let quotas = Stream::QUOTAS.into_iter().filter(|_| forest.settings().hierarchical_quotas);
+    quotas.chain(forest.accurate_settings().map(|_| Stream::SUB_NAMESPACES)).collect()
 }
 
 /// The readiness condition of a stream.

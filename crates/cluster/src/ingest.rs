@@ -3,6 +3,7 @@
 //! Every object gives a fact. An invalid object gives a fact that says so: if it were skipped, the forest would keep
 //! its former state or would treat it as deleted at the next list.
 
+pub mod accurate;
 pub mod quotas;
 pub mod request_object;
 
@@ -37,16 +38,15 @@ pub fn namespace(metadata: &ObjectMeta) -> NamespaceFact {
             labels: foreign(metadata, metadata.labels.as_ref(), "f:labels"),
             annotations: foreign(metadata, metadata.annotations.as_ref(), "f:annotations"),
         },
+        applied: accurate::applied(metadata),
         terminating: metadata.deletion_timestamp.is_some(),
-        ..NamespaceFact::default()
     }
 }
 
 /// The keys that have an owner other than HNC and this controller. Keys of the product's own group are not checked.
 fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field: &str) -> BTreeSet<Box<str>> {
     let written = |entry: &ManagedFieldsEntry, key: &str| {
-        let fields = entry.fields_v1.as_ref().and_then(|it| it.0["f:metadata"][field].as_object());
-        fields.is_some_and(|fields| fields.contains_key(&format!("f:{key}")))
+        written(entry, field).is_some_and(|fields| fields.contains_key(&format!("f:{key}")))
     };
     let is_ours = |entry: &ManagedFieldsEntry| {
         matches!(entry.manager.as_deref(), Some(FIELD_MANAGER | HNC_FIELD_MANAGER))
@@ -57,6 +57,11 @@ fn foreign(metadata: &ObjectMeta, map: Option<&BTreeMap<String, String>>, field:
     };
     let keys = map.into_iter().flat_map(BTreeMap::keys).filter(|key| !key.contains(hns_api::GROUP));
     keys.filter(is_foreign).map(|key| key.as_str().into()).collect()
+}
+
+/// The labels or the annotations that an entry of `managedFields` is about, with their prefix `f:`.
+fn written<'a>(entry: &'a ManagedFieldsEntry, field: &str) -> Option<&'a Map<String, Value>> {
+    entry.fields_v1.as_ref()?.0["f:metadata"][field].as_object()
 }
 
 /// Labels or annotations.
@@ -166,12 +171,21 @@ fn condition(condition: &hns_api::Condition) -> Condition {
     }
 }
 
-/// The fact for an object of a propagated kind, from its metadata and, if the stream delivers it, its content.
-pub fn api_object(kind: &Kind, settings: &Settings, seen: ApiObject) -> ObjectFact {
+/// The fact for an object of a propagated kind, from its metadata and, if the stream delivers it, its content. What the object
+/// says about its propagation in Accurate's way is read if that API is enabled. An object that is nested too deeply is not
+/// propagated at all.
+pub fn api_object(
+    kind: &Kind,
+    (settings, accurate): (&Settings, Option<&forest::accurate::Settings>),
+    seen: ApiObject,
+) -> ObjectFact {
     let (content, too_deep) = seen.content.map(|content| content.parse()).unzip();
+    let too_deep = too_deep.unwrap_or_default();
+    let accurate = accurate.filter(|_| !too_deep);
+    let hop = accurate.and_then(|accurate| accurate::hop(kind, accurate, &seen.metadata, content.as_ref()));
     let fact = object(kind, settings, seen.metadata, content);
-    let excluded = too_deep.unwrap_or_default().then(|| TOO_DEEP.into()).or(fact.excluded);
-    ObjectFact { excluded, ..fact }
+    let excluded = too_deep.then(|| TOO_DEEP.into()).or(fact.excluded);
+    ObjectFact { excluded, hop, ..fact }
 }
 
 /// The same for parts of an object.

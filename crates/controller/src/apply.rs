@@ -2,13 +2,16 @@
 //!
 //! Every update and deletion has a precondition: the uid and the resource version that the plan saw.
 
+mod accurate;
 mod copies;
 mod outcome;
 mod quotas;
 mod structure;
 
+use forest::accurate::AccurateAction;
+use forest::core::plan::Action;
 use forest::hnc;
-use forest::plan::{Action, HncAction};
+use forest::plan::HncAction;
 use forest::{Fact, Name, ObjectKey, Version, keys};
 use hns_api::names::FIELD_MANAGER;
 use hns_cluster::handle::ForestHandle;
@@ -17,11 +20,13 @@ use kube::Client;
 use kube::api::{DeleteParams, PatchParams, PostParams, Preconditions};
 use serde_json::{Value, json};
 
-use self::copies::CopyWriter;
+use self::accurate::AccurateWriter;
 pub(crate) use self::copies::ProbeResult;
+use self::copies::{CopyWriter, Form};
 pub(crate) use self::outcome::{Outcome, WriteResult};
 use self::quotas::{DerivedQuota, QuotaWriter};
 use self::structure::StructureWriter;
+use crate::dialect::Dialect;
 
 /// Makes the writes of one namespace.
 pub(crate) struct Applier<'a> {
@@ -34,19 +39,10 @@ pub(crate) struct Applier<'a> {
 }
 
 /// The name of an action in metrics and log lines.
-pub(crate) fn action_label(action: &Action) -> &'static str {
+pub(crate) fn action_label<D: Dialect>(action: &Action<D>) -> &'static str {
     match action {
         Action::PatchNamespace { .. } => "patch-namespace",
-        Action::Dialect(HncAction::CreateHierarchy { .. }) => "create-hierarchy",
-        Action::Dialect(HncAction::UpdateHierarchy { .. }) => "change-hierarchy",
-        Action::Dialect(HncAction::UpdateAnchor { .. }) => "change-anchor",
-        Action::Dialect(HncAction::CreateSubnamespace { .. }) => "create-subnamespace",
-        Action::Dialect(HncAction::BindInitialAdmin { .. }) => "bind-initial-admin",
-        Action::Dialect(HncAction::DeleteSubnamespace { .. }) => "delete-subnamespace",
-        Action::Dialect(HncAction::WriteDerivedQuota { .. }) => "write-derived-quota",
-        Action::Dialect(HncAction::DeleteDerivedQuota { .. }) => "delete-derived-quota",
-        Action::Dialect(HncAction::FreeDerivedQuota { .. }) => "free-derived-quota",
-        Action::Dialect(HncAction::UpdateQuotaStatus { .. }) => "change-quota-status",
+        Action::Dialect(action) => action.label(),
         Action::CreateCopy { .. } => "create-copy",
         Action::ReplaceCopy { .. } => "replace-copy",
         Action::DeleteCopy { .. } => "delete-copy",
@@ -54,7 +50,7 @@ pub(crate) fn action_label(action: &Action) -> &'static str {
 }
 
 impl Applier<'_> {
-    pub(crate) async fn apply(&self, action: &Action) -> WriteResult {
+    pub(crate) async fn apply(&self, action: &Action<HncAction>) -> WriteResult {
         let structure = StructureWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::PatchNamespace { version, labels, annotations } => {
@@ -97,11 +93,41 @@ impl Applier<'_> {
                 let both = (self.ledger, self.forest);
                 self.quotas().write_status(both, (name, version), (status, dropped)).await
             }
-            Action::CreateCopy { key, source, content } => self.copy(key).create(source, content).await,
-            Action::ReplaceCopy { key, version, source, content } => {
-                self.copy(key).replace(version, source, content).await
+            Action::CreateCopy { .. } | Action::ReplaceCopy { .. } | Action::DeleteCopy { .. } => {
+                self.write_copy(Form::Hnc, action).await
             }
-            Action::DeleteCopy { key, version } => self.copy(key).delete(version).await,
+        }
+    }
+
+    /// The same for Accurate's API.
+    pub(crate) async fn apply_accurate(&self, action: &Action<AccurateAction>) -> WriteResult {
+        let writer = AccurateWriter { client: self.client, namespace: self.namespace };
+        match action {
+            Action::Dialect(AccurateAction::ApplyNamespace { version, labels, annotations }) => {
+                writer.apply_namespace(version, labels, annotations).await.into()
+            }
+            Action::Dialect(AccurateAction::CreateNamespace { child }) => {
+                writer.create_namespace(child).await.into()
+            }
+            Action::Dialect(AccurateAction::DeleteNamespace { child, version }) => {
+                writer.delete_namespace(child, version).await
+            }
+            Action::Dialect(AccurateAction::UpdateSubNamespace { child, version, finalizers, status }) => {
+                writer.change_sub_namespace(child, version, finalizers.as_deref(), status.as_ref()).await
+            }
+            _ => self.write_copy(Form::Accurate, action).await,
+        }
+    }
+
+    async fn write_copy<D: Dialect>(&self, form: Form, action: &Action<D>) -> WriteResult {
+        match action {
+            Action::CreateCopy { key, source, content } => self.copy(form, key).create(source, content).await,
+            Action::ReplaceCopy { key, version, source, content } => {
+                self.copy(form, key).replace(version, source, content).await
+            }
+            Action::DeleteCopy { key, version } => self.copy(form, key).delete(version).await,
+            // No plan of the other API has these.
+            Action::PatchNamespace { .. } | Action::Dialect(_) => WriteResult::done([]),
         }
     }
 
@@ -129,25 +155,28 @@ impl Applier<'_> {
     }
 
     /// Whether the API server refuses the write of this copy when a user makes it. Sends a dry run.
-    pub(crate) async fn probe(&self, action: &Action) -> ProbeResult {
+    pub(crate) async fn probe<D: Dialect>(&self, action: &Action<D>) -> ProbeResult {
         match action {
             Action::CreateCopy { key, source, content }
-            | Action::ReplaceCopy { key, source, content, .. } => self.copy(key).probe(source, content).await,
+            | Action::ReplaceCopy { key, source, content, .. } => {
+                self.copy(Form::Hnc, key).probe(source, content).await
+            }
             _ => ProbeResult::Refused,
         }
     }
 
     /// Reads an object of a propagated kind. Deleted objects are reported by the watch.
     pub(crate) async fn read(&self, key: &ObjectKey) -> WriteResult {
-        self.copy(key).read().await
+        self.copy(Form::Hnc, key).read().await
     }
 
-    fn copy<'a>(&'a self, key: &'a ObjectKey) -> CopyWriter<'a> {
+    fn copy<'a>(&'a self, form: Form, key: &'a ObjectKey) -> CopyWriter<'a> {
         let Self { client, namespace, .. } = self;
         self.forest.read(|forest| {
-            let (kind, settings) = (forest.kind(key.kind).clone(), forest.shared_settings());
-            let restricts = kind.restricts() && forest.inherited_from(namespace, key).is_some();
-            CopyWriter { client, settings, namespace, kind, key, restricts }
+            let kind = forest.kind(key.kind).clone();
+            let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
+            let restricts = kind.restricts() && forest.copied_from(namespace, key).is_some();
+            CopyWriter { form, client, settings, namespace, kind, key, restricts }
         })
     }
 }

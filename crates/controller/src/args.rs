@@ -102,6 +102,7 @@ impl Args {
             propagate_tracking_metadata: settings.propagate_tracking_metadata,
             initial_admin: settings.initial_admin.is_some(),
             quotas: shared.hierarchical_quotas.enabled.then_some(shared.hierarchical_quotas.failure_policy),
+            accurate: in_force.accurate.is_some(),
             policies: self.admission_policies,
             ..RegistrationSettings::default()
         }

@@ -48,11 +48,14 @@ pub(crate) async fn known(forest: &ForestHandle) {
 
 /// Reads both CRDs from the API server, not from a cache.
 pub(crate) async fn read(client: &Client) -> Result<CrdState, kube::Error> {
-    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
     let (hierarchies, anchors) = (HierarchyConfiguration::crd_name(), SubnamespaceAnchor::crd_name());
-    let (hierarchies, anchors) = tokio::try_join!(api.get_opt(hierarchies), api.get_opt(anchors))?;
-    let stays = |found: Option<PartialObjectMeta<CustomResourceDefinition>>| {
-        found.is_some_and(|found| found.metadata.deletion_timestamp.is_none())
-    };
-    Ok(if stays(hierarchies) && stays(anchors) { CrdState::Present } else { CrdState::BeingDeleted })
+    let both = tokio::try_join!(is_lasting(client, hierarchies), is_lasting(client, anchors))?;
+    Ok(if both == (true, true) { CrdState::Present } else { CrdState::BeingDeleted })
+}
+
+/// Whether the CRD of this name exists and is not being deleted, read from the API server, not from a cache.
+pub(crate) async fn is_lasting(client: &Client, name: &str) -> Result<bool, kube::Error> {
+    let api = Api::<PartialObjectMeta<CustomResourceDefinition>>::all(client.clone());
+    let found = api.get_opt(name).await?;
+    Ok(found.is_some_and(|found| found.metadata.deletion_timestamp.is_none()))
 }

@@ -10,7 +10,7 @@ mod writer;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use forest::plan::{Action, Complaint, ComplaintReason, HncAction, Plan};
+use forest::core::plan::{Action, Complaint, ComplaintReason, Plan};
 use forest::{Forest, Kind, Name, ObjectKey, ObjectScope, Version};
 use hns_api::HierarchicalResourceQuota;
 use hns_api::events::{
@@ -24,6 +24,7 @@ use tokio::sync::mpsc;
 
 use self::history::History;
 pub(crate) use self::history::{Failure, FailureKind};
+use crate::dialect::Dialect;
 use crate::metrics::EventMetrics;
 use crate::permission::Permission;
 
@@ -75,8 +76,13 @@ impl EventRecorder {
         (Self { forest, history: Arc::default(), queue, metrics }, events)
     }
 
+    /// A recorder with a history of its own, which writes to the same queue.
+    pub(crate) fn with_own_history(&self) -> Self {
+        Self { history: Arc::default(), ..self.clone() }
+    }
+
     /// Reports the complaints of a plan, and forgets the failures that are over.
-    pub(crate) fn record_plan(&self, namespace: &Name, plan: &Plan) {
+    pub(crate) fn record_plan<D: Dialect>(&self, namespace: &Name, plan: &Plan<D>) {
         if self.forest.read(|forest| !forest.exists(namespace)) {
             return self.history.lock().remove_namespace(namespace);
         }
@@ -207,7 +213,7 @@ fn involved_object(forest: &Forest, namespace: &Name, key: &ObjectKey) -> Involv
 fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
     let Failure { namespace, key, removal, why, .. } = failure;
     let about = |namespace: &Name| involved_object(forest, namespace, key);
-    let source = failure.source.or_else(|| forest.inherited_from(namespace, key));
+    let source = failure.source.or_else(|| forest.copied_from(namespace, key));
     let what = if *removal { "remove" } else { "write" };
     let why = why.trim_end_matches('.');
     let on_source = source.map(about).filter(|source| source.version.is_some()).map(|about| Event {
@@ -225,8 +231,8 @@ fn failure_events(forest: &Forest, failure: &Failure<'_>) -> Vec<Event> {
 }
 
 /// Whether the action creates or changes a derived quota.
-fn writes_derived_quota(action: &Action) -> bool {
-    matches!(action, Action::Dialect(HncAction::WriteDerivedQuota { .. }))
+fn writes_derived_quota<D: Dialect>(action: &Action<D>) -> bool {
+    matches!(action, Action::Dialect(action) if action.derived_quota_sources().is_some())
 }
 
 fn quota_events(forest: &Forest, namespace: &Name, why: &str) -> Vec<Event> {

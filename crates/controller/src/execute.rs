@@ -12,7 +12,9 @@ mod write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forest::plan::{Action, Plan, Step, after_refusals, withdrawals};
+use forest::accurate::AccurateAction;
+use forest::core::plan::{Action, Plan, Step};
+use forest::plan::HncAction;
 use forest::{Fact, Name, Scope, Version};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -28,7 +30,8 @@ use self::probe::sets_included_label;
 use self::read::ReadLock;
 use self::write::Written;
 use crate::apply::{Applier, Outcome};
-use crate::events::EventRecorder;
+use crate::dialect::Dialect;
+use crate::events::{EventRecorder, Failure, FailureKind};
 use crate::guard::Guard;
 use crate::metrics::{ActivePass, Metrics, Pass, Reconcilers, WriteMetrics};
 use crate::permission::Permission;
@@ -100,7 +103,9 @@ pub(crate) struct Executor {
     configuration: Receiver<Configuration>,
     writes: WriteMetrics,
     reconcilers: Reconcilers,
-    recorder: EventRecorder,
+    pub(crate) recorder: EventRecorder,
+    /// For Accurate's API: a plan of one dialect says nothing about the failures of the other.
+    pub(crate) accurate_recorder: EventRecorder,
     guard: Guard,
     /// One permit for each request in flight.
     permits: Arc<Semaphore>,
@@ -130,6 +135,7 @@ impl Executor {
             configuration,
             writes,
             reconcilers,
+            accurate_recorder: recorder.with_own_history(),
             recorder,
             guard,
             permits: Arc::new(Semaphore::new(WRITES_IN_FLIGHT)),
@@ -139,9 +145,8 @@ impl Executor {
     }
 
     /// Makes the writes of `plan`, which was made for `scope`. When this returns, the forest contains their results.
-    pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan) -> Executed {
+    pub(crate) async fn execute(&self, namespace: &Name, scope: &Scope, plan: Plan<HncAction>) -> Executed {
         let _pass = self.start_pass(namespace, scope, &plan);
-        self.recorder.record_plan(namespace, &plan);
         self.record_plan(namespace, &plan);
         let report_waits = plan.report.as_ref().and_then(|report| self.report_delay(namespace, report));
         let report = plan.report.filter(|_| report_waits.is_none());
@@ -155,13 +160,32 @@ impl Executor {
         Executed { progress: reported.max(shown).max(written).max(read), report_waits, quotas_wait }
     }
 
-    fn start_pass(&self, namespace: &Name, scope: &Scope, plan: &Plan) -> ActivePass {
+    /// The same for a plan of Accurate's API.
+    pub(crate) async fn execute_accurate(&self, namespace: &Name, plan: Plan<AccurateAction>) -> Progress {
+        self.writes.planned(plan.actions().count());
+        self.record_plan(namespace, &plan);
+        for (key, why) in &plan.conflicts {
+            tracing::warn!(%namespace, name = %key.name, %why, "an object is in the place of a copy");
+            let source = self.forest.read(|forest| forest.accurate_upstream(namespace).cloned());
+            let (source, kind) = (source.as_ref(), FailureKind::Permanent);
+            let failure = Failure { namespace, key, source, removal: false, why, kind };
+            self.accurate_recorder.record_failure(&failure);
+        }
+        let (written, read) = tokio::join!(
+            self.execute_steps(namespace, plan.steps),
+            self.read_sources(namespace, &plan.unread)
+        );
+        written.max(read)
+    }
+
+    fn start_pass(&self, namespace: &Name, scope: &Scope, plan: &Plan<HncAction>) -> ActivePass {
         self.writes.planned(plan.actions().count());
         self.reconcilers.start(self.forest.read(|forest| Pass::of(forest, namespace, scope, plan)))
     }
 
     /// Records what the plan shows without any write: failures that are over, and conflicts.
-    fn record_plan(&self, namespace: &Name, plan: &Plan) {
+    fn record_plan<D: Dialect>(&self, namespace: &Name, plan: &Plan<D>) {
+        D::recorder(self).record_plan(namespace, plan);
         let settled = plan.settled.iter().map(|key| Fact::WriteSettled(namespace.clone(), key.clone()));
         let conflicts = plan.conflicts.iter();
         let conflicts =
@@ -170,7 +194,7 @@ impl Executor {
     }
 
     /// How long the status update must still wait.
-    fn report_delay(&self, namespace: &Name, report: &Action) -> Option<Duration> {
+    fn report_delay(&self, namespace: &Name, report: &Action<HncAction>) -> Option<Duration> {
         self.forest.read(|forest| {
             let shown = forest.conditions_shown(namespace);
             if self.initial_pass.suppresses(shown, report) {
@@ -181,7 +205,7 @@ impl Executor {
         })
     }
 
-    async fn write_report(&self, namespace: &Name, report: Option<Action>) -> Progress {
+    async fn write_report(&self, namespace: &Name, report: Option<Action<HncAction>>) -> Progress {
         match report {
             Some(action) => self.write(namespace, &action).await.progress,
             None => Progress::Complete,
@@ -192,7 +216,7 @@ impl Executor {
     async fn write_quota_statuses(
         &self,
         namespace: &Name,
-        statuses: Vec<Action>,
+        statuses: Vec<Action<HncAction>>,
     ) -> (Progress, Option<Duration>) {
         let (mut progress, mut waits) = (Progress::Complete, None);
         for action in statuses {
@@ -204,7 +228,7 @@ impl Executor {
         (progress, waits)
     }
 
-    async fn execute_steps(&self, namespace: &Name, steps: Vec<Step>) -> Progress {
+    async fn execute_steps<D: Dialect>(&self, namespace: &Name, steps: Vec<Step<D>>) -> Progress {
         let mut worst = Progress::Complete;
         let mut guarded = true;
         let (mut version, mut is_labelled) = (None, false);
@@ -215,7 +239,7 @@ impl Executor {
                 if worst == Progress::Conflict {
                     continue;
                 }
-                actions = self.forest.read(|forest| withdrawals(forest, namespace, &actions));
+                actions = self.forest.read(|forest| D::withdrawals(forest, namespace, &actions));
             }
             if is_labelled {
                 self.await_included_label(namespace, &actions).await;
@@ -225,7 +249,7 @@ impl Executor {
             // `FuturesUnordered` polls only the writes whose responses have arrived.
             let writes: FuturesUnordered<_> =
                 actions.map(|action| async move { (self.write(namespace, &action).await, action) }).collect();
-            let written: Vec<(Written, Action)> = writes.collect().await;
+            let written: Vec<(Written, Action<D>)> = writes.collect().await;
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
             guarded &= !guards || progress == Progress::Complete;
@@ -237,13 +261,13 @@ impl Executor {
 
     /// Where the API server refuses a replacement or fails to process it, the old copy must not keep giving what the source has
     /// withdrawn.
-    async fn withdraw_refused(&self, namespace: &Name, written: &[(Written, Action)]) {
+    async fn withdraw_refused<D: Dialect>(&self, namespace: &Name, written: &[(Written, Action<D>)]) {
         let failed = written.iter().filter(|(written, _)| written.has_failed);
-        let refused: Vec<Action> = failed.map(|(_, action)| action.clone()).collect();
+        let refused: Vec<Action<D>> = failed.map(|(_, action)| action.clone()).collect();
         if refused.is_empty() {
             return;
         }
-        for action in self.forest.read(|forest| after_refusals(forest, namespace, &refused)) {
+        for action in self.forest.read(|forest| D::after_refusals(forest, namespace, &refused)) {
             tracing::warn!(%namespace, key = ?action.key(), "deleting a copy that the API server does not allow to replace");
             self.write(namespace, &action).await;
         }
@@ -255,7 +279,7 @@ impl Executor {
 }
 
 /// The first patch of a namespace changes its version, so the second patch of the same plan must carry the new one.
-fn with_version(mut action: Action, current: Option<&Version>) -> Action {
+fn with_version<D: Dialect>(mut action: Action<D>, current: Option<&Version>) -> Action<D> {
     if let (Action::PatchNamespace { version, .. }, Some(current)) = (&mut action, current) {
         *version = current.clone();
     }

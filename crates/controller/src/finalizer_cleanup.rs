@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use anyhow::{Context, bail};
 use forest::keys::{ANCHOR_FINALIZER, HIERARCHY_FINALIZER};
 use futures::{StreamExt, TryStreamExt, stream};
+use hns_api::accurate::SubNamespace;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor, names};
 use hns_cluster::api::Api;
 use k8s_openapi::NamespaceResourceScope;
@@ -23,7 +24,7 @@ const CONCURRENT_WRITES: usize = 16;
 /// The number of times that all objects are listed, because others may change them in between.
 const PASSES: usize = 5;
 
-/// Removes our finalizers from all anchors and `HierarchyConfigurations`.
+/// Removes our finalizers from all anchors, `HierarchyConfigurations` and `SubNamespaces`.
 ///
 /// # Errors
 /// The API server refuses a request, or another client adds the finalizers again. The next call continues.
@@ -35,8 +36,21 @@ pub(crate) async fn run(client: &Client, namespace: &str) -> anyhow::Result<()> 
     let anchors = remove_from_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
     let hierarchies = remove_from_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
     let (anchors, hierarchies) = tokio::try_join!(anchors, hierarchies)?;
-    tracing::info!(anchors, hierarchies, "removed the finalizers");
+    let sub_namespaces =
+        match remove_from_all::<SubNamespace>(client, forest::accurate::keys::FINALIZER).await {
+            // The right exists only while Accurate's API is enabled.
+            Err(error) if is_forbidden(&error) => {
+                tracing::warn!(%error, "kept the finalizers of SubNamespaces");
+                0
+            }
+            removed => removed?,
+        };
+    tracing::info!(anchors, hierarchies, sub_namespaces, "removed the finalizers");
     Ok(())
+}
+
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Api(status)) if status.code == 403)
 }
 
 /// A Deployment that is being deleted does not count.
@@ -163,9 +177,11 @@ mod tests {
 
         let terminating =
             json!({ "name": names::CONTROLLER_DEPLOYMENT, "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        let server = Server::answering([found(terminating), list(&[]), list(&[])]);
+        // Without the right, SubNamespaces are left alone.
+        let forbidden = failure(403, "Forbidden", "subnamespaces.accurate.cybozu.com is forbidden");
+        let server = Server::answering([found(terminating), list(&[]), list(&[]), forbidden]);
         run(&server.client(), "hnc-system").await.unwrap();
-        assert_eq!(server.asked().len(), 3, "{:?}", server.asked());
+        assert_eq!(server.asked().len(), 4, "{:?}", server.asked());
     }
 
     #[tokio::test]

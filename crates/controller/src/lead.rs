@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forest::plan::plan;
-use forest::{Forest, Scope};
+use forest::{Scope, accurate};
 use hns_cluster::configured_kinds::{self, Configuration};
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -19,10 +19,10 @@ use kube::Client;
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::task::JoinSet;
 
+use crate::accurate_rights;
 use crate::args::Args;
 use crate::certificates::{Bundle, Registered};
 use crate::configuration as status;
-use crate::definitions;
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::guard::Guard;
 use crate::metrics::Metrics;
@@ -31,6 +31,7 @@ use crate::queue::Queue;
 use crate::quotas;
 use crate::registrations::reconciler::{self, Inputs, reconcile};
 use crate::structure_sync;
+use crate::{conversion, definitions};
 
 /// The number of namespaces that are processed at a time: the limit of concurrent writes, because a namespace often has one
 /// write.
@@ -115,7 +116,7 @@ impl Controller {
             let queue = queue.clone();
             Box::new(move |change| queue.mark(change))
         };
-        let forest = Forest::unconfigured(in_force.rules.clone()).with_verified_lists();
+        let forest = in_force.forest().with_verified_lists();
         let (writer, forest) = ForestWriter::new(forest, listener);
         ForestMetrics::register(&part.registry, forest.clone())?;
         let is_leading = {
@@ -136,6 +137,10 @@ impl Controller {
         );
         feeds.spawn(definitions::follow(self.client.clone(), forest.clone(), writer.clone()));
         feeds.spawn(structure_sync::follow(self.client.clone(), forest.clone(), writer.clone()));
+        if in_force.accurate.is_some() {
+            let readiness = part.readiness.clone();
+            feeds.spawn(accurate_rights::report(self.client.clone(), forest.clone(), readiness));
+        }
         let metrics = Metrics::register(&part.registry, &queue, &forest, self.args.suppress_object_tags)?;
         Ok(FedForest { queue, writer, forest, configuration, metrics, part, feeds })
     }
@@ -178,6 +183,13 @@ impl Controller {
             let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
             workers.spawn(async move { reconcile(client, inputs, || may_write(), end).await });
         }
+        if in_force.accurate.is_some() {
+            let (client, may_write, end) = (self.client.clone(), may_write.clone(), end.clone());
+            let (namespace, bundle) = (self.args.common.namespace.clone(), self.trust.bundle.clone());
+            workers.spawn(async move {
+                conversion::keep(client, namespace, bundle, || may_write(), end).await;
+            });
+        }
         {
             let (client, forest, end) = (self.client.clone(), forest.clone(), end.clone());
             let store = LedgerStore::new(client.clone(), &self.args.common.namespace);
@@ -213,6 +225,12 @@ async fn work(executor: Executor, queue: Queue, shutdown: Shutdown) {
         if let Some(delay) = quotas_wait {
             queue.mark_later(namespace.clone(), Scope::quotas(), delay);
         }
+        let in_accurate = executor.forest.read(|forest| accurate::plan::plan(forest, &namespace, &scope));
+        let progress = if in_accurate.is_empty() {
+            progress
+        } else {
+            progress.max(executor.execute_accurate(&namespace, in_accurate).await)
+        };
         match progress.delays() {
             None => queue.done(&namespace, &scope),
             Some(delays) => queue.failed(namespace, scope, delays),

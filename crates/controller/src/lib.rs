@@ -7,10 +7,13 @@ pub mod args;
 pub mod registrations;
 pub mod run;
 
+mod accurate_rights;
 mod apply;
 mod certificates;
 mod configuration;
+mod conversion;
 mod definitions;
+mod dialect;
 mod events;
 mod execute;
 #[cfg(test)]

@@ -62,6 +62,8 @@ pub struct RegistrationSettings {
     pub initial_admin: bool,
     /// What the API server does with usage of hierarchical quotas that no webhook judges; `None` if these are not enforced.
     pub quotas: Option<FailurePolicy>,
+    /// Whether Accurate's API is served.
+    pub accurate: bool,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
     /// The names of all parents.
@@ -93,6 +95,7 @@ impl Default for RegistrationSettings {
             propagate_tracking_metadata: false,
             initial_admin: false,
             quotas: None,
+            accurate: false,
             awaited: Vec::new(),
             parents: Vec::new(),
             policies: true,

@@ -13,10 +13,11 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 
 use hns_cluster::api::Api;
+use hns_cluster::configured_kinds::discover_groups;
 use hns_cluster::error_text::error_text;
 use hns_cluster::quota_rights::{self, REMEDY};
 use hns_cluster::settings::{
-    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, in_force,
+    DELETED, DOCUMENT, Data, FLAGS, REFUSED, SOURCE, Seen, SharedSettings, VERSION, accurate, in_force,
     refusal_of_document,
 };
 use hns_runtime::args::SharedArgs;
@@ -26,7 +27,8 @@ use hns_runtime::shutdown::Shutdown;
 const PACE: Duration = Duration::from_secs(1);
 const LONGEST_DELAY: Duration = Duration::from_secs(60);
 
-/// The delay between two access reviews while a right for quotas is missing: nothing reports that a right is granted.
+/// The delay between two checks with the API server while a right for quotas or a kind of Accurate's API is missing: nothing reports
+/// that a right is granted, or that a kind is served.
 const MISSING: Duration = Duration::from_secs(10);
 
 /// The sources of the settings.
@@ -66,6 +68,13 @@ pub(crate) async fn publish(
                 && let Some(why) = lacks(&client, &namespace).await
             {
                 without_quotas(&mut data, &why);
+                again = Some(MISSING);
+            }
+            if accurate_of(&data).enabled
+                && accurate_of(&data) != accurate_of(before)
+                && let Err(why) = check_served(&client, &data).await
+            {
+                keep_accurate(&mut data, before, &why);
                 again = Some(MISSING);
             }
             let is_due = data.iter().any(|(key, value)| now.get(key) != Some(value));
@@ -117,9 +126,41 @@ fn without_quotas(data: &mut Data, why: &str) {
     if let Ok(Some(mut settings)) = in_force(data) {
         settings.hierarchical_quotas.enabled = false;
         data.insert(DOCUMENT.to_owned(), settings.text());
-        let reason = format!("hierarchicalQuotas.enabled: quotas stay disabled, because {why}; {REMEDY}");
-        data.insert(REFUSED.to_owned(), reason);
+        refuse_part(
+            data,
+            &format!("hierarchicalQuotas.enabled: quotas stay disabled, because {why}; {REMEDY}"),
+        );
     }
+}
+
+/// The section about Accurate's API.
+fn accurate_of(data: &Data) -> accurate::Settings {
+    in_force(data).ok().flatten().unwrap_or_default().accurate
+}
+
+/// Whether the API server serves the kinds that Accurate's API watches.
+async fn check_served(client: &Client, data: &Data) -> Result<(), String> {
+    let served = discover_groups(client).await.map_err(|why| format!("accurate: discovery failed: {why}"))?;
+    let settings = in_force(data).ok().flatten().unwrap_or_default();
+    settings.check_served(&served).map_err(|invalid| invalid.to_string())
+}
+
+/// The same settings, with the earlier ones about Accurate's API, and the reason.
+fn keep_accurate(data: &mut Data, before: &Data, why: &str) {
+    if let Ok(Some(mut settings)) = in_force(data) {
+        settings.accurate = accurate_of(before);
+        data.insert(DOCUMENT.to_owned(), settings.text());
+        refuse_part(data, &format!("{why}; the earlier settings of accurate stay in force"));
+    }
+}
+
+/// A part of the document is not in force, and maybe another one, too.
+fn refuse_part(data: &mut Data, reason: &str) {
+    let refused = data.entry(REFUSED.to_owned()).or_default();
+    if !refused.is_empty() {
+        refused.push_str("; ");
+    }
+    refused.push_str(reason);
 }
 
 async fn write(api: &Api<ConfigMap>, data: &Data) -> kube::Result<()> {
@@ -236,6 +277,30 @@ mod tests {
             "{why}"
         );
         assert!(has_quotas(&wanted(Some(&document), &flags(""), &data, "1")), "asked again");
+    }
+
+    #[test]
+    fn a_section_about_accurate_that_the_api_server_does_not_support_leaves_the_earlier_one_in_force() {
+        let text =
+            |keys: &str, accurate: &str| document(&format!("{{version: v1, {keys}accurate: {accurate}}}"));
+        let kinds = "{enabled: true, config: {watches: [{version: v1, kind: Thing}]}}";
+        let before = wanted(Some(&text("", "{enabled: true}")), &flags(""), &Data::new(), "1");
+        let mut data = wanted(
+            Some(&text("excludedNamespaces: [a], hierarchicalQuotas: {enabled: true}, ", kinds)),
+            &flags(""),
+            &before,
+            "1",
+        );
+        without_quotas(&mut data, "x may not y");
+        keep_accurate(&mut data, &before, "accurate.config.watches[0]: not served");
+        assert_eq!((excluded(&data), accurate_of(&data)), (vec!["a".to_owned()], accurate_of(&before)));
+        let why = refused(&data).unwrap();
+        let (quotas, accurate) = why.split_once("; accurate.config.watches[0]: not served; ").unwrap();
+        assert!(quotas.starts_with("hierarchicalQuotas") && accurate.ends_with("stay in force"), "{why}");
+        let first = &Data::new();
+        let mut data = wanted(Some(&text("", kinds)), &flags(""), first, "1");
+        keep_accurate(&mut data, first, "x");
+        assert!(!accurate_of(&data).enabled);
     }
 
     #[test]

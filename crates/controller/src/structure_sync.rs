@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use forest::{Fact, Forest, Lag, Listing, Name, Stream, Version};
+use hns_api::accurate::SubNamespace;
 use hns_api::{HierarchyConfiguration, SubnamespaceAnchor};
 use hns_cluster::error_text::error_text;
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -36,8 +37,13 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
             .await;
         // After the timeout, the missing lists are verified later.
         let _ = timeout(BATCH_WINDOW, forest.until_progress(has_every_list)).await;
-        let lists = forest.read(|forest| forest.unverified());
-        match structure_has_reported_all(&client, &forest).await {
+        let mut lists = forest.read(|forest| forest.unverified());
+        let sub_namespaces = list_sub_namespaces(&client, &forest).await;
+        if sub_namespaces.is_none() {
+            lists = lists.without(Stream::SUB_NAMESPACES);
+        }
+        match structure_has_reported_all(&client, &forest, sub_namespaces).await {
+            Ok(true) if lists.is_empty() => sleep(RETRY_DELAY).await,
             Ok(true) => writer.tell([Fact::Verified(lists)]),
             Ok(false) => {
                 tracing::info!("the watches of the structure are behind; writing is paused");
@@ -50,23 +56,43 @@ pub(crate) async fn follow(client: Client, forest: ForestHandle, writer: ForestW
     }
 }
 
+/// The `SubNamespaces`; an empty list while Accurate's API is off or their stream is lost. If they cannot be listed, only writes of
+/// Accurate's API wait.
+async fn list_sub_namespaces(client: &Client, forest: &ForestHandle) -> Option<Vec<(Stream, Listing)>> {
+    let is_followed = |forest: &Forest| {
+        forest.accurate_settings().is_some() && forest.stream(Stream::SUB_NAMESPACES).is_synced()
+    };
+    if !forest.read(is_followed) {
+        return Some(Vec::new());
+    }
+    match list(client, SubNamespace::url_path(&(), None), namespaced).await {
+        Ok(listing) => Some(vec![(Stream::SUB_NAMESPACES, listing)]),
+        Err(error) => {
+            let error = error_text(&error);
+            tracing::warn!(error, "could not list the SubNamespaces; writing for Accurate's API is paused");
+            None
+        }
+    }
+}
+
 /// Whether the watches of the structure have reported everything that the API server contains now.
-async fn structure_has_reported_all(client: &Client, forest: &ForestHandle) -> Result<bool, kube::Error> {
+async fn structure_has_reported_all(
+    client: &Client,
+    forest: &ForestHandle,
+    sub_namespaces: Option<Vec<(Stream, Listing)>>,
+) -> Result<bool, kube::Error> {
     let (namespaces, hierarchies, anchors) = tokio::try_join!(
         list(client, Namespace::url_path(&(), None), |it| (Name::default(), (&*it.name).into())),
         list(client, HierarchyConfiguration::url_path(&(), None), |it| (
             (&*it.namespace).into(),
             Name::default()
         )),
-        list(client, SubnamespaceAnchor::url_path(&(), None), |it| (
-            (&*it.namespace).into(),
-            (&*it.name).into()
-        )),
+        list(client, SubnamespaceAnchor::url_path(&(), None), namespaced),
     )?;
     let lists =
         [(Stream::NAMESPACES, namespaces), (Stream::HIERARCHIES, hierarchies), (Stream::ANCHORS, anchors)];
-    let lags: Vec<Lag> =
-        forest.read(|forest| lists.into_iter().map(|(stream, list)| forest.lag(stream, list)).collect());
+    let lists = lists.into_iter().chain(sub_namespaces.into_iter().flatten());
+    let lags: Vec<Lag> = forest.read(|forest| lists.map(|(stream, list)| forest.lag(stream, list)).collect());
     let is_reported = |forest: &Forest| lags.iter().all(|lag| forest.has_reported_all(lag));
     Ok(forest.until_that(is_reported, Instant::now() + REPORT_TIMEOUT).await)
 }
@@ -94,6 +120,10 @@ struct Metadata {
     #[serde(default)]
     uid: Box<str>,
     resource_version: Box<str>,
+}
+
+fn namespaced(metadata: &Metadata) -> (Name, Name) {
+    ((&*metadata.namespace).into(), (&*metadata.name).into())
 }
 
 /// A list request without a resource version returns the current state.

@@ -127,6 +127,17 @@ impl Forest {
         self
     }
 
+    /// The settings of Accurate's API; `None` if it is off.
+    pub fn accurate_settings(&self) -> Option<&Arc<accurate::Settings>> {
+        self.accurate.settings()
+    }
+
+    /// The parent or template of a namespace in Accurate's hierarchy.
+    pub fn accurate_upstream(&self, namespace: &str) -> Option<&Name> {
+        let edge = self.tree.hop(self.store.id(namespace)?)?;
+        Some(self.store.name(edge.upstream))
+    }
+
     /// What is known of HNC's own objects.
     pub(crate) fn hnc(&self) -> &hnc::State {
         &self.hnc

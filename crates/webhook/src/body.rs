@@ -94,7 +94,7 @@ fn counted(length: usize, said: Option<usize>) -> usize {
 }
 
 fn too_large() -> Unreadable {
-    let message = format!("the body is too large: no AdmissionReview has over {LARGEST} bytes");
+    let message = format!("the body is too large: no review has over {LARGEST} bytes");
     Unreadable::new(StatusCode::PAYLOAD_TOO_LARGE, message)
 }
 

@@ -8,7 +8,6 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::IntoResponse;
-use forest::Forest;
 use hns_cluster::configured_kinds;
 use hns_cluster::feed::{self, Detail};
 use hns_cluster::handle::{ForestHandle, ForestWriter};
@@ -95,8 +94,7 @@ impl Reader {
 
     fn read(&self, in_force: &InForce) -> anyhow::Result<FedForest> {
         let (part, mut tasks) = (Part::default(), JoinSet::new());
-        let (writer, forest) =
-            ForestWriter::new(Forest::unconfigured(in_force.rules.clone()), self.listener());
+        let (writer, forest) = ForestWriter::new(in_force.forest(), self.listener());
         ForestMetrics::register(&part.registry, forest.clone())?;
         let streams = feed::start(&self.client, (&writer, &forest), &self.streams, || false);
         tasks.spawn(async move { drop(streams.join_all().await) });

@@ -86,6 +86,10 @@ impl Subject {
         Self::known(GROUP, "hierarchicalresourcequotas", "HierarchicalResourceQuota", name)
     }
 
+    pub(crate) fn sub_namespace(name: &str) -> Self {
+        Self::known(hns_api::accurate::GROUP, "subnamespaces", "SubNamespace", name)
+    }
+
     /// The message of a denial is only the text: the user creates another object, and does not know the quota's status.
     pub(crate) fn usage() -> Self {
         Self::known("", "resourcequotas", "ResourceQuota", "")

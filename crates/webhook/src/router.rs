@@ -13,10 +13,13 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
 use forest::configuration::Served;
 use forest::rules::Denial;
+use hns_api::accurate::{conversion, names::paths};
 use hns_cluster::configured_kinds::{Configuration, discover};
 use hns_cluster::handle::ForestHandle;
 use hns_runtime::serve::Peer;
 use kube::Client;
+use kube::core::conversion::ConversionReview;
+use kube::core::response::StatusSummary;
 use tokio::sync::watch::Receiver;
 use tracing::Instrument as _;
 
@@ -67,6 +70,7 @@ pub fn router(app: App) -> Router {
     WEBHOOKS
         .into_iter()
         .fold(Router::new(), route)
+        .route(paths::CONVERT, post(async |State(app): State<Arc<App>>, http| app.convert(http).await))
         .fallback(no_webhook)
         .method_not_allowed_fallback(not_by_post)
         .with_state(Arc::new(app))
@@ -74,17 +78,20 @@ pub fn router(app: App) -> Router {
 
 async fn no_webhook(State(app): State<Arc<App>>) -> Response {
     let all = WEBHOOKS.map(Webhook::path).join(", ");
-    let message = format!("there is no webhook at this path; there are {all}");
+    let message = format!("there is no webhook at this path; there are {all}, {}", paths::CONVERT);
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::NOT_FOUND, message))
 }
 
 async fn not_by_post(State(app): State<Arc<App>>) -> Response {
-    let message = "an AdmissionReview is expected by POST";
+    let message = "a review is expected by POST";
     app.refuse(NO_WEBHOOK, Unreadable::new(StatusCode::METHOD_NOT_ALLOWED, message))
 }
 
 /// Replaces the webhook's name in the log.
 const NO_WEBHOOK: &str = "none";
+
+/// The same for the conversion of `SubNamespaces`, and in metrics.
+const CONVERSION: &str = "conversion";
 
 /// A complete HTTP request.
 struct Arrived {
@@ -129,6 +136,20 @@ impl App {
             Ok(response)
         };
         answered.await.unwrap_or_else(|unreadable| self.refuse(webhook.name(), unreadable))
+    }
+
+    /// Converts `SubNamespaces` between versions. It needs no forest: what is stored in an old version must be read for one.
+    async fn convert(&self, http: HttpRequest) -> Response {
+        let started = Instant::now();
+        let answered = async {
+            let Arrived { body, .. } = arrived(http, &self.bodies).await?;
+            let bad = |message| Unreadable::new(StatusCode::BAD_REQUEST, message);
+            let review = conversion::answer(&body).map_err(bad)?;
+            let verdict = if is_converted(&review) { "converted" } else { "refused" };
+            self.metrics.reviewed(CONVERSION, verdict, started.elapsed());
+            Ok(Json(review).into_response())
+        };
+        answered.await.unwrap_or_else(|unreadable| self.refuse(CONVERSION, unreadable))
     }
 
     /// The verdict as one word, and the response. The controller's own requests are not judged.
@@ -230,6 +251,17 @@ fn log_denial(review: &Review<'_>, subject: &Subject, verdict: &str, denial: &De
         reason = denial.message,
         "denied"
     );
+}
+
+/// Whether everything is converted; logs why not.
+fn is_converted(review: &ConversionReview) -> bool {
+    let Some(response) = &review.response else { return false };
+    let is_failed = response.result.status == Some(StatusSummary::Failure);
+    if is_failed {
+        let (uid, reason) = (&*response.uid, &*response.result.message);
+        tracing::warn!(webhook = CONVERSION, uid, reason, "SubNamespaces were not converted");
+    }
+    !is_failed
 }
 
 /// The longest that a body may take to arrive.

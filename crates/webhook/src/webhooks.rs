@@ -9,6 +9,7 @@ mod mutate;
 mod namespace;
 mod object;
 mod quota;
+mod sub_namespace;
 mod usage;
 
 use std::borrow::Cow;
@@ -29,7 +30,7 @@ use crate::decode::Request;
 use crate::respond::Subject;
 
 /// All webhooks. To add one, add a module and a line here.
-pub(crate) static WEBHOOKS: [&dyn Webhook; 9] = [
+pub(crate) static WEBHOOKS: [&dyn Webhook; 11] = [
     &hierarchy::HierarchyConfigurations,
     &anchor::SubnamespaceAnchors,
     &namespace::Namespaces,
@@ -39,6 +40,8 @@ pub(crate) static WEBHOOKS: [&dyn Webhook; 9] = [
     &usage::Usage,
     &mutate::NamespaceLabel,
     &mutate::InitialAdmin,
+    &sub_namespace::SubNamespaces,
+    &sub_namespace::SubNamespaceFinalizer,
 ];
 
 /// One webhook.

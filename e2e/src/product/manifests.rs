@@ -6,13 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use hns_api::names;
-use hns_cluster::settings::FailurePolicy;
 use hns_controller::registrations::{RegistrationSettings, admission};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use k8s_openapi::{ByteString, Resource};
 use kube::Api;
 use serde_json::{Value, json};
 
+use super::Options;
 use crate::cluster::{Cluster, Kubectl};
 
 /// The kinds of the two service accounts and their rights.
@@ -50,19 +50,17 @@ pub(super) fn of_kinds(documents: &[Value], kinds: &[&str]) -> anyhow::Result<Ve
     Ok(chosen)
 }
 
-/// The default settings for an API server, but for the quotas.
-fn settings(cluster: &Cluster, policies: bool, quotas: Option<FailurePolicy>) -> RegistrationSettings {
+/// The default settings for an API server, but for these options.
+fn settings(cluster: &Cluster, options: &Options) -> RegistrationSettings {
+    let Options { policies, quotas, .. } = *options;
     let mutating_policy = policies && cluster.kubernetes().has_mutating_policies();
-    RegistrationSettings { policies, mutating_policy, quotas, ..RegistrationSettings::default() }
+    let accurate = options.accurate.is_some();
+    RegistrationSettings { policies, mutating_policy, quotas, accurate, ..RegistrationSettings::default() }
 }
 
 /// The webhook configurations, with the Service.
-pub(super) fn registrations(
-    cluster: &Cluster,
-    policies: bool,
-    quotas: Option<FailurePolicy>,
-) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, policies, quotas));
+pub(super) fn registrations(cluster: &Cluster, options: &Options) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, options));
     [serde_json::to_value(all.validating), serde_json::to_value(all.mutating)]
         .into_iter()
         .map(|object| Ok(object?))
@@ -70,8 +68,8 @@ pub(super) fn registrations(
 }
 
 /// The policies and their bindings.
-pub(super) fn policies(cluster: &Cluster, quotas: Option<FailurePolicy>) -> anyhow::Result<Vec<Value>> {
-    let all = admission(&settings(cluster, true, quotas));
+pub(super) fn policies(cluster: &Cluster, options: &Options) -> anyhow::Result<Vec<Value>> {
+    let all = admission(&settings(cluster, options));
     let validating = all.policies.iter().map(serde_json::to_value);
     let validating = validating.chain(all.bindings.iter().map(serde_json::to_value));
     let mutating = all.mutating_policy.into_iter().flatten().map(Ok);
@@ -114,15 +112,18 @@ fn with_list(cluster: &Cluster, args: &[&str], documents: &[Value]) -> Kubectl {
     cluster.kubectl().args(args).stdin(list.to_string())
 }
 
-/// Sets another port of the Service in every webhook of a webhook configuration, and the authority of its certificate if there is
-/// one; leaves other objects as they are.
+/// Sets another port of the Service in every webhook of a webhook configuration, and in the converter of a definition, and the
+/// authority of its certificate if there is one; leaves other objects as they are.
 pub(super) fn through_service(
     document: &mut Value,
     port: u16,
     authority: Option<&str>,
 ) -> anyhow::Result<()> {
-    for webhook in document.get_mut("webhooks").and_then(Value::as_array_mut).into_iter().flatten() {
-        let client = &mut webhook["clientConfig"];
+    let webhooks = document.get("webhooks").and_then(Value::as_array).map_or(0, Vec::len);
+    let webhooks = (0..webhooks).map(|at| format!("/webhooks/{at}/clientConfig"));
+    let clients = webhooks.chain(["/spec/conversion/webhook/clientConfig".to_owned()]);
+    for pointer in clients {
+        let Some(client) = document.pointer_mut(&pointer) else { continue };
         client["service"]["port"] = port.into();
         if let Some(authority) = authority {
             client["caBundle"] = base64(authority)?.into();

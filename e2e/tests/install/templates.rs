@@ -9,6 +9,15 @@ fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> Option<&'a Value> {
     objects.iter().find(|object| object["kind"] == kind && object["metadata"]["name"] == name)
 }
 
+/// What a `ClusterRole` allows with a resource.
+fn verbs_on(objects: &[Value], role: &str, resource: &str) -> Vec<String> {
+    let Some(role) = find(objects, "ClusterRole", role) else { return Vec::new() };
+    let rules = role["rules"].as_array().unwrap().iter();
+    let named = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
+    let verbs = named.flat_map(|rule| rule["verbs"].as_array().unwrap().clone());
+    verbs.map(|verb| verb.as_str().unwrap().to_owned()).collect()
+}
+
 fn args(objects: &[Value], deployment: &str) -> Vec<String> {
     let deployment = find(objects, "Deployment", deployment).unwrap();
     let args = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
@@ -149,13 +158,6 @@ async fn values_become_the_settings_document() {
 #[tokio::test]
 async fn rights_are_those_that_are_asked_for() {
     let helm = Helm::alone().await;
-    let verbs_on = |objects: &[Value], role: &str, resource: &str| -> Vec<String> {
-        let Some(role) = find(objects, "ClusterRole", role) else { return Vec::new() };
-        let rules = role["rules"].as_array().unwrap().iter();
-        let named = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
-        let verbs = named.flat_map(|rule| rule["verbs"].as_array().unwrap().clone());
-        verbs.map(|verb| verb.as_str().unwrap().to_owned()).collect()
-    };
     let has = |verbs: &[String], verb: &str| verbs.iter().any(|it| it == verb);
     let by_default = helm.template(&[]).await.unwrap();
     for object in by_default.iter().filter(|it| it["kind"] == "ClusterRole" || it["kind"] == "Role") {
@@ -204,6 +206,35 @@ async fn rights_are_those_that_are_asked_for() {
     let bind = rules.iter().find(|rule| rule["verbs"] == json!(["bind"])).unwrap();
     assert_eq!(bind["resourceNames"], json!(["view", "edit"]));
     assert!(!narrow.iter().any(|it| it["rules"].to_string().contains("escalate")));
+}
+
+/// Nothing of Accurate's API is there without its value.
+#[tokio::test]
+async fn the_api_of_accurate_asks_for_rights_only_when_it_is_enabled() {
+    let helm = Helm::alone().await;
+    let by_default = helm.template(&[]).await.unwrap();
+    assert!(!serde_json::to_string(&by_default).unwrap().contains("accurate"));
+
+    let values = ["accurate.enabled=true", "accurate.additionalRBAC.clusterRoles={admin}"];
+    let enabled = helm.template(&set(&values)).await.unwrap();
+    let controller = "hns-controller-accurate";
+    assert_eq!(verbs_on(&enabled, controller, "subnamespaces"), ["get", "list", "watch", "patch"]);
+    assert_eq!(verbs_on(&enabled, controller, "subnamespaces/status"), ["patch"]);
+    let of_copies = ["get", "list", "watch", "create", "patch", "delete"];
+    for resource in ["roles", "rolebindings", "secrets", "resourcequotas"] {
+        assert_eq!(verbs_on(&enabled, controller, resource), of_copies, "{resource}");
+        assert_eq!(verbs_on(&enabled, "hns-webhook-accurate", resource), ["list", "watch"], "{resource}");
+    }
+    assert_eq!(verbs_on(&enabled, "hns-webhook-accurate", "subnamespaces"), ["list", "watch"]);
+    assert!(find(&enabled, "ClusterRoleBinding", "hns-controller-accurate-admin").is_some());
+    let editor = find(&enabled, "ClusterRole", "accurate-subnamespace-editor-role").unwrap();
+    for role in ["admin", "edit"] {
+        let aggregates = format!("rbac.authorization.k8s.io/aggregate-to-{role}");
+        assert_eq!(editor["metadata"]["labels"][aggregates.as_str()], "true");
+    }
+    let definition = find(&enabled, "CustomResourceDefinition", "subnamespaces.accurate.cybozu.com").unwrap();
+    let service = &definition["spec"]["conversion"]["webhook"]["clientConfig"]["service"];
+    assert_eq!(service["namespace"], "some-namespace");
 }
 
 /// Every object is where the release is, and every pod is held to the strictest of the standard's levels.

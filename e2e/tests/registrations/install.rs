@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hns_cluster::settings::FailurePolicy;
 use hns_controller::registrations::{Admission, RegistrationSettings, admission};
-use hns_e2e::product::CONTROLLER_USER;
+use hns_e2e::product::{CONTROLLER_USER, definition_of_sub_namespaces};
 use hns_e2e::programs::Kubernetes;
 use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, eventually};
@@ -48,6 +48,7 @@ pub(crate) fn settings() -> RegistrationSettings {
         ],
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
+        accurate: true,
         awaited: owned(&["awaited", "wanted-most"]),
         parents: owned(&["deserted"]),
         propagated: [
@@ -88,12 +89,19 @@ pub(crate) async fn turn() -> Turn {
         .get_or_init(async || {
             let product = Product::install(Cluster::shared().await, Options::default()).await.unwrap();
             delete_mutating_policy(product.cluster()).await;
+            define_sub_namespaces(product.cluster()).await;
             let recorder = Recorder::start(product.certificates());
             populate(product.cluster()).await;
             World { product, recorder, turn: Mutex::new(()) }
         })
         .await;
     Turn { world, _turn: world.turn.lock().await }
+}
+
+async fn define_sub_namespaces(cluster: &Cluster) {
+    let file = definition_of_sub_namespaces().display().to_string();
+    cluster.kubectl().args(["apply", "--server-side", "-f", &file]).ok().await.unwrap();
+    cluster.kubectl().established(["-f", &file]).await.unwrap();
 }
 
 /// Most tables are about the webhook that labels namespaces where no policy does.

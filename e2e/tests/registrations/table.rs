@@ -127,6 +127,7 @@ fn complete(path: &str, body: &mut Value) {
         "hierarchyconfigurations" => (version, "HierarchyConfiguration"),
         "subnamespaceanchors" => (version, "SubnamespaceAnchor"),
         "hncconfigurations" => (version, "HNCConfiguration"),
+        "subnamespaces" => (version, "SubNamespace"),
         "roles" => (version, "Role"),
         "rolebindings" => (version, "RoleBinding"),
         "configmaps" => (version, "ConfigMap"),

@@ -14,28 +14,36 @@ use crate::error_text::error_text;
 /// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Reads the served resources.
+/// Reads the served resources, each in the version that the API server prefers.
 ///
 /// # Errors
 /// Discovery failed.
 pub async fn discover(client: &Client) -> Result<Served, String> {
+    Ok(served(discover_groups(client).await?))
+}
+
+/// Reads all versions of the served resources.
+///
+/// # Errors
+/// Discovery failed.
+pub async fn discover_groups(client: &Client) -> Result<Vec<APIGroupDiscovery>, String> {
     let asked = async {
         let groups = client.list_api_groups_aggregated().await?.items;
         let core = client.list_core_api_versions_aggregated().await?.items;
-        Ok::<_, kube::Error>(served(core.into_iter().chain(groups)))
+        Ok::<_, kube::Error>(core.into_iter().chain(groups).collect::<Vec<_>>())
     };
     match tokio::time::timeout(TIMEOUT, asked).await {
-        Ok(Ok(served)) if served.kinds.is_empty() => {
-            Err("the API server did not answer with its resources".into())
+        Ok(Ok(groups)) => {
+            let has_any = groups.iter().flat_map(|it| &it.versions).any(|it| !it.resources.is_empty());
+            has_any.then_some(groups).ok_or_else(|| "the API server did not answer with its resources".into())
         }
-        Ok(Ok(served)) => Ok(served),
         Ok(Err(error)) => Err(error_text(&error)),
         Err(_) => Err("the API server did not answer in time".into()),
     }
 }
 
 /// For each resource, the first version that has it is used: versions are in the API server's order of preference.
-fn served(groups: impl IntoIterator<Item = APIGroupDiscovery>) -> Served {
+pub(super) fn served(groups: impl IntoIterator<Item = APIGroupDiscovery>) -> Served {
     let mut served = Served::default();
     for group in groups {
         let name = group.metadata.and_then(|metadata| metadata.name).unwrap_or_default();

@@ -53,7 +53,7 @@ async fn configuration(client: Client, metrics: StreamMetrics, events: Unbounded
             WatchEvent::Listed(all) => Event::Configuration(all.into_iter().next().map(Arc::new)),
             WatchEvent::Applied(seen) => Event::Configuration(Some(Arc::new(seen))),
             WatchEvent::Deleted(_) => Event::Configuration(None),
-            WatchEvent::Refused(why) => Event::ConfigurationRefused(why),
+            WatchEvent::Refused(_, why) => Event::ConfigurationRefused(why),
         };
         // The receiver is dropped when the process ends.
         let _ = events.send(event);
@@ -75,7 +75,7 @@ async fn crds(client: Client, metrics: StreamMetrics, events: UnboundedSender<Ev
             WatchEvent::Applied((name, Some(uid))) => Event::Crd(name, uid),
             WatchEvent::Applied((name, None)) => Event::CrdGone(name),
             WatchEvent::Deleted(object) => Event::CrdGone(identity(object).0),
-            WatchEvent::Refused(_) => Event::CrdsRefused,
+            WatchEvent::Refused(..) => Event::CrdsRefused,
         };
         let _ = events.send(event);
     };

@@ -9,7 +9,6 @@ use forest::{Kind, Mode};
 use futures::future::ready;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
-use hns_api::labels;
 use http::header::ACCEPT;
 use http::{HeaderValue, Request};
 use kube::api::ListParams;
@@ -60,18 +59,18 @@ pub fn api_resource(kind: &Kind) -> ApiResource {
 
 pub(super) type Events = BoxStream<'static, Result<Event<ApiObject>, Error>>;
 
-/// Watches the objects of a kind, starting with a complete list.
-pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail) -> Events {
+/// Watches the objects of a kind, starting with a complete list. `copies` are the label selectors of copies.
+pub(super) fn watched(client: &Client, kind: &Kind, detail: Detail, copies: &[String]) -> Events {
     let resource = api_resource(kind);
     let config = selected(kind);
     match detail {
         Detail::Metadata => watcher(objects(as_metadata(client, true), &resource), config).boxed(),
         Detail::Content if holds_data(kind) => {
             let whole = objects(client.clone(), &resource);
-            let fields = config.field_selector.clone();
+            let lists = whole_lists(&config, copies);
             let events = watcher(objects(as_metadata(client, false), &resource), config);
             let completed = move |event| match event {
-                Ok(Event::InitDone) => copies(whole.clone(), fields.clone()).boxed(),
+                Ok(Event::InitDone) => listed_whole(whole.clone(), lists.clone()).boxed(),
                 other => stream::once(ready(other)).boxed(),
             };
             events.flat_map(completed).boxed()
@@ -114,17 +113,29 @@ fn as_metadata(client: &Client, watches: bool) -> Client {
     Client::new(service_fn(ask), namespace)
 }
 
-/// The end of a list: lists every copy again with its content, and then reports the end. After an error it starts
-/// again, so that the end is reported only after success.
+/// The lists of the copies with their content, one for each label selector.
+fn whole_lists(of: &Config, selectors: &[String]) -> Vec<ListParams> {
+    let list = |selector: &String| {
+        let params = ListParams { field_selector: of.field_selector.clone(), ..ListParams::default() };
+        params.labels(selector).limit(LARGE_PAGE)
+    };
+    selectors.iter().map(list).collect()
+}
+
+/// The end of a list: lists every copy again with its content, and then reports the end.
 ///
-/// This list is at least as new as the one before. The watch continues from the earlier list, so it repeats changes in
+/// These lists are at least as new as the one before. The watch continues from the earlier list, so it repeats changes in
 /// between.
-fn copies(
+fn listed_whole(
     objects: Api<ApiObject>,
-    fields: Option<String>,
+    lists: Vec<ListParams>,
 ) -> impl Stream<Item = Result<Event<ApiObject>, Error>> {
-    let first = ListParams { field_selector: fields, ..ListParams::default() };
-    let first = first.labels(labels::INHERITED_FROM).limit(LARGE_PAGE);
+    let all = stream::iter(lists).flat_map(move |first| pages(objects.clone(), first));
+    all.chain(stream::once(ready(Ok(Event::InitDone))))
+}
+
+/// All objects of a list. After an error it starts again, so that it ends only after success.
+fn pages(objects: Api<ApiObject>, first: ListParams) -> impl Stream<Item = Result<Event<ApiObject>, Error>> {
     let pages = stream::unfold(Some(first.clone()), move |page| {
         let (objects, first) = (objects.clone(), first.clone());
         async move {
@@ -132,9 +143,8 @@ fn copies(
             let (events, next) = match objects.list(&page).await {
                 Ok(list) => {
                     let token = list.metadata.continue_.filter(|token| !token.is_empty());
-                    let end = token.is_none().then_some(Ok(Event::InitDone));
                     let events = list.items.into_iter().map(|copy| Ok(Event::InitApply(copy)));
-                    (events.chain(end).collect(), token.map(|token| page.continue_token(&token)))
+                    (events.collect(), token.map(|token| page.continue_token(&token)))
                 }
                 Err(error) => (vec![Err(Error::InitialListFailed(error))], Some(first)),
             };

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forest::{Fact, Kind, KindId, KindSettings, KnownContent, Settings, Stream};
+use forest::{Fact, Kind, KindId, KindSettings, KnownContent, Settings, Stream, accurate};
+use hns_api::accurate::labels::{CREATED_BY, CREATED_BY_ACCURATE};
+use hns_api::labels;
 use kube::Client;
 use tokio::task::JoinHandle;
 
@@ -24,6 +26,7 @@ pub(crate) struct ObjectFeeds {
     pump: Pump,
     detail: Detail,
     settings: Arc<Settings>,
+    accurate: Option<Arc<accurate::Settings>>,
     told: Option<Vec<KindSettings>>,
     running: BTreeMap<Kind, Running>,
 }
@@ -41,9 +44,10 @@ impl ObjectFeeds {
         detail: Detail,
         metrics: StreamMetrics,
     ) -> Self {
-        let settings = forest.read(forest::Forest::shared_settings);
+        let (settings, accurate) =
+            forest.read(|forest| (forest.shared_settings(), forest.accurate_settings().cloned()));
         let pump = Pump { writer, metrics };
-        Self { client, forest, pump, detail, settings, told: None, running: BTreeMap::new() }
+        Self { client, forest, pump, detail, settings, accurate, told: None, running: BTreeMap::new() }
     }
 
     /// Whether the forest knows the configured kinds.
@@ -54,14 +58,9 @@ impl ObjectFeeds {
     /// Sets the configured kinds: stops the streams of other kinds and starts missing ones. If the CRD of a kind
     /// was replaced by another object, its stream is restarted; `crd` gives the uid of the CRD.
     ///
-    /// Ignored kinds are omitted if the program does not use them.
-    pub(crate) async fn follow<'a>(
-        &mut self,
-        kinds: impl IntoIterator<Item = &'a KindSettings>,
-        crd: impl Fn(&Kind) -> Option<String>,
-    ) {
-        let kinds: Vec<KindSettings> =
-            kinds.into_iter().filter(|kind| self.detail.wants(kind.mode)).cloned().collect();
+    /// Ignored kinds are omitted if the program does not use them, unless Accurate's API does.
+    pub(crate) async fn follow(&mut self, kinds: Vec<KindSettings>, crd: impl Fn(&Kind) -> Option<String>) {
+        let kinds: Vec<KindSettings> = kinds.into_iter().filter(|kind| self.wants(kind)).collect();
         let unwanted: Vec<Kind> = self
             .running
             .keys()
@@ -78,6 +77,11 @@ impl ObjectFeeds {
         for KindSettings { kind, .. } in kinds {
             self.keep(kind.clone(), crd(&kind)).await;
         }
+    }
+
+    fn wants(&self, kind: &KindSettings) -> bool {
+        let is_watched = |it: &Arc<accurate::Settings>| it.watches(&kind.kind);
+        self.detail.wants(kind.mode) || self.accurate.as_ref().is_some_and(is_watched)
     }
 
     async fn keep(&mut self, kind: Kind, crd: Option<String>) {
@@ -98,6 +102,7 @@ impl ObjectFeeds {
             id,
             kind: Arc::new(kind.clone()),
             settings: self.settings.clone(),
+            accurate: self.accurate.clone(),
             forest: self.forest.clone(),
         };
         let task = tokio::spawn(self.objects(stream));
@@ -115,14 +120,22 @@ impl ObjectFeeds {
         self.pump.metrics.stopped(&resource);
     }
 
+    /// The selectors of copies of this kind.
+    fn copy_labels(&self, kind: &Kind) -> Vec<String> {
+        let accurate = self.accurate.as_ref().filter(|accurate| accurate.watches(kind));
+        let of_accurate = accurate.map(|_| format!("{CREATED_BY}={CREATED_BY_ACCURATE}"));
+        [labels::INHERITED_FROM.to_owned()].into_iter().chain(of_accurate).collect()
+    }
+
     fn objects(&self, stream: Objects) -> impl Future<Output = ()> + Send + use<> {
         let (client, kind) = (self.client.clone(), stream.kind.clone());
+        let labels = self.copy_labels(&kind);
         let (pump, forest, detail) = (self.pump.clone(), self.forest.clone(), self.detail);
         async move {
             if detail == Detail::Content {
                 structure_known(forest).await;
             }
-            pump.run(stream, move || watched(&client, &kind, detail)).await;
+            pump.run(stream, move || watched(&client, &kind, detail, &labels)).await;
         }
     }
 }
@@ -135,7 +148,10 @@ async fn structure_known(mut forest: ForestHandle) {
 
 impl Drop for ObjectFeeds {
     fn drop(&mut self) {
-        self.running.values().for_each(|running| running.task.abort());
+        for (kind, running) in &self.running {
+            running.task.abort();
+            self.pump.metrics.stopped(&kind.group_resource());
+        }
     }
 }
 
@@ -144,6 +160,7 @@ struct Objects {
     id: KindId,
     kind: Arc<Kind>,
     settings: Arc<Settings>,
+    accurate: Option<Arc<accurate::Settings>>,
     forest: ForestHandle,
 }
 
@@ -160,9 +177,13 @@ impl Translate<ApiObject> for Objects {
         let version = ingest::version(&object.metadata);
         let is_known = || self.forest.read(|forest| forest.knows_state(self.id, &namespace, &name, &version));
         object.content = object.content.filter(|_| !is_known());
-        let mut fact = ingest::api_object(&self.kind, &self.settings, object);
+        let settings = (&*self.settings, self.accurate.as_deref());
+        let mut fact = ingest::api_object(&self.kind, settings, object);
         if fact.content.is_some() && !self.forest.read(|forest| forest.keeps_content(&fact)) {
             fact.content = fact.content.map(KnownContent::digests);
+            if let Some(hop) = &mut fact.hop {
+                hop.content = hop.content.take().map(KnownContent::digests);
+            }
         }
         fact
     }

@@ -37,6 +37,11 @@ pub(super) trait Translate<K>: Send + 'static {
     fn seen(&self, item: Self::Item) -> Fact;
     fn gone(&self, object: K) -> Fact;
     fn all(&self, items: Vec<Self::Item>) -> Fact;
+
+    /// The API server refuses the stream with this code and message.
+    fn lost(&self, _code: u16, why: String) -> Fact {
+        Fact::StreamLost(self.stream().0, why.into())
+    }
 }
 
 /// Writes a stream to the forest.
@@ -55,13 +60,13 @@ impl Pump {
         T: Translate<K> + Sync,
         K: Resource + Send,
     {
-        let (stream, name) = translate.stream();
+        let (_, name) = translate.stream();
         let tell = |told| {
             self.writer.tell([match told {
                 WatchEvent::Listed(items) => translate.all(items),
                 WatchEvent::Applied(item) => translate.seen(item),
                 WatchEvent::Deleted(object) => translate.gone(object),
-                WatchEvent::Refused(why) => Fact::StreamLost(stream, why.into()),
+                WatchEvent::Refused(code, why) => translate.lost(code, why),
             }]);
         };
         watch(&name, &self.metrics, open, |object| translate.item(object), tell).await;
@@ -77,8 +82,8 @@ pub enum WatchEvent<I, K> {
     Applied(I),
     /// An object was deleted.
     Deleted(K),
-    /// The API server refuses the watch permanently, with this message.
-    Refused(String),
+    /// The API server refuses the watch permanently, with this code and message.
+    Refused(u16, String),
 }
 
 /// Watches without end and reports each event; `open` opens a new watch.
@@ -165,23 +170,23 @@ fn failed<I, K>(
     tell: &impl Fn(WatchEvent<I, K>),
 ) -> bool {
     metrics.failed(name);
-    let Some(why) = refusal(error).filter(|_| !passes) else {
+    let Some((code, why)) = refusal(error).filter(|_| !passes) else {
         tracing::info!(stream = name, error = error_text(error), "watch interrupted");
         return is_expired(error);
     };
     tracing::warn!(stream = name, error = error_text(error), "list or watch failed");
-    tell(WatchEvent::Refused(why));
+    tell(WatchEvent::Refused(code, why));
     true
 }
 
-/// The message of the API server if it refused a list or a watch permanently.
-fn refusal(error: &Error) -> Option<String> {
+/// The code and the message of the API server if it refused a list or a watch permanently.
+fn refusal(error: &Error) -> Option<(u16, String)> {
     let (Error::InitialListFailed(kube::Error::Api(status))
     | Error::WatchStartFailed(kube::Error::Api(status))) = error
     else {
         return None;
     };
-    matches!(status.code, 400..=409 | 411..=428).then(|| status.message.clone())
+    matches!(status.code, 400..=409 | 411..=428).then(|| (status.code, status.message.clone()))
 }
 
 /// The delays between attempts: they double up to [`LONGEST_DELAY`].

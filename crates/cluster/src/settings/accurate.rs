@@ -11,6 +11,7 @@ mod watches;
 use std::collections::BTreeMap;
 
 use hns_api::accurate::names::CONFIGURATION;
+use kube::core::discovery::v2::APIGroupDiscovery;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Data, Invalid};
@@ -22,12 +23,19 @@ pub use self::watches::{VERBS, Watch, missing_rights, self_review};
 /// Whether Accurate's API is in force, and how.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of the document")]
 pub struct Settings {
     /// Whether it is.
     pub enabled: bool,
     /// Whether a root or a sub-namespace with sub-namespaces may be deleted, and they with it. Accurate's flag
     /// `--webhook-allow-cascading-deletion`.
     pub allow_cascading_deletion: bool,
+    /// Whether a user's own object is replaced by an object in mode `update` from above, as Accurate does. Otherwise it is kept and
+    /// reported.
+    pub overwrite_own_objects: bool,
+    /// Whether a user who may change a namespace may also give it a parent or a template, as in Accurate. Otherwise the user also
+    /// needs rights in both namespaces.
+    pub trust_namespace_editors: bool,
     /// The feature gates that are set. Accurate's flag `--feature-gates`.
     pub feature_gates: BTreeMap<String, bool>,
     /// Accurate's configuration file.
@@ -49,15 +57,40 @@ impl Settings {
     /// Checks what needs no cluster, also while the API is not enabled. Keys are paths from the section.
     ///
     /// # Errors
-    /// The first thing that is wrong. As long as no program serves the API, it cannot be enabled.
+    /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Invalid> {
-        if self.enabled {
-            return Err(Invalid::new("enabled", "Accurate's API is not available in this version yet"));
+        self.rules().map(drop)
+    }
+
+    /// What rules and plans depend on. The resources of the watched kinds are not known yet.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn rules(&self) -> Result<forest::accurate::Settings, Invalid> {
+        let gates = self.gates().map_err(|invalid| within("featureGates", invalid))?;
+        if self.enabled && gates.propagate_generated {
+            let reason =
+                "objects that an owner has created are not propagated for its annotation; set it to true";
+            return Err(Invalid::new("featureGates.DisablePropagateGenerated", reason));
         }
-        let within =
-            |section: &str, Invalid { key, reason }| Invalid::new(format!("{section}.{key}"), reason);
-        self.gates().map_err(|invalid| within("featureGates", invalid))?;
-        self.config.check().map_err(|invalid| within("config", invalid))
+        let config = self.config.rules().map_err(|invalid| within("config", invalid))?;
+        Ok(forest::accurate::Settings {
+            allow_cascading_deletion: self.allow_cascading_deletion,
+            overwrite_own_objects: self.overwrite_own_objects,
+            trust_namespace_editors: self.trust_namespace_editors,
+            ..config
+        })
+    }
+
+    /// Checks the configuration with what the API server serves, while the API is enabled.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check_served(&self, served: &[APIGroupDiscovery]) -> Result<(), Invalid> {
+        if !self.enabled {
+            return Ok(());
+        }
+        self.config.resolve(served).map(drop).map_err(|invalid| within("config", invalid))
     }
 
     /// What the feature gates decide.
@@ -67,6 +100,10 @@ impl Settings {
     pub fn gates(&self) -> Result<FeatureGates, Invalid> {
         FeatureGates::new(&self.feature_gates)
     }
+}
+
+fn within(section: &str, Invalid { key, reason }: Invalid) -> Invalid {
+    Invalid::new(format!("{section}.{key}"), reason)
 }
 
 /// Reads a value that may be null, as Go does: null is the default.
@@ -104,13 +141,7 @@ watches:
         let accurate = Settings::of_accurate(&config_map(text)).unwrap();
         assert!(accurate.enabled && !accurate.allow_cascading_deletion);
         assert_eq!(accurate.config, Config::parse(text).unwrap());
-        let mut document = SharedSettings { accurate, ..SharedSettings::default() };
-        let refused = SharedSettings::parse(&document.text()).unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "accurate.enabled: Accurate's API is not available in this version yet"
-        );
-        document.accurate.enabled = false;
+        let document = SharedSettings { accurate, ..SharedSettings::default() };
         assert_eq!(SharedSettings::parse(&document.text()).unwrap(), document);
     }
 

@@ -47,7 +47,7 @@ pub fn refusal(reason: &str) -> String {
     let what = if reason.starts_with(&refusal_of_document("")) {
         "the settings document is refused, and the earlier settings stay in force"
     } else {
-        "one setting is refused, and the others are in force"
+        "a part of the settings is refused, and the rest is in force"
     };
     format!("{what}: {reason}")
 }

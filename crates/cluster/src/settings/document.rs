@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use forest::{Identity, Patterns};
+use kube::core::discovery::v2::APIGroupDiscovery;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -226,10 +227,25 @@ impl SharedSettings {
             .map_err(|reason| Invalid::new("initialAdmin.clusterRole", quoted(cluster_role, &reason)))?;
         settings.initial_admin = enabled.then(|| cluster_role.as_str().into());
         settings.hierarchical_quotas = self.hierarchical_quotas.enabled;
-        self.accurate
-            .check()
-            .map_err(|Invalid { key, reason }| Invalid::new(format!("accurate.{key}"), reason))?;
+        self.accurate.check().map_err(in_accurate)?;
         self.propagation.add_to(settings)
+    }
+
+    /// The same for Accurate's API; `None` while it is not enabled.
+    ///
+    /// # Errors
+    /// The first value that is wrong.
+    pub fn accurate_rules(&self) -> Result<Option<forest::accurate::Settings>, Invalid> {
+        let rules = self.accurate.rules().map_err(in_accurate)?;
+        Ok(self.accurate.enabled.then_some(rules))
+    }
+
+    /// Checks the kinds that Accurate's API watches with what the API server serves, while the API is enabled.
+    ///
+    /// # Errors
+    /// The first that is wrong.
+    pub fn check_served(&self, served: &[APIGroupDiscovery]) -> Result<(), Invalid> {
+        self.accurate.check_served(served).map_err(in_accurate)
     }
 
     fn managers(&self) -> Result<Vec<(String, Identity)>, Invalid> {
@@ -262,6 +278,10 @@ impl Propagation {
             .map_err(|reason| Invalid::new("propagation.rbacOnConflict", quoted(word, &reason)))?;
         Ok(settings)
     }
+}
+
+fn in_accurate(Invalid { key, reason }: Invalid) -> Invalid {
+    Invalid::new(format!("accurate.{key}"), reason)
 }
 
 /// Reads a document in YAML. An empty one has no keys.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use forest::Forest;
 use hns_api::names::SETTINGS_CONFIG_MAP;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
@@ -38,7 +39,7 @@ pub fn watch_config_map(
                 WatchEvent::Applied(data) => Some(data),
                 WatchEvent::Deleted(_) => None,
                 // The last known data stays valid.
-                WatchEvent::Refused(_) => return,
+                WatchEvent::Refused(..) => return,
             };
             sender.send_replace(Some(data.map(Arc::new)));
         };
@@ -54,6 +55,19 @@ pub struct InForce {
     pub shared: SharedSettings,
     /// In the form that rules and plans read.
     pub rules: Arc<forest::Settings>,
+    /// The same for Accurate's API; `None` while it is not enabled.
+    pub accurate: Option<Arc<forest::accurate::Settings>>,
+}
+
+impl InForce {
+    /// An empty forest with these settings.
+    pub fn forest(&self) -> Forest {
+        let forest = Forest::unconfigured(self.rules.clone());
+        match &self.accurate {
+            Some(accurate) => forest.with_accurate(accurate.clone()),
+            None => forest,
+        }
+    }
 }
 
 /// The settings in force for this process, and the `ConfigMap` that they come from.
@@ -152,7 +166,8 @@ impl Keeper {
 
     fn understood(&self, shared: SharedSettings) -> Result<InForce, super::Invalid> {
         let rules = Arc::new(shared.within(&self.namespace)?);
-        Ok(InForce { shared, rules })
+        let accurate = shared.accurate_rules()?.map(Arc::new);
+        Ok(InForce { shared, rules, accurate })
     }
 
     fn put_in_force(&self, found: InForce) {

@@ -1,4 +1,4 @@
-//! Writes copies of any kind.
+//! Writes copies of any kind, in the form of either API.
 //!
 //! An update replaces the whole copy. If the API server does not allow the update, the controller deletes the copy and creates it
 //! again, but only after a dry run shows that the creation will succeed. A copy that restricts, such as a `NetworkPolicy`, is never
@@ -6,26 +6,34 @@
 //!
 //! An update of a copy that only the controller writes clears its `managedFields`. They are half of many objects, and without them
 //! the API server has less to compute.
+//!
+//! Copies of Accurate's API are applied server-side, which needs no right to update. What others have set on them, or what was set
+//! before they were applied, is removed by a second request.
 
 use std::sync::Arc;
 
+use forest::accurate::content::manifest;
 use forest::plan::CopyContent;
 use forest::{Fact, Kind, Name, ObjectFact, ObjectKey, Settings, Version, exclusion};
 use hns_api::{annotations, names};
 use hns_cluster::api::{Api, path_segment};
 use hns_cluster::api_object::ApiObject;
 use hns_cluster::{feed, ingest};
+use kube::api::{Patch, PatchParams};
 use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
 use serde_json::{Value, json};
 
 use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found};
-use super::{delete_params, post_params};
+use super::{accurate, delete_params, post_params};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
 /// for the names of every kind.
 const DRY_RUN_NAME: &str = "hns-rehearsal-";
 const GENERATED_CHARACTERS: usize = 5;
+
+/// No object has this version. So an object that is applied with it is created, or refused with a conflict if it exists.
+pub(super) const NO_VERSION: &str = "1";
 
 /// Groups and kinds without a status: only the controller writes their copies. For other kinds, a controller that applies the
 /// status server-side needs its `managedFields`, or it gets conflicts.
@@ -38,10 +46,19 @@ const WITHOUT_STATUS: [(&str, &str); 6] = [
     ("rbac.authorization.k8s.io", "RoleBinding"),
 ];
 
+/// The API whose copies are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Hnc,
+    Accurate,
+}
+
 /// Writes one copy.
 pub(super) struct CopyWriter<'a> {
+    pub(super) form: Form,
     pub(super) client: &'a Client,
-    pub(super) settings: Arc<Settings>,
+    /// Those of HNC, and those of Accurate's API if it is enabled.
+    pub(super) settings: (Arc<Settings>, Option<Arc<forest::accurate::Settings>>),
     pub(super) namespace: &'a Name,
     pub(super) kind: Kind,
     pub(super) key: &'a ObjectKey,
@@ -70,9 +87,13 @@ impl CopyWriter<'_> {
     pub(super) async fn create(&self, source: &Name, content: &CopyContent) -> WriteResult {
         match self.post(&self.key.name, source, content).await {
             Ok(object) => WriteResult::done(self.written(object, content)),
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => self.existing().await,
+            Err(kube::Error::Api(status)) if self.exists_already(&status) => self.existing().await,
             Err(error) => self.request("create").outcome(error).into(),
         }
+    }
+
+    fn exists_already(&self, status: &Status) -> bool {
+        status.reason == "AlreadyExists" || self.form == Form::Accurate && status.code == 409
     }
 
     /// Admission runs before the API server checks whether the name exists, so `AlreadyExists` means that admission accepted it.
@@ -178,7 +199,7 @@ impl CopyWriter<'_> {
     ///
     /// A full quota refuses this. It would also refuse the real creation, because the quota counts a deletion some time later.
     async fn try_create(&self, source: &Name, content: &CopyContent) -> Result<(), kube::Error> {
-        let mut manifest = content.0.manifest(&self.kind, self.namespace, "", source, None);
+        let mut manifest = self.manifest("", source, content, None);
         if let Some(metadata) = manifest["metadata"].as_object_mut() {
             metadata.remove("name");
             metadata.insert("generateName".into(), json!(DRY_RUN_NAME));
@@ -217,8 +238,19 @@ impl CopyWriter<'_> {
     }
 
     async fn post(&self, name: &str, source: &Name, content: &CopyContent) -> Result<ApiObject, kube::Error> {
-        let manifest = content.0.manifest(&self.kind, self.namespace, name, source, None);
+        let mut manifest = self.manifest(name, source, content, None);
+        if self.form == Form::Accurate {
+            manifest["metadata"]["resourceVersion"] = json!(NO_VERSION);
+            return self.patch(&accurate::apply_params(), &Patch::Apply(manifest)).await;
+        }
         self.send(|request, body| request.create(&post_params(false), body), &manifest).await
+    }
+
+    fn manifest(&self, name: &str, source: &Name, content: &CopyContent, version: Option<&Version>) -> Value {
+        match self.form {
+            Form::Hnc => content.0.manifest(&self.kind, self.namespace, name, source, version),
+            Form::Accurate => manifest(&content.0, &self.kind, [&**self.namespace, name, &**source], version),
+        }
     }
 
     async fn put(
@@ -227,8 +259,11 @@ impl CopyWriter<'_> {
         source: &Name,
         content: &CopyContent,
     ) -> Result<ApiObject, kube::Error> {
-        let name = &self.key.name;
-        let mut manifest = content.0.manifest(&self.kind, self.namespace, name, source, Some(version));
+        let mut manifest = self.manifest(&self.key.name, source, content, Some(version));
+        if self.form == Form::Accurate {
+            let applied = self.patch(&accurate::apply_params(), &Patch::Apply(manifest)).await?;
+            return self.without_surplus(applied, source, content).await;
+        }
         if WITHOUT_STATUS.contains(&(&*self.kind.group, &*self.kind.kind)) {
             // One empty entry clears the list; an empty list would leave it unchanged.
             manifest["metadata"]["managedFields"] = json!([{}]);
@@ -239,6 +274,31 @@ impl CopyWriter<'_> {
     async fn update(&self, manifest: &Value) -> Result<ApiObject, kube::Error> {
         let name = path_segment(&self.key.name);
         self.send(|request, body| request.replace(&name, &post_params(false), body), manifest).await
+    }
+
+    /// Removes what an applied copy has beside its content.
+    async fn without_surplus(
+        &self,
+        applied: ApiObject,
+        source: &Name,
+        content: &CopyContent,
+    ) -> Result<ApiObject, kube::Error> {
+        let fact = self.object_fact(applied.clone());
+        let known = fact.hop.and_then(|hop| hop.content).filter(|known| known.digest != content.digest());
+        let Some(live) = known.and_then(|known| known.canonical) else { return Ok(applied) };
+        let places = [&**self.namespace, &*self.key.name, &**source];
+        let wanted = manifest(&content.0, &self.kind, places, None);
+        let mut patch = difference(&manifest(&live, &self.kind, places, None), &wanted);
+        let (uid, version) = (fact.version.uid, fact.version.resource_version);
+        patch["metadata"]["uid"] = json!(uid);
+        patch["metadata"]["resourceVersion"] = json!(version);
+        self.patch(&accurate::merge_params(), &Patch::Merge(patch)).await
+    }
+
+    async fn patch(&self, params: &PatchParams, patch: &Patch<Value>) -> Result<ApiObject, kube::Error> {
+        let url = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
+        let request = Request::new(url).patch(&path_segment(&self.key.name), params, patch);
+        self.client.request(request.map_err(kube::Error::BuildRequest)?).await
     }
 
     async fn send(
@@ -280,7 +340,12 @@ impl CopyWriter<'_> {
         manifest["metadata"] = json!({
             "name": *key.name, "namespace": **self.namespace, "uid": uid, "resourceVersion": resource_version
         });
-        let left = self.update(&manifest).await?;
+        let left = if self.form == Form::Accurate {
+            let metadata = json!({ "uid": uid, "resourceVersion": resource_version, "finalizers": null });
+            self.patch(&accurate::merge_params(), &Patch::Merge(json!({ "metadata": metadata }))).await?
+        } else {
+            self.update(&manifest).await?
+        };
         if exists(&left) {
             return Ok(Deleted::Terminating(left.into()));
         }
@@ -293,7 +358,11 @@ impl CopyWriter<'_> {
     fn written(&self, object: ApiObject, content: &CopyContent) -> Vec<Fact> {
         let stored = self.object_fact(object);
         let written = content.digest();
-        let differs = stored.content.as_ref().is_some_and(|content| content.digest != written);
+        let compared = match self.form {
+            Form::Hnc => stored.content.as_ref(),
+            Form::Accurate => stored.hop.as_ref().and_then(|hop| hop.content.as_ref()),
+        };
+        let differs = compared.is_some_and(|content| content.digest != written);
         let accepted = differs.then(|| {
             Fact::Accepted(self.namespace.clone(), self.key.clone(), stored.version.clone(), written)
         });
@@ -305,7 +374,8 @@ impl CopyWriter<'_> {
     }
 
     fn object_fact(&self, object: ApiObject) -> ObjectFact {
-        ingest::api_object(&self.kind, &self.settings, object)
+        let (settings, accurate) = &self.settings;
+        ingest::api_object(&self.kind, (settings, accurate.as_deref()), object)
     }
 
     fn request(&self, verb: &'static str) -> CopyRequest<'_> {
@@ -315,6 +385,17 @@ impl CopyWriter<'_> {
     fn objects(&self) -> Api<ApiObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &feed::api_resource(&self.kind))
     }
+}
+
+/// The merge patch that makes `live` equal to `wanted`.
+fn difference(live: &Value, wanted: &Value) -> Value {
+    let (Value::Object(live), Value::Object(fields)) = (live, wanted) else { return wanted.clone() };
+    let surplus = live.keys().filter(|key| !fields.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+    let changed = fields.iter().filter(|(key, value)| live.get(*key) != Some(value));
+    let null = Value::Null;
+    let changed =
+        changed.map(|(key, value)| (key.clone(), difference(live.get(key).unwrap_or(&null), value)));
+    surplus.chain(changed).collect()
 }
 
 /// Whether an object in the response to its deletion still exists: for some kinds the API server responds with an object that no

@@ -241,7 +241,7 @@ fn hierarchy_fact(object: DynamicObject) -> Fact {
 /// Whether the write removed the last finalizer of an object that is being deleted. The response contains the object, but the
 /// object no longer exists. The watch may have reported the deletion already, so a fact from the response would restore the
 /// object in the forest for good.
-fn is_gone(response: &ObjectMeta) -> bool {
+pub(super) fn is_gone(response: &ObjectMeta) -> bool {
     response.deletion_timestamp.is_some() && response.finalizers.as_ref().is_none_or(Vec::is_empty)
 }
 

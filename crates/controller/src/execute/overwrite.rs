@@ -20,7 +20,7 @@ use crate::apply::Outcome;
 
 impl Executor {
     /// `action` overwrites the object `key`, which is not a copy. Returns the outcome if that is not certainly wanted.
-    pub(super) async fn check_overwrite(
+    pub(crate) async fn check_overwrite(
         &self,
         namespace: &Name,
         action: &Action,
@@ -40,22 +40,6 @@ impl Executor {
         });
         (!wanted).then_some(Outcome::Conflict)
     }
-}
-
-/// The object that is not a copy and that the action replaces or deletes. The replacement of a binding may begin with its
-/// deletion.
-pub(super) fn overwritten_by<'a>(
-    forest: &Forest,
-    namespace: &Name,
-    action: &'a Action,
-) -> Option<&'a ObjectKey> {
-    let (Action::ReplaceCopy { key, .. } | Action::DeleteCopy { key, .. }) = action else { return None };
-    is_own(forest, namespace, key).then_some(key)
-}
-
-/// Whether there is an object that is not a copy.
-pub(super) fn is_own(forest: &Forest, namespace: &Name, key: &ObjectKey) -> bool {
-    forest.object_version(namespace, key).is_some() && forest.inherited_from(namespace, key).is_none()
 }
 
 /// Whether the configuration in the cluster gives a kind these settings.

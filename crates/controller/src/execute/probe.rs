@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use forest::plan::Action;
+use forest::core::plan::Action;
 use forest::{Fact, Name, ObjectKey};
 use hns_api::labels;
 use tokio::time::{Instant, sleep};
 
 use super::Executor;
-use super::overwrite::is_own;
 use crate::apply::{Outcome, ProbeResult};
+use crate::dialect::Dialect;
 use crate::guard::{GuardState, REPORT_AFTER, Resource};
 
 /// How long an API server may take to see the labels of a namespace, and the pause between two probes.
@@ -22,7 +22,11 @@ const NOT_GUARDED: &str = "it is not written yet, because the API server does no
 
 impl Executor {
     /// Returns the outcome of `action` if it writes a copy that may not be guarded.
-    pub(super) async fn check_guard(&self, namespace: &Name, action: &Action) -> Option<Outcome> {
+    pub(crate) async fn check_guard<D: Dialect>(
+        &self,
+        namespace: &Name,
+        action: &Action<D>,
+    ) -> Option<Outcome> {
         let (key, kind) = self.new_copy(namespace, action)?;
         let epoch = match self.guard.state(&kind, namespace, key) {
             GuardState::Guarded => return None,
@@ -48,7 +52,13 @@ impl Executor {
     }
 
     /// Repeats the probe until its result changes. The namespaces that wait are marked then.
-    async fn repeat_probe(&self, namespace: &Name, action: &Action, kind: &Resource, epoch: u64) {
+    async fn repeat_probe<D: Dialect>(
+        &self,
+        namespace: &Name,
+        action: &Action<D>,
+        kind: &Resource,
+        epoch: u64,
+    ) {
         let mut is_reported = false;
         while let Some((delay, waited)) = self.guard.next_delay(kind, epoch) {
             if waited > REPORT_AFTER && !is_reported {
@@ -72,7 +82,7 @@ impl Executor {
 
     /// Copies are guarded in namespaces that have the label. After the plan has set the label, this waits until the API server
     /// sees it.
-    pub(super) async fn await_included_label(&self, namespace: &Name, actions: &[Action]) {
+    pub(super) async fn await_included_label<D: Dialect>(&self, namespace: &Name, actions: &[Action<D>]) {
         let copy = actions.iter().find(|action| self.new_copy(namespace, action).is_some());
         let Some(copy) = copy.filter(|_| self.guard.is_enabled()) else { return };
         let started = Instant::now();
@@ -86,10 +96,14 @@ impl Executor {
 
     /// The key and the kind of the object that this action makes a copy. Updates of existing copies need no guard: users could
     /// change these before, too.
-    fn new_copy<'a>(&self, namespace: &Name, action: &'a Action) -> Option<(&'a ObjectKey, Resource)> {
+    fn new_copy<'a, D: Dialect>(
+        &self,
+        namespace: &Name,
+        action: &'a Action<D>,
+    ) -> Option<(&'a ObjectKey, Resource)> {
         let key = match action {
             Action::CreateCopy { key, .. } => key,
-            Action::ReplaceCopy { key, .. } if self.forest.read(|forest| is_own(forest, namespace, key)) => {
+            Action::ReplaceCopy { key, .. } if self.forest.read(|forest| forest.is_own(namespace, key)) => {
                 key
             }
             _ => return None,
@@ -100,6 +114,6 @@ impl Executor {
 }
 
 /// Whether the action sets the label by which API servers select the namespaces where copies are guarded.
-pub(super) fn sets_included_label(action: &Action) -> bool {
+pub(super) fn sets_included_label<D: Dialect>(action: &Action<D>) -> bool {
     matches!(action, Action::PatchNamespace { labels: edit, .. } if edit.set.contains_key(labels::INCLUDED_NAMESPACE))
 }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use forest::plan::{Action, HncAction};
+use forest::core::plan::Action;
 use forest::{Fact, Name, ObjectKey, Version};
 use tokio::time::{Instant, sleep};
 
-use super::overwrite::overwritten_by;
 use super::{Executor, Progress};
 use crate::apply::{Outcome, WriteResult, action_label};
+use crate::dialect::Dialect;
 use crate::events::{Failure, FailureKind};
 
 /// The longest time to wait when the API server asks for a pause.
@@ -31,13 +31,13 @@ impl From<Progress> for Written {
 }
 
 impl Executor {
-    pub(super) async fn write(&self, namespace: &Name, action: &Action) -> Written {
+    pub(super) async fn write<D: Dialect>(&self, namespace: &Name, action: &Action<D>) -> Written {
         let Ok(_permit) = self.permits.acquire().await else { return Progress::Stopped.into() };
         if !(self.may_write)() {
             return Progress::Stopped.into();
         }
-        let overwritten = self.forest.read(|forest| overwritten_by(forest, namespace, action));
-        if let Some(outcome) = self.check(namespace, action, overwritten).await {
+        let overwritten = self.forest.read(|forest| D::overwritten_by(forest, namespace, action));
+        if let Some(outcome) = D::check(self, namespace, action, overwritten).await {
             return self.record_result(namespace, action, outcome.into());
         }
         // The checks send requests, so the permission may have ended.
@@ -46,7 +46,7 @@ impl Executor {
         }
         self.forest.read(|forest| self.reconcilers.count_write(forest, namespace, action));
         let started = Instant::now();
-        let result = self.applier(namespace).apply(action).await;
+        let result = D::apply(&self.applier(namespace), action).await;
         self.writes.written(action_label(action), &result.outcome, started.elapsed());
         if let Outcome::Transient(_, Some(wait)) = &result.outcome {
             // Keep the permit while waiting: the API server asks for fewer requests at a time.
@@ -55,27 +55,17 @@ impl Executor {
         if let Some(key) = overwritten
             && result.outcome == Outcome::Done
         {
-            self.recorder.record_overwrite(namespace, key, action.source());
+            D::recorder(self).record_overwrite(namespace, key, action.source());
         }
         self.record_result(namespace, action, result)
     }
 
-    /// Returns the outcome of a write that must not be sent.
-    async fn check(
+    fn record_result<D: Dialect>(
         &self,
         namespace: &Name,
-        action: &Action,
-        overwritten: Option<&ObjectKey>,
-    ) -> Option<Outcome> {
-        if let Some(key) = overwritten
-            && let Some(outcome) = self.check_overwrite(namespace, action, key).await
-        {
-            return Some(outcome);
-        }
-        self.check_guard(namespace, action).await
-    }
-
-    fn record_result(&self, namespace: &Name, action: &Action, result: WriteResult) -> Written {
+        action: &Action<D>,
+        result: WriteResult,
+    ) -> Written {
         let WriteResult { outcome, facts } = result;
         log(namespace, action, &outcome);
         self.record_quota_events(namespace, action, &outcome);
@@ -95,18 +85,25 @@ impl Executor {
     }
 
     /// Returns whether this failure makes a series of failures persistent.
-    fn record_events(&self, namespace: &Name, action: &Action, key: &ObjectKey, outcome: &Outcome) -> bool {
+    fn record_events<D: Dialect>(
+        &self,
+        namespace: &Name,
+        action: &Action<D>,
+        key: &ObjectKey,
+        outcome: &Outcome,
+    ) -> bool {
         if let Outcome::Done | Outcome::NotFound = outcome {
-            self.recorder.record_success(namespace, key);
+            D::recorder(self).record_success(namespace, key);
         }
         let Some((why, kind)) = failure(outcome) else { return false };
         let removal = matches!(action, Action::DeleteCopy { .. });
         let failure = Failure { namespace, key, source: action.source(), removal, why, kind };
-        self.recorder.record_failure(&failure)
+        D::recorder(self).record_failure(&failure)
     }
 
-    fn record_quota_events(&self, namespace: &Name, action: &Action, outcome: &Outcome) {
-        let Action::Dialect(HncAction::WriteDerivedQuota { sources, .. }) = action else { return };
+    fn record_quota_events<D: Dialect>(&self, namespace: &Name, action: &Action<D>, outcome: &Outcome) {
+        let Action::Dialect(action) = action else { return };
+        let Some(sources) = action.derived_quota_sources() else { return };
         match failure(outcome) {
             Some(failure) => self.recorder.record_quota_failure(namespace, sources, failure),
             None if *outcome == Outcome::Done => self.recorder.record_quota_success(namespace),
@@ -125,7 +122,12 @@ fn failure(outcome: &Outcome) -> Option<(&str, FailureKind)> {
 }
 
 /// The fact by which later plans report a failed write, or stop reporting it.
-fn failure_fact(namespace: &Name, action: &Action, outcome: Outcome, is_persistent: bool) -> Option<Fact> {
+fn failure_fact<D: Dialect>(
+    namespace: &Name,
+    action: &Action<D>,
+    outcome: Outcome,
+    is_persistent: bool,
+) -> Option<Fact> {
     let (namespace, key) = (namespace.clone(), action.key()?.clone());
     match outcome {
         Outcome::Done => Some(Fact::WriteSettled(namespace, key)),
@@ -147,7 +149,7 @@ fn namespace_version(fact: &Fact, namespace: &Name) -> Option<Version> {
     }
 }
 
-fn log(namespace: &Name, action: &Action, outcome: &Outcome) {
+fn log<D: Dialect>(namespace: &Name, action: &Action<D>, outcome: &Outcome) {
     let name = action.key().map(|key| &*key.name);
     let what = action_label(action);
     match outcome {

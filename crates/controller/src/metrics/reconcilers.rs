@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forest::plan::{Action, HncAction, Plan};
+use forest::core::plan::Action;
+use forest::plan::Plan;
 use forest::{Forest, Kind, KindId, Name, ObjectScope, Scope};
 use parking_lot::Mutex;
 use prometheus::core::{Collector, Desc};
@@ -15,6 +16,7 @@ use prometheus::proto::MetricFamily;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
 use super::peak::Peak;
+use crate::dialect::Dialect;
 
 /// The label of all metrics of objects. It is present but empty when it is suppressed.
 const GROUP_KIND: &str = "GroupKind";
@@ -112,13 +114,12 @@ impl Reconcilers {
     }
 
     /// Counts a write before it is sent.
-    pub(crate) fn count_write(&self, forest: &Forest, namespace: &Name, action: &Action) {
+    pub(crate) fn count_write<D: Dialect>(&self, forest: &Forest, namespace: &Name, action: &Action<D>) {
         let counters = &self.counters;
         match action {
             Action::PatchNamespace { .. } => counters.namespace_writes.inc(),
-            Action::Dialect(HncAction::CreateHierarchy { .. } | HncAction::UpdateHierarchy { .. }) => {
-                counters.hierarchy_writes.inc();
-            }
+            Action::Dialect(action) if action.writes_hierarchy() => counters.hierarchy_writes.inc(),
+            Action::Dialect(_) => {}
             Action::CreateCopy { key, .. } | Action::DeleteCopy { key, .. } => {
                 counters.object_writes.with_label_values(&[counters.tag(forest.kind(key.kind))]).inc();
             }
@@ -129,16 +130,6 @@ impl Reconcilers {
                     counters.object_overwrites.with_label_values(&[&tag]).inc();
                 }
             }
-            Action::Dialect(
-                HncAction::UpdateAnchor { .. }
-                | HncAction::CreateSubnamespace { .. }
-                | HncAction::BindInitialAdmin { .. }
-                | HncAction::DeleteSubnamespace { .. }
-                | HncAction::WriteDerivedQuota { .. }
-                | HncAction::DeleteDerivedQuota { .. }
-                | HncAction::FreeDerivedQuota { .. }
-                | HncAction::UpdateQuotaStatus { .. },
-            ) => {}
         }
     }
 

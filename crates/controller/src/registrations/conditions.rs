@@ -5,6 +5,7 @@
 //! in a CREATE with `generateName` even the name. Expressions take the name from the object, because `request.name` is missing
 //! when a collection is deleted.
 
+pub(super) mod accurate;
 mod objects;
 
 use std::collections::BTreeSet;

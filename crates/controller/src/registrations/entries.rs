@@ -1,5 +1,6 @@
 //! The webhooks of both configurations: which requests the API server sends. The crate `forest` decides the answers.
 
+mod accurate;
 mod objects;
 
 use forest::keys;
@@ -13,6 +14,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 use super::RegistrationSettings;
 use super::cel::{all_of, any_of, list, literal};
+use super::conditions::accurate::{new_has_place, old_can_be_upstream, place_differs};
 use super::conditions::{
     NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, many_keys,
     new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
@@ -63,6 +65,7 @@ pub(super) fn validating(settings: &RegistrationSettings) -> Vec<ValidatingWebho
         Some(configurations(settings)),
         settings.quotas.map(|_| hierarchical_quotas(settings)),
         settings.quotas.map(usage),
+        settings.accurate.then(|| accurate::sub_namespaces(settings)),
     ];
     let entries = entries.into_iter().flatten().chain(objects::entries(settings));
     entries.map(|entry| entry.validating(settings)).collect()
@@ -79,22 +82,28 @@ pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> 
     let entries = [
         (!settings.mutating_policy).then(|| namespace_label(settings)),
         settings.initial_admin.then(|| initial_admin(settings)),
+        settings.accurate.then(|| accurate::finalizer(settings)),
     ];
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
 
 /// Our keys define the hierarchy, and can be written through the subresources too. The deletion of a namespace concerns others if it
-/// has the label of a namespace with children, or the annotation of a subnamespace.
+/// has the label of a namespace with children, or the annotation of a subnamespace; in Accurate's hierarchy, if it can have others
+/// below it.
 ///
 /// The entry is the same with and without policies: a policy judges one key by itself, and the webhook judges the hierarchy. The
 /// entries for awaited names and late deletions below have the same path.
 fn namespaces(settings: &RegistrationSettings) -> Entry {
+    let mut deletions = vec![old_has_children(), old_is_subnamespace()];
+    let mut changes = vec![many_keys(), our_keys_differ(settings)];
+    if settings.accurate {
+        deletions.push(old_can_be_upstream(settings));
+        changes.push(place_differs(settings));
+    }
     let can_be_refused = format!(
-        "request.operation == 'DELETE' ?\n!{OLD_IS_GOING} && ({} || {}) :\n({} ||\n{})",
-        old_has_children(),
-        old_is_subnamespace(),
-        many_keys(),
-        our_keys_differ(settings)
+        "request.operation == 'DELETE' ?\n!{OLD_IS_GOING} && ({}) :\n({})",
+        deletions.join(" || "),
+        any_of(&changes)
     );
     Entry {
         name: names::webhooks::NAMESPACES,
@@ -120,7 +129,9 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
     } else {
         format!("{NEW_NAME} in {}", list(&settings.awaited))
     };
-    let can_be_refused = all_of(&[is_awaited, format!("!({})", new_keys_are_many_or_ours())]);
+    let mut judged = vec![new_keys_are_many_or_ours()];
+    judged.extend(settings.accurate.then(new_has_place));
+    let can_be_refused = all_of(&[is_awaited, format!("!({})", any_of(&judged))]);
     Entry {
         name: names::webhooks::AWAITED_NAMESPACES,
         rules: vec![rule("", &[NAMESPACES], &["CREATE"])],

@@ -17,6 +17,7 @@ fn everything() -> RegistrationSettings {
         external_managers: vec![("fleet".into(), "agent".into()), ("fleet".into(), "agents".into())],
         initial_admin: true,
         quotas: Some(FailurePolicy::Fail),
+        accurate: true,
         awaited: vec!["missing".into()],
         parents: vec!["parent".into()],
         propagated: [
@@ -135,13 +136,16 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         ("hncconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations", "Fail", 5),
         ("hrq", "/validate-hnc-x-k8s-io-v1alpha2-hrq", "Fail", 5),
         ("resourcesquotasstatus", "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus", "Fail", 1),
+        ("vsubnamespace.kb.io", "/validate-accurate-cybozu-com-v2-subnamespace", "Fail", 5),
         ("objects", "/validate-objects", "Fail", 2),
         ("parent-namespaces", "/validate-v1-namespace", "Ignore", 2),
         ("namespacelabel", "/mutate-namespace", "Ignore", 2),
         ("initialadmin", "/mutate-initial-admin", "Ignore", 2),
+        ("subnamespace.accurate.cybozu.io", "/mutate-accurate-cybozu-com-v2-subnamespace", "Ignore", 2),
     ];
     let expected = expected.map(|(name, path, policy, timeout)| {
-        (format!("{name}.hnc.x-k8s.io"), path.to_owned(), policy.to_owned(), timeout)
+        let name = if name.contains('.') { name.to_owned() } else { format!("{name}.hnc.x-k8s.io") };
+        (name, path.to_owned(), policy.to_owned(), timeout)
     });
     assert_eq!(shown, expected);
     let open = RegistrationSettings { quotas: Some(FailurePolicy::Ignore), ..everything() };
@@ -162,6 +166,21 @@ fn without_quotas_nothing_is_about_them_but_a_warning() {
     let warning = admission(&without).bindings.pop().unwrap();
     assert_eq!(warning.metadata.name.as_deref(), Some("hns-quotas-disabled"));
     assert_eq!(warning.spec.unwrap().validation_actions.unwrap(), ["Warn"]);
+}
+
+#[test]
+fn without_accurate_nothing_is_about_it() {
+    let with = entries(&everything());
+    let without = RegistrationSettings { accurate: false, ..everything() };
+    let Admission { validating, parents, mutating, policies, bindings, mutating_policy } =
+        admission(&without);
+    let text =
+        serde_json::to_string(&(validating, parents, mutating, policies, bindings, mutating_policy)).unwrap();
+    assert!(!text.contains("cybozu"), "{text}");
+    let names: Vec<String> = entries(&without).into_iter().map(|it| it.name).collect();
+    let more: Vec<_> =
+        with.iter().map(|it| &*it.name).filter(|name| !names.iter().any(|it| it == name)).collect();
+    assert_eq!(more, ["vsubnamespace.kb.io", "subnamespace.accurate.cybozu.io"]);
 }
 
 #[test]
@@ -432,7 +451,8 @@ fn resources_are_named_one_by_one() {
             assert!(!resource.contains('*'), "{resource}");
         }
         for group in groups.unwrap() {
-            assert!(["", "hnc.x-k8s.io", "rbac.authorization.k8s.io"].contains(&group.as_str()), "{group}");
+            let known = ["", "hnc.x-k8s.io", "accurate.cybozu.com", "rbac.authorization.k8s.io"];
+            assert!(known.contains(&group.as_str()), "{group}");
         }
     }
 }

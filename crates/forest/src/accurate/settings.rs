@@ -35,7 +35,7 @@ pub struct Settings {
 
 impl Settings {
     /// Whether objects of this kind are copied.
-    pub(crate) fn watches(&self, kind: &Kind) -> bool {
+    pub fn watches(&self, kind: &Kind) -> bool {
         self.watches.iter().any(|watched| watched.group == kind.group && watched.kind == kind.kind)
     }
 

@@ -1,9 +1,10 @@
-//! `namespaces.hnc.x-k8s.io`: reads the request for [`forest::rules::namespace`].
+//! `namespaces.hnc.x-k8s.io`: reads the request for [`forest::rules::namespace`] and [`forest::accurate::rules::namespace`].
 //!
-//! The same for `namespaces`, `namespaces/status` and `namespaces/finalize`.
+//! The same for `namespaces`, `namespaces/status` and `namespaces/finalize`. Both APIs judge a request in one review.
 
-use forest::rules::Denial;
+use forest::accurate::rules::namespace as accurate;
 use forest::rules::namespace::{Marks, Request as RuleRequest, review};
+use forest::rules::{Denial, Verdict};
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
@@ -26,20 +27,35 @@ impl Webhook for Namespaces {
     }
 
     fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
-        let request = read(request)?;
-        Ok(ReadRequest::rule(move |forest, answers| review(forest, &request, answers)))
+        let (hnc, accurate) = read(request)?;
+        Ok(ReadRequest::rule(move |forest, answers| match review(forest, &hnc, answers) {
+            allowed @ Verdict::Allow { .. } => match accurate::review(forest, &accurate, answers) {
+                Verdict::Allow { .. } => allowed,
+                other => other,
+            },
+            other => other,
+        }))
     }
 }
 
-fn read<'a>(request: &Request<'a>) -> Result<RuleRequest<'a>, Denial> {
+fn read<'a>(request: &Request<'a>) -> Result<(RuleRequest<'a>, accurate::Request<'a>), Denial> {
     let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
-    Ok(RuleRequest {
+    let hnc = RuleRequest {
         operation,
         name: object.metadata.name(),
         user: user(request),
         old: marks(old),
         new: marks(new),
-    })
+    };
+    let accurate = accurate::Request {
+        operation,
+        name: hnc.name.clone(),
+        user: hnc.user.clone(),
+        old: hnc.old.labels.clone(),
+        new: hnc.new.labels.clone(),
+        terminating: old.is_some_and(|old| old.metadata.is_terminating()),
+    };
+    Ok((hnc, accurate))
 }
 
 fn marks<'a>(object: Option<&RequestObject<'a>>) -> Marks<'a> {

@@ -10,7 +10,7 @@ use hns_e2e::product::CHART_IMAGES;
 use super::{Generated, HEADER};
 
 /// A file of manifests: its name and comment, and the chart's values.
-const FILES: [(&str, &str, &[&str]); 4] = [
+const FILES: [(&str, &str, &[&str]); 5] = [
     (
         "default.yaml",
         "# Everything, for `kubectl apply -f`. As with HNC, objects of any kind can be propagated.\n",
@@ -31,6 +31,11 @@ const FILES: [(&str, &str, &[&str]); 4] = [
         "hrq.yaml",
         "# As default.yaml, with hierarchical quotas.\n",
         &["namespace.create=true", "crds.keep=false", "propagation.resources={*}", "hrq.enabled=true"],
+    ),
+    (
+        "accurate.yaml",
+        "# As default.yaml, with Accurate's API.\n",
+        &["namespace.create=true", "crds.keep=false", "propagation.resources={*}", "accurate.enabled=true"],
     ),
     ("crds.yaml", "# The definitions alone.\n", &["crds.keep=false"]),
 ];

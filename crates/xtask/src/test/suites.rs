@@ -21,7 +21,7 @@ const LIBRARY: &str = "e2e";
 
 /// The order by duration, the longest first, so that no long suite runs alone at the end. A suite that is not listed
 /// runs before all of them, because its duration is unknown.
-const LONGEST_FIRST: [&str; 20] = [
+const LONGEST_FIRST: [&str; 22] = [
     "structure",
     "quotas",
     "outage",
@@ -31,12 +31,14 @@ const LONGEST_FIRST: [&str; 20] = [
     "plugin",
     "registrations",
     "install",
+    "accurate",
     "hostile",
     "crash",
     "failover",
     UNIT,
     "crossing",
     "certificates",
+    "accurate_admission",
     "cluster",
     "tenants",
     "hierarchy",

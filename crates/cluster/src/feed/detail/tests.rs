@@ -83,7 +83,8 @@ fn kind(kind: &str, resource: &str) -> Kind {
 /// The events up to the end of the list, as texts, and the requests until shortly after.
 async fn events_seen(kind: &Kind, detail: Detail) -> (Vec<String>, Vec<(String, &'static str)>) {
     let asked = Requests::default();
-    let mut events = watched(&client(asked.clone()), kind, detail);
+    let mut events =
+        watched(&client(asked.clone()), kind, detail, &["hnc.x-k8s.io/inherited-from".to_owned()]);
     let mut events_seen = Vec::new();
     while events_seen.last().is_none_or(|last| last != "end of list") {
         let event = timeout(Duration::from_secs(10), events.next()).await.unwrap().unwrap();

@@ -69,8 +69,16 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, in Accurate's order.
     pub fn check(&self) -> Result<(), Invalid> {
-        self.read(|_| Ok(None))?;
-        Ok(())
+        self.rules().map(drop)
+    }
+
+    /// What rules and plans depend on, without the names of the resources of the watched kinds. Only [`Config::resolve`] and the
+    /// requests to the API server need them, so a kind that is not served at the moment is not forgotten.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in Accurate's order.
+    pub fn rules(&self) -> Result<forest::accurate::Settings, Invalid> {
+        self.read(|watch| Ok(watch.kind(String::new())))
     }
 
     /// What rules and plans depend on. Checks everything, with what the API server serves.
@@ -78,13 +86,13 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong, in Accurate's order.
     pub fn resolve(&self, served: &[APIGroupDiscovery]) -> Result<forest::accurate::Settings, Invalid> {
-        self.read(|watch| watch.resolve(served).map(Some))
+        self.read(|watch| watch.resolve(served))
     }
 
     /// The fields are read in Accurate's order.
     fn read(
         &self,
-        resolve: impl Fn(&Watch) -> Result<Option<Kind>, String>,
+        resolve: impl Fn(&Watch) -> Result<Kind, String>,
     ) -> Result<forest::accurate::Settings, Invalid> {
         Ok(forest::accurate::Settings {
             label_keys: upstream_keys("labelKeys", &self.label_keys)?,
@@ -105,12 +113,11 @@ impl Config {
         })
     }
 
-    fn kinds(&self, resolve: impl Fn(&Watch) -> Result<Option<Kind>, String>) -> Result<Vec<Kind>, Invalid> {
+    fn kinds(&self, resolve: impl Fn(&Watch) -> Result<Kind, String>) -> Result<Vec<Kind>, Invalid> {
         let at = |(index, reason)| Invalid::new(format!("watches[{index}]"), reason);
         watches::check(&self.watches).map_err(at)?;
         let watches = self.watches.iter().enumerate();
-        let found = watches.map(|(index, watch)| resolve(watch).map_err(|reason| at((index, reason))));
-        found.filter_map(Result::transpose).collect()
+        watches.map(|(index, watch)| resolve(watch).map_err(|reason| at((index, reason)))).collect()
     }
 
     fn naming(&self) -> Result<Vec<naming::NamingPolicy>, Invalid> {

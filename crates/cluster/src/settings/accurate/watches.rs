@@ -67,13 +67,14 @@ impl Watch {
             Some(found) if found.scope.as_deref() != Some("Namespaced") => {
                 Err(format!("{kind} in {shown} is not namespaced"))
             }
-            Some(found) => Ok(Kind {
-                group: group.clone(),
-                version: version.clone(),
-                kind: kind.clone(),
-                resource: found.resource.clone().unwrap_or_default(),
-            }),
+            Some(found) => Ok(self.kind(found.resource.clone().unwrap_or_default())),
         }
+    }
+
+    /// The kind with this plural.
+    pub(super) fn kind(&self, resource: String) -> Kind {
+        let Self { group, version, kind } = self.clone();
+        Kind { group, version, kind, resource }
     }
 }
 

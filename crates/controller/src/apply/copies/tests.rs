@@ -93,7 +93,7 @@ async fn a_restriction_is_never_deleted_first() {
     let (client, namespace) = (server.client(), Name::from("leaf"));
     let ledger = LedgerStore::new(client.clone(), "hnc-system");
     let applier = Applier { client: &client, namespace: &namespace, forest: &world.forest, ledger: &ledger };
-    let writer = CopyWriter { restricts: true, ..applier.copy(key) };
+    let writer = CopyWriter { restricts: true, ..applier.copy(Form::Hnc, key) };
     let result = writer.replace(version, source, content).await;
     assert_eq!(server.methods(), ["PUT"]);
     assert!(refused(&result).contains("field is immutable"), "{result:?}");

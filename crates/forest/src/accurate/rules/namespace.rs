@@ -1,9 +1,9 @@
 //! `namespace.accurate.cybozu.io`: which labels a namespace may have, and when it may be deleted (section 7.2 of Accurate's
 //! contract).
 //!
-//! Only requests that change a label of Accurate are judged, and deletions of namespaces that have one; never a namespace that is
-//! excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API server need not ask
-//! about anything else.
+//! Only requests that change a label of Accurate are judged, and deletions of namespaces that can be upstream of others; never a
+//! namespace that is excluded by name. A namespace that is already being deleted may lose its labels, and gets no others. An API
+//! server need not ask about anything else.
 
 use super::{forbidden, has_rights, may_bind, may_create_below, next_consent, structure_is_known};
 use crate::accurate::keys;
@@ -85,7 +85,8 @@ impl<'a> Review<'a> {
     fn create(&self) -> Check {
         self.labels_fit()?;
         self.is_in_one_hierarchy()?;
-        self.next_consent()
+        self.next_consent()?;
+        self.user_may_place()
     }
 
     fn update(&self) -> Check {
@@ -95,7 +96,7 @@ impl<'a> Review<'a> {
         self.labels_fit()?;
         self.is_in_one_hierarchy()?;
         self.next_consent()?;
-        self.user_may_move()
+        self.user_may_place()
     }
 
     /// Walks upstream from the new labels.
@@ -213,9 +214,9 @@ impl<'a> Review<'a> {
         }
     }
 
-    /// A namespace gets objects of its upstream namespace, among them bindings. So the right to write namespaces is
-    /// not enough to give it one.
-    fn user_may_move(&self) -> Check {
+    /// A namespace gets objects of its upstream namespace, among them secrets and bindings. So the right to write namespaces is
+    /// not enough to give it one. In a new namespace nobody else has anything yet.
+    fn user_may_place(&self) -> Check {
         let trusts = self.forest.accurate().settings().is_some_and(|it| it.trust_namespace_editors);
         let [old, new] = [self.before().edge(), self.after().edge()];
         let Some((kind, upstream)) = new.filter(|_| !trusts && old != new) else { return Ok(()) };
@@ -224,15 +225,17 @@ impl<'a> Review<'a> {
             EdgeKind::Parent => keys::PARENT,
             EdgeKind::Template => keys::TEMPLATE,
         };
-        has_rights(vec![may_create_below(upstream), may_bind(name)], self.answers, || {
-            format!("set the label {label}={upstream} on namespace {name:?}")
-        })
+        let consents = (self.request.operation == Operation::Update).then(|| may_bind(name));
+        let rights = [may_create_below(upstream)].into_iter().chain(consents).collect();
+        has_rights(rights, self.answers, || format!("set the label {label}={upstream} on namespace {name:?}"))
     }
 
-    /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case.
+    /// Children may be deleted too if the operator allows it. A namespace that others name as their template stays in any case. One
+    /// that cannot be upstream passes nothing on, so nothing is lost with it.
     fn delete(&self) -> Check {
         let cascades = self.forest.accurate().settings().is_some_and(|it| it.allow_cascading_deletion);
-        if self.has_next(EdgeKind::Template) || (!cascades && self.has_next(EdgeKind::Parent)) {
+        let has_next = |kind| self.before().leads(kind) && self.has_next(kind);
+        if has_next(EdgeKind::Template) || (!cascades && has_next(EdgeKind::Parent)) {
             return Err(forbidden("child namespaces exist"));
         }
         Ok(())

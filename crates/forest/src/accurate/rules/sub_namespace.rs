@@ -1,5 +1,8 @@
 //! `vsubnamespace.kb.io` and `subnamespace.accurate.cybozu.io`: which `SubNamespaces` may be created and deleted (sections 7.1, 7.3
 //! and 7.4 of Accurate's contract).
+//!
+//! Accurate did not judge changes. Here the labels and annotations of a changed spec must be well-formed: with others, the controller
+//! could no longer write to the namespace.
 
 use super::namespace::{has_next, not_in_hnc};
 use super::{forbidden, next_consent, structure_is_known};
@@ -17,7 +20,7 @@ use crate::dialects::Forest;
 /// The most bytes of all annotations of an object.
 const MOST_BYTES: usize = 256 << 10;
 
-/// A request that creates, changes or deletes a `SubNamespace`.
+/// A request that creates or deletes a `SubNamespace`, or changes its spec.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Create, update or delete.
@@ -28,9 +31,9 @@ pub struct Request {
     pub name: Name,
     /// The requesting user.
     pub user: User,
-    /// The pairs under `spec.labels`.
+    /// The pairs under `spec.labels`; none of a deleted object.
     pub labels: Vec<(String, String)>,
-    /// The pairs under `spec.annotations`.
+    /// The same for `spec.annotations`.
     pub annotations: Vec<(String, String)>,
 }
 
@@ -48,10 +51,18 @@ pub fn review(forest: &Forest, request: &Request, answers: &Answers) -> Verdict 
     let review = Review { forest, request, answers };
     let judged = match request.operation {
         Operation::Create => structure_is_known(forest).and_then(|()| review.create()),
-        Operation::Update => Ok(()),
+        Operation::Update => refuse(&review.pair_faults()),
         Operation::Delete => structure_is_known(forest).and_then(|()| review.delete()),
     };
     judged.err().unwrap_or_else(Verdict::allow)
+}
+
+/// All faults are reported at once.
+fn refuse(faults: &[Cause]) -> Check {
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(forbidden(faults.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ")))
 }
 
 struct Review<'a> {
@@ -71,15 +82,14 @@ impl Review<'_> {
         if !leads {
             return Err(forbidden(format!("namespace {namespace} is neither a root nor a sub namespace")));
         }
-        self.well_formed()?;
+        refuse(&[self.name_faults(), self.pair_faults()].concat())?;
         self.follows_naming_policies(&self.root()?)?;
         not_in_hnc(forest, namespace)?;
         if forest.has_seen(name) { Ok(()) } else { next_consent(forest, name, self.answers) }
     }
 
-    /// All faults are reported at once.
-    fn well_formed(&self) -> Check {
-        let Request { name, labels, annotations, .. } = self.request;
+    fn name_faults(&self) -> Vec<Cause> {
+        let name = &self.request.name;
         let mut causes = Vec::new();
         if !is_namespace_name(name) {
             let why = "becomes the name of a namespace, so it must be a DNS label: at most 63 lower-case letters, digits and '-', \
@@ -89,6 +99,12 @@ impl Review<'_> {
         if let Some(why) = self.forest.settings().unmanaged(name) {
             causes.push(Cause::invalid("metadata.name", name, &why.to_string()));
         }
+        causes
+    }
+
+    fn pair_faults(&self) -> Vec<Cause> {
+        let Request { labels, annotations, .. } = self.request;
+        let mut causes = Vec::new();
         for (key, value) in labels {
             let key_fault = qualified_name_fault(key).map(|why| Cause::invalid("spec.labels", key, why));
             let value_fault = label_value_fault(value).map(|why| Cause::invalid("spec.labels", value, why));
@@ -103,10 +119,7 @@ impl Review<'_> {
             let why = format!("must have at most {MOST_BYTES} bytes");
             causes.push(Cause::invalid("spec.annotations", &format!("{bytes} bytes"), &why));
         }
-        if causes.is_empty() {
-            return Ok(());
-        }
-        Err(forbidden(causes.iter().map(Cause::to_string).collect::<Vec<_>>().join(", ")))
+        causes
     }
 
     /// The namespace at the top of the parents. In a cycle, the last one before it repeats.

@@ -23,6 +23,13 @@ impl Unverified {
         self.0.is_empty()
     }
 
+    /// The same without the list of this stream.
+    #[must_use]
+    pub fn without(mut self, stream: Stream) -> Self {
+        self.0.remove(&stream);
+        self
+    }
+
     pub(super) fn contains(&self, stream: Stream) -> bool {
         self.0.contains_key(&stream)
     }

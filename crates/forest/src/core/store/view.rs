@@ -102,6 +102,17 @@ impl Store {
         }
     }
 
+    /// Whether there is an object that is no copy of HNC's.
+    pub fn is_own(&self, namespace: &str, key: &ObjectKey) -> bool {
+        matches!(self.known(namespace, key), Some(Object::Source(_)))
+    }
+
+    /// The namespace that a copy of any dialect names as that of its source.
+    pub fn copied_from(&self, namespace: &str, key: &ObjectKey) -> Option<&Name> {
+        let of_hop = || self.known(namespace, key)?.hop()?.from.as_ref();
+        self.inherited_from(namespace, key).or_else(of_hop)
+    }
+
     /// Whether writing content with this digest would lose data: the object is no copy, or has other content.
     pub fn would_overwrite(&self, namespace: &str, key: &ObjectKey, given: Digest) -> bool {
         match self.known(namespace, key) {

@@ -3,7 +3,7 @@
 
 use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, names};
 use hns_cluster::api::Api;
-use hns_cluster::settings::in_force;
+use hns_cluster::settings::{SharedSettings, in_force};
 use hns_runtime::tls;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -40,11 +40,18 @@ const NEEDED: [&str; 3] = [
 const NEEDED_FOR_QUOTAS: [&str; 2] =
     [names::webhooks::HIERARCHICAL_RESOURCE_QUOTAS, names::webhooks::RESOURCE_QUOTAS_STATUS];
 
+/// Those that Accurate's API depends on, where it is enabled.
+const NEEDED_FOR_ACCURATE: [&str; 1] = [hns_api::accurate::names::webhooks::SUB_NAMESPACE];
+
 /// Runs these checks.
 pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
-    let quotas = enforces_quotas(session).await;
-    let (registrations, bundle) = registrations(session, quotas).await;
+    let settings = settings(session).await;
+    let (quotas, accurate) = (settings.hierarchical_quotas.enabled, settings.accurate.enabled);
+    let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
+    let of_accurate = NEEDED_FOR_ACCURATE.into_iter().filter(|_| accurate);
+    let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).chain(of_accurate).collect();
+    let (registrations, bundle) = registrations(session, &needed).await;
     let mut findings = registrations;
     findings.extend(policies(session, quotas).await);
     let is_gap = |it: &Finding| it.level == Level::Wrong && it.subject.starts_with("registration ");
@@ -89,14 +96,14 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
     findings
 }
 
-/// Whether the settings in force enable hierarchical quotas. Another check reports settings that cannot be read.
-async fn enforces_quotas(session: &Session) -> bool {
+/// The settings in force, or the defaults. Another check reports settings that cannot be read.
+async fn settings(session: &Session) -> SharedSettings {
     let data = published::read(session).await.ok().flatten().unwrap_or_default();
-    in_force(&data).ok().flatten().is_some_and(|settings| settings.hierarchical_quotas.enabled)
+    in_force(&data).ok().flatten().unwrap_or_default()
 }
 
 /// The registrations, and the certificate authority in them.
-async fn registrations(session: &Session, quotas: bool) -> (Vec<Finding>, Option<Vec<u8>>) {
+async fn registrations(session: &Session, needed: &[&str]) -> (Vec<Finding>, Option<Vec<u8>>) {
     let (mut findings, mut bundle) = (Vec::new(), None);
     let name = names::VALIDATING_WEBHOOK_CONFIGURATION;
     let api = session.all::<ValidatingWebhookConfiguration>();
@@ -106,9 +113,7 @@ async fn registrations(session: &Session, quotas: bool) -> (Vec<Finding>, Option
             let webhooks =
                 webhooks.map(|all| all.into_iter().map(|it| (it.name, it.client_config)).collect());
             bundle = authority(webhooks.as_deref());
-            let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
-            let needed: Vec<&str> = NEEDED.into_iter().chain(of_quotas).collect();
-            findings.push(registration(name, webhooks, &needed));
+            findings.push(registration(name, webhooks, needed));
         }
         Err(problem) => findings.push(Finding::unread(format!("registration {name}"), &problem)),
     }

@@ -112,7 +112,7 @@ mod tests {
             (refusal_of_document("x: unknown field"), "the settings document is refused, and the earlier"),
             (
                 format!("hierarchicalQuotas.enabled: {REMEDY}"),
-                "one setting is refused, and the others are in force",
+                "a part of the settings is refused, and the rest is in force",
             ),
         ] {
             data.insert(REFUSED.to_owned(), why);

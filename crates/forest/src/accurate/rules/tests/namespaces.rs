@@ -37,8 +37,12 @@ fn request<'a>(operation: Operation, old: Option<&'a str>, new: Option<&'a str>)
     }
 }
 
+fn create_as(yes: &[&str], forest: &Forest, new: &str) -> String {
+    decide(yes, |answers| review(forest, &request(Operation::Create, None, Some(new)), answers))
+}
+
 fn create(forest: &Forest, new: &str) -> String {
-    decide(&[], |answers| review(forest, &request(Operation::Create, None, Some(new)), answers))
+    create_as(&ALL, forest, new)
 }
 
 fn update_as(yes: &[&str], forest: &Forest, old: &str, new: &str) -> String {
@@ -130,7 +134,9 @@ fn namespaces_with_dependants_are_not_deleted() {
     let cascades = Settings { allow_cascading_deletion: true, ..settings() };
     let both = [draw(WORLD), draw_with(cascades.clone(), WORLD)];
     let used = "r root, s ^r, x ~s";
-    let used = [draw(used), draw_with(cascades, used)];
+    let used = [draw(used), draw_with(cascades.clone(), used)];
+    let frozen = "t template, i ~t, x ~i";
+    let frozen = [draw(frozen), draw_with(cascades, frozen)];
     for (forests, old, without, with) in [
         (&both, "r root", "child namespaces exist", "ok"),
         (&both, "s ^r", "child namespaces exist", "ok"),
@@ -139,6 +145,8 @@ fn namespaces_with_dependants_are_not_deleted() {
         (&both, "i template ~t", "child namespaces exist", "child namespaces exist"),
         (&both, "y ~i", "ok", "ok"),
         (&both, "n", "ok", "ok"),
+        // Others name it, but it passes nothing on.
+        (&frozen, "i ~t", "ok", "ok"),
         (&used, "s ^r", "child namespaces exist", "child namespaces exist"),
     ] {
         assert_eq!([delete(&forests[0], old), delete(&forests[1], old)], [without, with], "{old}");
@@ -195,6 +203,22 @@ fn nobody_takes_a_namespace_over_who_may_only_write_it() {
     assert!(update_as(&[], &forest, "x ^s ~t", "x ~t").starts_with("you may not set the label"));
     let trusting = draw_with(Settings { trust_namespace_editors: true, ..settings() }, WORLD);
     assert_eq!(update_as(&[], &trusting, "n", "n ^r"), "ok");
+    assert_eq!(create_as(&[], &trusting, "a ^r"), "ok");
+}
+
+/// Who may create namespaces may be admin of each of them.
+#[test]
+fn nobody_gets_the_objects_of_a_namespace_by_creating_one_below_it() {
+    let forest = draw(WORLD);
+    for (new, label, upstream) in [("a ^r", "parent=r", "r"), ("a ~t", "template=t", "t")] {
+        let lacking = format!(
+            "you may not set the label accurate.cybozu.com/{label} on namespace \"a\": the right to create \
+             subnamespaces.accurate.cybozu.com in namespace {upstream:?} is needed"
+        );
+        assert_eq!(create_as(&[], &forest, new), lacking);
+        assert_eq!(create_as(&[&format!("create subnamespaces {upstream}")], &forest, new), "ok");
+    }
+    assert_eq!(create_as(&[], &forest, "a root"), "ok");
 }
 
 #[test]

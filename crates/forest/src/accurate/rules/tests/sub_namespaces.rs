@@ -78,6 +78,19 @@ fn all_faults_of_labels_and_annotations_are_told_at_once() {
     assert!(ask(vec![], pair("note", &"x".repeat(256 << 10))).contains("at most 262144 bytes"));
 }
 
+/// Whatever its name and its namespace have become.
+#[test]
+fn a_changed_spec_is_well_formed() {
+    let forest = draw("n");
+    let change = |value: &str| {
+        let labels = vec![("team".to_owned(), value.to_owned())];
+        let request = Request { labels, ..request(Operation::Update, "n/kube-system") };
+        decide(&[], |answers| review(&forest, &request, answers))
+    };
+    assert_eq!(change("red"), "ok");
+    assert!(change("-red").starts_with("spec.labels: Invalid value: \"-red\""));
+}
+
 #[test]
 fn the_root_decides_which_names_are_allowed() {
     let policy = |root: &str, matches: &str| NamingPolicy::new(root, matches).unwrap();

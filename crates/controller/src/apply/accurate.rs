@@ -1,0 +1,217 @@
+//! Writes the namespaces and the `SubNamespaces` of Accurate's API.
+//!
+//! Users write the same objects, so a request contains only what the controller owns.
+
+use std::collections::BTreeMap;
+
+use forest::accurate::{Fact as AccurateFact, SubNamespaceStatus, keys};
+use forest::{Fact, Name, Version};
+use hns_api::accurate::{SubNamespace, conditions, names};
+use hns_api::conditions::STATUS_TRUE;
+use hns_cluster::api::Api;
+use hns_cluster::ingest::{self, accurate::sub_namespace_gone};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use kube::core::{DynamicObject, PartialObjectMeta};
+use kube::{Client, CustomResourceExt};
+use serde_json::{Value, json};
+
+use super::copies::NO_VERSION;
+use super::outcome::{Outcome, WriteResult, is_not_found};
+use super::structure::is_gone;
+use super::{delete_params, precondition};
+use crate::definitions;
+
+type Pairs = BTreeMap<String, String>;
+
+/// Applies by force, as Accurate does.
+pub(super) fn apply_params() -> PatchParams {
+    PatchParams::apply(names::FIELD_MANAGER).force()
+}
+
+/// For patches of other types.
+pub(super) fn merge_params() -> PatchParams {
+    PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..PatchParams::default() }
+}
+
+/// Writes what Accurate's API needs in one namespace.
+pub(super) struct AccurateWriter<'a> {
+    pub(super) client: &'a Client,
+    pub(super) namespace: &'a Name,
+}
+
+impl AccurateWriter<'_> {
+    pub(super) async fn apply_namespace(
+        &self,
+        version: &Version,
+        labels: &Pairs,
+        annotations: &Pairs,
+    ) -> Result<Fact, kube::Error> {
+        let mut metadata = precondition(version);
+        metadata["labels"] = json!(labels);
+        metadata["annotations"] = json!(annotations);
+        self.apply(self.namespace, metadata).await
+    }
+
+    /// A namespace of this name that exists by now stays as it is.
+    pub(super) async fn create_namespace(&self, child: &str) -> Result<Fact, kube::Error> {
+        let labels = json!({ keys::CREATED_BY: keys::CREATOR, keys::PARENT: &**self.namespace });
+        let created = self.apply(child, json!({ "resourceVersion": NO_VERSION, "labels": labels })).await?;
+        tracing::info!(parent = %self.namespace, child, "created a sub-namespace");
+        Ok(created)
+    }
+
+    async fn apply(&self, name: &str, mut metadata: Value) -> Result<Fact, kube::Error> {
+        metadata["name"] = json!(name);
+        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
+        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+        let applied = api.patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
+        Ok(Fact::Namespace(ingest::namespace(&applied.metadata)))
+    }
+
+    /// When the CRD is being deleted, its objects are too, and their namespaces must stay.
+    pub(super) async fn delete_namespace(&self, child: &Name, version: &Version) -> WriteResult {
+        match definitions::is_lasting(self.client, SubNamespace::crd_name()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(%child, "the CRD of SubNamespace is being deleted; its sub-namespaces stay");
+                return WriteResult::done([AccurateFact::CrdIsBeingDeleted(true).into()]);
+            }
+            Err(error) => return error.into(),
+        }
+        let api = Api::<Namespace>::all(self.client.clone());
+        let gone = || Fact::NamespaceGone(child.clone(), version.uid.clone());
+        match api.delete(child, &delete_params(version)).await {
+            Ok(deleted) => {
+                tracing::info!(parent = %self.namespace, %child, "deleted a sub-namespace with its SubNamespace");
+                Ok(deleted.left().map_or_else(gone, |it| Fact::Namespace(ingest::namespace(&it.metadata))))
+            }
+            Err(kube::Error::Api(status)) if is_not_found(&status, child) => Ok(gone()),
+            Err(error) => Err(error),
+        }
+        .into()
+    }
+
+    /// The finalizers first: a status says that they are there.
+    pub(super) async fn change_sub_namespace(
+        &self,
+        child: &Name,
+        version: &Version,
+        finalizers: Option<&[Box<str>]>,
+        status: Option<&SubNamespaceStatus>,
+    ) -> WriteResult {
+        let (mut version, mut facts) = (version.clone(), Vec::new());
+        if let Some(finalizers) = finalizers {
+            let result = self.set_finalizers(child, &version, finalizers).await;
+            if result.outcome != Outcome::Done {
+                return result;
+            }
+            let seen = result.facts.iter().find_map(|fact| match fact {
+                Fact::Accurate(AccurateFact::SubNamespace(_, seen)) => Some(seen.version.clone()),
+                _ => None,
+            });
+            version = seen.unwrap_or(version);
+            facts = result.facts;
+        }
+        match status {
+            Some(status) => self.set_status(child, &version, status).await.after(facts),
+            None => WriteResult::done(facts),
+        }
+    }
+
+    /// If the object was deleted before it had our finalizer, the plan stops with a conflict, so that no namespace is created for
+    /// it. If the finalizer was to be removed, the deletion is what the plan wants.
+    async fn set_finalizers(&self, child: &Name, version: &Version, finalizers: &[Box<str>]) -> WriteResult {
+        let mut metadata = precondition(version);
+        metadata["finalizers"] = json!(finalizers);
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let result: WriteResult =
+            self.sub_namespaces().patch(child, &merge_params(), &patch).await.map(fact).into();
+        if result.outcome != Outcome::NotFound {
+            return result;
+        }
+        let adds_ours = finalizers.iter().any(|it| **it == *keys::FINALIZER);
+        let outcome = if adds_ours { Outcome::Conflict } else { Outcome::NotFound };
+        let gone = AccurateFact::SubNamespaceGone(self.namespace.clone(), child.clone(), version.uid.clone());
+        WriteResult { outcome, facts: vec![gone.into()] }
+    }
+
+    /// Other conditions, and the time of ours while it holds, stay. So the object is read first.
+    async fn set_status(&self, child: &str, version: &Version, status: &SubNamespaceStatus) -> WriteResult {
+        let api = self.sub_namespaces();
+        let live = match api.get(child).await {
+            Ok(live) if ingest::version(&live.metadata) == *version => live,
+            Ok(other) => return WriteResult { outcome: Outcome::Conflict, facts: vec![fact(other)] },
+            Err(error) => return error.into(),
+        };
+        let shown = serde_json::from_value(live.data["status"]["conditions"].clone()).unwrap_or_default();
+        let patch = json!({ "metadata": precondition(version), "status": status_json(status, shown) });
+        api.patch_status(child, &merge_params(), &Patch::Merge(patch)).await.map(fact).into()
+    }
+
+    fn sub_namespaces(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), self.namespace, &SubNamespace::api_resource())
+    }
+}
+
+fn fact(object: DynamicObject) -> Fact {
+    if is_gone(&object.metadata) {
+        return sub_namespace_gone(&object.metadata).into();
+    }
+    let (namespace, seen) = ingest::accurate::sub_namespace(object);
+    AccurateFact::SubNamespace(namespace, seen).into()
+}
+
+/// The status, with the conditions that are shown now. A new condition has the current time.
+fn status_json(status: &SubNamespaceStatus, shown: Option<Vec<Condition>>) -> Value {
+    let (ours, mut all): (Vec<Condition>, Vec<Condition>) =
+        shown.unwrap_or_default().into_iter().partition(|it| it.type_ == conditions::STALLED);
+    if let Some(stalled) = &status.stalled {
+        let since = ours.into_iter().find(|it| it.status == STATUS_TRUE).map(|it| it.last_transition_time);
+        all.push(Condition {
+            type_: conditions::STALLED.into(),
+            status: STATUS_TRUE.into(),
+            reason: stalled.reason.to_string(),
+            message: stalled.message.to_string(),
+            observed_generation: Some(stalled.observed_generation),
+            last_transition_time: since.unwrap_or_else(|| Time(Timestamp::now())),
+        });
+    }
+    let conditions = if all.is_empty() { Value::Null } else { json!(all) };
+    json!({ "observedGeneration": status.observed_generation, "conditions": conditions })
+}
+
+#[cfg(test)]
+mod tests {
+    use forest::accurate::Stalled;
+
+    use super::*;
+
+    #[test]
+    fn a_condition_keeps_its_time_while_it_holds_and_others_stay() {
+        let condition = |type_: &str, status: &str| -> Condition {
+            let value = json!({ "type": type_, "status": status, "reason": "R", "message": "m",
+                "lastTransitionTime": "2026-01-01T00:00:00Z" });
+            serde_json::from_value(value).unwrap()
+        };
+        let stalled = Stalled { reason: "Conflict".into(), message: "m".into(), observed_generation: 2 };
+        let ours = SubNamespaceStatus { observed_generation: 2, stalled: Some(stalled) };
+        let time = |shown: Vec<Condition>| {
+            let status = status_json(&ours, Some(shown));
+            let all = status["conditions"].as_array().unwrap();
+            let ours = all.iter().find(|it| it["type"] == "Stalled").unwrap();
+            (all.len(), ours["lastTransitionTime"].as_str().unwrap().to_owned())
+        };
+        let first = "2026-01-01T00:00:00Z";
+        assert_eq!(time(vec![condition("Stalled", "True"), condition("Other", "True")]), (2, first.into()));
+        assert_ne!(time(vec![condition("Stalled", "False")]), (1, first.into()));
+        assert_ne!(time(vec![]).1, first);
+        let over = SubNamespaceStatus { observed_generation: 3, stalled: None };
+        assert_eq!(
+            status_json(&over, Some(vec![condition("Stalled", "True")])),
+            json!({ "observedGeneration": 3, "conditions": null })
+        );
+    }
+}

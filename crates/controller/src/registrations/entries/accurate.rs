@@ -1,0 +1,49 @@
+//! The webhooks for `SubNamespaces`. The webhook for namespaces serves both APIs.
+
+use hns_api::accurate::{GROUP, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+
+use super::super::RegistrationSettings;
+use super::super::cel::any_of;
+use super::super::conditions::accurate::lacks_finalizer;
+use super::super::conditions::{OLD_IS_GOING, condition, not_the_controller};
+use super::{Entry, FAIL_TIMEOUT, IGNORE_TIMEOUT, rule};
+
+const SUB_NAMESPACES: &str = "subnamespaces";
+
+/// A write that does not change the spec changes the status, or finalizers, which can be removed by hand. Nobody is exempt from
+/// judgment when deleting: a user who may set an owner reference could make the garbage collector delete a namespace with children.
+pub(super) fn sub_namespaces(settings: &RegistrationSettings) -> Entry {
+    let can_be_refused = any_of(&[
+        "request.operation == 'CREATE'".to_owned(),
+        "(request.operation == 'UPDATE' && object.?spec != oldObject.?spec)".to_owned(),
+        format!("(request.operation == 'DELETE' && !{OLD_IS_GOING})"),
+    ]);
+    Entry {
+        name: names::webhooks::SUB_NAMESPACE,
+        path: names::paths::SUB_NAMESPACE,
+        fails_closed: true,
+        timeout: FAIL_TIMEOUT,
+        namespaces: LabelSelector::default(),
+        objects: LabelSelector::default(),
+        rules: vec![rule(GROUP, &[SUB_NAMESPACES], &["CREATE", "UPDATE", "DELETE"])],
+        conditions: vec![not_the_controller(settings), condition("can-be-refused", can_be_refused)],
+    }
+}
+
+/// Adds the finalizer. It fails open: the controller adds the finalizer too, and while no webhook answers, the webhook above
+/// refuses the creation.
+pub(super) fn finalizer(settings: &RegistrationSettings) -> Entry {
+    Entry {
+        name: names::webhooks::SUB_NAMESPACE_FINALIZER,
+        path: names::paths::SUB_NAMESPACE_FINALIZER,
+        fails_closed: false,
+        timeout: IGNORE_TIMEOUT,
+        rules: vec![rule(GROUP, &[SUB_NAMESPACES], &["CREATE"])],
+        conditions: vec![
+            not_the_controller(settings),
+            condition("can-be-changed", lacks_finalizer(names::FINALIZER)),
+        ],
+        ..sub_namespaces(settings)
+    }
+}

@@ -1,0 +1,233 @@
+//! The shared installation of this suite, and common steps.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use hns_cluster::settings::accurate::{Config, Settings};
+use hns_e2e::steps::PATIENCE;
+use hns_e2e::{Cluster, Options, Product, Replica, eventually};
+use http::{Method, Request, header};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+pub(crate) const FROM: &str = "accurate.cybozu.com/from";
+pub(crate) const PROPAGATE: &str = "accurate.cybozu.com/propagate";
+pub(crate) const PARENT: &str = "accurate.cybozu.com/parent";
+pub(crate) const TEMPLATE: &str = "accurate.cybozu.com/template";
+pub(crate) const TYPE: &str = "accurate.cybozu.com/type";
+pub(crate) const CREATED_BY: &str = "app.kubernetes.io/created-by";
+pub(crate) const FINALIZER: &str = "accurate.cybozu.com/finalizer";
+
+/// The settings of all tests.
+pub(crate) const CONFIG: &str = "
+labelKeys: [team, zone, '*.test/*', '*/type']
+annotationKeys: [note]
+subNamespaceLabelKeys: [tier, team]
+subNamespaceAnnotationKeys: [owner]
+watches:
+- {group: rbac.authorization.k8s.io, version: v1, kind: Role}
+- {group: rbac.authorization.k8s.io, version: v1, kind: RoleBinding}
+- {version: v1, kind: Secret}
+- {version: v1, kind: ResourceQuota}
+- {version: v1, kind: ServiceAccount}
+propagateLabelKeyExcludes: ['*kubernetes.io/*']
+propagateAnnotationKeyExcludes: ['*kubernetes.io/*']
+";
+
+/// Rights for a kind that the chart's default does not name.
+const MORE_RIGHTS: &str = r#"
+{"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "accounts"}, "rules": [
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]},
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "accounts"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "accounts"},
+        "subjects": [{"kind": "ServiceAccount", "name": "hns-controller", "namespace": "hnc-system"}]}]}
+"#;
+
+/// Held alone by a test that changes what others depend on.
+static ALONE: RwLock<()> = RwLock::const_new(());
+
+pub(crate) struct Installation {
+    pub(crate) product: Product<'static>,
+    _webhook: Replica,
+    pub(crate) controller: Mutex<Replica>,
+}
+
+pub(crate) fn settings(config: &str) -> Settings {
+    Settings { enabled: true, config: Config::parse(config).unwrap(), ..Settings::default() }
+}
+
+async fn install() -> Result<Installation> {
+    let cluster = Cluster::shared().await;
+    let options = Options {
+        manifests: Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/accurate.yaml"),
+        accurate: Some(settings(CONFIG)),
+        ..Options::default()
+    };
+    let product = Product::install(cluster, options).await?;
+    cluster.kubectl().args(["apply", "-f", "-"]).stdin(MORE_RIGHTS).ok().await?;
+    let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    Ok(Installation { product, _webhook: webhook, controller: Mutex::new(controller) })
+}
+
+/// A test's place in the installation. `H` says whether other tests run beside it.
+pub(crate) struct Scene<H = RwLockReadGuard<'static, ()>> {
+    _held: H,
+    pub(crate) installation: &'static Installation,
+    client: Client,
+}
+
+async fn installation() -> &'static Installation {
+    static INSTALLATION: OnceCell<Installation> = OnceCell::const_new();
+    INSTALLATION.get_or_try_init(install).await.expect("the product starts")
+}
+
+/// The installation, beside other tests.
+pub(crate) async fn scene() -> Scene {
+    let installation = installation().await;
+    Scene::new(ALONE.read().await, installation)
+}
+
+/// The installation, with nothing else going on.
+pub(crate) async fn scene_alone() -> Scene<RwLockWriteGuard<'static, ()>> {
+    let installation = installation().await;
+    Scene::new(ALONE.write().await, installation)
+}
+
+/// Where objects of a kind are: the root of their API, and their plural.
+pub(crate) type Kind = (&'static str, &'static str);
+
+pub(crate) const SECRETS: Kind = ("/api/v1", "secrets");
+pub(crate) const QUOTAS: Kind = ("/api/v1", "resourcequotas");
+pub(crate) const ACCOUNTS: Kind = ("/api/v1", "serviceaccounts");
+pub(crate) const ROLES: Kind = ("/apis/rbac.authorization.k8s.io/v1", "roles");
+pub(crate) const BINDINGS: Kind = ("/apis/rbac.authorization.k8s.io/v1", "rolebindings");
+pub(crate) const FORMS: Kind = ("/apis/accurate.cybozu.com/v2", "subnamespaces");
+
+pub(crate) fn path((root, plural): Kind, namespace: &str, name: &str) -> String {
+    format!("{root}/namespaces/{namespace}/{plural}/{name}").trim_end_matches('/').to_owned()
+}
+
+pub(crate) fn namespace(name: &str) -> String {
+    format!("/api/v1/namespaces/{name}")
+}
+
+impl<H> Scene<H> {
+    fn new(held: H, installation: &'static Installation) -> Self {
+        Self { _held: held, installation, client: installation.product.cluster().admin() }
+    }
+
+    /// Sends a request. A PATCH is a merge patch.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> kube::Result<Value> {
+        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = Request::builder()
+            .method(Method::try_from(method).unwrap())
+            .uri(path)
+            .header(header::CONTENT_TYPE, content)
+            .body(if body.is_null() { Vec::new() } else { body.to_string().into_bytes() })
+            .unwrap();
+        self.client.request(request).await
+    }
+
+    /// Sends a request until the webhook has seen what it depends on.
+    pub(crate) async fn send_until_allowed(&self, method: &str, path: &str, body: Value) -> Value {
+        eventually(&format!("{method} {path} is allowed"), PATIENCE, async || {
+            self.send(method, path, body.clone()).await.map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The object; `None` if there is none.
+    pub(crate) async fn get(&self, path: &str) -> Result<Option<Value>, String> {
+        match self.send("GET", path, Value::Null).await {
+            Ok(found) => Ok(Some(found)),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// Waits until the object is so, and gives it.
+    pub(crate) async fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+        eventually(&format!("{path} {what}"), PATIENCE, async || {
+            let found = self.get(path).await?.unwrap_or_default();
+            if is_so(&found) { Ok(found) } else { Err(found.to_string()) }
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Waits until there is no such object.
+    pub(crate) async fn gone(&self, path: &str) {
+        self.until(path, "goes", Value::is_null).await;
+    }
+
+    pub(crate) async fn create_namespace(&self, name: &str, labels: Value) {
+        let body = json!({ "metadata": { "name": name, "labels": labels } });
+        self.send_until_allowed("POST", "/api/v1/namespaces", body).await;
+    }
+
+    pub(crate) async fn create_root(&self, name: &str) {
+        self.create_namespace(name, json!({ TYPE: "root" })).await;
+    }
+
+    /// Creates a `SubNamespace` and waits for its namespace.
+    pub(crate) async fn create_sub(&self, parent: &str, child: &str, spec: Value) {
+        let body = json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace",
+            "metadata": { "name": child }, "spec": spec });
+        self.send_until_allowed("POST", &path(FORMS, parent, ""), body).await;
+        self.until(&namespace(child), "is there", |it| it["metadata"]["labels"][PARENT] == parent).await;
+    }
+
+    /// Creates an object with this mode; none if it is empty.
+    pub(crate) async fn create(&self, kind: Kind, namespace: &str, name: &str, mode: &str, mut body: Value) {
+        body["metadata"]["name"] = name.into();
+        if !mode.is_empty() {
+            body["metadata"]["annotations"][PROPAGATE] = mode.into();
+        }
+        self.send("POST", &path(kind, namespace, ""), body).await.unwrap();
+    }
+
+    pub(crate) async fn patch(&self, path: &str, changes: Value) -> Value {
+        self.send("PATCH", path, changes).await.unwrap()
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        self.send("DELETE", path, Value::Null).await.unwrap();
+    }
+
+    /// Waits for a copy of this source, and gives it.
+    pub(crate) async fn copied(&self, kind: Kind, from: &str, to: &str, name: &str) -> Value {
+        self.until(&path(kind, to, name), "is a copy", |it| it["metadata"]["annotations"][FROM] == from).await
+    }
+
+    /// Waits until everything that was changed before is processed: a new source arrives below.
+    pub(crate) async fn settled(&self, root: &str, below: &str, marker: &str) {
+        self.create(SECRETS, root, marker, "create", json!({})).await;
+        self.copied(SECRETS, root, below, marker).await;
+    }
+
+    /// Writes the settings document.
+    pub(crate) async fn configure(&self, accurate: &Settings) -> Result<()> {
+        self.installation.product.configure_accurate(accurate).await.context("writing the settings")
+    }
+}
+
+/// The labels or the annotations of an object, or any field, by its path.
+pub(crate) fn at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
+    object.pointer(pointer).unwrap_or(&Value::Null)
+}
+
+pub(crate) fn label<'a>(object: &'a Value, key: &str) -> &'a Value {
+    &object["metadata"]["labels"][key]
+}
+
+pub(crate) fn annotation<'a>(object: &'a Value, key: &str) -> &'a Value {
+    &object["metadata"]["annotations"][key]
+}
+
+pub(crate) fn version(object: &Value) -> (String, String) {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    (text("uid"), text("resourceVersion"))
+}

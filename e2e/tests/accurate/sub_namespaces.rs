@@ -1,0 +1,107 @@
+//! `SubNamespaces`: namespaces are created, deleted and created again for them, and conflicts are shown (section 8.6 of Accurate's
+//! contract, and number 14 of section 15).
+
+use serde_json::{Value, json};
+
+use super::scene::{FINALIZER, FORMS, PARENT, at, label, namespace, path, scene, version};
+
+fn form(name: &str) -> Value {
+    json!({ "apiVersion": "accurate.cybozu.com/v2", "kind": "SubNamespace", "metadata": { "name": name } })
+}
+
+#[tokio::test]
+async fn a_namespace_lives_and_goes_with_its_sub_namespace() {
+    let scene = scene().await;
+    scene.create_root("s-root").await;
+    scene.create_sub("s-root", "s-sub", json!({})).await;
+    let place = path(FORMS, "s-root", "s-sub");
+    let is_current = |it: &Value| {
+        at(it, "/status/observedGeneration") == at(it, "/metadata/generation")
+            && at(it, "/status/conditions").is_null()
+    };
+    let seen = scene.until(&place, "shows that it is current", is_current).await;
+    assert_eq!(seen["metadata"]["finalizers"], json!([FINALIZER]));
+    let created = scene.get(&namespace("s-sub")).await.unwrap().unwrap();
+    assert_eq!(label(&created, "app.kubernetes.io/created-by"), "accurate");
+
+    let (uid, _) = version(&created);
+    scene.delete(&namespace("s-sub")).await;
+    let is_new = |it: &Value| it.is_object() && it["metadata"]["uid"] != uid.as_str();
+    scene.until(&namespace("s-sub"), "is created again", is_new).await;
+
+    let others = json!({ "metadata": { "finalizers": ["example.com/other", FINALIZER] } });
+    scene.patch(&place, others).await;
+    scene.delete(&place).await;
+    scene.gone(&namespace("s-sub")).await;
+    let is_held = |it: &Value| it["metadata"]["finalizers"] == json!(["example.com/other"]);
+    scene.until(&place, "keeps the finalizer of another program", is_held).await;
+    scene.patch(&place, json!({ "metadata": { "finalizers": null } })).await;
+    scene.gone(&place).await;
+}
+
+#[tokio::test]
+async fn a_conflict_is_shown_keeps_its_time_and_ends_when_the_rival_goes() {
+    let scene = scene().await;
+    scene.create_root("y-root").await;
+    scene.create_root("y-other").await;
+    scene.create_sub("y-other", "y-taken", json!({})).await;
+    let place = path(FORMS, "y-root", "y-taken");
+    scene.send_until_allowed("POST", &path(FORMS, "y-root", ""), form("y-taken")).await;
+    let is_stalled = |it: &Value| {
+        let condition = at(it, "/status/conditions/0");
+        (&condition["type"], &condition["status"], &condition["reason"])
+            == (&json!("Stalled"), &json!("True"), &json!("Conflict"))
+    };
+    let first = scene.until(&place, "is stalled", is_stalled).await;
+    assert_eq!(at(&first, "/status/conditions/0/message"), "Conflicting namespace already exists");
+    let time = at(&first, "/status/conditions/0/lastTransitionTime");
+    // The times of conditions have seconds.
+    scene
+        .until(&namespace("y-taken"), "is a second old", |it| {
+            let now = k8s_openapi::jiff::Timestamp::now();
+            let since: k8s_openapi::jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
+            it.is_object() && now.as_second() > since.as_second() + 1
+        })
+        .await;
+    scene.patch(&place, json!({ "spec": { "labels": { "tier": "1" } } })).await;
+    let is_current = |it: &Value| is_stalled(it) && at(it, "/status/observedGeneration") == 2;
+    let second = scene.until(&place, "shows the new generation", is_current).await;
+    assert_eq!(at(&second, "/status/conditions/0/lastTransitionTime"), time);
+    assert_eq!(at(&second, "/status/conditions/0/observedGeneration"), 2);
+
+    // The rival goes, and its namespace with it.
+    scene.delete(&path(FORMS, "y-other", "y-taken")).await;
+    scene
+        .until(&namespace("y-taken"), "is created for the one that waited", |it| {
+            label(it, PARENT) == "y-root"
+        })
+        .await;
+    let is_over = |it: &Value| it.is_object() && at(it, "/status/conditions").is_null();
+    scene.until(&place, "is not stalled any more", is_over).await;
+
+    // One in conflict goes without the namespace.
+    scene.send_until_allowed("POST", &path(FORMS, "y-other", ""), form("y-taken")).await;
+    let rival = path(FORMS, "y-other", "y-taken");
+    scene.until(&rival, "is stalled", is_stalled).await;
+    let (uid, _) = version(&scene.get(&namespace("y-taken")).await.unwrap().unwrap());
+    scene.delete(&rival).await;
+    scene.gone(&rival).await;
+    scene.settled("y-root", "y-taken", "marker").await;
+    let kept = scene.get(&namespace("y-taken")).await.unwrap().unwrap();
+    assert_eq!(kept["metadata"]["uid"], uid.as_str());
+    assert!(kept["metadata"]["deletionTimestamp"].is_null());
+}
+
+#[tokio::test]
+async fn a_namespace_that_exists_already_is_never_taken() {
+    let scene = scene().await;
+    scene.create_root("z-root").await;
+    scene.create_namespace("z-own", json!({ "team": "own" })).await;
+    scene.send_until_allowed("POST", &path(FORMS, "z-root", ""), form("z-own")).await;
+    let place = path(FORMS, "z-root", "z-own");
+    scene.until(&place, "is stalled", |it| at(it, "/status/conditions/0/reason") == "Conflict").await;
+    scene.delete(&place).await;
+    scene.gone(&place).await;
+    let kept = scene.get(&namespace("z-own")).await.unwrap().unwrap();
+    assert!(label(&kept, PARENT).is_null() && kept["metadata"]["deletionTimestamp"].is_null(), "{kept}");
+}
