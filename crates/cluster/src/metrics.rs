@@ -73,12 +73,17 @@ impl StreamMetrics {
     }
 
     pub(crate) fn started(&self, resource: &str) {
-        self.running.with_label_values(&[resource]).set(1);
+        self.running.with_label_values(&[resource]).inc();
     }
 
     pub(crate) fn stopped(&self, resource: &str) {
-        // An error means that it was not running.
-        let _ = self.running.remove_label_values(&[resource]);
+        let running = self.running.with_label_values(&[resource]);
+        running.dec();
+        // While settings change, two forests are fed.
+        if running.get() <= 0 {
+            // An error means that it was not running.
+            let _ = self.running.remove_label_values(&[resource]);
+        }
     }
 }
 

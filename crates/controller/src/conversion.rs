@@ -89,7 +89,10 @@ pub(crate) async fn keep(
             }
         };
         if let Err(error) = corrected {
-            tracing::warn!(error = error_text(&error), "could not correct the CRD of SubNamespace; trying again");
+            tracing::warn!(
+                error = error_text(&error),
+                "could not correct the CRD of SubNamespace; trying again"
+            );
             retry = Some(());
         }
     }
@@ -215,7 +218,9 @@ mod tests {
         assert_eq!(need(&both, "here", pem), Need::Migration);
         assert_eq!(need(&crd(trusting), "here", pem), Need::Nothing);
         assert_eq!(need(&crd(|_| {}), "here", None), Need::Nothing, "another program writes it");
-        assert!(matches!(need(&both, "elsewhere", pem), Need::Converter(at) if at.starts_with("Service here/")));
+        assert!(
+            matches!(need(&both, "elsewhere", pem), Need::Converter(at) if at.starts_with("Service here/"))
+        );
         let goes = crd(|crd| {
             old(crd);
             crd.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();

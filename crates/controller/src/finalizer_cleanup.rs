@@ -36,14 +36,15 @@ pub(crate) async fn run(client: &Client, namespace: &str) -> anyhow::Result<()> 
     let anchors = remove_from_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
     let hierarchies = remove_from_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
     let (anchors, hierarchies) = tokio::try_join!(anchors, hierarchies)?;
-    let sub_namespaces = match remove_from_all::<SubNamespace>(client, forest::accurate::keys::FINALIZER).await {
-        // The right exists only while Accurate's API is enabled.
-        Err(error) if is_forbidden(&error) => {
-            tracing::warn!(%error, "kept the finalizers of SubNamespaces");
-            0
-        }
-        removed => removed?,
-    };
+    let sub_namespaces =
+        match remove_from_all::<SubNamespace>(client, forest::accurate::keys::FINALIZER).await {
+            // The right exists only while Accurate's API is enabled.
+            Err(error) if is_forbidden(&error) => {
+                tracing::warn!(%error, "kept the finalizers of SubNamespaces");
+                0
+            }
+            removed => removed?,
+        };
     tracing::info!(anchors, hierarchies, sub_namespaces, "removed the finalizers");
     Ok(())
 }
@@ -176,9 +177,11 @@ mod tests {
 
         let terminating =
             json!({ "name": names::CONTROLLER_DEPLOYMENT, "deletionTimestamp": "2026-01-01T00:00:00Z" });
-        let server = Server::answering([found(terminating), list(&[]), list(&[])]);
+        // Without the right, SubNamespaces are left alone.
+        let forbidden = failure(403, "Forbidden", "subnamespaces.accurate.cybozu.com is forbidden");
+        let server = Server::answering([found(terminating), list(&[]), list(&[]), forbidden]);
         run(&server.client(), "hnc-system").await.unwrap();
-        assert_eq!(server.asked().len(), 3, "{:?}", server.asked());
+        assert_eq!(server.asked().len(), 4, "{:?}", server.asked());
     }
 
     #[tokio::test]

@@ -23,7 +23,6 @@ use crate::accurate_rights;
 use crate::args::Args;
 use crate::certificates::{Bundle, Registered};
 use crate::configuration as status;
-use crate::{conversion, definitions};
 use crate::execute::{Executed, Executor, WRITES_IN_FLIGHT, is_listed};
 use crate::guard::Guard;
 use crate::metrics::Metrics;
@@ -32,6 +31,7 @@ use crate::queue::Queue;
 use crate::quotas;
 use crate::registrations::reconciler::{self, Inputs, reconcile};
 use crate::structure_sync;
+use crate::{conversion, definitions};
 
 /// The number of namespaces that are processed at a time: the limit of concurrent writes, because a namespace often has one
 /// write.

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::scene::{
-    ACCOUNTS, BINDINGS, CREATED_BY, FROM, PROPAGATE, QUOTAS, ROLES, SECRETS, annotation, at, label, path, scene,
-    version,
+    ACCOUNTS, BINDINGS, CREATED_BY, FROM, PROPAGATE, QUOTAS, ROLES, SECRETS, annotation, at, label, path,
+    scene, version,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -43,7 +43,8 @@ async fn copies_reach_every_level_and_name_the_namespace_above_them() {
             assert!(annotation(&copy, "kubectl.kubernetes.io/x").is_null(), "{copy}");
             assert_eq!(copy["data"], json!({ "k": "dg==" }));
             let managers = copy["metadata"]["managedFields"].as_array().unwrap();
-            let is_applied = |it: &Value| it["manager"] == "accurate-controller" && it["operation"] == "Apply";
+            let is_applied =
+                |it: &Value| it["manager"] == "accurate-controller" && it["operation"] == "Apply";
             assert!(managers.iter().all(is_applied), "applied from the start: {copy}");
         }
         assert_eq!(scene.get(&path(SECRETS, to, "plain")).await, Ok(None));
@@ -58,11 +59,29 @@ async fn removals_reach_the_copies() {
     scene.create_sub("r-root", "r-mid", json!({})).await;
     scene.create_sub("r-mid", "r-leaf", json!({})).await;
     let labels = json!({ "labels": { "a": "1", "b": "2" } });
-    scene.create(SECRETS, "r-root", "s", "update", json!({ "metadata": labels, "data": { "a": "YQ==", "b": "Yg==" } })).await;
+    scene
+        .create(
+            SECRETS,
+            "r-root",
+            "s",
+            "update",
+            json!({ "metadata": labels, "data": { "a": "YQ==", "b": "Yg==" } }),
+        )
+        .await;
     scene.create(BINDINGS, "r-root", "b", "update", binding(&["alice"])).await;
-    scene.create(QUOTAS, "r-root", "q", "update", json!({ "spec": { "hard": { "pods": "1", "secrets": "9" } } })).await;
+    scene
+        .create(
+            QUOTAS,
+            "r-root",
+            "q",
+            "update",
+            json!({ "spec": { "hard": { "pods": "1", "secrets": "9" } } }),
+        )
+        .await;
     for to in ["r-mid", "r-leaf"] {
-        scene.until(&path(BINDINGS, to, "b"), "binds alice", |it| at(it, "/subjects/0/name") == "alice").await;
+        scene
+            .until(&path(BINDINGS, to, "b"), "binds alice", |it| at(it, "/subjects/0/name") == "alice")
+            .await;
         scene.until(&path(SECRETS, to, "s"), "has b", |it| it["data"]["b"] == "Yg==").await;
         scene.until(&path(QUOTAS, to, "q"), "limits secrets", |it| at(it, "/spec/hard/secrets") == "9").await;
     }
@@ -71,10 +90,19 @@ async fn removals_reach_the_copies() {
     scene.patch(&path(BINDINGS, "r-root", "b"), json!({ "subjects": null })).await;
     scene.patch(&path(QUOTAS, "r-root", "q"), json!({ "spec": { "hard": { "secrets": null } } })).await;
     for to in ["r-mid", "r-leaf"] {
-        scene.until(&path(BINDINGS, to, "b"), "binds nobody", |it| it.is_object() && at(it, "/subjects/0").is_null()).await;
-        let copy = scene.until(&path(SECRETS, to, "s"), "loses b", |it| it["data"] == json!({ "a": "YQ==" })).await;
+        scene
+            .until(&path(BINDINGS, to, "b"), "binds nobody", |it| {
+                it.is_object() && at(it, "/subjects/0").is_null()
+            })
+            .await;
+        let copy =
+            scene.until(&path(SECRETS, to, "s"), "loses b", |it| it["data"] == json!({ "a": "YQ==" })).await;
         assert!(label(&copy, "b").is_null(), "{copy}");
-        scene.until(&path(QUOTAS, to, "q"), "loses a limit", |it| at(it, "/spec/hard") == &json!({ "pods": "1" })).await;
+        scene
+            .until(&path(QUOTAS, to, "q"), "loses a limit", |it| {
+                at(it, "/spec/hard") == &json!({ "pods": "1" })
+            })
+            .await;
     }
 }
 
@@ -92,7 +120,12 @@ async fn copies_that_accurate_has_created_follow_too() {
     });
     let collection = format!("{}?fieldManager=accurate-controller", path(BINDINGS, "o-sub", ""));
     scene.send("POST", &collection, copy).await.unwrap();
-    scene.patch(&path(BINDINGS, "o-sub", "b"), json!({ "metadata": { "annotations": { PROPAGATE: "update" } } })).await;
+    scene
+        .patch(
+            &path(BINDINGS, "o-sub", "b"),
+            json!({ "metadata": { "annotations": { PROPAGATE: "update" } } }),
+        )
+        .await;
     scene.gone(&path(BINDINGS, "o-sub", "b")).await;
 
     let mut copy = binding(&["mallory"]);
@@ -116,7 +149,8 @@ async fn a_followed_copy_is_repaired_without_disturbing_the_next_level() {
     scene.create(SECRETS, "t-root", "c", "create", json!({ "data": { "k": "dg==" } })).await;
     scene.copied(SECRETS, "t-mid", "t-leaf", "c").await;
     let (leaf, _) = version(&scene.copied(SECRETS, "t-mid", "t-leaf", "u").await);
-    let tampered = json!({ "data": { "k": "eA==", "more": "eA==" }, "metadata": { "annotations": { "own": "1" } } });
+    let tampered =
+        json!({ "data": { "k": "eA==", "more": "eA==" }, "metadata": { "annotations": { "own": "1" } } });
     let others = json!({ "metadata": { "labels": { "kubernetes.io/x": "y" } } });
     scene.patch(&path(SECRETS, "t-mid", "u"), tampered.clone()).await;
     scene.patch(&path(SECRETS, "t-mid", "u"), others).await;
@@ -183,19 +217,28 @@ async fn roles_and_the_bindings_to_them_arrive_together() {
     let scene = scene().await;
     scene.create_root("b-root").await;
     scene.create_sub("b-root", "b-sub", json!({})).await;
-    let rule = |verb: &str| json!({ "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": [verb] }] });
+    let allowing =
+        |verb: &str| json!({ "rules": [{ "apiGroups": [""], "resources": ["pods"], "verbs": [verb] }] });
     let to = |role: &str| {
         let role = json!({ "apiGroup": RBAC, "kind": "Role", "name": role });
         json!({ "roleRef": role, "subjects": subjects(&["alice"]) })
     };
-    scene.create(ROLES, "b-root", "reader", "update", rule("get")).await;
+    scene.create(ROLES, "b-root", "reader", "update", allowing("get")).await;
     scene.create(BINDINGS, "b-root", "b", "update", to("reader")).await;
     scene.copied(BINDINGS, "b-root", "b-sub", "b").await;
     assert!(scene.get(&path(ROLES, "b-sub", "reader")).await.unwrap().is_some());
-    scene.create(ROLES, "b-root", "writer", "update", rule("create")).await;
+    scene.create(ROLES, "b-root", "writer", "update", allowing("create")).await;
     scene.delete(&path(BINDINGS, "b-root", "b")).await;
     scene.create(BINDINGS, "b-root", "b", "update", to("writer")).await;
-    scene.until(&path(BINDINGS, "b-sub", "b"), "names the other Role", |it| at(it, "/roleRef/name") == "writer").await;
+    scene
+        .until(&path(BINDINGS, "b-sub", "b"), "names the other Role", |it| {
+            at(it, "/roleRef/name") == "writer"
+        })
+        .await;
     scene.patch(&path(ROLES, "b-root", "writer"), json!({ "rules": null })).await;
-    scene.until(&path(ROLES, "b-sub", "writer"), "loses its rule", |it| it.is_object() && at(it, "/rules/0").is_null()).await;
+    scene
+        .until(&path(ROLES, "b-sub", "writer"), "loses its rule", |it| {
+            it.is_object() && at(it, "/rules/0").is_null()
+        })
+        .await;
 }

@@ -9,7 +9,7 @@ use super::scene::{
     FINALIZER, FROM, PARENT, PROPAGATE, SECRETS, TYPE, annotation, namespace, path, scene, version,
 };
 
-fn mode(mode: Value) -> Value {
+fn mode(mode: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": { PROPAGATE: mode } } })
 }
 
@@ -24,16 +24,16 @@ async fn a_changed_mode_changes_the_copies_in_place_and_a_removed_one_removes_th
     scene.create(SECRETS, "m-root", "s", "update", json!({})).await;
     scene.copied(SECRETS, "m-mid", "m-leaf", "s").await;
     let (uid, _) = version(&scene.copied(SECRETS, "m-root", "m-mid", "s").await);
-    scene.patch(&root, mode("create".into())).await;
+    scene.patch(&root, mode(Some("create"))).await;
     for place in [&mid, &leaf] {
         scene.until(place, "is created once", |it| annotation(it, PROPAGATE) == "create").await;
     }
     assert_eq!(scene.get(&mid).await.unwrap().unwrap()["metadata"]["uid"], uid.as_str(), "in place");
-    scene.patch(&root, mode("update".into())).await;
+    scene.patch(&root, mode(Some("update"))).await;
     for place in [&mid, &leaf] {
         scene.until(place, "is followed", |it| annotation(it, PROPAGATE) == "update").await;
     }
-    scene.patch(&root, mode(Value::Null)).await;
+    scene.patch(&root, mode(None)).await;
     scene.gone(&mid).await;
     scene.gone(&leaf).await;
 }

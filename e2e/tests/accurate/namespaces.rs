@@ -11,13 +11,17 @@ async fn labels_flow_down_and_go_again_and_those_of_a_sub_namespace_win() {
     let scene = scene().await;
     let labels = json!({ TYPE: "root", "team": "red", "zone": "z", "a.test/b": "c", "other": "x" });
     scene.create_namespace("n-root", labels).await;
-    scene.patch(&namespace("n-root"), json!({ "metadata": { "annotations": { "note": "n", "more": "m" } } })).await;
+    scene
+        .patch(&namespace("n-root"), json!({ "metadata": { "annotations": { "note": "n", "more": "m" } } }))
+        .await;
     let spec = json!({ "labels": { "team": "blue", "tier": "1", "zone": "y", PARENT: "evil", "no": "x" },
         "annotations": { "owner": "o", "note": "x" } });
     scene.create_sub("n-root", "n-mid", spec).await;
     scene.create_sub("n-mid", "n-leaf", json!({})).await;
     let mid = scene.until(&namespace("n-mid"), "has its tier", |it| label(it, "tier") == "1").await;
-    for (key, value) in [("team", "blue"), ("zone", "z"), ("a.test/b", "c"), (PARENT, "n-root"), (CREATED_BY, "accurate")] {
+    for (key, value) in
+        [("team", "blue"), ("zone", "z"), ("a.test/b", "c"), (PARENT, "n-root"), (CREATED_BY, "accurate")]
+    {
         assert_eq!(label(&mid, key), value, "{key}: {mid}");
     }
     assert_eq!((annotation(&mid, "note"), annotation(&mid, "owner")), (&json!("n"), &json!("o")));
@@ -26,14 +30,17 @@ async fn labels_flow_down_and_go_again_and_those_of_a_sub_namespace_win() {
     }
     assert!(annotation(&mid, "more").is_null(), "{mid}");
     // What a SubNamespace sets flows on, if it may flow.
-    let leaf = scene.until(&namespace("n-leaf"), "is in the blue team", |it| label(it, "team") == "blue").await;
+    let leaf =
+        scene.until(&namespace("n-leaf"), "is in the blue team", |it| label(it, "team") == "blue").await;
     assert!(label(&leaf, "tier").is_null() && annotation(&leaf, "owner").is_null(), "{leaf}");
 
     let own = json!({ "metadata": { "labels": { "own": "1", "zone": "tampered" } } });
     scene.patch(&namespace("n-mid"), own).await;
     scene.until(&namespace("n-mid"), "has its zone again", |it| label(it, "zone") == "z").await;
     let form = path(FORMS, "n-root", "n-mid");
-    scene.patch(&form, json!({ "spec": { "labels": { "team": "green", "tier": null }, "annotations": null } })).await;
+    scene
+        .patch(&form, json!({ "spec": { "labels": { "team": "green", "tier": null }, "annotations": null } }))
+        .await;
     let is_so = |it: &serde_json::Value| label(it, "team") == "green" && label(it, "tier").is_null();
     let mid = scene.until(&namespace("n-mid"), "follows the SubNamespace", is_so).await;
     assert!(annotation(&mid, "owner").is_null() && label(&mid, "own") == "1", "{mid}");

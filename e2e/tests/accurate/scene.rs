@@ -50,7 +50,7 @@ static ALONE: RwLock<()> = RwLock::const_new(());
 
 pub(crate) struct Installation {
     pub(crate) product: Product<'static>,
-    pub(crate) webhook: Replica,
+    _webhook: Replica,
     pub(crate) controller: Mutex<Replica>,
 }
 
@@ -68,7 +68,7 @@ async fn install() -> Result<Installation> {
     let product = Product::install(cluster, options).await?;
     cluster.kubectl().args(["apply", "-f", "-"]).stdin(MORE_RIGHTS).ok().await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
-    Ok(Installation { product, webhook, controller: Mutex::new(controller) })
+    Ok(Installation { product, _webhook: webhook, controller: Mutex::new(controller) })
 }
 
 /// A test's place in the installation. `H` says whether other tests run beside it.
@@ -189,8 +189,8 @@ impl<H> Scene<H> {
         self.send("POST", &path(kind, namespace, ""), body).await.unwrap();
     }
 
-    pub(crate) async fn patch(&self, path: &str, patch: Value) -> Value {
-        self.send("PATCH", path, patch).await.unwrap()
+    pub(crate) async fn patch(&self, path: &str, changes: Value) -> Value {
+        self.send("PATCH", path, changes).await.unwrap()
     }
 
     pub(crate) async fn delete(&self, path: &str) {

@@ -16,7 +16,8 @@ async fn a_namespace_lives_and_goes_with_its_sub_namespace() {
     scene.create_sub("s-root", "s-sub", json!({})).await;
     let place = path(FORMS, "s-root", "s-sub");
     let is_current = |it: &Value| {
-        at(it, "/status/observedGeneration") == at(it, "/metadata/generation") && at(it, "/status/conditions").is_null()
+        at(it, "/status/observedGeneration") == at(it, "/metadata/generation")
+            && at(it, "/status/conditions").is_null()
     };
     let seen = scene.until(&place, "shows that it is current", is_current).await;
     assert_eq!(seen["metadata"]["finalizers"], json!([FINALIZER]));
@@ -48,18 +49,20 @@ async fn a_conflict_is_shown_keeps_its_time_and_ends_when_the_rival_goes() {
     scene.send_until_allowed("POST", &path(FORMS, "y-root", ""), form("y-taken")).await;
     let is_stalled = |it: &Value| {
         let condition = at(it, "/status/conditions/0");
-        (&condition["type"], &condition["status"], &condition["reason"]) == (&json!("Stalled"), &json!("True"), &json!("Conflict"))
+        (&condition["type"], &condition["status"], &condition["reason"])
+            == (&json!("Stalled"), &json!("True"), &json!("Conflict"))
     };
     let first = scene.until(&place, "is stalled", is_stalled).await;
     assert_eq!(at(&first, "/status/conditions/0/message"), "Conflicting namespace already exists");
     let time = at(&first, "/status/conditions/0/lastTransitionTime");
     // The times of conditions have seconds.
-    scene.until(&namespace("y-taken"), "is a second old", |it| {
-        let now = k8s_openapi::jiff::Timestamp::now();
-        let since: k8s_openapi::jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
-        it.is_object() && now.as_second() > since.as_second() + 1
-    })
-    .await;
+    scene
+        .until(&namespace("y-taken"), "is a second old", |it| {
+            let now = k8s_openapi::jiff::Timestamp::now();
+            let since: k8s_openapi::jiff::Timestamp = time.as_str().unwrap().parse().unwrap();
+            it.is_object() && now.as_second() > since.as_second() + 1
+        })
+        .await;
     scene.patch(&place, json!({ "spec": { "labels": { "tier": "1" } } })).await;
     let is_current = |it: &Value| is_stalled(it) && at(it, "/status/observedGeneration") == 2;
     let second = scene.until(&place, "shows the new generation", is_current).await;
@@ -68,7 +71,11 @@ async fn a_conflict_is_shown_keeps_its_time_and_ends_when_the_rival_goes() {
 
     // The rival goes, and its namespace with it.
     scene.delete(&path(FORMS, "y-other", "y-taken")).await;
-    scene.until(&namespace("y-taken"), "is created for the one that waited", |it| label(it, PARENT) == "y-root").await;
+    scene
+        .until(&namespace("y-taken"), "is created for the one that waited", |it| {
+            label(it, PARENT) == "y-root"
+        })
+        .await;
     let is_over = |it: &Value| it.is_object() && at(it, "/status/conditions").is_null();
     scene.until(&place, "is not stalled any more", is_over).await;
 

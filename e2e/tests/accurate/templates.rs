@@ -49,12 +49,16 @@ async fn templates_form_chains_and_a_sub_namespace_can_be_one() {
     scene.create_sub("ch-root", "ch-sub", json!({})).await;
     scene.create_namespace("ch-instance", json!({ TEMPLATE: "ch-sub" })).await;
     scene.create(SECRETS, "ch-top", "s", "update", json!({ "data": { "k": "dg==" } })).await;
-    for (from, to) in [("ch-top", "ch-mid"), ("ch-mid", "ch-root"), ("ch-root", "ch-sub"), ("ch-sub", "ch-instance")] {
+    for (from, to) in
+        [("ch-top", "ch-mid"), ("ch-mid", "ch-root"), ("ch-root", "ch-sub"), ("ch-sub", "ch-instance")]
+    {
         scene.copied(SECRETS, from, to, "s").await;
         scene.until(&namespace(to), "is in the team of the top", |it| label(it, "team") == "top").await;
     }
     scene.patch(&path(SECRETS, "ch-top", "s"), json!({ "data": { "k": "eA==" } })).await;
-    scene.until(&path(SECRETS, "ch-instance", "s"), "has the new value", |it| at(it, "/data/k") == "eA==").await;
+    scene
+        .until(&path(SECRETS, "ch-instance", "s"), "has the new value", |it| at(it, "/data/k") == "eA==")
+        .await;
     scene.delete(&path(SECRETS, "ch-top", "s")).await;
     scene.gone(&path(SECRETS, "ch-instance", "s")).await;
 }

@@ -148,7 +148,10 @@ async fn structure_known(mut forest: ForestHandle) {
 
 impl Drop for ObjectFeeds {
     fn drop(&mut self) {
-        self.running.values().for_each(|running| running.task.abort());
+        for (kind, running) in &self.running {
+            running.task.abort();
+            self.pump.metrics.stopped(&kind.group_resource());
+        }
     }
 }
 
