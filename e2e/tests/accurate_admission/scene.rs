@@ -1,5 +1,7 @@
 //! The installation that all tests share, one after the other.
 
+use std::path::Path;
+
 use hns_cluster::settings::accurate::{Config, Settings};
 use hns_e2e::product::CONTROLLER_USER;
 use hns_e2e::steps::PATIENCE;
@@ -42,7 +44,8 @@ namingPolicies:
 }
 
 async fn install() -> anyhow::Result<Scene> {
-    let options = Options { accurate: Some(strict()), ..Options::default() };
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/accurate.yaml");
+    let options = Options { manifests, accurate: Some(strict()), ..Options::default() };
     let product = Product::install(Cluster::shared().await, options).await?;
     let world: Vec<Value> = serde_saphyr::from_multiple(include_str!("world.yaml"))?;
     let world = json!({ "apiVersion": "v1", "kind": "List", "items": world });

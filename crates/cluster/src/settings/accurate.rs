@@ -33,7 +33,7 @@ pub struct Settings {
     /// Whether a user's own object is replaced by an object in mode `update` from above, as Accurate does. Otherwise it is kept and
     /// reported.
     pub overwrite_own_objects: bool,
-    /// Whether a user who may change a namespace may also give it a parent or a template, as in Accurate. Otherwise the user also
+    /// Whether a user who may create or change a namespace may also give it a parent or a template, as in Accurate. Otherwise the user also
     /// needs rights in both namespaces.
     pub trust_namespace_editors: bool,
     /// The feature gates that are set. Accurate's flag `--feature-gates`.

@@ -221,7 +221,7 @@ pub(super) fn new_keys_are_many_or_ours() -> String {
     any_of(&[
         is_big(&labels),
         is_big(&annotations),
-        format!("{labels}.orValue({{}}).exists(k, {} && !{})", is_ours(), is_added("k")),
+        format!("{labels}.orValue({{}}).exists(k, {} && !{})", is_ours(), is_added_to_new("k")),
         format!("{annotations}.orValue({{}}).exists(k, {})", is_ours()),
     ])
 }
@@ -232,20 +232,26 @@ fn is_big(map: &str) -> String {
 
 /// Whether this key is a label that every new managed namespace gets, with the correct value.
 fn is_added(key: &str) -> String {
-    let included = format!(
-        "{key} == {} && {}[?{key}].orValue('') == 'true'",
-        literal(labels::INCLUDED_NAMESPACE),
-        new_map("labels")
-    );
-    format!("({included} || {})", is_own_depth(key))
+    format!("({} || {})", is_included(key), is_own_depth(key))
+}
+
+/// The same if the namespace is being created.
+fn is_added_to_new(key: &str) -> String {
+    format!("({} || {})", is_included(key), is_own_zero(key))
+}
+
+fn is_included(key: &str) -> String {
+    let value = format!("{}[?{key}].orValue('')", new_map("labels"));
+    format!("{key} == {} && {value} == 'true'", literal(labels::INCLUDED_NAMESPACE))
 }
 
 /// Whether this key is the own tree label of a namespace that is being created, with the only possible value.
 pub(super) fn is_own_depth(key: &str) -> String {
-    format!(
-        "request.operation == 'CREATE' && {key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'",
-        new_map("labels")
-    )
+    format!("request.operation == 'CREATE' && {}", is_own_zero(key))
+}
+
+fn is_own_zero(key: &str) -> String {
+    format!("{key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'", new_map("labels"))
 }
 
 fn set(map: &str, unless: &str) -> String {

@@ -28,7 +28,7 @@ pub struct Settings {
     /// Whether a user's own object is overwritten by a source in mode `update` of the same name, as Accurate does. Otherwise it
     /// is kept and reported. Objects that restrict are overwritten in any case.
     pub overwrite_own_objects: bool,
-    /// Whether a user who may write a namespace may also give it a parent or a template, as in Accurate. Otherwise the user also
+    /// Whether a user who may create or change a namespace may also give it a parent or a template, as in Accurate. Otherwise the user also
     /// needs rights in both namespaces.
     pub trust_namespace_editors: bool,
 }

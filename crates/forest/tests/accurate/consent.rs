@@ -38,6 +38,7 @@ fn is_allowed(forest: &Forest, [old, new]: [&Cluster; 2], name: &Name, rights: &
         old: labels(old).into_iter().collect(),
         new: labels(new).into_iter().collect(),
         terminating: old.namespaces.get(name).is_some_and(|seen| seen.terminating),
+        is_subnamespace: false,
     };
     let mut answers = Answers::new();
     loop {

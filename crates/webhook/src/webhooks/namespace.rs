@@ -5,6 +5,7 @@
 use forest::accurate::rules::namespace as accurate;
 use forest::rules::namespace::{Marks, Request as RuleRequest, review};
 use forest::rules::{Denial, Verdict};
+use hns_api::annotations;
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
@@ -54,6 +55,11 @@ fn read<'a>(request: &Request<'a>) -> Result<(RuleRequest<'a>, accurate::Request
         old: hnc.old.labels.clone(),
         new: hnc.new.labels.clone(),
         terminating: old.is_some_and(|old| old.metadata.is_terminating()),
+        is_subnamespace: hnc
+            .new
+            .annotations
+            .get(annotations::SUBNAMESPACE_OF)
+            .is_some_and(|it| !it.is_empty()),
     };
     Ok((hnc, accurate))
 }

@@ -30,6 +30,8 @@ pub struct Request<'a> {
     pub new: Pairs<'a>,
     /// Whether the namespace is already being deleted.
     pub terminating: bool,
+    /// Whether it says afterwards that it is a subnamespace in HNC's hierarchy.
+    pub is_subnamespace: bool,
 }
 
 /// Judges `request` with the `answers` so far.
@@ -196,11 +198,12 @@ impl<'a> Review<'a> {
         if !PLACE.into_iter().any(is_new) {
             return Ok(());
         }
+        let name = &*self.request.name;
+        if self.request.is_subnamespace {
+            return Err(in_hnc(name));
+        }
         let upstream = new.edge().map(|(_, name)| name);
-        [Some(&*self.request.name), upstream]
-            .into_iter()
-            .flatten()
-            .try_for_each(|name| not_in_hnc(self.forest, name))
+        [Some(name), upstream].into_iter().flatten().try_for_each(|name| not_in_hnc(self.forest, name))
     }
 
     /// The namespace becomes one that others already name.
@@ -250,13 +253,14 @@ pub(super) fn has_next(forest: &Forest, name: &str, kind: EdgeKind) -> bool {
 }
 
 pub(super) fn not_in_hnc(forest: &Forest, name: &str) -> Check {
-    if !forest.is_in_hnc(name) {
-        return Ok(());
-    }
-    Err(forbidden(format!(
+    if forest.is_in_hnc(name) { Err(in_hnc(name)) } else { Ok(()) }
+}
+
+fn in_hnc(name: &str) -> Verdict {
+    forbidden(format!(
         "namespace {name:?} is in a hierarchy of hnc.x-k8s.io, and can be in one hierarchy only; remove its parent, children and \
          anchors there first"
-    )))
+    ))
 }
 
 /// Whether a namespace exists. One that is excluded by name is not in the hierarchy, and the forest knows it all the same.

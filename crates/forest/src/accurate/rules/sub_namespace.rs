@@ -85,7 +85,12 @@ impl Review<'_> {
         refuse(&[self.name_faults(), self.pair_faults()].concat())?;
         self.follows_naming_policies(&self.root()?)?;
         not_in_hnc(forest, namespace)?;
-        if forest.has_seen(name) { Ok(()) } else { next_consent(forest, name, self.answers) }
+        if forest.has_seen(name) {
+            return Ok(());
+        }
+        // It would be the missing parent of others.
+        not_in_hnc(forest, name)?;
+        next_consent(forest, name, self.answers)
     }
 
     fn name_faults(&self) -> Vec<Cause> {

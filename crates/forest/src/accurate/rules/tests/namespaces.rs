@@ -34,6 +34,7 @@ fn request<'a>(operation: Operation, old: Option<&'a str>, new: Option<&'a str>)
         old: labels(old),
         new: labels(new),
         terminating: old.is_some_and(|old| old.contains('!')),
+        is_subnamespace: false,
     }
 }
 

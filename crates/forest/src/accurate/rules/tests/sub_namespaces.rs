@@ -161,7 +161,7 @@ fn a_namespace_is_in_one_hierarchy() {
              anchors there first"
         )
     };
-    let set = |old: &str, new: &str| {
+    let set = |old: &str, new: &str, is_subnamespace| {
         let labels = |text: &str| place(text).into_iter().collect();
         let request = namespace::Request {
             operation: Operation::Update,
@@ -170,10 +170,14 @@ fn a_namespace_is_in_one_hierarchy() {
             old: labels(old),
             new: labels(new),
             terminating: false,
+            is_subnamespace,
         };
         decide(&[], |answers| namespace::review(&forest, &request, answers))
     };
-    assert_eq!([set("h", "h root"), set("c", "c ^r")], [of_hnc("h"), of_hnc("c")]);
+    assert_eq!(set("h", "h root", false), of_hnc("h"));
+    assert_eq!(set("c", "c ^r", false), of_hnc("c"));
+    assert_eq!(set("n", "n root", true), of_hnc("n"), "it joins both at once");
+    assert_eq!(set("n", "n root", false), "ok");
     let adopt = |child: &str, parent: &str| {
         let spec = rules::hierarchy::Spec { parent: Some(parent.into()), ..Default::default() };
         let request = rules::hierarchy::Request {
