@@ -1,5 +1,7 @@
 //! Managed labels and annotations: who may change those of an anchor, and which labels on a namespace may be removed.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, ensure};
 use hns_api::SubnamespaceAnchor;
 use hns_e2e::steps::{HIERARCHY, PATIENCE};
@@ -190,5 +192,59 @@ async fn labels_that_the_hierarchy_has_not_set_stay() -> Result<()> {
     steps.configure("ml-root", json!({ "labels": null })).await?;
     labelled(steps, "ml-child", "structure.test/team", None).await?;
     labelled(steps, "ml-child", ENFORCE, Some("restricted")).await?;
+    running.end().await
+}
+
+/// A user who may change a namespace fills it, as far as the policies allow, and removes the label that restricts it.
+#[tokio::test]
+async fn a_full_namespace_still_gets_its_labels() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&MANAGED).await?;
+    steps.plant(&[("mf-root", ""), ("mf-large", "mf-root"), ("mf-notes", "mf-root")]).await?;
+    steps.configure("mf-root", labels("restricted")).await?;
+    labelled(steps, "mf-large", ENFORCE, Some("restricted")).await?;
+
+    let namespaces = Api::<PartialObjectMeta<Namespace>>::all(workshop.cluster.admin());
+    let mut managers = 0;
+    // The same labels, by more and more field managers: first many labels each, at last a single one.
+    for count in [900, 100, 10, 1] {
+        let labels: BTreeMap<String, &str> =
+            (0..count).map(|number| (format!("{number:0>200}.example.com/{number:0>63}"), "x")).collect();
+        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "mf-large", "labels": labels } });
+        loop {
+            managers += 1;
+            let params = PatchParams::apply(&format!("filler-{managers}")).force();
+            match namespaces.patch_metadata("mf-large", &params, &Patch::Apply(&object)).await {
+                Ok(_) => ensure!(managers < 100, "it does not become too large"),
+                Err(error) => {
+                    ensure!(error.to_string().contains("too large"), "{error}");
+                    break;
+                }
+            }
+        }
+    }
+    // The longest label that fits in the place of the other one.
+    let mut fits = false;
+    for length in (1..=63).rev() {
+        let change = json!({ "metadata": { "labels": { ENFORCE: null, "filler": "x".repeat(length) } } });
+        let changed =
+            namespaces.patch_metadata("mf-large", &PatchParams::default(), &Patch::Merge(change)).await;
+        fits = changed.is_ok();
+        if fits {
+            break;
+        }
+    }
+    ensure!(fits, "no label fits");
+    labelled(steps, "mf-large", ENFORCE, Some("restricted")).await?;
+
+    let full = json!({ "metadata": { "annotations": { "full": "x".repeat(256 * 1024 - 4) } } });
+    namespaces.patch_metadata("mf-notes", &PatchParams::default(), &Patch::Merge(full)).await?;
+    let both = json!({
+        "labels": [{ "key": ENFORCE, "value": "baseline" }],
+        "annotations": [{ "key": ENFORCE, "value": "baseline" }],
+    });
+    steps.configure("mf-root", both).await?;
+    labelled(steps, "mf-notes", ENFORCE, Some("baseline")).await?;
     running.end().await
 }
