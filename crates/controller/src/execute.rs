@@ -165,7 +165,7 @@ impl Executor {
         self.writes.planned(plan.actions().count());
         self.record_plan(namespace, &plan);
         for (key, why) in &plan.conflicts {
-            tracing::warn!(%namespace, name = %key.name, %why, "an object is in the place of a copy");
+            tracing::warn!(%namespace, name = %key.name, %why, "the object of this name is not a copy and is kept, so the object of the upstream namespace is not copied");
             let source = self.forest.read(|forest| forest.accurate_upstream(namespace).cloned());
             let (source, kind) = (source.as_ref(), FailureKind::Permanent);
             let failure = Failure { namespace, key, source, removal: false, why, kind };

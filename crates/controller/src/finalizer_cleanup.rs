@@ -36,15 +36,17 @@ pub(crate) async fn run(client: &Client, namespace: &str) -> anyhow::Result<()> 
     let anchors = remove_from_all::<SubnamespaceAnchor>(client, ANCHOR_FINALIZER);
     let hierarchies = remove_from_all::<HierarchyConfiguration>(client, HIERARCHY_FINALIZER);
     let (anchors, hierarchies) = tokio::try_join!(anchors, hierarchies)?;
-    let sub_namespaces =
-        match remove_from_all::<SubNamespace>(client, forest::accurate::keys::FINALIZER).await {
-            // The right exists only while Accurate's API is enabled.
-            Err(error) if is_forbidden(&error) => {
-                tracing::warn!(%error, "kept the finalizers of SubNamespaces");
-                0
-            }
-            removed => removed?,
-        };
+    let sub_namespaces = match remove_from_all::<SubNamespace>(client, forest::accurate::keys::FINALIZER)
+        .await
+    {
+        // The right exists only while Accurate's API is enabled.
+        Err(error) if is_forbidden(&error) => {
+            tracing::warn!(%error, "the finalizers of SubNamespaces stay, because this account may not list or patch them; remove them by hand (docs/repair.md), so that \
+                     their namespaces can be deleted");
+            0
+        }
+        removed => removed?,
+    };
     tracing::info!(anchors, hierarchies, sub_namespaces, "removed the finalizers");
     Ok(())
 }

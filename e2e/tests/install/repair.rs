@@ -154,23 +154,19 @@ async fn uninstalled_and_installed_again(
 }
 
 async fn the_definitions_are_deleted(cluster: &Cluster, deployed: &mut Deployed<'_>, admin: &Administrator) {
-    let [stop, from_labels] = blocks("The definitions were deleted")[..] else { panic!("other blocks") };
-    let [define, create, _] = blocks("Install again")[..] else { panic!("other blocks") };
+    let [stop, from_labels, define, write, start] = blocks("The definitions were deleted")[..] else {
+        panic!("other blocks")
+    };
     let read = async || objects(cluster, "hierarchyconfigurations,subnamespaceanchors").await;
     let (before, copy) = (read().await, uid_of_the_copy(cluster).await);
     admin.types("kubectl delete -f config/crds.yaml").await;
     admin.types(stop).await;
     deployed.stop(Component::Controller).await.unwrap();
     admin.types(from_labels).await;
-    eventually("the definitions are established", PATIENCE, async || admin.tries(define).await)
-        .await
-        .unwrap();
-    // The webhook must have noticed the new definitions; it says so until then.
-    eventually("the objects are created", PATIENCE, async || {
-        admin.tries(&create.replace("kubectl create", "kubectl apply")).await
-    })
-    .await
-    .unwrap();
+    admin.types(define).await;
+    // The webhook refuses them until it has seen the definitions.
+    eventually("the objects are created", PATIENCE, async || admin.tries(write).await).await.unwrap();
+    admin.types(start).await;
     deployed.follow().await.unwrap();
     deployed.wait_ready().await.unwrap();
     Steps::of(cluster.admin()).labelled(&["full", "acme"]).await.unwrap();

@@ -159,7 +159,8 @@ async fn without_the_rights_quotas_stay_disabled_until_they_are_granted() -> Res
     };
     let shown = doctor().await?;
     ensure!(
-        shown.contains("WRONG  settings: a part of the settings is refused") && shown.contains("hns-webhook may not"),
+        shown.contains("WRONG  settings: a part of the settings is refused")
+            && shown.contains("hns-webhook may not"),
         "{shown}"
     );
     // No half of an installation refuses anything.

@@ -26,13 +26,15 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Whether to send the patch again, because the object is too large. A user can fill an object by applying its fields as many field
 /// managers; policies limit its other parts. So the patch then also drops the record of what managers own.
-fn must_drop_managers<T>(written: &Result<T, kube::Error>, patch: &mut Value) -> bool {
+fn must_drop_managers<T>(written: &Result<T, kube::Error>, object: &str, patch: &mut Value) -> bool {
     let Err(kube::Error::Api(status)) = written else { return false };
     let is_too_large = is_too_large(&status.message);
     if is_too_large {
+        let reason = &status.message;
         tracing::warn!(
-            reason = status.message,
-            "an object is too large; the record of its field managers is dropped"
+            object,
+            reason,
+            "the object is too large to be changed; its managedFields are cleared"
         );
         patch["metadata"]["managedFields"] = json!([{}]);
     }
@@ -64,7 +66,7 @@ impl StructureWriter<'_> {
         let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
         let mut patch = json!({ "metadata": metadata });
         let mut patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(&patched, &mut patch) {
+        if must_drop_managers(&patched, &format!("Namespace {}", self.namespace), &mut patch) {
             patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
         }
         if let Err(kube::Error::Api(status)) = &patched
@@ -118,7 +120,11 @@ impl StructureWriter<'_> {
         }
         let api = self.hierarchies();
         let mut patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(&patched, &mut patch) {
+        if must_drop_managers(
+            &patched,
+            &format!("HierarchyConfiguration {}/{HIERARCHY_CONFIGURATION}", self.namespace),
+            &mut patch,
+        ) {
             patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
         }
         Ok(hierarchy_fact(patched?))
@@ -137,7 +143,8 @@ impl StructureWriter<'_> {
         }
         let api = self.anchors();
         let mut patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(&patched, &mut patch) {
+        if must_drop_managers(&patched, &format!("SubnamespaceAnchor {}/{child}", self.namespace), &mut patch)
+        {
             patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
         }
         let patched = patched?;

@@ -40,7 +40,7 @@ pub(crate) struct Tree {
     awaited: BTreeSet<Id>,
     /// The names with downstream namespaces.
     parents: BTreeSet<Id>,
-    /// How often that set has changed.
+    /// How often one of these two sets has changed.
     awaited_changes: u64,
     /// The namespaces whose configuration a dialect could not parse, and why. They are halted.
     unreadable: HashMap<Id, Box<str>>,

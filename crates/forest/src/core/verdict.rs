@@ -70,7 +70,7 @@ pub struct ParentChange {
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
     /// The roots of trees with a limited number of namespaces that `child` is added to. Two such changes could exceed the limit
-    /// together. The controller checks anchors again.
+    /// together. Empty for an anchor: the controller checks the limit again before it creates the namespace.
     pub added_to: Vec<Name>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,

@@ -322,7 +322,10 @@ fn elsewhere(parent: &str, child: &str, found: Option<&ObjectMeta>) -> String {
             )
         }
         Some(holder) => format!("{child} is a subnamespace of {holder}: use -n {holder}."),
-        None => format!("{child} is a full namespace: `kubectl delete namespace {child}` deletes it."),
+        None => format!(
+            "{child} is not a subnamespace of {parent}, but a full namespace; see `kubectl hns describe {child}`. Only `kubectl delete \
+             namespace` deletes it, with all its objects."
+        ),
     }
 }
 
@@ -338,7 +341,7 @@ mod tests {
         };
         for (found, said) in [
             (None, "no namespace child. `kubectl get subns -n p`"),
-            (Some(of(None)), "`kubectl delete namespace child`"),
+            (Some(of(None)), "a full namespace; see `kubectl hns describe child`"),
             (Some(of(Some("other"))), "use -n other"),
             (Some(of(Some("p"))), "without an anchor"),
         ] {

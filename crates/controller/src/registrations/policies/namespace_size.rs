@@ -30,8 +30,8 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         variables: vec![],
         validations: vec![must(
             format!("!({})", managed(settings, NEW_NAME)),
-            "a namespace may have at most 1000 labels, 20 finalizers, 20 owner references, and 20 conditions with texts of at most 10000 \
-             characters",
+            "a namespace may have at most 1000 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and 20 conditions \
+             with texts of at most 10000 characters; remove some",
         )],
     }
     .build()

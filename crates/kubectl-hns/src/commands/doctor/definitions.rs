@@ -1,14 +1,18 @@
 //! Whether the definitions (CRDs) of hns exist and are served.
 
 use hns_api::{HierarchyConfiguration, crd, names};
+use hns_cluster::settings::in_force;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
 use super::Finding;
+use crate::published;
 use crate::session::Session;
 
 /// The subject of the check as a whole.
 const SUBJECT: &str = "definitions";
+/// The definition of Accurate's `SubNamespace`.
+const SUB_NAMESPACES: &str = "subnamespaces.accurate.cybozu.com";
 
 pub(super) async fn check(session: &Session) -> Vec<Finding> {
     let api = session.all::<CustomResourceDefinition>();
@@ -20,10 +24,31 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
         }
     }
+    let data = published::read(session).await.ok().flatten().unwrap_or_default();
+    if in_force(&data).ok().flatten().is_some_and(|settings| settings.accurate.enabled) {
+        match session.call(api.get_opt(SUB_NAMESPACES)).await {
+            Ok(found) => findings.extend(of_accurate(found.as_ref())),
+            Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
+        }
+    }
     if findings.is_empty() {
         findings.push(Finding::ok(SUBJECT, "all exist and are served"));
     }
     findings
+}
+
+/// The definition of `SubNamespace`, where Accurate's API is enabled.
+fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
+    let text = match found {
+        None => "does not exist, although Accurate's API is enabled",
+        Some(found) if found.metadata.deletion_timestamp.is_some() => {
+            "is being deleted, and every SubNamespace"
+        }
+        Some(_) => return None,
+    };
+    let hint = "Apply it when it is gone (`kubectl apply --server-side -f config/accurate/accurate.cybozu.com_subnamespaces.yaml`), and create \
+                the SubNamespaces again; or set accurate.enabled to false.";
+    Some(Finding::wrong(format!("definition {SUB_NAMESPACES}"), text, hint))
 }
 
 /// `installation` is the namespace of the controller.
@@ -54,9 +79,9 @@ fn finding(name: &str, found: Option<&CustomResourceDefinition>, installation: &
 /// What to do about a definition whose objects are lost.
 fn restore(name: &str, installation: &str) -> String {
     let lost = if name == HierarchyConfiguration::crd_name() {
-        "It would treat full namespaces as roots, and delete the copies in them."
+        "The controller would treat full namespaces as roots, and delete the copies in them."
     } else {
-        "The objects of the definition are lost, and must be there before it starts."
+        "The objects of the definition are lost, and must be there before the controller starts."
     };
     format!(
         "Do not apply the definitions while the controller runs. {lost}\nStop it (`kubectl scale deployment {} -n {installation} \

@@ -113,7 +113,7 @@ fn remedy(reason: &str, name: &str) -> String {
     use conditions::{activities_halted, bad_namespace};
     match reason {
         activities_halted::ILLEGAL_PARENT => {
-            format!("Choose another parent: `kubectl hns set {name} --parent PARENT`; or include the excluded one in the settings.")
+            format!("Choose another parent: `kubectl hns set {name} --parent PARENT`; or include the excluded one in the settings; or, if it is in a hierarchy of Accurate, remove its labels accurate.cybozu.com/….")
         }
         activities_halted::DELETING_CRD => {
             "Wait until the definitions are deleted. Before you apply them again, read docs/repair.md, \"The definitions were deleted by \
