@@ -38,6 +38,12 @@ pub(crate) async fn found<H>(scene: &Scene<H>) -> Result<Company> {
         let path = company.settle(scene, line, &paths).await?;
         paths.insert(path[0], path);
     }
+    // The controller lists children a second later.
+    for path in paths.values().filter(|path| path.len() > 1) {
+        let lists =
+            |it: &Value| it["status"]["children"].as_array().is_some_and(|all| all.contains(&path[0].into()));
+        scene.steps.hierarchy_is(path[1], "lists its children", lists).await?;
+    }
     for manifest in &company.objects {
         make(scene, manifest).await.with_context(|| format!("making {manifest}"))?;
     }
