@@ -137,7 +137,8 @@ async fn a_dry_run_of_a_deletion_changes_nothing() {
     };
     let delete = format!("delete {sub} -n {org}");
     let client = live.hns(&format!("{delete} -a --dry-run=client")).await;
-    client.says(&format!("{plan}{}", end(" (dry run)")));
+    let allowing = format!("Allowing cascading deletion on '{sub}' (dry run)\n");
+    client.says(&format!("{plan}{allowing}{}", end(" (dry run)")));
     let server = live.hns(&format!("{delete} -a --dry-run=server")).await;
     let allowing = format!("Allowing cascading deletion on '{sub}' (server dry run)\n");
     done(&server, &format!("{plan}{allowing}{}", end(" (server dry run)")));
