@@ -36,7 +36,7 @@ const IGNORE_TIMEOUT: i32 = 2;
 /// The same for usage of quotas, whether it fails closed or open: the webhook writes before it answers, and a review that is given
 /// up may have reserved usage. The API server's own limit for one request is ten seconds.
 /// While a webhook does not answer, each request also keeps one of the few threads with which the API server checks all quotas.
-const QUOTA_TIMEOUT: i32 = 1;
+const QUOTA_TIMEOUT: i32 = 2;
 
 /// The number of awaited names above which the creation of every managed namespace is judged. A name has up to 63 characters; the
 /// API server limits the length of an expression (100,000) and its cost.

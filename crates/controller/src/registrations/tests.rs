@@ -135,7 +135,7 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
         ("subnamespaceanchors", "/validate-hnc-x-k8s-io-v1alpha2-subnamespaceanchors", "Fail", 5),
         ("hncconfigurations", "/validate-hnc-x-k8s-io-v1alpha2-hncconfigurations", "Fail", 5),
         ("hrq", "/validate-hnc-x-k8s-io-v1alpha2-hrq", "Fail", 5),
-        ("resourcesquotasstatus", "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus", "Fail", 1),
+        ("resourcesquotasstatus", "/validate-hnc-x-k8s-io-v1alpha2-resourcequotasstatus", "Fail", 2),
         ("vsubnamespace.kb.io", "/validate-accurate-cybozu-com-v2-subnamespace", "Fail", 5),
         ("objects", "/validate-objects", "Fail", 2),
         ("parent-namespaces", "/validate-v1-namespace", "Ignore", 2),
@@ -150,7 +150,7 @@ fn entries_fail_closed_within_five_seconds_or_open_within_two() {
     assert_eq!(shown, expected);
     let open = RegistrationSettings { quotas: Some(FailurePolicy::Ignore), ..everything() };
     let usage = entries(&open).into_iter().find(judges_everybody).unwrap();
-    assert_eq!((&*usage.policy, usage.timeout), ("Ignore", 1));
+    assert_eq!((&*usage.policy, usage.timeout), ("Ignore", 2));
 }
 
 #[test]
