@@ -170,7 +170,12 @@ async fn the_definitions_are_deleted(cluster: &Cluster, deployed: &mut Deployed<
     deployed.follow().await.unwrap();
     deployed.wait_ready().await.unwrap();
     Steps::of(cluster.admin()).labelled(&["full", "acme"]).await.unwrap();
-    assert_eq!(read().await, before);
+    // The controller creates the objects of roots, which only list children, a second later.
+    let is_as_before = async || {
+        let now = read().await;
+        if now == before { Ok(()) } else { Err(now) }
+    };
+    eventually("the hierarchy is as before", PATIENCE, is_as_before).await.unwrap();
     assert_eq!(uid_of_the_copy(cluster).await, copy, "a copy was deleted on the way");
 }
 
