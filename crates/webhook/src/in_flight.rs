@@ -118,7 +118,8 @@ impl InFlight {
     ) -> Result<(), Blocked> {
         let mut changes = self.changes.lock();
         changes.retain(|allowed| !allowed.is_over(forest));
-        if changes.iter().any(|allowed| change.is_blocked_by(&allowed.change)) {
+        let pending = changes.iter().map(|allowed| &allowed.change);
+        if pending.clone().any(|other| change.is_blocked_by(other)) || change.exceeds_with(&pending) {
             return Err(Blocked::Crossing);
         }
         if change.anchor_in.is_some() {
@@ -143,7 +144,9 @@ impl InFlight {
     /// Whether a change in flight still blocks this one.
     pub(crate) fn blocks(&self, forest: &Forest, change: &ParentChange) -> bool {
         let changes = self.changes.lock();
-        changes.iter().any(|allowed| change.is_blocked_by(&allowed.change) && !allowed.is_over(forest))
+        let pending =
+            changes.iter().filter(|allowed| !allowed.is_over(forest)).map(|allowed| &allowed.change);
+        pending.clone().any(|other| change.is_blocked_by(other)) || change.exceeds_with(&pending)
     }
 }
 

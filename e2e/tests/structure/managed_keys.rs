@@ -246,5 +246,7 @@ async fn a_full_namespace_still_gets_its_labels() -> Result<()> {
     });
     steps.configure("mf-root", both).await?;
     labelled(steps, "mf-notes", ENFORCE, Some("baseline")).await?;
+    let (_, annotations) = steps.marks("mf-notes").await?;
+    ensure!(annotations.contains_key("full"), "the annotations of others are gone: {:?}", annotations.keys());
     running.end().await
 }

@@ -75,7 +75,8 @@ impl StructureWriter<'_> {
             && !annotations.is_empty()
         {
             // Users can fill the annotations, which the API server limits. Labels restrict, so they do not wait for annotations.
-            patch["metadata"]["annotations"].take();
+            // Left out: null would remove all annotations.
+            patch["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
             api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await?;
         }
         Ok(Fact::Namespace(ingest::namespace(&patched?.metadata)))

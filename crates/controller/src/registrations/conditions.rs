@@ -158,7 +158,11 @@ pub(super) fn metadata_grows(most_labels: usize) -> String {
     ];
     let texts =
         ["apiVersion", "kind", "name", "uid"].map(|text| format!("o.?{text}.orValue('').size() > 253"));
-    let owners = format!("object.metadata.?ownerReferences.orValue([]).exists(o, {})", texts.join(" || "));
+    let owners = format!(
+        "(object.?metadata.?ownerReferences != oldObject.?metadata.?ownerReferences &&\n\
+         object.metadata.?ownerReferences.orValue([]).exists(o, {}))",
+        texts.join(" || ")
+    );
     any_of(&limits.into_iter().chain([owners]).collect::<Vec<_>>())
 }
 

@@ -381,8 +381,6 @@ fn every_step_that_may_find_nothing_is_optional() {
             .replace("has(oldObject.metadata.deletionTimestamp)", "")
             .replace("has(object.metadata.deletionTimestamp)", "")
             .replace("has(namespaceObject.metadata.deletionTimestamp)", "")
-            // A condition has seen one of its keys.
-            .replace("object.spec.hard.filter", "")
             .replace("params.metadata.name", "")
             // A stored object has a name; what has `metadata` at all, has it in every operation that is registered.
             .replace("oldObject.metadata.name", "")

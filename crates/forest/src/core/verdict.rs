@@ -69,11 +69,22 @@ pub struct ParentChange {
     pub links: Vec<Link>,
     /// The new parent, if it does not exist.
     pub missing_parent: Option<Name>,
-    /// The roots of trees with a limited number of namespaces that `child` is added to. Two such changes could exceed the limit
+    /// The trees with a limited number of namespaces that `child` is added to. Several such changes could exceed the limit
     /// together. Empty for an anchor: the controller checks the limit again before it creates the namespace.
-    pub added_to: Vec<Name>,
+    pub added_to: Vec<Addition>,
     /// The namespace of the anchor, if an anchor is created that creates `child`.
     pub anchor_in: Option<Name>,
+}
+
+/// Namespaces that a change adds to a tree with a limited number of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addition {
+    /// The root that the limit is for.
+    pub root: Name,
+    /// How many namespaces the change adds.
+    pub count: usize,
+    /// For how many there is room, as far as the forest knows.
+    pub room: usize,
 }
 
 /// A namespace and its parent, as the forest knows it.
@@ -88,16 +99,24 @@ pub struct Link {
 }
 
 impl ParentChange {
+    /// Whether this change must wait, because it and the `others` together could exceed a limit of namespaces.
+    pub fn exceeds_with<'a>(&self, others: &(impl Iterator<Item = &'a Self> + Clone)) -> bool {
+        self.added_to.iter().any(|addition| {
+            let to_the_same = others.clone().flat_map(|other| &other.added_to);
+            let pending: usize = to_the_same.filter(|it| it.root == addition.root).map(|it| it.count).sum();
+            pending > 0 && pending + addition.count > addition.room
+        })
+    }
+
     /// Whether this changes the parent of `namespace`, or depends on that parent.
     pub fn concerns(&self, namespace: &str) -> bool {
         *self.child == *namespace || self.links.iter().any(|link| *link.namespace == *namespace)
     }
 
     /// Whether this change must wait for `other`: it depends on a parent that `other` changes, or one of the two creates the missing
-    /// parent that the other one names, or both add namespaces to a tree with a limited number.
+    /// parent that the other one names.
     pub fn is_blocked_by(&self, other: &Self) -> bool {
         self.concerns(&other.child)
-            || self.added_to.iter().any(|root| other.added_to.contains(root))
             || other.missing_parent.as_ref() == Some(&self.child)
             || self.missing_parent.as_ref() == Some(&other.child)
     }

@@ -9,6 +9,7 @@ use super::anchor::AnchorState;
 use super::tree_limit::TreeLimit;
 use crate::core::name::Name;
 use crate::core::tree::Id;
+use crate::core::verdict::Addition;
 use crate::dialects::Forest;
 
 /// More namespaces than there can be.
@@ -85,8 +86,8 @@ impl Forest {
         !limits.is_empty() && self.above(parent).iter().any(|it| limits.iter().any(|limit| limit.root == *it))
     }
 
-    /// The roots whose limit of namespaces counts `child` when it gets this parent, and did not count it before.
-    pub(crate) fn counting_roots(&self, parent: &Name, child: &Name) -> Vec<Name> {
+    /// The limits of namespaces that count `child`, and all below it, when it gets this parent, and did not count it before.
+    pub(crate) fn additions(&self, parent: &Name, child: &Name) -> Vec<Addition> {
         let counts = |limit: &&TreeLimit| limit.max_namespaces.is_some();
         let limits: Vec<&TreeLimit> = self.hnc().limits().iter().filter(counts).collect();
         if limits.is_empty() {
@@ -95,7 +96,13 @@ impl Forest {
         let (above, present) = (self.above(parent), self.above(child));
         let counts_anew =
             |limit: &&TreeLimit| above.contains(&limit.root) && !present[1..].contains(&limit.root);
-        limits.into_iter().filter(counts_anew).map(|limit| limit.root.clone()).collect()
+        let count = 1 + self.id(child).map_or(0, |id| self.descendants(id).len());
+        let addition = |limit: &TreeLimit| {
+            let present = self.count_below(&limit.root, ALL, Some(child)).unwrap_or_default();
+            let room = limit.max_namespaces.unwrap_or(ALL).saturating_sub(present);
+            Addition { root: limit.root.clone(), count, room }
+        };
+        limits.into_iter().filter(counts_anew).map(addition).collect()
     }
 
     /// This namespace and those above it. Above an orphan come those where it belongs.

@@ -62,7 +62,7 @@ pub(crate) fn parent_change(
         parent_is_in,
         links: links(forest, parents),
         missing_parent,
-        added_to: parents[1].map(|parent| forest.counting_roots(&parent.into(), child)).unwrap_or_default(),
+        added_to: parents[1].map(|parent| forest.additions(&parent.into(), child)).unwrap_or_default(),
         anchor_in: None,
     }
 }

@@ -17,7 +17,8 @@ use super::{Policy, must};
 
 const MOST_FINALIZERS: usize = 20;
 const MOST_CONDITIONS: usize = 20;
-const LONGEST_TEXT: usize = 10_000;
+/// In characters, of up to four bytes.
+const LONGEST_TEXT: usize = 1_000;
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     Policy {
@@ -31,7 +32,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         validations: vec![must(
             format!("!({})", managed(settings, NEW_NAME)),
             "a namespace may have at most 1000 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and 20 conditions \
-             with texts of at most 10000 characters; remove some",
+             with texts of at most 1000 characters; remove some",
         )],
     }
     .build()

@@ -34,8 +34,9 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             "request.?subResource.orValue('') == 'status' ?\n\
              'this resource quota is a copy, and only the control plane records its usage' :\n\
              'this quota would keep out what is copied from the namespaces above: only an administrator of all namespaces may limit ' +\n\
-             object.spec.hard.filter(k, k in {}).join(', ')"
-                .replace("{}", &list(&COPIED)),
+             {}.filter(k, {changes}).join(', ')"
+                .replace("{}", &list(&COPIED))
+                .replace("{changes}", CHANGES),
         )],
     }
     .build();
@@ -53,9 +54,11 @@ fn forges_usage() -> String {
     )
 }
 
+/// Whether a limit is set or changed.
+const CHANGES: &str =
+    "object.?spec.?hard[?k].hasValue() && object.?spec.?hard[?k] != oldObject.?spec.?hard[?k]";
+
 fn limits_copies() -> String {
-    format!(
-        "object.?spec.?hard != oldObject.?spec.?hard &&\nobject.?spec.?hard.orValue({{}}).exists(k, k in {})",
-        list(&COPIED)
-    )
+    // A quota can have very many limits, so the loop is over the few that matter.
+    format!("{}.exists(k, {CHANGES})", list(&COPIED))
 }

@@ -68,17 +68,23 @@ fn an_orphan_stays_within_the_limits_of_its_tree() {
     assert!(refused(&with(&cluster, (None, None, Some("[a-c]"))), "b", "new").is_some());
 }
 
-/// Each alone is within the limit, so one waits for the other.
+/// Each alone is within the limit, so one waits for the other. Where there is room for all, nobody waits.
 #[test]
-fn two_that_join_a_tree_with_a_limited_number_wait_for_each_other() {
+fn those_that_join_a_tree_and_exceed_a_limit_together_wait_for_each_other() {
     let forest = limited("top, r<top, a<r, x, y, low<a", (Some(3), None, None));
-    let joins = |child: &str, parent: &str| {
+    let roomy = limited("top, r<top, a<r, x, y, low<a", (Some(4), None, None));
+    let joins = |forest: &Forest, child: &str, parent: &str| {
         let parents = [None, Some(parent)];
-        hnc::rules::parent_change(&forest, &child.into(), crate::Stream::HIERARCHIES, parents)
+        hnc::rules::parent_change(forest, &child.into(), crate::Stream::HIERARCHIES, parents)
     };
-    assert!(joins("x", "r").is_blocked_by(&joins("y", "a")));
-    assert!(!joins("x", "r").is_blocked_by(&joins("y", "top")), "elsewhere");
-    assert!(!joins("x", "r").is_blocked_by(&joins("low", "r")), "it is there already");
+    let waits = |forest: &Forest, other: (&str, &str)| {
+        joins(forest, "x", "r").exceeds_with(&[joins(forest, other.0, other.1)].iter())
+    };
+    assert!(waits(&forest, ("y", "a")));
+    assert!(!waits(&roomy, ("y", "a")), "there is room for both");
+    assert!(!waits(&forest, ("y", "top")), "elsewhere");
+    assert!(!waits(&forest, ("low", "r")), "it is there already");
+    assert!(!joins(&forest, "x", "r").exceeds_with(&[].iter()));
 }
 
 #[test]
