@@ -112,8 +112,9 @@ async fn check(session: &Session) -> Vec<Finding> {
         return vec![finding];
     }
     let mut findings: Vec<Finding> = namespace::check(session).await.into_iter().collect();
-    findings.extend(definitions::check(session).await);
-    findings.extend(installation::check(session, Timestamp::now()).await);
+    let settings = settings::or_default(session).await;
+    findings.extend(definitions::check(session, &settings).await);
+    findings.extend(installation::check(session, &settings, Timestamp::now()).await);
     findings.push(settings::check(session).await);
     findings.extend(settings::initial_admin(session).await);
     findings.extend(quotas::check(session).await);

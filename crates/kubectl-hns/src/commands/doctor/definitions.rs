@@ -1,20 +1,18 @@
 //! Whether the definitions (CRDs) of hns exist and are served.
 
+use hns_api::accurate::SubNamespace;
 use hns_api::{HierarchyConfiguration, crd, names};
-use hns_cluster::settings::in_force;
+use hns_cluster::settings::SharedSettings;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt as _;
 
 use super::Finding;
-use crate::published;
 use crate::session::Session;
 
 /// The subject of the check as a whole.
 const SUBJECT: &str = "definitions";
-/// The definition of Accurate's `SubNamespace`.
-const SUB_NAMESPACES: &str = "subnamespaces.accurate.cybozu.com";
 
-pub(super) async fn check(session: &Session) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<Finding> {
     let api = session.all::<CustomResourceDefinition>();
     let mut findings = Vec::new();
     for wanted in crd::all() {
@@ -24,9 +22,8 @@ pub(super) async fn check(session: &Session) -> Vec<Finding> {
             Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
         }
     }
-    let data = published::read(session).await.ok().flatten().unwrap_or_default();
-    if in_force(&data).ok().flatten().is_some_and(|settings| settings.accurate.enabled) {
-        match session.call(api.get_opt(SUB_NAMESPACES)).await {
+    if settings.accurate.enabled {
+        match session.call(api.get_opt(SubNamespace::crd_name())).await {
             Ok(found) => findings.extend(of_accurate(found.as_ref())),
             Err(problem) => return vec![Finding::unread(SUBJECT, &problem)],
         }
@@ -48,7 +45,8 @@ fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
     };
     let hint = "Apply it when it is gone (`kubectl apply --server-side -f config/accurate/accurate.cybozu.com_subnamespaces.yaml`), and create \
                 the SubNamespaces again; or set accurate.enabled to false.";
-    Some(Finding::wrong(format!("definition {SUB_NAMESPACES}"), text, hint))
+    // The trees do not depend on it, so this is not one of the definitions that they need.
+    Some(Finding::wrong(format!("Accurate's definition {}", SubNamespace::crd_name()), text, hint))
 }
 
 /// `installation` is the namespace of the controller.

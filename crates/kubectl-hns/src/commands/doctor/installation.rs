@@ -3,7 +3,7 @@
 
 use hns_api::{HNCConfiguration, SubnamespaceAnchor, SubnamespaceAnchorSpec, conditions, names};
 use hns_cluster::api::Api;
-use hns_cluster::settings::{SharedSettings, in_force};
+use hns_cluster::settings::SharedSettings;
 use hns_runtime::tls;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -18,7 +18,6 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 
 use super::{Finding, Level, some};
 use crate::failure::Problem;
-use crate::published;
 use crate::session::Session;
 
 const DAY: i64 = 24 * 60 * 60;
@@ -44,9 +43,8 @@ const NEEDED_FOR_QUOTAS: [&str; 2] =
 const NEEDED_FOR_ACCURATE: [&str; 1] = [hns_api::accurate::names::webhooks::SUB_NAMESPACE];
 
 /// Runs these checks.
-pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
+pub(super) async fn check(session: &Session, settings: &SharedSettings, now: Timestamp) -> Vec<Finding> {
     let namespace = session.installation().await;
-    let settings = settings(session).await;
     let (quotas, accurate) = (settings.hierarchical_quotas.enabled, settings.accurate.enabled);
     let of_quotas = NEEDED_FOR_QUOTAS.into_iter().filter(|_| quotas);
     let of_accurate = NEEDED_FOR_ACCURATE.into_iter().filter(|_| accurate);
@@ -94,12 +92,6 @@ pub(super) async fn check(session: &Session, now: Timestamp) -> Vec<Finding> {
         Err(problem) => vec![Finding::unread("configuration", &problem)],
     });
     findings
-}
-
-/// The settings in force, or the defaults. Another check reports settings that cannot be read.
-async fn settings(session: &Session) -> SharedSettings {
-    let data = published::read(session).await.ok().flatten().unwrap_or_default();
-    in_force(&data).ok().flatten().unwrap_or_default()
 }
 
 /// The registrations, and the certificate authority in them.

@@ -2,7 +2,9 @@
 
 use hns_api::names::{CONFIG_CONFIG_MAP, SETTINGS_CONFIG_MAP};
 use hns_cluster::quota_rights::REMEDY;
-use hns_cluster::settings::{Data, FLAGS, SOURCE, in_force, is_deleted, refusal, refused, version};
+use hns_cluster::settings::{
+    Data, FLAGS, SOURCE, SharedSettings, in_force, is_deleted, refusal, refused, version,
+};
 
 use k8s_openapi::api::rbac::v1::ClusterRole;
 
@@ -12,6 +14,12 @@ use crate::session::Session;
 
 const SUBJECT: &str = "settings";
 const INITIAL_ADMIN: &str = "setting initialAdmin";
+
+/// The settings in force, or the defaults. [`check`] reports settings that cannot be read.
+pub(super) async fn or_default(session: &Session) -> SharedSettings {
+    let data = published::read(session).await.ok().flatten().unwrap_or_default();
+    in_force(&data).ok().flatten().unwrap_or_default()
+}
 
 pub(super) async fn check(session: &Session) -> Finding {
     let namespace = session.installation().await;
