@@ -28,6 +28,17 @@ use self::quotas::{DerivedQuota, QuotaWriter};
 use self::structure::StructureWriter;
 use crate::dialect::Dialect;
 
+/// The result of a write of finalizers. The rest of the plan, such as the creation of a namespace, needs the object. If it was deleted
+/// before it had our finalizer, the plan stops with a conflict. If the finalizer was to be removed, the deletion is what the plan
+/// wants. `gone` is the fact that the object does not exist.
+fn stop_if_not_found(result: WriteResult, adds_ours: bool, gone: Fact) -> WriteResult {
+    if result.outcome != Outcome::NotFound {
+        return result;
+    }
+    let outcome = if adds_ours { Outcome::Conflict } else { Outcome::NotFound };
+    WriteResult { outcome, facts: vec![gone] }
+}
+
 /// Makes the writes of one namespace.
 pub(crate) struct Applier<'a> {
     pub(crate) client: &'a Client,
@@ -66,7 +77,12 @@ impl Applier<'_> {
             Action::Dialect(HncAction::UpdateAnchor { child, version, finalizers, state }) => {
                 let written = structure.change_anchor(child, version, finalizers.as_deref(), *state).await;
                 match finalizers {
-                    Some(finalizers) => self.stop_if_not_found(written.into(), child, version, finalizers),
+                    Some(finalizers) => {
+                        let adds_ours = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
+                        let (namespace, uid) = (self.namespace.clone(), version.uid.clone());
+                        let gone = hnc::Fact::AnchorGone(namespace, child.clone(), uid);
+                        stop_if_not_found(written.into(), adds_ours, gone.into())
+                    }
                     None => written.into(),
                 }
             }
@@ -133,25 +149,6 @@ impl Applier<'_> {
 
     fn quotas(&self) -> QuotaWriter<'_> {
         QuotaWriter { client: self.client, namespace: self.namespace }
-    }
-
-    /// The rest of the plan, such as the creation of the subnamespace, needs the anchor. If the anchor was deleted before it had
-    /// our finalizer, the plan stops with a conflict. If the finalizer was to be removed, the deletion is what the plan wants.
-    fn stop_if_not_found(
-        &self,
-        result: WriteResult,
-        child: &Name,
-        version: &Version,
-        finalizers: &[Box<str>],
-    ) -> WriteResult {
-        if result.outcome != Outcome::NotFound {
-            return result;
-        }
-        let adds_finalizer = finalizers.iter().any(|it| **it == *keys::ANCHOR_FINALIZER);
-        let outcome = if adds_finalizer { Outcome::Conflict } else { Outcome::NotFound };
-        let gone =
-            Fact::Hnc(hnc::Fact::AnchorGone(self.namespace.clone(), child.clone(), version.uid.clone()));
-        WriteResult { outcome, facts: vec![gone] }
     }
 
     /// Whether the API server refuses the write of this copy when a user makes it. Sends a dry run.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use forest::configuration::Served;
 use forest::hnc::quota::ledger::Increase;
 use forest::rules::{Answers, Denial, DenialKind, Operation, User, Verdict};
-use forest::{Forest, Settings};
+use forest::{Forest, Name, Settings};
 use hns_api::KeyValue;
 use hns_cluster::ingest::request_object::RequestObject;
 use json_patch::Patch;
@@ -132,6 +132,12 @@ fn name<'r>(request: &'r Request<'_>) -> Cow<'r, str> {
         admission::Operation::Connect => None,
     };
     object.map_or(Cow::Borrowed(&request.name), |object| object.metadata.name().to_string().into())
+}
+
+/// The namespace of the object of a request. The review of a deleted collection has no name, but always a namespace.
+fn namespace_of(request: &Request<'_>) -> Result<Name, Denial> {
+    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    Ok(namespace.ok_or_else(|| unreadable("it names no namespace"))?.into())
 }
 
 /// The field `spec`, if there is one.

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::copies::NO_VERSION;
 use super::outcome::{Outcome, WriteResult, is_not_found};
 use super::structure::is_gone;
-use super::{delete_params, precondition};
+use super::{delete_params, precondition, stop_if_not_found};
 use crate::definitions;
 
 type Pairs = BTreeMap<String, String>;
@@ -121,21 +121,15 @@ impl AccurateWriter<'_> {
         }
     }
 
-    /// If the object was deleted before it had our finalizer, the plan stops with a conflict, so that no namespace is created for
-    /// it. If the finalizer was to be removed, the deletion is what the plan wants.
     async fn set_finalizers(&self, child: &Name, version: &Version, finalizers: &[Box<str>]) -> WriteResult {
         let mut metadata = precondition(version);
         metadata["finalizers"] = json!(finalizers);
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let result: WriteResult =
             self.sub_namespaces().patch(child, &merge_params(), &patch).await.map(fact).into();
-        if result.outcome != Outcome::NotFound {
-            return result;
-        }
         let adds_ours = finalizers.iter().any(|it| **it == *keys::FINALIZER);
-        let outcome = if adds_ours { Outcome::Conflict } else { Outcome::NotFound };
         let gone = AccurateFact::SubNamespaceGone(self.namespace.clone(), child.clone(), version.uid.clone());
-        WriteResult { outcome, facts: vec![gone.into()] }
+        stop_if_not_found(result, adds_ours, gone.into())
     }
 
     /// Other conditions, and the time of ours while it holds, stay. So the object is read first.

@@ -24,21 +24,29 @@ use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Whether to send the patch again, because the object is too large. A user can fill an object by applying its fields as many field
-/// managers; policies limit its other parts. So the patch then also drops the record of what managers own.
-fn must_drop_managers<T>(written: &Result<T, kube::Error>, object: &str, patch: &mut Value) -> bool {
-    let Err(kube::Error::Api(status)) = written else { return false };
-    let is_too_large = is_too_large(&status.message);
-    if is_too_large {
-        let reason = &status.message;
-        tracing::warn!(
-            object,
-            reason,
-            "the object is too large to be changed; its managedFields are cleared"
-        );
-        patch["metadata"]["managedFields"] = json!([{}]);
+/// Sends a merge patch, and once more if the object is too large. A user can fill an object by applying its fields as many field
+/// managers; policies limit its other parts. So the second patch also clears the record of what managers own.
+async fn patched<T, R>(
+    object: String,
+    patch: &mut Value,
+    send: impl Fn(Patch<Value>) -> R,
+) -> Result<T, kube::Error>
+where
+    R: Future<Output = Result<T, kube::Error>>,
+{
+    match send(Patch::Merge(patch.clone())).await {
+        Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
+            let reason = status.message;
+            tracing::warn!(
+                object,
+                reason,
+                "the object is too large to be changed; its managedFields are cleared"
+            );
+            patch["metadata"]["managedFields"] = json!([{}]);
+            send(Patch::Merge(patch.clone())).await
+        }
+        other => other,
     }
-    is_too_large
 }
 
 /// Writes the structure of one namespace.
@@ -64,11 +72,12 @@ impl StructureWriter<'_> {
             }
         }
         let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+        let send = |patch| {
+            let api = &api;
+            async move { api.patch_metadata(self.namespace, &patch_params(), &patch).await }
+        };
         let mut patch = json!({ "metadata": metadata });
-        let mut patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(&patched, &format!("Namespace {}", self.namespace), &mut patch) {
-            patched = api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await;
-        }
+        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send).await;
         if let Err(kube::Error::Api(status)) = &patched
             && status.code == 422
             && !labels.is_empty()
@@ -77,7 +86,7 @@ impl StructureWriter<'_> {
             // Users can fill the annotations, which the API server limits. Labels restrict, so they do not wait for annotations.
             // Left out: null would remove all annotations.
             patch["metadata"].as_object_mut().map(|metadata| metadata.remove("annotations"));
-            api.patch_metadata(self.namespace, &patch_params(), &Patch::Merge(&patch)).await?;
+            send(Patch::Merge(patch)).await?;
         }
         Ok(Fact::Namespace(ingest::namespace(&patched?.metadata)))
     }
@@ -120,15 +129,12 @@ impl StructureWriter<'_> {
             patch["status"] = status_json(status);
         }
         let api = self.hierarchies();
-        let mut patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(
-            &patched,
-            &format!("HierarchyConfiguration {}/{HIERARCHY_CONFIGURATION}", self.namespace),
-            &mut patch,
-        ) {
-            patched = api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &Patch::Merge(&patch)).await;
-        }
-        Ok(hierarchy_fact(patched?))
+        let send = |patch| {
+            let api = &api;
+            async move { api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &patch).await }
+        };
+        let object = format!("HierarchyConfiguration {}/{HIERARCHY_CONFIGURATION}", self.namespace);
+        Ok(hierarchy_fact(patched(object, &mut patch, send).await?))
     }
 
     pub(super) async fn change_anchor(
@@ -143,12 +149,12 @@ impl StructureWriter<'_> {
             patch["status"] = json!({ "status": state.as_str() });
         }
         let api = self.anchors();
-        let mut patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
-        if must_drop_managers(&patched, &format!("SubnamespaceAnchor {}/{child}", self.namespace), &mut patch)
-        {
-            patched = api.patch(child, &patch_params(), &Patch::Merge(&patch)).await;
-        }
-        let patched = patched?;
+        let send = |patch| {
+            let api = &api;
+            async move { api.patch(child, &patch_params(), &patch).await }
+        };
+        let object = format!("SubnamespaceAnchor {}/{child}", self.namespace);
+        let patched = patched(object, &mut patch, send).await?;
         let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
         Ok(if gone {

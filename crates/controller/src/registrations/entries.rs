@@ -141,8 +141,8 @@ fn awaited_namespaces(settings: &RegistrationSettings) -> Entry {
 }
 
 /// The names of parents that exist. When such a namespace is deleted, its name is awaited; while no controller leads, no other entry
-/// knows it. It fails open, so that nobody waits for a webhook who creates a namespace that exists, as `helm --create-namespace`
-/// does. The API server sets the selected label.
+/// knows it. It fails open: tools such as `helm --create-namespace` create namespaces that exist, and must not depend on the webhook.
+/// The API server sets the selected label.
 fn parent_namespaces(settings: &RegistrationSettings) -> Entry {
     let names = settings.parents.iter().take(MOST_PARENTS).cloned().collect();
     let is_one = objects::requirement(METADATA_NAME, "In", Some(names));

@@ -107,6 +107,11 @@ fn about(rules: Vec<RuleWithOperations>) -> MatchResources {
     }
 }
 
+/// What a policy is about, to be narrowed.
+fn constraints(policy: &mut ValidatingAdmissionPolicy) -> Option<&mut MatchResources> {
+    policy.spec.as_mut()?.match_constraints.as_mut()
+}
+
 fn of_any_name(rule: RuleWithOperations) -> NamedRuleWithOperations {
     NamedRuleWithOperations {
         api_groups: rule.api_groups,

@@ -41,7 +41,7 @@ pub(crate) struct Tree {
     /// The names with downstream namespaces.
     parents: BTreeSet<Id>,
     /// How often one of these two sets has changed.
-    awaited_changes: u64,
+    name_changes: u64,
     /// The namespaces whose configuration a dialect could not parse, and why. They are halted.
     unreadable: HashMap<Id, Box<str>>,
     /// The edges along which objects go hop by hop.
@@ -92,7 +92,7 @@ impl Tree {
             texts: Texts::new(key_suffix),
             awaited: BTreeSet::new(),
             parents: BTreeSet::new(),
-            awaited_changes: 0,
+            name_changes: 0,
             unreadable: HashMap::new(),
             hops: Hops::default(),
             links_matter_above: false,
@@ -228,7 +228,7 @@ impl Tree {
         }
         self.touch_crossings(&crossings, change);
         for concerned in [Some(id), old, upstream].into_iter().flatten() {
-            self.note_whether_awaited(concerned);
+            self.note_name(concerned);
         }
         if let Some(old) = old {
             self.release(old);
@@ -236,7 +236,7 @@ impl Tree {
         is_touched
     }
 
-    fn note_whether_awaited(&mut self, id: Id) {
+    fn note_name(&mut self, id: Id) {
         let node = self.node(id);
         let exists = node.namespace.as_ref().is_some_and(|seen| !seen.terminating);
         let changed = if exists || node.downstream.is_empty() {
@@ -246,7 +246,7 @@ impl Tree {
         };
         let is_parent = !self.node(id).downstream.is_empty();
         let becomes = if is_parent { self.parents.insert(id) } else { self.parents.remove(&id) };
-        self.awaited_changes += u64::from(changed || becomes);
+        self.name_changes += u64::from(changed || becomes);
     }
 
     /// The namespaces with downstream namespaces that do not exist, or are being deleted.
@@ -260,8 +260,8 @@ impl Tree {
     }
 
     /// A number that changes whenever [`Tree::awaited`] or [`Tree::parents`] does.
-    pub(crate) fn awaited_changes(&self) -> u64 {
-        self.awaited_changes
+    pub(crate) fn name_changes(&self) -> u64 {
+        self.name_changes
     }
 
     /// The namespaces whose upstream namespace does not exist.

@@ -98,8 +98,8 @@ impl Forest {
             |limit: &&TreeLimit| above.contains(&limit.root) && !present[1..].contains(&limit.root);
         let count = 1 + self.id(child).map_or(0, |id| self.descendants(id).len());
         let addition = |limit: &TreeLimit| {
-            let present = self.count_below(&limit.root, ALL, Some(child)).unwrap_or_default();
-            let room = limit.max_namespaces.unwrap_or(ALL).saturating_sub(present);
+            let max = limit.max_namespaces.unwrap_or(ALL);
+            let room = self.count_below(&limit.root, max, Some(child)).map_or(0, |present| max - present);
             Addition { root: limit.root.clone(), count, room }
         };
         limits.into_iter().filter(counts_anew).map(addition).collect()

@@ -7,7 +7,8 @@ use hns_api::{SubnamespaceAnchorSpec, SubnamespaceAnchorStatus, annotations};
 use hns_cluster::ingest::request_object::RequestObject;
 
 use super::{
-    Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, pairs, spec, unreadable, user,
+    Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of, pairs, spec,
+    unreadable, user,
 };
 
 /// Reviews anchors.
@@ -34,12 +35,11 @@ impl Webhook for SubnamespaceAnchors {
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let RequestStates { operation, old, new, object } = RequestStates::of(request)?;
-    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let asked: SubnamespaceAnchorSpec = spec(new)?;
     let before: SubnamespaceAnchorSpec = spec(old.filter(|_| new.is_some())).unwrap_or_default();
     Ok(RuleRequest {
         operation,
-        parent: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+        parent: namespace_of(request)?,
         child: object.metadata.name(),
         user: user(request),
         labels: pairs(asked.labels),

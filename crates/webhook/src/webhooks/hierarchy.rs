@@ -7,7 +7,7 @@ use hns_api::HierarchyConfigurationSpec;
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::request_object::RequestObject;
 
-use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, pairs, unreadable, user};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, namespace_of, pairs, user};
 
 /// Reviews `HierarchyConfigurations`.
 pub(super) struct HierarchyConfigurations;
@@ -33,11 +33,9 @@ impl Webhook for HierarchyConfigurations {
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let RequestStates { operation, old, new, .. } = RequestStates::of(request)?;
-    // The review of a deleted collection has no name, but always a namespace.
-    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     Ok(RuleRequest {
         operation,
-        namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+        namespace: namespace_of(request)?,
         user: user(request),
         terminating: old.is_some_and(|old| old.metadata.is_terminating()),
         old: spec(old)?,

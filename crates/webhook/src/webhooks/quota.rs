@@ -5,7 +5,7 @@ use forest::rules::quota::{Request as RuleRequest, review};
 use hns_api::names::{paths, webhooks as names};
 use hns_cluster::ingest::quotas::quantities;
 
-use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, unreadable};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of};
 
 /// Reviews hierarchical quotas.
 pub(super) struct HierarchicalQuotas;
@@ -25,10 +25,9 @@ impl Webhook for HierarchicalQuotas {
 
     fn read<'a>(&self, request: &'a Request<'_>, _: Context) -> Result<ReadRequest<'a>, Denial> {
         let RequestStates { new, object, .. } = RequestStates::of(request)?;
-        let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let spec = new.and_then(|new| new.fields.get("spec")).unwrap_or_default();
         let request = RuleRequest {
-            namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+            namespace: namespace_of(request)?,
             name: object.metadata.name(),
             hard: quantities(&spec["hard"]),
         };

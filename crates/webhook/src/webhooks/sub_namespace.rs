@@ -11,7 +11,7 @@ use hns_cluster::ingest::request_object::Metadata;
 use json_patch::Patch;
 use serde_json::json;
 
-use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, spec, unreadable, user};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of, spec, user};
 
 /// Reviews `SubNamespaces`.
 pub(super) struct SubNamespaces;
@@ -37,12 +37,11 @@ impl Webhook for SubNamespaces {
 
 fn read(request: &Request<'_>) -> Result<RuleRequest, Denial> {
     let RequestStates { operation, new, object, .. } = RequestStates::of(request)?;
-    let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
     let asked: SubNamespaceSpec = spec(new)?;
     let pairs = |map: Option<BTreeMap<String, String>>| map.into_iter().flatten().collect();
     Ok(RuleRequest {
         operation,
-        namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+        namespace: namespace_of(request)?,
         name: object.metadata.name(),
         user: user(request),
         labels: pairs(asked.labels),

@@ -9,7 +9,7 @@ use hns_cluster::ingest::quotas::amounts;
 use hns_cluster::ingest::request_object::RequestObject;
 use serde_json::Value;
 
-use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, unreadable};
+use super::{Context, ReadRequest, Request, RequestStates, Subject, Webhook, name, namespace_of, unreadable};
 
 /// Reviews the usage that the status of a derived quota shows.
 pub(super) struct Usage;
@@ -33,10 +33,9 @@ impl Webhook for Usage {
         else {
             return Ok(ReadRequest::Patch(None));
         };
-        let namespace = request.namespace.as_deref().filter(|namespace| !namespace.is_empty());
         let annotations = old.metadata.annotations.as_ref();
         let change = RuleRequest {
-            namespace: namespace.ok_or_else(|| unreadable("it names no namespace"))?.into(),
+            namespace: namespace_of(request)?,
             version: old.metadata.version(),
             sources: annotations.and_then(|it| it.get(annotations::HRQ_SOURCES)).unwrap_or_default().into(),
             old: used(old)?,

@@ -18,7 +18,7 @@ use super::super::conditions::{
     copied_metadata, is_probe, not_the_controller_in_earnest, nothing_added, requested_by, same_content,
 };
 use super::super::entries::{OF_COPIES, managed_namespaces, object_rules, of_copies, rule};
-use super::{Policy, about, must, must_saying, variable};
+use super::{Policy, about, constraints, must, must_saying, variable};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let mut policy = Policy {
@@ -35,7 +35,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         ],
     }
     .build();
-    if let Some(constraints) = policy.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut()) {
+    if let Some(constraints) = constraints(&mut policy) {
         constraints.namespace_selector = Some(managed_namespaces());
         constraints.object_selector = Some(of_copies("Exists"));
     }

@@ -12,7 +12,7 @@ use super::super::RegistrationSettings;
 use super::super::cel::{list, literal};
 use super::super::conditions::{condition, not_the_controller, recorders_of_usage};
 use super::super::entries::{managed_namespaces, rule};
-use super::{Policy, must_saying};
+use super::{Policy, constraints, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let guarded = format!(
@@ -40,7 +40,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         )],
     }
     .build();
-    if let Some(constraints) = policy.spec.as_mut().and_then(|spec| spec.match_constraints.as_mut()) {
+    if let Some(constraints) = constraints(&mut policy) {
         constraints.namespace_selector = Some(managed_namespaces());
     }
     policy

@@ -218,7 +218,7 @@ impl<'a> Review<'a> {
     }
 
     /// A namespace gets objects of its upstream namespace, among them secrets and bindings. So the right to write namespaces is
-    /// not enough to give it one. In a new namespace nobody else has anything yet.
+    /// not enough to give it one. A new namespace has no objects of other users yet.
     fn user_may_place(&self) -> Check {
         let trusts = self.forest.accurate().settings().is_some_and(|it| it.trust_namespace_editors);
         let [old, new] = [self.before().edge(), self.after().edge()];

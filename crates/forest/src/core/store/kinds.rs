@@ -62,7 +62,7 @@ impl Store {
     /// A number that changes whenever a stream's state, the configured kinds or the awaited names change, or a dialect stops or
     /// resumes planning.
     pub fn progress(&self) -> u64 {
-        self.progress + self.tree.awaited_changes()
+        self.progress + self.tree.name_changes()
     }
 
     /// Counts a change as progress that only a dialect sees.
