@@ -66,7 +66,7 @@ pub struct RegistrationSettings {
     pub accurate: bool,
     /// The names of namespaces that are missing or being deleted, and that others name as their parent.
     pub awaited: Vec<String>,
-    /// The names of all parents.
+    /// The names of the other namespaces that others name as their parent. A name in both lists would be reviewed twice.
     pub parents: Vec<String>,
     /// Whether there are policies. Without them, the webhook receives the requests that they judge.
     pub policies: bool,

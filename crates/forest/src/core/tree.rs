@@ -254,12 +254,12 @@ impl Tree {
         self.awaited.iter().copied()
     }
 
-    /// The names with downstream namespaces, whether they exist or not.
-    pub(crate) fn parents(&self) -> impl Iterator<Item = Id> {
-        self.parents.iter().copied()
+    /// The other namespaces with downstream namespaces: they exist, and are not being deleted.
+    pub(crate) fn lasting_parents(&self) -> impl Iterator<Item = Id> {
+        self.parents.difference(&self.awaited).copied()
     }
 
-    /// A number that changes whenever [`Tree::awaited`] or [`Tree::parents`] does.
+    /// A number that changes whenever [`Tree::awaited`] or [`Tree::lasting_parents`] does.
     pub(crate) fn name_changes(&self) -> u64 {
         self.name_changes
     }

@@ -20,7 +20,7 @@ pub(crate) struct Followed {
     pub(super) kinds: Kinds,
     /// The names that namespaces wait for as their parent, sorted; `None` until the structure is known.
     pub(super) awaited: Option<Vec<String>>,
-    /// The names of all parents, sorted; `None` until the structure is known.
+    /// The names of all other parents, sorted; `None` until the structure is known.
     pub(super) parents: Option<Vec<String>>,
 }
 

@@ -50,9 +50,9 @@ impl Store {
         self.managed_names(self.tree.awaited())
     }
 
-    /// The names of all managed parents, whether they exist or not, sorted.
+    /// The names of the other managed namespaces that have children, sorted.
     pub fn parent_names(&self) -> Vec<&Name> {
-        self.managed_names(self.tree.parents())
+        self.managed_names(self.tree.lasting_parents())
     }
 
     fn managed_names(&self, ids: impl Iterator<Item = Id>) -> Vec<&Name> {
