@@ -5,7 +5,7 @@ use hns_e2e::steps::PATIENCE;
 use hns_e2e::{Cluster, Options, Product, Steps, eventually};
 use tokio::sync::OnceCell;
 
-use super::fixture::{Output, at_terminal, plugin};
+use super::fixture::{Output, agreed, at_terminal, plugin};
 
 const HOME: &str = "platform-hns";
 const UNKNOWN: &str = "the settings of the installation are not known";
@@ -140,7 +140,12 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     free.says("configmaps: mode Propagate\n");
     let planned = plugin(&hns("plan config set-resource secrets --mode Propagate"), &[]).await.unwrap();
     assert!(planned.code == Some(0) && !planned.stdout.contains("Warning"), "{planned:?}");
-    let accepted = at_terminal(&set, "y").await.unwrap();
+    // A change of the object that does not concern the settings, such as its status, is in nobody's way.
+    let touched = async {
+        let label = ["label", "hncconfiguration", "config", "seen=yes"];
+        cluster.kubectl().args(label).ok().await.unwrap();
+    };
+    let accepted = agreed(&set, touched).await.unwrap();
     assert_eq!(accepted.code, Some(0), "{accepted:?}");
     assert!(resources().await.contains("secrets"));
     Steps::of(cluster.admin()).reasons("e-child", &["CannotPropagateObject"]).await.unwrap();

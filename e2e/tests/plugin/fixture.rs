@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use hns_e2e::{Cluster, Options, Product, Replica, Steps};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::OnceCell;
 
@@ -23,6 +23,14 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    fn of(output: std::process::Output) -> Result<Self> {
+        Ok(Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
+        })
+    }
+
     /// It succeeded with exactly this output and no errors.
     #[track_caller]
     pub(crate) fn says(&self, wanted: &str) {
@@ -49,13 +57,34 @@ pub(crate) async fn plugin(words: &str, variables: &[(&str, &str)]) -> Result<Ou
 
 /// The same with `answer` typed at a terminal.
 pub(crate) async fn at_terminal(words: &str, answer: &str) -> Result<Output> {
-    let mut typist = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?);
+    let (mut typist, terminal) = pseudoterminal()?;
+    typist.write_all(format!("{answer}\n").as_bytes())?;
+    run(words, &[], terminal.into()).await
+}
+
+/// Runs the plugin, and agrees to what it asks when `meanwhile` has ended, which begins with the question.
+pub(crate) async fn agreed(words: &str, meanwhile: impl Future<Output = ()>) -> Result<Output> {
+    let (mut typist, terminal) = pseudoterminal()?;
+    let mut command = command(words)?;
+    let mut child = command.stdin(terminal).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let (mut stderr, mut asked) = (child.stderr.take().context("stderr")?, Vec::new());
+    while !asked.ends_with(b"[y/N] ") {
+        ensure!(stderr.read_buf(&mut asked).await? > 0, "no question: {}", String::from_utf8_lossy(&asked));
+    }
+    meanwhile.await;
+    typist.write_all(b"y\n")?;
+    stderr.read_to_end(&mut asked).await?;
+    Output::of(std::process::Output { stderr: asked, ..child.wait_with_output().await? })
+}
+
+/// Where one types, and the terminal that a program sees.
+fn pseudoterminal() -> Result<(File, File)> {
+    let typist = File::from(openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY)?);
     grantpt(&typist)?;
     unlockpt(&typist)?;
     let path = ptsname(&typist, Vec::new())?;
     let terminal = File::options().read(true).write(true).open(path.to_str()?)?;
-    typist.write_all(format!("{answer}\n").as_bytes())?;
-    run(words, &[], terminal.into()).await
+    Ok((typist, terminal))
 }
 
 /// A command of the plugin, in an environment without a kubeconfig.
@@ -69,12 +98,7 @@ fn command(words: &str) -> Result<Command> {
 
 async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Output> {
     let output = command(words)?.envs(variables.iter().copied()).stdin(stdin).output().await;
-    let output = output.context("kubectl-hns: build it first")?;
-    Ok(Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    })
+    Output::of(output.context("kubectl-hns: build it first")?)
 }
 
 /// A cluster and its administrator.

@@ -148,7 +148,7 @@ async fn set_resource(
     session: &Session,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
-    let mut object = kinds::read(session).await?;
+    let object = kinds::read(session).await?;
     let force = Switch::is_on(arguments.force);
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
     let mode = arguments.mode;
@@ -157,8 +157,7 @@ async fn set_resource(
         confirm((arguments, &target, mode), session, terminal).await?;
         session.warnings.omit(LISTED_BY_PLAN);
     }
-    object.data["spec"]["resources"] = Value::Array(wanted);
-    write(session, &object).await?;
+    write(session, object, wanted).await?;
     terminal.line(&format!("{}: mode {mode}", target.full_name()));
     if wait.is_wanted(false) { taken_up((&target, mode), wait, session, terminal).await } else { Ok(()) }
 }
@@ -219,7 +218,7 @@ async fn confirm(
 
 async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Terminal) -> Result<(), Failure> {
     let target = Target::find(session, &arguments.group, &arguments.resource).await;
-    let mut object = kinds::read(session).await?;
+    let object = kinds::read(session).await?;
     let before = entries(&object);
     let after = target.remove(before.clone());
     let full_name = target.full_name();
@@ -227,20 +226,29 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
         terminal.line(&format!("Nothing to delete: there is no configuration for {full_name}"));
         return Ok(());
     }
-    object.data["spec"]["resources"] = Value::Array(after);
-    write(session, &object).await?;
+    write(session, object, after).await?;
     terminal.line(&format!("The configuration for {full_name} is deleted"));
     Ok(())
 }
 
-async fn write(session: &Session, object: &DynamicObject) -> Result<(), Failure> {
+/// Writes the entries. If only the status was changed after the object was read, they are written to the new version.
+async fn write(session: &Session, mut object: DynamicObject, entries: Vec<Value>) -> Result<(), Failure> {
     let (api, params) = (kinds::api(session), PostParams::default());
-    let written = if object.metadata.resource_version.is_some() {
-        session.call(api.replace(NAME, &params, object)).await
-    } else {
-        session.call(api.create(&params, object)).await
-    };
-    written.map(drop).map_err(|problem| Failure::because("the HNCConfiguration cannot be written", &problem))
+    let seen = object.data["spec"].clone();
+    loop {
+        object.data["spec"]["resources"] = Value::Array(entries.clone());
+        let written = if object.metadata.resource_version.is_some() {
+            session.call(api.replace(NAME, &params, &object)).await
+        } else {
+            session.call(api.create(&params, &object)).await
+        };
+        let Err(problem) = written else { return Ok(()) };
+        let present = if problem.is_stale() { kinds::read(session).await.ok() } else { None };
+        match present.filter(|it| it.data["spec"] == seen) {
+            Some(present) => object = present,
+            None => return Err(Failure::because("the HNCConfiguration cannot be written", &problem)),
+        }
+    }
 }
 
 #[cfg(test)]
