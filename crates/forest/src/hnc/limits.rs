@@ -3,6 +3,7 @@
 //! A limit holds below its root, wherever the root is. Admission refuses what would exceed it, and the controller creates no
 //! subnamespace beyond it. What was there before the limit stays. An orphan, with all below it, counts where its tree labels say.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::anchor::AnchorState;
@@ -146,9 +147,10 @@ impl Forest {
     /// count whose subnamespace does not exist yet.
     fn count_below(&self, root: &Name, most: usize, pending: Option<&Name>) -> Option<usize> {
         let Some(root) = self.id(root) else { return Some(0) };
-        let mut below = self.few_descendants(root, most)?;
+        // While the root is missing, its children are orphans, and both below it and in its place.
+        let mut below = BTreeSet::from_iter(self.few_descendants(root, most)?);
         for orphan in self.tree.orphans().filter(|it| self.place(*it).contains(&root)) {
-            below.push(orphan);
+            below.insert(orphan);
             below.extend(self.few_descendants(orphan, most)?);
         }
         let holders = below.iter().chain([&root]).filter(|_| pending.is_some());

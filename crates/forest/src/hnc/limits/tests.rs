@@ -68,6 +68,17 @@ fn an_orphan_stays_within_the_limits_of_its_tree() {
     assert!(refused(&with(&cluster, (None, None, Some("[a-c]"))), "b", "new").is_some());
 }
 
+#[test]
+fn nothing_counts_twice_while_the_root_is_missing() {
+    let mut cluster = Cluster::draw("r, a<r, b<a");
+    cluster.change_namespace("a", |seen| {
+        seen.labels = [("r.tree.hnc.x-k8s.io/depth", "1")].into_iter().collect()
+    });
+    cluster.remove_namespace("r");
+    assert_eq!(refused(&with(&cluster, (Some(3), None, None)), "b", "new"), None);
+    assert!(refused(&with(&cluster, (Some(2), None, None)), "b", "new").is_some());
+}
+
 /// Each alone is within the limit, so one waits for the other. Where there is room for all, nobody waits.
 #[test]
 fn those_that_join_a_tree_and_exceed_a_limit_together_wait_for_each_other() {
