@@ -88,6 +88,7 @@ impl Args {
         let (shared, settings) = (&in_force.shared, (*in_force.rules).clone());
         let own = std::iter::once(&self.common.namespace);
         let excluded: BTreeSet<&String> = shared.excluded_namespaces.iter().chain(own).collect();
+        let [managed_labels, managed_annotations] = settings.managed_patterns().map(<[String]>::to_vec);
         let managers = settings.external_managers.into_iter();
         RegistrationSettings {
             namespace: self.common.namespace.clone(),
@@ -96,6 +97,8 @@ impl Args {
             annotations: self.webhook_annotations.clone(),
             excluded: excluded.into_iter().cloned().collect(),
             included_pattern: format!("^(?:{})$", shared.included_namespace_regex),
+            managed_labels,
+            managed_annotations,
             restore_identities: settings.restore_identities.into_iter().map(|Identity(name)| name).collect(),
             external_managers: managers.map(|(value, Identity(name))| (value, name)).collect(),
             nopropagation_labels: settings.nopropagation_labels,

@@ -47,6 +47,11 @@ pub struct RegistrationSettings {
     /// The pattern that the whole name of a managed namespace matches, with anchors: `^(?:…)$`. The API server reads it as an RE2
     /// expression, and refuses the registrations if it is invalid.
     pub included_pattern: String,
+    /// The labels and annotations of namespaces that the hierarchy manages, as patterns of whole keys with anchors. They are RE2
+    /// expressions too.
+    pub managed_labels: Vec<String>,
+    /// See `managed_labels`.
+    pub managed_annotations: Vec<String>,
     /// Users and groups who may restore exported namespaces, anchors and copies.
     pub restore_identities: Vec<String>,
     /// Who may manage external namespaces: the value of `managed-by`, and a user or group.
@@ -88,6 +93,8 @@ impl Default for RegistrationSettings {
             controller_service_account: names::CONTROLLER_SERVICE_ACCOUNT.to_owned(),
             excluded: owned(&["kube-system", "kube-public", "kube-node-lease", names::DEFAULT_NAMESPACE]),
             included_pattern: "^(?:.*)$".to_owned(),
+            managed_labels: Vec::new(),
+            managed_annotations: Vec::new(),
             restore_identities: Vec::new(),
             external_managers: Vec::new(),
             propagated: vec![rbac("roles"), rbac("rolebindings")],

@@ -39,6 +39,8 @@ pub(crate) fn settings() -> RegistrationSettings {
             "listed-too",
         ]),
         included_pattern: "^(?:[^x].*)$".to_owned(),
+        managed_labels: owned(&["^(?:pool/.*)$", "^(?:tier)$"]),
+        managed_annotations: owned(&["^(?:note)$"]),
         restore_identities: owned(&["restorer", "restorers"]),
         external_managers: vec![
             manager("fleet", "fleet-agent"),

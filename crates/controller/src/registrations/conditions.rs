@@ -216,7 +216,34 @@ pub(super) fn many_keys() -> String {
 /// receive every CREATE.
 pub(super) fn our_keys_differ(settings: &RegistrationSettings) -> String {
     let harmless = format!(" && !({} && {})", is_added("k"), managed(settings, NEW_NAME));
-    any_of(&[set("labels", &harmless), removed("labels"), set("annotations", ""), removed("annotations")])
+    let ours = is_ours();
+    any_of(&[
+        set("labels", &format!("{ours}{harmless}")),
+        removed("labels", &ours),
+        set("annotations", &ours),
+        removed("annotations", &ours),
+    ])
+}
+
+/// Whether a label or an annotation that the hierarchy may have set changes, in a namespace of a tree; `None` if the hierarchy manages
+/// no keys. Only after [`many_keys`].
+pub(super) fn managed_values_differ(settings: &RegistrationSettings) -> Option<String> {
+    let maps = [("labels", &settings.managed_labels), ("annotations", &settings.managed_annotations)];
+    let differs = |(map, patterns): (&str, &Vec<String>)| {
+        let matches = |pattern: &String| format!("k.matches({})", literal(pattern));
+        let is_managed = any_of(&patterns.iter().map(matches).collect::<Vec<_>>());
+        [set(map, &is_managed), removed(map, &is_managed)]
+    };
+    let used = maps.into_iter().filter(|(_, patterns)| !patterns.is_empty());
+    let differ: Vec<String> = used.flat_map(differs).collect();
+    let below = format!(
+        "{}.orValue({{}}).exists(k, k.endsWith({}) && {0}[?k].orValue('') != '0')",
+        old_map("labels"),
+        literal(labels::TREE_DEPTH_SUFFIX)
+    );
+    let in_tree = any_of(&[old_has_children(), below]);
+    let differ = any_of(&differ);
+    (!differ.is_empty()).then(|| format!("(request.operation == 'UPDATE' && ({in_tree}) &&\n({differ}))"))
 }
 
 /// The same for a managed namespace that is being created, with the check of its size.
@@ -258,14 +285,15 @@ fn is_own_zero(key: &str) -> String {
     format!("{key} == {OWN_DEPTH} && {}[?{key}].orValue('') == '0'", new_map("labels"))
 }
 
-fn set(map: &str, unless: &str) -> String {
+/// Whether a key for which `which`, an expression about `k`, holds is added or changed.
+fn set(map: &str, which: &str) -> String {
     let (new, old) = (new_map(map), old_map(map));
-    format!("{new}.orValue({{}}).exists(k, {} && {new}[?k] != {old}[?k]{unless})", is_ours())
+    format!("{new}.orValue({{}}).exists(k, {new}[?k] != {old}[?k] && ({which}))")
 }
 
-fn removed(map: &str) -> String {
+fn removed(map: &str, which: &str) -> String {
     let (new, old) = (new_map(map), old_map(map));
-    format!("{old}.orValue({{}}).exists(k, {} && !(k in {new}.orValue({{}})))", is_ours())
+    format!("{old}.orValue({{}}).exists(k, !(k in {new}.orValue({{}})) && ({which}))")
 }
 
 fn is_ours() -> String {

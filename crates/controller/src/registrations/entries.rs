@@ -16,8 +16,8 @@ use super::RegistrationSettings;
 use super::cel::{all_of, any_of, list, literal};
 use super::conditions::accurate::{new_has_place, old_can_be_upstream, place_differs};
 use super::conditions::{
-    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, many_keys,
-    new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
+    NEW_NAME, OLD_IS_GOING, condition, conflict_is_removed, is_derived_quota, managed, managed_values_differ,
+    many_keys, new_annotation, new_keys_are_many_or_ours, not_the_controller, not_the_namespace_controller,
     old_annotation, old_has_a_spec, old_has_children, old_is_subnamespace, our_keys_differ, restoring,
     usage_grows,
 };
@@ -87,7 +87,7 @@ pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> 
     entries.into_iter().flatten().map(|entry| entry.mutating(settings)).collect()
 }
 
-/// Our keys define the hierarchy, and can be written through the subresources too. The deletion of a namespace concerns others if it
+/// Our keys define the hierarchy, and managed values can be restrictions. Both can be written through the subresources too. The deletion of a namespace concerns others if it
 /// has the label of a namespace with children, or the annotation of a subnamespace; in Accurate's hierarchy, if it can have others
 /// below it.
 ///
@@ -96,6 +96,7 @@ pub(super) fn mutating(settings: &RegistrationSettings) -> Vec<MutatingWebhook> 
 fn namespaces(settings: &RegistrationSettings) -> Entry {
     let mut deletions = vec![old_has_children(), old_is_subnamespace()];
     let mut changes = vec![many_keys(), our_keys_differ(settings)];
+    changes.extend(managed_values_differ(settings));
     if settings.accurate {
         deletions.push(old_can_be_upstream(settings));
         changes.push(place_differs(settings));

@@ -111,6 +111,11 @@ impl Settings {
         !key.contains(keys::GROUP) && self.managed_labels.is_match(key)
     }
 
+    /// The patterns of managed labels, then those of managed annotations, with anchors: `^(?:…)$`.
+    pub fn managed_patterns(&self) -> [&[String]; 2] {
+        [self.managed_labels.patterns(), self.managed_annotations.patterns()]
+    }
+
     /// Whether the hierarchy manages this annotation of namespaces. Its own keys are never managed by a pattern.
     pub fn is_managed_annotation(&self, key: &str) -> bool {
         !key.contains(keys::GROUP) && self.managed_annotations.is_match(key)

@@ -8,7 +8,7 @@ use hns_api::{annotations, labels};
 
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
-use super::{MANY_KEYS, is_big, new_map, old_map, removed, set};
+use super::{MANY_KEYS, is_big, is_ours, new_map, old_map, removed, set};
 
 /// Whether the new object is a copy. In CREATE and UPDATE.
 pub(in super::super) fn will_be_a_copy() -> String {
@@ -24,8 +24,8 @@ pub(in super::super) fn our_annotations_differ() -> String {
         "({} ||\n{} ?\n{new} != {old} :\n({} ||\n{}))",
         is_big(&new),
         is_big(&old),
-        set("annotations", ""),
-        removed("annotations")
+        set("annotations", &is_ours()),
+        removed("annotations", &is_ours())
     )
 }
 

@@ -3,9 +3,10 @@
 //! "Row x" is a row of the table in that section, here and in the files of `namespace/`.
 //!
 //! Serves requests for `namespaces`, `namespaces/status` and `namespaces/finalize` alike: labels and annotations can be written
-//! through all three. `namespace/own_keys.rs` judges changes of the project's own keys one by one; other labels and annotations are
-//! not judged.
+//! through all three. `namespace/own_keys.rs` judges changes of the project's own keys one by one, and
+//! `namespace/managed_values.rs` those of keys that the hierarchy sets; other labels and annotations are not judged.
 
+mod managed_values;
 mod own_keys;
 #[cfg(test)]
 mod tests;
@@ -114,6 +115,7 @@ impl Review<'_> {
     fn update(&self) -> Check {
         let Request { old, new, .. } = self.request;
         self.keys()?;
+        self.managed_values()?;
         self.is_not_given_away()?;
         if old.annotations.get(keys::INITIAL_ADMIN) != new.annotations.get(keys::INITIAL_ADMIN) {
             return Err(anchor::initial_admin_is_fixed());

@@ -2,6 +2,7 @@
 
 mod deletion;
 mod external;
+mod managed_values;
 mod subnamespace;
 
 use super::*;
@@ -17,14 +18,14 @@ use crate::hnc::settings::{Identity, Settings};
 const A: &str = "a.tree.hnc.x-k8s.io/depth";
 const MARKER: &str = keys::HAS_CHILDREN;
 
-/// `"name: key=value, key=value"`; labels are those of our labels and of `team`, the rest annotations.
+/// `"name: key=value, key=value"`; labels are those of our labels, `team` and `tier`, the rest annotations.
 fn marks(text: &str) -> Marks<'static> {
     let (mut labels, mut annotations) = (Vec::new(), Vec::new());
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
         let (key, value) =
             pair.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned())).unwrap();
-        let is_label =
-            key.contains(".tree.") || [keys::INCLUDED, keys::EXCLUDED, MARKER, "team"].contains(&&*key);
+        let is_label = key.contains(".tree.")
+            || [keys::INCLUDED, keys::EXCLUDED, MARKER, "team", "tier"].contains(&&*key);
         if is_label { labels.push((key, value)) } else { annotations.push((key, value)) }
     }
     Marks { labels: labels.into_iter().collect(), annotations: annotations.into_iter().collect() }
