@@ -195,7 +195,56 @@ async fn labels_that_the_hierarchy_has_not_set_stay() -> Result<()> {
     running.end().await
 }
 
-/// A user who may change a namespace fills it, as far as the policies allow, and removes the label that restricts it.
+/// `pat` may write namespaces, also through their subresources, and has no other right.
+#[tokio::test]
+async fn no_user_changes_what_the_hierarchy_sets() -> Result<()> {
+    let workshop = workshop().await?;
+    let steps = &workshop.steps;
+    let running = workshop.run(&MANAGED).await?;
+    steps.plant(&[("mh-root", ""), ("mh-child", "mh-root")]).await?;
+    let set = json!([{ "key": ENFORCE, "value": "restricted" }]);
+    steps.configure("mh-root", json!({ "labels": set, "annotations": set })).await?;
+    labelled(steps, "mh-child", ENFORCE, Some("restricted")).await?;
+    let kubectl = async |words: &str| workshop.cluster.kubectl().args(words.split(' ')).ok().await;
+    let resources = "namespaces,namespaces/status,namespaces/finalize";
+    kubectl(&format!("create clusterrole mh-patch --verb=get,update,patch --resource={resources}")).await?;
+    kubectl("create clusterrolebinding mh-patch --clusterrole=mh-patch --user=pat").await?;
+    let pat = Api::<Namespace>::all(workshop.cluster.client_as("pat", &[]));
+    let (merge, params) = (|change: Value| Patch::Merge(change), PatchParams::default());
+    eventually("pat may write", PATIENCE, async || {
+        let other = merge(json!({ "metadata": { "labels": { "structure.test/other": "x" } } }));
+        pat.patch("mh-child", &params, &other).await.map(drop).map_err(|error| error.to_string())
+    })
+    .await?;
+    for name in ["mh-child", "mh-root"] {
+        for value in [json!(null), json!("privileged")] {
+            for marks in ["labels", "annotations"] {
+                let change = json!({ "metadata": { marks: { ENFORCE: value } } });
+                refused(pat.patch(name, &params, &merge(change.clone())).await)?;
+                refused(pat.patch_status(name, &params, &merge(change.clone())).await)?;
+                refused(pat.patch_subresource("finalize", name, &params, &merge(change)).await)?;
+            }
+        }
+        let force = PatchParams::apply("pat").force();
+        let applied = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "labels": { ENFORCE: "privileged" } } });
+        refused(pat.patch(name, &force, &Patch::Apply(applied)).await)?;
+        let mut whole = pat.get(name).await?;
+        whole.metadata.labels.as_mut().and_then(|labels| labels.remove(ENFORCE));
+        refused(pat.replace(name, &PostParams::default(), &whole).await)?;
+    }
+    // The value of the hierarchy is nobody's loss, and what it does not set is free.
+    let same = json!({ "metadata": { "labels": { ENFORCE: "restricted", "structure.test/other": null } } });
+    pat.patch("mh-child", &params, &merge(same)).await?;
+    running.end().await
+}
+
+fn refused(answer: Result<Namespace, kube::Error>) -> Result<()> {
+    let status = refusal(answer);
+    ensure!(status.code == 403 && status.message.contains("from the hierarchy"), "{}", status.message);
+    Ok(())
+}
+
+/// A user who may change a namespace fills it, as far as the policies allow, before a label from above restricts it more.
 #[tokio::test]
 async fn a_full_namespace_still_gets_its_labels() -> Result<()> {
     let workshop = workshop().await?;
@@ -224,10 +273,10 @@ async fn a_full_namespace_still_gets_its_labels() -> Result<()> {
             }
         }
     }
-    // The longest label that fits in the place of the other one.
+    // The longest label that fits.
     let mut fits = false;
     for length in (1..=63).rev() {
-        let change = json!({ "metadata": { "labels": { ENFORCE: null, "filler": "x".repeat(length) } } });
+        let change = json!({ "metadata": { "labels": { "filler": "x".repeat(length) } } });
         let changed =
             namespaces.patch_metadata("mf-large", &PatchParams::default(), &Patch::Merge(change)).await;
         fits = changed.is_ok();
@@ -236,7 +285,9 @@ async fn a_full_namespace_still_gets_its_labels() -> Result<()> {
         }
     }
     ensure!(fits, "no label fits");
-    labelled(steps, "mf-large", ENFORCE, Some("restricted")).await?;
+    let longer = "restricted".repeat(6);
+    steps.configure("mf-root", labels(&longer)).await?;
+    labelled(steps, "mf-large", ENFORCE, Some(&longer)).await?;
 
     let full = json!({ "metadata": { "annotations": { "full": "x".repeat(256 * 1024 - 4) } } });
     namespaces.patch_metadata("mf-notes", &PatchParams::default(), &Patch::Merge(full)).await?;
