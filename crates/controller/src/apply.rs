@@ -172,7 +172,9 @@ impl Applier<'_> {
         self.forest.read(|forest| {
             let kind = forest.kind(key.kind).clone();
             let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
-            let restricts = kind.restricts() && forest.copied_from(namespace, key).is_some();
+            // Users may forge a copy of Accurate's, with a field that cannot be changed.
+            let is_guarded = form == Form::Hnc && forest.copied_from(namespace, key).is_some();
+            let restricts = kind.restricts() && is_guarded;
             CopyWriter { form, client, settings, namespace, kind, key, restricts }
         })
     }

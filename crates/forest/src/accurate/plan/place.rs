@@ -121,7 +121,7 @@ impl<'a> Place<'a> {
         let here = self.object(key);
         let Some((upstream, source)) = self.source(key) else {
             return match here {
-                Some(object) if is_followed(object) && !object.is_terminating() => Decision::Delete,
+                Some(object) if self.must_go(key, object) => Decision::Delete,
                 _ => Decision::Leave,
             };
         };
@@ -147,6 +147,12 @@ impl<'a> Place<'a> {
             }
             _ => Decision::Leave,
         }
+    }
+
+    /// Whether a copy that is kept equal to its source goes without one. A Role or a binding gives access until it is gone, so one
+    /// that is being deleted is freed from what holds it.
+    pub(super) fn must_go(&self, key: &ObjectKey, object: &Object) -> bool {
+        is_followed(object) && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
     }
 
     /// Whether a user's own object is overwritten. A user must not escape a restriction by taking its name.
