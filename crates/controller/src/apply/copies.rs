@@ -144,14 +144,14 @@ impl CopyWriter<'_> {
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
         let removed = match self.remove(version).await {
             Ok(Deleted::Terminating(object)) if self.takes_effect_until_gone() && is_held(&object) => {
-                self.remove_finalizers(&object).await
+                Box::pin(self.remove_finalizers(&object)).await
             }
             // The API server adds the time of the deletion to an object with finalizers.
             Err(kube::Error::Api(status))
                 if self.takes_effect_until_gone() && is_too_large(&status.message) =>
             {
-                match self.freed(version).await {
-                    Ok(freed) => self.remove(&ingest::version(&freed.metadata)).await,
+                match Box::pin(self.freed(version)).await {
+                    Ok(freed) => Box::pin(self.remove(&ingest::version(&freed.metadata))).await,
                     Err(error) => Err(error),
                 }
             }
@@ -286,7 +286,7 @@ impl CopyWriter<'_> {
             let applied = self.patch(&accurate::apply_params(), &Patch::Apply(&manifest)).await;
             return match applied {
                 Err(kube::Error::Api(status)) if status.code == 422 || is_too_large(&status.message) => {
-                    self.overwritten(&manifest).await
+                    Box::pin(self.overwritten(&manifest)).await
                 }
                 applied => self.without_surplus(applied?, source, content).await,
             };
