@@ -6,6 +6,7 @@
 #[cfg(test)]
 mod accurate {
     mod alone;
+    mod attacks;
     mod copies;
     mod modes;
     mod namespaces;

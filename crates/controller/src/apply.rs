@@ -65,7 +65,7 @@ impl Applier<'_> {
         let structure = StructureWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::PatchNamespace { version, labels, annotations } => {
-                structure.patch_namespace(version, labels, annotations).await.into()
+                Box::pin(structure.patch_namespace(version, labels, annotations)).await.into()
             }
             Action::Dialect(HncAction::CreateHierarchy { spec, with_finalizer, status }) => {
                 structure.create_hierarchy(spec.as_ref(), *with_finalizer, status).await.into()
@@ -120,7 +120,7 @@ impl Applier<'_> {
         let writer = AccurateWriter { client: self.client, namespace: self.namespace };
         match action {
             Action::Dialect(AccurateAction::ApplyNamespace { version, labels, annotations }) => {
-                writer.apply_namespace(version, labels, annotations).await.into()
+                Box::pin(writer.apply_namespace(version, labels, annotations)).await.into()
             }
             Action::Dialect(AccurateAction::CreateNamespace { child }) => {
                 writer.create_namespace(child).await.into()
@@ -172,7 +172,9 @@ impl Applier<'_> {
         self.forest.read(|forest| {
             let kind = forest.kind(key.kind).clone();
             let settings = (forest.shared_settings(), forest.accurate_settings().cloned());
-            let restricts = kind.restricts() && forest.copied_from(namespace, key).is_some();
+            // Users may forge a copy of Accurate's, with a field that cannot be changed.
+            let is_guarded = form == Form::Hnc && forest.copied_from(namespace, key).is_some();
+            let restricts = kind.restricts() && is_guarded;
             CopyWriter { form, client, settings, namespace, kind, key, restricts }
         })
     }

@@ -207,7 +207,7 @@ impl Forest {
                 }
             }
             Fact::Accepted(namespace, key, version, given) => {
-                store.accepted(&namespace, &key, &version, given);
+                store.accepted(&namespace, &key, &version, given, change);
             }
         }
     }

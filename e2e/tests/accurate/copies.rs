@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::scene::{
     ACCOUNTS, BINDINGS, CREATED_BY, FROM, PROPAGATE, QUOTAS, ROLES, SECRETS, annotation, at, label, path,
-    scene, version,
+    scene, send, version,
 };
 
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -139,30 +139,70 @@ async fn copies_that_accurate_has_created_follow_too() {
     assert!(label(&copy, "old").is_null(), "{copy}");
 }
 
+/// Number 2: what is added to a copy goes again. Whatever the owner of the namespace does to the copy, or to its annotations, the
+/// copies of it stay as they are.
 #[tokio::test]
 async fn a_followed_copy_is_repaired_without_disturbing_the_next_level() {
     let scene = scene().await;
     scene.create_root("t-root").await;
     scene.create_sub("t-root", "t-mid", json!({})).await;
     scene.create_sub("t-mid", "t-leaf", json!({})).await;
+    let owner = scene.tenant("t-owner", "t-mid").await;
     scene.create(SECRETS, "t-root", "u", "update", json!({ "data": { "k": "dg==" } })).await;
     scene.create(SECRETS, "t-root", "c", "create", json!({ "data": { "k": "dg==" } })).await;
+    scene.create(ROLES, "t-root", "r", "update", json!({})).await;
+    let role = json!({ "apiGroup": RBAC, "kind": "Role", "name": "r" });
+    scene
+        .create(
+            BINDINGS,
+            "t-root",
+            "b",
+            "update",
+            json!({ "roleRef": role, "subjects": subjects(&["alice"]) }),
+        )
+        .await;
+    let all = [(SECRETS, "u"), (ROLES, "r"), (BINDINGS, "b")];
+    let mut before = Vec::new();
+    for (kind, name) in all {
+        before.push(version(&scene.copied(kind, "t-mid", "t-leaf", name).await));
+    }
     scene.copied(SECRETS, "t-mid", "t-leaf", "c").await;
-    let (leaf, _) = version(&scene.copied(SECRETS, "t-mid", "t-leaf", "u").await);
     let tampered =
         json!({ "data": { "k": "eA==", "more": "eA==" }, "metadata": { "annotations": { "own": "1" } } });
-    let others = json!({ "metadata": { "labels": { "kubernetes.io/x": "y" } } });
-    scene.patch(&path(SECRETS, "t-mid", "u"), tampered.clone()).await;
-    scene.patch(&path(SECRETS, "t-mid", "u"), others).await;
-    scene.patch(&path(SECRETS, "t-mid", "c"), tampered).await;
+    send(&owner, "PATCH", &path(SECRETS, "t-mid", "u"), tampered.clone()).await.unwrap();
+    send(&owner, "PATCH", &path(SECRETS, "t-mid", "c"), tampered).await.unwrap();
     let is_equal = |it: &Value| it["data"] == json!({ "k": "dg==" }) && annotation(it, "own").is_null();
-    let copy = scene.until(&path(SECRETS, "t-mid", "u"), "is repaired", is_equal).await;
+    scene.until(&path(SECRETS, "t-mid", "u"), "is repaired", is_equal).await;
+    let others = json!({ "metadata": { "labels": { "kubernetes.io/x": "y" } } });
+    let copy = send(&owner, "PATCH", &path(SECRETS, "t-mid", "u"), others).await.unwrap();
+
+    for damage in [json!({ PROPAGATE: null }), json!({ FROM: null }), json!({ FROM: "t-leaf" }), Value::Null]
+    {
+        for (kind, name) in all {
+            let place = path(kind, "t-mid", name);
+            if damage.is_null() {
+                send(&owner, "DELETE", &place, Value::Null).await.unwrap();
+            } else {
+                let damage = json!({ "metadata": { "annotations": damage } });
+                send(&owner, "PATCH", &place, damage).await.unwrap();
+            }
+        }
+        for (kind, name) in all {
+            let is_marked =
+                |it: &Value| annotation(it, PROPAGATE) == "update" && annotation(it, FROM) == "t-root";
+            scene.until(&path(kind, "t-mid", name), "is a copy again", is_marked).await;
+        }
+        scene.settled("t-root", "t-mid", &format!("marker-{}", damage.to_string().len())).await;
+    }
+    let anew = scene.get(&path(SECRETS, "t-mid", "u")).await.unwrap().unwrap();
+    assert_ne!(version(&anew).0, version(&copy).0, "it was deleted");
     assert_eq!(label(&copy, "kubernetes.io/x"), "y", "excluded keys belong to other tools");
-    scene.settled("t-root", "t-mid", "marker").await;
     let copy = scene.get(&path(SECRETS, "t-mid", "c")).await.unwrap().unwrap();
     assert_eq!(copy["data"]["more"], "eA==", "a copy that was created once is left alone");
-    let now = scene.copied(SECRETS, "t-mid", "t-leaf", "u").await;
-    assert_eq!(version(&now).0, leaf, "it was not created anew");
+    for ((kind, name), before) in all.into_iter().zip(before) {
+        let now = scene.get(&path(kind, "t-leaf", name)).await.unwrap().unwrap();
+        assert_eq!(version(&now), before, "{name} was not written");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use hns_cluster::settings::accurate::{Config, Settings};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{Cluster, Options, Product, Replica, eventually};
+use hns_e2e::{Cluster, Options, Product, Replica, Steps, eventually};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::{Value, json};
@@ -35,9 +35,24 @@ propagateLabelKeyExcludes: ['*kubernetes.io/*']
 propagateAnnotationKeyExcludes: ['*kubernetes.io/*']
 ";
 
-/// Rights for a kind that the chart's default does not name.
+/// Who makes the changes: somebody who runs the namespaces of a company, and is no administrator of the cluster.
+const BOSS: &str = "boss";
+
+/// Rights for a kind that the chart's default does not name; those of `boss` beside `admin` in all namespaces; and what a tenant may
+/// do beside `admin`.
 const MORE_RIGHTS: &str = r#"
 {"apiVersion": "v1", "kind": "List", "items": [
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "boss"}, "rules": [
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "list", "watch", "create", "patch", "update", "delete"]},
+        {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["create", "patch", "update", "delete"]}]},
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "boss"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "boss"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "boss"}]},
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "boss-is-admin"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "boss"}]},
+    {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "tenant"}, "rules": [
+        {"apiGroups": [""], "resources": ["namespaces", "resourcequotas"], "verbs": ["create", "patch", "update", "delete"]}]},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "accounts"}, "rules": [
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]}]},
     {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "accounts"},
@@ -68,6 +83,15 @@ async fn install() -> Result<Installation> {
     let product = Product::install(cluster, options).await?;
     cluster.kubectl().args(["apply", "-f", "-"]).stdin(MORE_RIGHTS).ok().await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
+    let boss = cluster.client_as(BOSS, &[]);
+    for collection in ["/api/v1/namespaces", "/api/v1/secrets", "/apis/accurate.cybozu.com/v2/subnamespaces"]
+    {
+        eventually(&format!("{BOSS} may list {collection}"), PATIENCE, async || {
+            let listed = send(&boss, "GET", collection, Value::Null).await;
+            listed.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+    }
     Ok(Installation { product, _webhook: webhook, controller: Mutex::new(controller) })
 }
 
@@ -83,16 +107,18 @@ async fn installation() -> &'static Installation {
     INSTALLATION.get_or_try_init(install).await.expect("the product starts")
 }
 
-/// The installation, beside other tests.
+/// The installation, beside other tests; changes are made by [`BOSS`].
 pub(crate) async fn scene() -> Scene {
     let installation = installation().await;
-    Scene::new(ALONE.read().await, installation)
+    let boss = installation.product.cluster().client_as(BOSS, &[]);
+    Scene { _held: ALONE.read().await, installation, client: boss }
 }
 
-/// The installation, with nothing else going on.
+/// The installation, with nothing else going on; changes are made by the administrator.
 pub(crate) async fn scene_alone() -> Scene<RwLockWriteGuard<'static, ()>> {
     let installation = installation().await;
-    Scene::new(ALONE.write().await, installation)
+    let admin = installation.product.cluster().admin();
+    Scene { _held: ALONE.write().await, installation, client: admin }
 }
 
 /// Where objects of a kind are: the root of their API, and their plural.
@@ -113,21 +139,43 @@ pub(crate) fn namespace(name: &str) -> String {
     format!("/api/v1/namespaces/{name}")
 }
 
+/// Sends a request. A PATCH is a merge patch; APPLY is a server-side apply.
+pub(crate) async fn send(client: &Client, method: &str, path: &str, body: Value) -> kube::Result<Value> {
+    let (method, content) = match method {
+        "APPLY" => ("PATCH", "application/apply-patch+yaml"),
+        "PATCH" => ("PATCH", "application/merge-patch+json"),
+        other => (other, "application/json"),
+    };
+    let request = Request::builder()
+        .method(Method::try_from(method).unwrap())
+        .uri(path)
+        .header(header::CONTENT_TYPE, content)
+        .body(if body.is_null() { Vec::new() } else { body.to_string().into_bytes() })
+        .unwrap();
+    client.request(request).await
+}
+
 impl<H> Scene<H> {
-    fn new(held: H, installation: &'static Installation) -> Self {
-        Self { _held: held, installation, client: installation.product.cluster().admin() }
+    /// Sends a request.
+    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> kube::Result<Value> {
+        send(&self.client, method, path, body).await
     }
 
-    /// Sends a request. A PATCH is a merge patch.
-    pub(crate) async fn send(&self, method: &str, path: &str, body: Value) -> kube::Result<Value> {
-        let content = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = Request::builder()
-            .method(Method::try_from(method).unwrap())
-            .uri(path)
-            .header(header::CONTENT_TYPE, content)
-            .body(if body.is_null() { Vec::new() } else { body.to_string().into_bytes() })
-            .unwrap();
-        self.client.request(request).await
+    /// A tenant: admin of one namespace, who may also change the namespace and the quotas in it.
+    pub(crate) async fn tenant(&self, user: &str, home: &str) -> Client {
+        let steps = Steps::of(self.installation.product.cluster().admin());
+        for role in ["admin", "tenant"] {
+            steps.create_binding(home, &format!("{user}-{role}"), ("ClusterRole", role), user).await.unwrap();
+        }
+        let client = self.installation.product.cluster().client_as(user, &[]);
+        eventually(&format!("{user} is admin of {home}"), PATIENCE, async || {
+            let tried = send(&client, "PATCH", &format!("{}?dryRun=All", namespace(home)), json!({})).await;
+            let listed = send(&client, "GET", &path(SECRETS, home, ""), Value::Null).await;
+            tried.and(listed).map(drop).map_err(|error| error.to_string())
+        })
+        .await
+        .unwrap();
+        client
     }
 
     /// Sends a request until the webhook has seen what it depends on.
@@ -152,7 +200,7 @@ impl<H> Scene<H> {
     pub(crate) async fn until(&self, path: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("{path} {what}"), PATIENCE, async || {
             let found = self.get(path).await?.unwrap_or_default();
-            if is_so(&found) { Ok(found) } else { Err(found.to_string()) }
+            if is_so(&found) { Ok(found) } else { Err(limited(&found.to_string())) }
         })
         .await
         .unwrap()
@@ -212,6 +260,12 @@ impl<H> Scene<H> {
     pub(crate) async fn configure(&self, accurate: &Settings) -> Result<()> {
         self.installation.product.configure_accurate(accurate).await.context("writing the settings")
     }
+}
+
+/// Some objects are as large as they can be.
+fn limited(text: &str) -> String {
+    const MOST: usize = 5_000;
+    text.chars().take(MOST).collect()
 }
 
 /// The labels or the annotations of an object, or any field, by its path.

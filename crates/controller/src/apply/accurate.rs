@@ -18,8 +18,8 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
-use super::copies::NO_VERSION;
-use super::outcome::{Outcome, WriteResult, is_not_found};
+use super::copies::{NO_MANAGERS, NO_VERSION};
+use super::outcome::{Outcome, WriteResult, is_not_found, is_too_large};
 use super::structure::is_gone;
 use super::{delete_params, precondition, stop_if_not_found};
 use crate::definitions;
@@ -52,7 +52,29 @@ impl AccurateWriter<'_> {
         let mut metadata = precondition(version);
         metadata["labels"] = json!(labels);
         metadata["annotations"] = json!(annotations);
-        self.apply(self.namespace, metadata).await
+        match self.apply(self.namespace, metadata.clone()).await {
+            // Users can fill it with managers; policies limit its other parts.
+            Err(kube::Error::Api(status)) if is_too_large(&status.message) => {
+                let mut emptied = precondition(version);
+                emptied["managedFields"] = managers_of(self.client, self.namespace).await?;
+                let patch = Patch::Merge(json!({ "metadata": emptied }));
+                let emptied =
+                    namespaces(self.client).patch_metadata(self.namespace, &merge_params(), &patch).await?;
+                metadata["resourceVersion"] = json!(emptied.metadata.resource_version);
+                self.apply(self.namespace, metadata).await
+            }
+            // Users can fill its annotations. Labels restrict, so they do not wait; annotations stay as they were applied.
+            Err(kube::Error::Api(status)) if status.code == 422 && !annotations.is_empty() => {
+                let live = namespaces(self.client).get_metadata(self.namespace).await?.metadata;
+                let applied = ingest::namespace(&live).applied.annotations;
+                let mut kept = live.annotations.unwrap_or_default();
+                kept.retain(|key, _| applied.contains(&**key));
+                metadata["annotations"] = json!(kept);
+                self.apply(self.namespace, metadata).await?;
+                Err(kube::Error::Api(status))
+            }
+            applied => applied,
+        }
     }
 
     /// A namespace of this name that exists by now stays as it is.
@@ -66,8 +88,8 @@ impl AccurateWriter<'_> {
     async fn apply(&self, name: &str, mut metadata: Value) -> Result<Fact, kube::Error> {
         metadata["name"] = json!(name);
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
-        let applied = api.patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
+        let applied =
+            namespaces(self.client).patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
         Ok(Fact::Namespace(ingest::namespace(&applied.metadata)))
     }
 
@@ -148,6 +170,21 @@ impl AccurateWriter<'_> {
     fn sub_namespaces(&self) -> Api<DynamicObject> {
         Api::namespaced_with(self.client.clone(), self.namespace, &SubNamespace::api_resource())
     }
+}
+
+fn namespaces(client: &Client) -> Api<PartialObjectMeta<Namespace>> {
+    Api::all(client.clone())
+}
+
+/// The `managedFields` of a namespace without those of anybody else. The labels that were applied before are removed by what they
+/// say.
+pub(super) async fn managers_of(client: &Client, namespace: &str) -> Result<Value, kube::Error> {
+    let live = namespaces(client).get_metadata(namespace).await?;
+    let mut managers = live.metadata.managed_fields.unwrap_or_default();
+    managers.retain(|it| {
+        (it.manager.as_deref(), it.operation.as_deref()) == (Some(names::FIELD_MANAGER), Some("Apply"))
+    });
+    Ok(if managers.is_empty() { json!(NO_MANAGERS) } else { json!(managers) })
 }
 
 fn fact(object: DynamicObject) -> Fact {

@@ -8,8 +8,11 @@
 //! the API server has less to compute.
 //!
 //! Copies of Accurate's API are applied server-side, which needs no right to update. What others have set on them, or what was set
-//! before they were applied, is removed by a second request.
+//! before they were applied, is removed by a second request. Users may change these copies. A user could fill one up to the size
+//! limit of objects, so that an apply, which only adds, does not fit any more; or hold a binding that must go by a finalizer. So where
+//! an apply is refused, one patch removes everything else as well; and no finalizer holds a copy of a Role or a binding.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forest::accurate::content::manifest;
@@ -22,10 +25,11 @@ use hns_cluster::{feed, ingest};
 use kube::api::{Patch, PatchParams};
 use kube::core::{Request, Status, request};
 use kube::{Client, Resource};
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found};
-use super::{accurate, delete_params, post_params};
+use super::outcome::{CopyRequest, Outcome, WriteResult, is_not_found, is_too_large};
+use super::{accurate, delete_params, post_params, precondition};
 
 /// The `generateName` of creations that are tried as a dry run. With the characters that the API server adds, it is short enough
 /// for the names of every kind.
@@ -34,6 +38,9 @@ const GENERATED_CHARACTERS: usize = 5;
 
 /// No object has this version. So an object that is applied with it is created, or refused with a conflict if it exists.
 pub(super) const NO_VERSION: &str = "1";
+
+/// One empty entry clears the `managedFields`; an empty list would leave them unchanged.
+pub(super) const NO_MANAGERS: [BTreeMap<String, String>; 1] = [BTreeMap::new()];
 
 /// Groups and kinds without a status: only the controller writes their copies. For other kinds, a controller that applies the
 /// status server-side needs its `managedFields`, or it gets conflicts.
@@ -135,7 +142,22 @@ impl CopyWriter<'_> {
     }
 
     pub(super) async fn delete(&self, version: &Version) -> WriteResult {
-        match self.remove(version).await {
+        let removed = match self.remove(version).await {
+            Ok(Deleted::Terminating(object)) if self.takes_effect_until_gone() && is_held(&object) => {
+                Box::pin(self.remove_finalizers(&object)).await
+            }
+            // The API server adds the time of the deletion to an object with finalizers.
+            Err(kube::Error::Api(status))
+                if self.takes_effect_until_gone() && is_too_large(&status.message) =>
+            {
+                match Box::pin(self.freed(version)).await {
+                    Ok(freed) => Box::pin(self.remove(&ingest::version(&freed.metadata))).await,
+                    Err(error) => Err(error),
+                }
+            }
+            removed => removed,
+        };
+        match removed {
             Ok(Deleted::Gone(fact)) => WriteResult::done([*fact]),
             Ok(Deleted::Terminating(object)) => WriteResult::done([self.fact(self.object_fact(*object))]),
             Err(error) => self.failed("delete", error).await,
@@ -174,7 +196,7 @@ impl CopyWriter<'_> {
         }
         let mut removed = self.remove(version).await;
         if let Ok(Deleted::Terminating(object)) = &removed
-            && object.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+            && is_held(object)
         {
             removed = self.remove_finalizers(object).await;
         }
@@ -261,12 +283,16 @@ impl CopyWriter<'_> {
     ) -> Result<ApiObject, kube::Error> {
         let mut manifest = self.manifest(&self.key.name, source, content, Some(version));
         if self.form == Form::Accurate {
-            let applied = self.patch(&accurate::apply_params(), &Patch::Apply(manifest)).await?;
-            return self.without_surplus(applied, source, content).await;
+            let applied = self.patch(&accurate::apply_params(), &Patch::Apply(&manifest)).await;
+            return match applied {
+                Err(kube::Error::Api(status)) if status.code == 422 || is_too_large(&status.message) => {
+                    Box::pin(self.overwritten(&manifest)).await
+                }
+                applied => self.without_surplus(applied?, source, content).await,
+            };
         }
         if WITHOUT_STATUS.contains(&(&*self.kind.group, &*self.kind.kind)) {
-            // One empty entry clears the list; an empty list would leave it unchanged.
-            manifest["metadata"]["managedFields"] = json!([{}]);
+            manifest["metadata"]["managedFields"] = json!(NO_MANAGERS);
         }
         self.update(&manifest).await
     }
@@ -295,7 +321,40 @@ impl CopyWriter<'_> {
         self.patch(&accurate::merge_params(), &Patch::Merge(patch)).await
     }
 
-    async fn patch(&self, params: &PatchParams, patch: &Patch<Value>) -> Result<ApiObject, kube::Error> {
+    /// Makes the object equal to the manifest, which has its version, without anything else that users may write.
+    async fn overwritten(&self, manifest: &Value) -> Result<ApiObject, kube::Error> {
+        let live = self.objects().get(&self.key.name).await?;
+        let mut fields = live.content.map(|content| content.parse().0).unwrap_or_default();
+        fields.remove("status");
+        let mut live_json = Value::from(fields);
+        let (labels, annotations) = (live.metadata.labels, live.metadata.annotations);
+        live_json["metadata"] = json!({ "labels": labels, "annotations": annotations });
+        let mut patch = difference(&live_json, manifest);
+        for field in ["finalizers", "ownerReferences"] {
+            patch["metadata"][field] = Value::Null;
+        }
+        patch["metadata"]["managedFields"] = json!(NO_MANAGERS);
+        self.patch(&accurate::merge_params(), &Patch::Merge(patch)).await
+    }
+
+    /// The object without finalizers and managers.
+    async fn freed(&self, version: &Version) -> Result<ApiObject, kube::Error> {
+        let mut metadata = precondition(version);
+        metadata["finalizers"] = Value::Null;
+        metadata["managedFields"] = json!(NO_MANAGERS);
+        self.patch(&accurate::merge_params(), &Patch::Merge(json!({ "metadata": metadata }))).await
+    }
+
+    /// Whether users can hold a copy that must go, although it gives access until it is gone.
+    fn takes_effect_until_gone(&self) -> bool {
+        self.form == Form::Accurate && self.kind.is_rbac()
+    }
+
+    async fn patch<T: Serialize>(
+        &self,
+        params: &PatchParams,
+        patch: &Patch<T>,
+    ) -> Result<ApiObject, kube::Error> {
         let url = ApiObject::url_path(&feed::api_resource(&self.kind), Some(self.namespace));
         let request = Request::new(url).patch(&path_segment(&self.key.name), params, patch);
         self.client.request(request.map_err(kube::Error::BuildRequest)?).await
@@ -341,8 +400,7 @@ impl CopyWriter<'_> {
             "name": *key.name, "namespace": **self.namespace, "uid": uid, "resourceVersion": resource_version
         });
         let left = if self.form == Form::Accurate {
-            let metadata = json!({ "uid": uid, "resourceVersion": resource_version, "finalizers": null });
-            self.patch(&accurate::merge_params(), &Patch::Merge(json!({ "metadata": metadata }))).await?
+            self.freed(&ingest::version(&object.metadata)).await?
         } else {
             self.update(&manifest).await?
         };
@@ -398,13 +456,16 @@ fn difference(live: &Value, wanted: &Value) -> Value {
     surplus.chain(changed).collect()
 }
 
+fn is_held(object: &ApiObject) -> bool {
+    object.metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty())
+}
+
 /// Whether an object in the response to its deletion still exists: for some kinds the API server responds with an object that no
 /// longer does. It exists only if it has finalizers or a grace period.
 fn exists(object: &ApiObject) -> bool {
     let metadata = &object.metadata;
-    let has_finalizers = metadata.finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     let has_grace_period = metadata.deletion_grace_period_seconds.is_some_and(|seconds| seconds > 0);
-    metadata.deletion_timestamp.is_some() && (has_finalizers || has_grace_period)
+    metadata.deletion_timestamp.is_some() && (is_held(object) || has_grace_period)
 }
 
 /// Whether the policy or the webhook that guard copies refused the request. The API server also refuses it while the webhook does

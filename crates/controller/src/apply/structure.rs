@@ -2,6 +2,8 @@
 //!
 //! Users write the same objects, so a patch contains only the fields that the controller owns.
 
+use std::future::ready;
+
 use forest::hnc;
 use forest::plan::{Edit, SubnamespaceSpec};
 use forest::{AnchorState, Fact, HierarchyStatus, Labels, Name, Version, keys};
@@ -18,18 +20,20 @@ use kube::core::{DynamicObject, PartialObjectMeta};
 use kube::{Client, CustomResourceExt};
 use serde_json::{Value, json};
 
+use super::copies::NO_MANAGERS;
 use super::outcome::{WriteResult, is_not_found, is_too_large};
-use super::{delete_params, patch_params, post_params, precondition};
+use super::{accurate, delete_params, patch_params, post_params, precondition};
 use crate::definitions;
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// Sends a merge patch, and once more if the object is too large. A user can fill an object by applying its fields as many field
-/// managers; policies limit its other parts. So the second patch also clears the record of what managers own.
+/// managers; policies limit its other parts. So the second patch also clears the record of what managers own, except for `kept`.
 async fn patched<T, R>(
     object: String,
     patch: &mut Value,
     send: impl Fn(Patch<Value>) -> R,
+    kept: impl Future<Output = Result<Value, kube::Error>>,
 ) -> Result<T, kube::Error>
 where
     R: Future<Output = Result<T, kube::Error>>,
@@ -42,7 +46,7 @@ where
                 reason,
                 "the object is too large to be changed; its managedFields are cleared"
             );
-            patch["metadata"]["managedFields"] = json!([{}]);
+            patch["metadata"]["managedFields"] = kept.await?;
             send(Patch::Merge(patch.clone())).await
         }
         other => other,
@@ -77,7 +81,8 @@ impl StructureWriter<'_> {
             async move { api.patch_metadata(self.namespace, &patch_params(), &patch).await }
         };
         let mut patch = json!({ "metadata": metadata });
-        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send).await;
+        let kept = accurate::managers_of(self.client, self.namespace);
+        let patched = patched(format!("Namespace {}", self.namespace), &mut patch, send, kept).await;
         if let Err(kube::Error::Api(status)) = &patched
             && status.code == 422
             && !labels.is_empty()
@@ -134,7 +139,7 @@ impl StructureWriter<'_> {
             async move { api.patch(HIERARCHY_CONFIGURATION, &patch_params(), &patch).await }
         };
         let object = format!("HierarchyConfiguration {}/{HIERARCHY_CONFIGURATION}", self.namespace);
-        Ok(hierarchy_fact(patched(object, &mut patch, send).await?))
+        Ok(hierarchy_fact(patched(object, &mut patch, send, ready(Ok(json!(NO_MANAGERS)))).await?))
     }
 
     pub(super) async fn change_anchor(
@@ -154,7 +159,7 @@ impl StructureWriter<'_> {
             async move { api.patch(child, &patch_params(), &patch).await }
         };
         let object = format!("SubnamespaceAnchor {}/{child}", self.namespace);
-        let patched = patched(object, &mut patch, send).await?;
+        let patched = patched(object, &mut patch, send, ready(Ok(json!(NO_MANAGERS)))).await?;
         let gone = is_gone(&patched.metadata);
         let (namespace, anchor) = ingest::anchor(patched);
         Ok(if gone {

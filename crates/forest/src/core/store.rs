@@ -4,6 +4,7 @@ mod departed;
 mod failures;
 mod kinds;
 mod matching;
+mod outdated;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -171,7 +172,11 @@ impl Store {
     /// Adds what depends on the touched objects and namespaces.
     pub(crate) fn touch_dependents(&self, change: &mut Change) {
         self.touch_selective(change);
-        self.touch_bindings(change);
+        // Twice: a binding depends on its Role, which may be outdated; and an outdated binding depends on the one upstream.
+        for _ in 0..2 {
+            self.touch_bindings(change);
+            self.touch_outdated_hops(change);
+        }
     }
 
     /// Treats every quota as in force.
@@ -186,9 +191,11 @@ impl Store {
         key: &ObjectKey,
         version: &Version,
         given: super::content::Digest,
+        change: &mut Change,
     ) {
         if let Some(id) = self.tree.id(namespace) {
             self.objects.accepted(id, key, version, given);
+            change.object(self.tree.name(id).clone(), key.clone());
         }
     }
 

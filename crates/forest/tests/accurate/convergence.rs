@@ -1,12 +1,12 @@
 //! Plans are carried out until there is nothing left to do.
 
 use forest::accurate::plan::{Plan, plan};
-use forest::{Fact, Forest, Name, Scope, plan as hnc_plan};
+use forest::{Fact, Forest, Name, ObjectKey, Scope, plan as hnc_plan};
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
-use super::draw::{NAMES, Op, any_changes, any_start};
-use super::specification::check;
+use super::draw::{NAMES, Op, any_changes, any_start, tamper};
+use super::specification::{check, is_followed};
 
 struct Run {
     cluster: Cluster,
@@ -141,6 +141,26 @@ impl Run {
     }
 }
 
+impl Run {
+    /// A user changes or deletes a copy. If it becomes as it was, nothing else has changed.
+    fn damage(&mut self, (namespace, key): &(Name, ObjectKey), how: usize) {
+        let before = self.cluster.objects.clone();
+        let fact = match how {
+            7.. => self.cluster.remove_object(namespace, key).unwrap(),
+            _ => self.cluster.object(namespace, key, |object| tamper(object, how)),
+        };
+        self.hear(vec![fact]);
+        self.come_to_rest();
+        let mut after = self.cluster.objects.clone();
+        let place = (namespace.clone(), key.clone());
+        let (Some(repaired), old) = (after.get_mut(&place), &before[&place]) else { return };
+        repaired.version = old.version.clone();
+        if repaired == old {
+            assert_eq!(after, before, "only {place:?} was damaged, by {how}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -158,6 +178,17 @@ proptest! {
                 run.die_after(writes);
             }
             run.come_to_rest();
+        }
+    }
+
+    #[test]
+    fn damage_to_a_copy_is_repaired_where_it_is(start in any_start(), which in any::<prop::sample::Index>(), how in 0..8usize) {
+        let mut run = Run::start(&start);
+        run.come_to_rest();
+        let copies = run.cluster.objects.iter().filter(|(_, object)| is_followed(object)).map(|(place, _)| place);
+        let copies: Vec<_> = copies.cloned().collect();
+        if !copies.is_empty() {
+            run.damage(which.get(&copies), how);
         }
     }
 }

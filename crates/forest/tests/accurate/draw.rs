@@ -4,7 +4,7 @@ use forest::accurate::keys;
 use forest::{Fact, Labels, Name, ObjectKey};
 use proptest::prelude::*;
 
-use super::cluster::{Cluster, body, kind_ids};
+use super::cluster::{Cluster, Object, body, kind_ids};
 
 /// The last one is excluded by name.
 pub(super) const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "kube-system"];
@@ -168,17 +168,23 @@ impl Op {
                 })
             }),
             Self::DeleteObject(at, of) => cluster.remove_object(&name(*at), &key(*of)),
-            Self::Tamper(at, of, how) => cluster.objects.contains_key(&(name(*at), key(*of))).then(|| {
-                cluster.object(&name(*at), &key(*of), |object| match how {
-                    0 => drop(object.annotations.remove(keys::FROM)),
-                    1 => drop(object.annotations.remove(keys::PROPAGATE)),
-                    2 => drop(object.annotations.insert(keys::FROM.into(), "a".into())),
-                    3 => drop(object.annotations.insert(keys::PROPAGATE.into(), "update".into())),
-                    4 => drop(object.labels.insert("more".into(), "x".into())),
-                    5 => drop(object.labels.remove(keys::CREATED_BY)),
-                    _ => object.body.clear(),
-                })
-            }),
+            Self::Tamper(at, of, how) => cluster
+                .objects
+                .contains_key(&(name(*at), key(*of)))
+                .then(|| cluster.object(&name(*at), &key(*of), |object| tamper(object, *how))),
         }
+    }
+}
+
+/// Changes an object in one of seven ways.
+pub(super) fn tamper(object: &mut Object, how: usize) {
+    match how {
+        0 => drop(object.annotations.remove(keys::FROM)),
+        1 => drop(object.annotations.remove(keys::PROPAGATE)),
+        2 => drop(object.annotations.insert(keys::FROM.into(), "a".into())),
+        3 => drop(object.annotations.insert(keys::PROPAGATE.into(), "update".into())),
+        4 => drop(object.labels.insert("more".into(), "x".into())),
+        5 => drop(object.labels.remove(keys::CREATED_BY)),
+        _ => object.body.clear(),
     }
 }

@@ -67,7 +67,7 @@ fn equals(copy: &Object, source: &Object, upstream: &str) -> bool {
 }
 
 /// A copy that is kept equal, and goes with its source.
-fn is_followed(object: &Object) -> bool {
+pub(super) fn is_followed(object: &Object) -> bool {
     object.mode() == Some("update") && object.from().is_some()
 }
 

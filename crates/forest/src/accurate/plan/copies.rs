@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::place::{Decision, Place, Reach, is_followed, reach};
+use super::place::{Decision, Place, Reach, reach};
 use super::{AccurateAction, Action};
 use crate::accurate::settings::Settings;
 use crate::core::change::ObjectScope;
@@ -76,7 +76,7 @@ impl Changes {
         let is_gone = |from: &Name| !place.forest.has_seen(from);
         let is_forsaken = |object: &&Object| {
             let from = object.hop().and_then(|hop| hop.from.as_ref());
-            forsakes && is_followed(object) && !object.is_terminating() && from.is_some_and(is_gone)
+            forsakes && place.must_go(&key, object) && from.is_some_and(is_gone)
         };
         match place.object(&key).filter(is_forsaken) {
             Some(object) => self.delete(place, key, object),

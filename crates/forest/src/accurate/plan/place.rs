@@ -97,12 +97,31 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The decision about this object.
+    /// The decision about this object. What a user does to a copy does not disturb the copies of it.
     pub(crate) fn decide(&self, key: &ObjectKey) -> Decision<'a> {
+        match self.compared(key) {
+            Decision::Delete | Decision::Write(..) if self.is_ahead(key) => Decision::Leave,
+            decision => decision,
+        }
+    }
+
+    /// Whether the copy here equals what is to be written in the place of its source.
+    fn is_ahead(&self, key: &ObjectKey) -> bool {
+        let copy = self.object(key).filter(|object| is_followed(object)).and_then(Object::hop);
+        let (Some(copy), Some(upstream)) = (copy, self.upstream) else { return false };
+        let Reach::From(_, further) = reach(self.forest, upstream) else { return false };
+        let above = Place { id: upstream, upstream: Some(further), ..*self };
+        let role_is_the_same = || above.role_of(key).is_none_or(|role| self.role_is_the_same(&role));
+        matches!(above.compared(key), Decision::Write(_, source) if copy.is_of(self.forest.name(upstream), source))
+            && role_is_the_same()
+    }
+
+    /// The decision by what is in the two namespaces now.
+    fn compared(&self, key: &ObjectKey) -> Decision<'a> {
         let here = self.object(key);
         let Some((upstream, source)) = self.source(key) else {
             return match here {
-                Some(object) if is_followed(object) && !object.is_terminating() => Decision::Delete,
+                Some(object) if self.must_go(key, object) => Decision::Delete,
                 _ => Decision::Leave,
             };
         };
@@ -128,6 +147,12 @@ impl<'a> Place<'a> {
             }
             _ => Decision::Leave,
         }
+    }
+
+    /// Whether a copy that is kept equal to its source goes without one. A Role or a binding gives access until it is gone, so one
+    /// that is being deleted is freed from what holds it.
+    pub(super) fn must_go(&self, key: &ObjectKey, object: &Object) -> bool {
+        is_followed(object) && (!object.is_terminating() || self.forest.kind(key.kind).is_rbac())
     }
 
     /// Whether a user's own object is overwritten. A user must not escape a restriction by taking its name.
@@ -159,14 +184,11 @@ impl<'a> Place<'a> {
     /// Whether this Role is, or becomes with this plan, an exact copy of the one upstream: a Role of that name with other rules
     /// would give other rights.
     fn role_is_the_same(&self, role: &ObjectKey) -> bool {
-        let Some((upstream, source)) = self.source(role) else { return false };
-        match self.decide(role) {
-            Decision::Write(..) => true,
-            Decision::Leave => {
-                self.object(role).and_then(Object::hop).is_some_and(|hop| hop.is_of(upstream, source))
-            }
-            Decision::Delete | Decision::Report(_) => false,
-        }
+        let is_equal = || {
+            let (upstream, source) = self.source(role)?;
+            Some(self.object(role)?.hop()?.is_of(upstream, source))
+        };
+        matches!(self.compared(role), Decision::Write(..)) || is_equal() == Some(true) || self.is_ahead(role)
     }
 
     pub(super) fn failure(&self, key: &ObjectKey) -> Option<&'a Failure> {

@@ -108,6 +108,60 @@ fn objects_go_one_namespace_further_and_those_without_a_source_go() {
     }
 }
 
+/// Section 16: what a user does to a copy does not disturb the copies of it while they equal what is to be written in its place.
+#[test]
+fn the_copies_of_a_copy_wait_until_it_is_repaired() {
+    let above = "r/Role/a=update r/RoleBinding/a=update";
+    let below = "x/Role/a=update<s x/RoleBinding/a=update<s";
+    for (middle, here, next) in [
+        ("", &["create Role a from r", "create RoleBinding a from r"][..], &[][..]),
+        ("s/RoleBinding/a=update<r", &["create Role a from r"], &[]),
+        ("s/Role/a=update<r", &["create RoleBinding a from r"], &[]),
+        ("s/Role/a=<r s/RoleBinding/a=update<r", &["replace Role a from r"], &[]),
+        ("s/Role/a=update<t s/RoleBinding/a=update<r", &["replace Role a from r"], &[]),
+        ("s/Role/a=update<r:2 s/RoleBinding/a=update<r", &["replace Role a from r"], &[]),
+        // The user's own: nothing will be written there.
+        (
+            "s/Role/a= s/RoleBinding/a=update<r",
+            &["delete RoleBinding a"],
+            &["delete RoleBinding a", "delete Role a"],
+        ),
+    ] {
+        let mut forest = draw(WORLD);
+        add(&mut forest, &format!("{above} {middle} {below}"));
+        assert_eq!(copies(&forest, "s"), here, "{middle}");
+        assert_eq!(copies(&forest, "x"), next, "{middle}");
+    }
+    // They do not equal it, or are not asked for any more.
+    for (objects, next) in [
+        ("r/Secret/a=update:2 x/Secret/a=update<s", &["delete Secret a"][..]),
+        ("r/Secret/a=update:2 s/Secret/a=update<r:3 x/Secret/a=update<s", &["replace Secret a from s"]),
+        ("r/Secret/a= x/Secret/a=update<s", &["delete Secret a"]),
+        ("r/Secret/a=create x/Secret/a=update<s", &["delete Secret a"]),
+    ] {
+        let mut forest = draw(WORLD);
+        add(&mut forest, objects);
+        assert_eq!(copies(&forest, "x"), next, "{objects}");
+    }
+    let mut forest = draw("r, s ^r, x ^s");
+    add(&mut forest, "r/Secret/a=update x/Secret/a=update<s");
+    assert_eq!(copies(&forest, "x"), ["delete Secret a"], "nothing is written in a frozen namespace");
+}
+
+/// Two levels down, what is kept for this reason is planned again when the reason goes.
+#[test]
+fn what_is_about_to_be_written_concerns_the_namespaces_below_it() {
+    let mut forest = draw(WORLD);
+    add(&mut forest, "r/Secret/a=update x/Secret/a=update<s x/Secret/b=create<s x/Secret/c=update");
+    let gone = Fact::ObjectGone(key("Secret", "a").kind, "r".into(), "a".into(), "r/a".into());
+    let change = forest.apply(gone);
+    assert_eq!(
+        format!("{:?}", change.namespaces["x"].objects),
+        format!("Some({{{:?}}})", key("Secret", "a"))
+    );
+    assert_eq!(copies(&forest, "x"), ["delete Secret a"]);
+}
+
 /// 15.5: a user's own object is kept and reported, unless the operator says otherwise or it would evade a restriction.
 #[test]
 fn own_objects_are_kept_and_reported() {

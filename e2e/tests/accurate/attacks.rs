@@ -1,0 +1,156 @@
+//! Tenants who may change the copies in their namespace, and the namespace itself, and want to keep what they have written there.
+//! Copies in mode `update` and labels are written again all the same.
+
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::scene::{
+    BINDINGS, CREATED_BY, FROM, PROPAGATE, QUOTAS, TYPE, annotation, at, label, namespace, path, scene, send,
+};
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+
+/// Changes an object and fills it as far as the API server lets it grow, with keys that are left alone by the controller: first by
+/// more and more field managers, at last together with the change.
+async fn fill(client: &Client, place: &str, (version, kind): (&str, &str), changes: &Value) {
+    let is_too_large = |error: kube::Error| assert!(error.to_string().contains("too large"), "{error}");
+    let mut managers = 0;
+    for count in [600, 60, 6] {
+        let labels: Value = (0..count)
+            .map(|at| (format!("{at:0>200}.kubernetes.io/{at:0>63}"), "x".into()))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let body = json!({ "apiVersion": version, "kind": kind, "metadata": { "labels": labels } });
+        loop {
+            managers += 1;
+            let apply = format!("{place}?force=true&fieldManager=filler-{managers}");
+            match send(client, "APPLY", &apply, body.clone()).await {
+                Ok(_) => assert!(managers < 100, "it does not become too large"),
+                Err(error) => break is_too_large(error),
+            }
+        }
+    }
+    for length in (0..4_000).rev().step_by(20) {
+        let mut body = changes.clone();
+        body["metadata"]["annotations"]["filler.kubernetes.io/x"] = "x".repeat(length).into();
+        match send(client, "PATCH", place, body).await {
+            Ok(_) => return,
+            Err(error) => is_too_large(error),
+        }
+    }
+    panic!("nothing fits");
+}
+
+fn users(names: &[&str]) -> Value {
+    names.iter().map(|name| json!({ "apiGroup": RBAC, "kind": "User", "name": name })).collect()
+}
+
+#[tokio::test]
+async fn a_full_copy_is_written_again() {
+    let scene = scene().await;
+    scene.create_root("fu-root").await;
+    scene.create_sub("fu-root", "fu-sub", json!({})).await;
+    let tenant = scene.tenant("fu-tenant", "fu-sub").await;
+    let hard: serde_json::Map<_, _> =
+        (0..9).map(|at| (format!("count/{at:0>60}.example.com"), "1".into())).collect();
+    let hard = Value::from(hard);
+    scene.create(QUOTAS, "fu-root", "q", "update", json!({ "spec": { "hard": hard } })).await;
+    let role = json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": "view" });
+    let named = ["a".repeat(200), "b".repeat(200), "c".repeat(200)];
+    let subjects = users(&named.each_ref().map(String::as_str));
+    let binding = json!({ "roleRef": role, "subjects": subjects });
+    scene.create(BINDINGS, "fu-root", "b", "update", binding).await;
+
+    let evil = json!({ "subjects": users(&["mallory"]) });
+    for (kind, name, type_, evil, right) in [
+        (QUOTAS, "q", ("v1", "ResourceQuota"), json!({ "spec": null }), ("/spec/hard", hard)),
+        (BINDINGS, "b", ("rbac.authorization.k8s.io/v1", "RoleBinding"), evil, ("/subjects", subjects)),
+    ] {
+        let place = path(kind, "fu-sub", name);
+        scene.copied(kind, "fu-root", "fu-sub", name).await;
+        fill(&tenant, &place, type_, &evil).await;
+        scene.until(&place, "is right again", |it| *at(it, right.0) == right.1).await;
+        // And after the tenant has removed what makes it a copy.
+        let marks = json!({ CREATED_BY: null });
+        let marks = json!({ "labels": marks, "annotations": { PROPAGATE: null, FROM: null } });
+        let mut evil = evil;
+        evil["metadata"] = marks;
+        if kind == QUOTAS {
+            fill(&tenant, &place, type_, &evil).await;
+            scene.until(&place, "is right once more", |it| *at(it, right.0) == right.1).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_namespace_gets_its_labels() {
+    let scene = scene().await;
+    scene.create_namespace("fn-root", json!({ TYPE: "root", "team": "red".repeat(20), "zone": "z" })).await;
+    scene.patch(&namespace("fn-root"), json!({ "metadata": { "annotations": { "note": "n" } } })).await;
+    scene.create_sub("fn-root", "fn-sub", json!({})).await;
+    let place = namespace("fn-sub");
+    let is_right = |it: &Value| label(it, "team") == &"red".repeat(20) && annotation(it, "note") == "n";
+    scene.until(&place, "has its labels", is_right).await;
+    let tenant = scene.tenant("fn-tenant", "fn-sub").await;
+    let evil = json!({ "metadata": { "labels": { "team": null }, "annotations": { "note": null } } });
+    fill(&tenant, &place, ("v1", "Namespace"), &evil).await;
+    scene.until(&place, "has its labels again", is_right).await;
+    scene.patch(&namespace("fn-root"), json!({ "metadata": { "labels": { "zone": null } } })).await;
+    scene.until(&place, "loses its zone", |it| label(it, "zone").is_null() && is_right(it)).await;
+
+    // Annotations can be full on their own. Labels do not wait for them.
+    let full = json!({ "metadata": { "annotations": { "filler.kubernetes.io/x": null, "full": "x".repeat(256 * 1024 - 300) } } });
+    send(&tenant, "PATCH", &place, full).await.unwrap();
+    let long =
+        json!({ "metadata": { "labels": { "team": "blue" }, "annotations": { "note": "n".repeat(400) } } });
+    scene.patch(&namespace("fn-root"), long).await;
+    let is_blue = |it: &Value| label(it, "team") == "blue" && annotation(it, "note") == "n";
+    scene.until(&place, "is in its new team", is_blue).await;
+}
+
+/// A binding gives access until it is gone, and some fields of a quota cannot be changed.
+#[tokio::test]
+async fn a_revoked_binding_is_not_held_and_a_forged_quota_is_replaced() {
+    let scene = scene().await;
+    scene.create_root("h-root").await;
+    scene.create_sub("h-root", "h-sub", json!({})).await;
+    let tenant = scene.tenant("h-tenant", "h-sub").await;
+    let role = json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": "view" });
+    for name in ["held", "going", "full"] {
+        let binding = json!({ "roleRef": role, "subjects": users(&["alice"]) });
+        scene.create(BINDINGS, "h-root", name, "update", binding).await;
+        scene.copied(BINDINGS, "h-root", "h-sub", name).await;
+        let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
+        if name == "full" {
+            let type_ = ("rbac.authorization.k8s.io/v1", "RoleBinding");
+            fill(&tenant, &path(BINDINGS, "h-sub", name), type_, &held).await;
+        } else {
+            send(&tenant, "PATCH", &path(BINDINGS, "h-sub", name), held).await.unwrap();
+        }
+    }
+    send(&tenant, "DELETE", &path(BINDINGS, "h-sub", "going"), Value::Null).await.unwrap();
+    for name in ["held", "going", "full"] {
+        scene.delete(&path(BINDINGS, "h-root", name)).await;
+        scene.gone(&path(BINDINGS, "h-sub", name)).await;
+    }
+
+    scene.create(QUOTAS, "h-root", "q", "update", json!({ "spec": { "hard": { "pods": "1" } } })).await;
+    scene.copied(QUOTAS, "h-root", "h-sub", "q").await;
+    let forged = json!({
+        "metadata": {
+            "name": "q", "labels": { CREATED_BY: "accurate" }, "annotations": { FROM: "h-root", PROPAGATE: "update" }
+        },
+        "spec": { "hard": { "pods": "9" }, "scopes": ["BestEffort"] },
+    });
+    // The controller brings the copy back at once.
+    for round in 0.. {
+        let place = path(QUOTAS, "h-sub", "q");
+        send(&tenant, "DELETE", &place, Value::Null).await.ok();
+        if send(&tenant, "POST", &path(QUOTAS, "h-sub", ""), forged.clone()).await.is_ok() {
+            break;
+        }
+        assert!(round < 100, "the controller is always faster");
+    }
+    let is_right = |it: &Value| *at(it, "/spec") == json!({ "hard": { "pods": "1" } });
+    scene.until(&path(QUOTAS, "h-sub", "q"), "is right", is_right).await;
+}
