@@ -127,7 +127,11 @@ pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal)
     let place = place::read(session, name).await?;
     let earlier = unfinished(&place, None);
     let Some(from) = &place.parent else {
-        let Some(earlier) = earlier else { return Err(no_sub_namespace(name)) };
+        let Some(earlier) = earlier else {
+            let failure = no_sub_namespace(name);
+            let is_root = place.kind.as_deref() == Some(TYPE_ROOT);
+            return Err(if is_root { failure.with_hint("It is a root namespace already.") } else { failure });
+        };
         terminal.line(&format!("cut {name} as a root namespace"));
         return finish(session, name, Some(earlier)).await.map_err(Failure::resumable);
     };
