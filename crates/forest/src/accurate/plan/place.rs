@@ -7,6 +7,7 @@ use super::Action;
 use crate::accurate::place::Labelled;
 use crate::accurate::settings::Settings;
 use crate::accurate::state::labels_of;
+use crate::accurate::why::Frozen;
 use crate::core::change::ObjectScope;
 use crate::core::hop::{Hop, HopMode};
 use crate::core::kind::ObjectKey;
@@ -20,9 +21,9 @@ use crate::dialects::Forest;
 pub(crate) enum Reach {
     /// It is unmanaged, unknown or being deleted: nothing is written there.
     None,
-    /// Nothing is written there, with one exception (`forsakes`): if the upstream namespace is missing, copies whose source was
-    /// deleted with its namespace are deleted.
-    Frozen { forsakes: bool },
+    /// Nothing is written there, with one exception: if the upstream namespace is missing, copies whose source was deleted with its
+    /// namespace are deleted.
+    Frozen(Frozen),
     /// It has no upstream namespace: the copies in it are out of date.
     Alone,
     /// Objects and labels come from the upstream namespace.
@@ -36,18 +37,22 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach {
         return Reach::None;
     }
     let is_crossed = |id| forest.tree.is_crossed(id);
-    match forest.tree.hop(id) {
-        _ if is_crossed(id) => Reach::Frozen { forsakes: false },
-        None => Reach::Alone,
-        Some(edge) if forest.namespace(edge.upstream).is_none() => Reach::Frozen { forsakes: true },
-        Some(edge) => {
-            let leads = labels_of(forest, edge.upstream).leads(edge.kind);
-            if leads && !is_crossed(edge.upstream) && !forest.tree.is_in_hop_cycle(id) {
-                Reach::From(edge.kind, edge.upstream)
-            } else {
-                Reach::Frozen { forsakes: false }
-            }
-        }
+    let name = |id| forest.name(id).clone();
+    if is_crossed(id) {
+        return Reach::Frozen(Frozen::Crossed(name(id)));
+    }
+    let Some(edge) = forest.tree.hop(id) else { return Reach::Alone };
+    let upstream = edge.upstream;
+    if forest.namespace(upstream).is_none() {
+        Reach::Frozen(Frozen::Missing(name(upstream)))
+    } else if !labels_of(forest, upstream).leads(edge.kind) {
+        Reach::Frozen(Frozen::NotLeading(edge.kind, name(upstream)))
+    } else if is_crossed(upstream) {
+        Reach::Frozen(Frozen::Crossed(name(upstream)))
+    } else if forest.tree.is_in_hop_cycle(id) {
+        Reach::Frozen(Frozen::Cycle)
+    } else {
+        Reach::From(edge.kind, upstream)
     }
 }
 
@@ -65,7 +70,7 @@ pub(crate) enum Decision<'a> {
 
 /// A namespace and its upstream namespace.
 pub(crate) struct Place<'a> {
-    pub(super) forest: &'a Forest,
+    pub(crate) forest: &'a Forest,
     pub(super) settings: &'a Settings,
     pub(super) id: Id,
     pub(super) upstream: Option<Id>,
@@ -73,7 +78,7 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// The place of a namespace in any state; `None` while Accurate's API is off.
-    pub(super) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
+    pub(crate) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
         let (settings, id) = (forest.accurate().settings()?, forest.id(namespace)?);
         Some(Self { forest, settings, id, upstream: forest.tree.hop(id).map(|edge| edge.upstream) })
     }
@@ -144,13 +149,13 @@ impl<'a> Place<'a> {
     }
 
     /// The object upstream that asks to be copied.
-    fn asking(&self, key: &ObjectKey) -> Option<(&'a Source, &'a Hop)> {
+    pub(crate) fn asking(&self, key: &ObjectKey) -> Option<(&'a Source, &'a Hop)> {
         let source = self.forest.source(self.upstream?, key).filter(|_| !is_name_unfit(&key.name))?;
         Some((source, source.hop.as_deref().filter(|hop| hop.is_source())?))
     }
 
     /// The Role that the binding of this name upstream refers to. `None` also if Roles are not propagated.
-    pub(super) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
+    pub(crate) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
         let (binding, _) = self.asking(key)?;
         let (kind, name) = (self.forest.role_kind()?, binding.role.clone()?);
         self.settings.watches(self.forest.kind(kind)).then_some(ObjectKey { kind, name })
@@ -173,7 +178,7 @@ impl<'a> Place<'a> {
         self.forest.accurate().failure(self.forest.name(self.id), key)
     }
 
-    pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
+    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
         self.forest.object(self.id, key)
     }
 
@@ -207,6 +212,6 @@ impl<'a> Place<'a> {
     }
 }
 
-pub(super) fn is_followed(object: &Object) -> bool {
+pub(crate) fn is_followed(object: &Object) -> bool {
     object.hop().is_some_and(Hop::is_followed)
 }
