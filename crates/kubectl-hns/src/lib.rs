@@ -5,6 +5,7 @@
 //! data (`picture`, `table`, `age`, and the `text` functions of the commands) are pure. The plugin applies no rules of
 //! its own: it asks the API server, or a [`forest::Forest`] that it builds from lists.
 
+mod accurate_trees;
 mod age;
 pub mod cli;
 mod cluster_preview;

@@ -4,7 +4,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use super::{Cli, Common};
 use crate::commands::accurate::{describe, labels, list, relocation, sub};
-use crate::commands::completion;
+use crate::commands::{completion, doctor};
 use crate::program::Program;
 
 /// Show and change the hierarchy of namespaces of Accurate.
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     /// Show, create, delete and move sub-namespaces.
     #[command(subcommand)]
     Sub(Sub),
+    Doctor(doctor::Arguments),
     Completion(completion::Arguments),
     /// List the flags that all commands have.
     Options,
@@ -88,6 +89,7 @@ pub(super) fn parsed(matches: &ArgMatches) -> Result<Cli, clap::Error> {
     let command = command.map(|command| match command {
         Command::Completion(arguments) => super::Command::Completion(arguments),
         Command::Options => super::Command::Options,
+        Command::Doctor(arguments) => super::Command::Doctor(arguments),
         verb => super::Command::Accurate(verb),
     });
     Ok(Cli { common, program: Program::Accurate, command })

@@ -31,7 +31,7 @@ pub(crate) async fn run(command: Command, session: &Session, terminal: &Terminal
         Command::Sub(Sub::Move(it)) => relocation::move_to(&it, session, terminal).await,
         Command::Sub(Sub::Graft(it)) => relocation::graft(&it, session, terminal).await,
         Command::Sub(Sub::Cut(it)) => relocation::cut(&it, session, terminal).await,
-        Command::Completion(_) | Command::Options => Ok(()),
+        Command::Doctor(_) | Command::Completion(_) | Command::Options => Ok(()),
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) enum Decision<'a> {
 
 /// A namespace and its upstream namespace.
 pub(crate) struct Place<'a> {
-    pub(crate) forest: &'a Forest,
+    pub(super) forest: &'a Forest,
     pub(super) settings: &'a Settings,
     pub(super) id: Id,
     pub(super) upstream: Option<Id>,
@@ -78,7 +78,7 @@ pub(crate) struct Place<'a> {
 
 impl<'a> Place<'a> {
     /// The place of a namespace in any state; `None` while Accurate's API is off.
-    pub(crate) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
+    pub(super) fn of(forest: &'a Forest, namespace: &str) -> Option<Self> {
         let (settings, id) = (forest.accurate().settings()?, forest.id(namespace)?);
         Some(Self { forest, settings, id, upstream: forest.tree.hop(id).map(|edge| edge.upstream) })
     }
@@ -149,13 +149,13 @@ impl<'a> Place<'a> {
     }
 
     /// The object upstream that asks to be copied.
-    pub(crate) fn asking(&self, key: &ObjectKey) -> Option<(&'a Source, &'a Hop)> {
+    fn asking(&self, key: &ObjectKey) -> Option<(&'a Source, &'a Hop)> {
         let source = self.forest.source(self.upstream?, key).filter(|_| !is_name_unfit(&key.name))?;
         Some((source, source.hop.as_deref().filter(|hop| hop.is_source())?))
     }
 
     /// The Role that the binding of this name upstream refers to. `None` also if Roles are not propagated.
-    pub(crate) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
+    pub(super) fn role_of(&self, key: &ObjectKey) -> Option<ObjectKey> {
         let (binding, _) = self.asking(key)?;
         let (kind, name) = (self.forest.role_kind()?, binding.role.clone()?);
         self.settings.watches(self.forest.kind(kind)).then_some(ObjectKey { kind, name })
@@ -178,7 +178,7 @@ impl<'a> Place<'a> {
         self.forest.accurate().failure(self.forest.name(self.id), key)
     }
 
-    pub(crate) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
+    pub(super) fn object(&self, key: &ObjectKey) -> Option<&'a Object> {
         self.forest.object(self.id, key)
     }
 
@@ -212,6 +212,6 @@ impl<'a> Place<'a> {
     }
 }
 
-pub(crate) fn is_followed(object: &Object) -> bool {
+pub(super) fn is_followed(object: &Object) -> bool {
     object.hop().is_some_and(Hop::is_followed)
 }
