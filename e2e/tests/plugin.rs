@@ -3,6 +3,7 @@
 
 #[cfg(test)]
 mod plugin {
+    mod accurate;
     mod connection;
     mod deep;
     mod deletion;

@@ -15,6 +15,7 @@ pub mod rules;
 pub mod settings;
 pub(crate) mod state;
 mod streams;
+pub mod why;
 #[cfg(test)]
 mod world;
 

@@ -1,12 +1,13 @@
-//! The command line: the commands and their common flags.
+//! The command line: the commands and their common flags. The binary has two names, each with its own commands.
 
+pub(crate) mod accurate;
 mod tips;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     completion, config, convert, create, delete, describe, doctor, explain, get, hrq, move_, plan, set, tree,
@@ -14,6 +15,7 @@ use crate::commands::{
 };
 use crate::connection::{CONNECTION, ConnectionArgs, NAMESPACE};
 use crate::flags::Switch;
+use crate::program::Program;
 use crate::terminal::Terminal;
 
 /// Show and change the hierarchy of namespaces.
@@ -29,6 +31,20 @@ use crate::terminal::Terminal;
     max_term_width = 110
 )]
 pub struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+
+    /// The name that it was called by.
+    #[arg(skip)]
+    pub(crate) program: Program,
+
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// The flags that all commands of both names have.
+#[derive(Debug, Args)]
+pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) connection: ConnectionArgs,
 
@@ -51,9 +67,6 @@ pub struct Cli {
     /// Level of detail: from 6, each request to the API server is printed on standard error.
     #[arg(short = 'v', long = "v", global = true, value_name = "LEVEL", value_parser = level)]
     pub(crate) verbosity: Option<u8>,
-
-    #[command(subcommand)]
-    pub(crate) command: Option<Command>,
 }
 
 fn level(text: &str) -> Result<u8, &'static str> {
@@ -81,29 +94,40 @@ pub(crate) enum Command {
     /// List the flags that all commands have.
     Options,
     Version(version::Arguments),
+    /// A command of `kubectl accurate`.
+    #[command(skip)]
+    Accurate(accurate::Command),
 }
 
 impl Cli {
     /// Whether `--no-color` is set.
     pub fn no_color(&self) -> bool {
-        Switch::is_on(self.no_color)
+        Switch::is_on(self.common.no_color)
     }
 }
 
 /// Where the help names the flags that all commands have.
-const COMMON: &str = "Use \"kubectl hns options\" for a list of the flags that all commands have.";
+fn where_common_flags_are(program: Program) -> String {
+    let words = program.words();
+    format!("Use \"{words} options\" for a list of the flags that all commands have.")
+}
 
-/// The definition of the command line. Flags that all commands have are in the help of `options` only, except `-n`.
-pub fn command() -> clap::Command {
+/// The definition of the command line of this name. Flags that all commands have are in the help of `options` only, except `-n`.
+pub fn command(program: Program) -> clap::Command {
     let is_common = |arg: &Arg| arg.get_help_heading() == Some(CONNECTION) && arg.get_id() != NAMESPACE;
-    let plain = hns_runtime::args::without_code_marks(Cli::command());
+    let plain = match program {
+        Program::Hns => Cli::command(),
+        Program::Accurate => accurate::command(),
+    };
+    let plain = hns_runtime::args::without_code_marks(plain);
     let common = plain.get_arguments().filter(|arg| is_common(arg)).cloned();
     let common: Vec<Arg> = common.map(|arg| arg.global(false).help_heading(None::<&str>)).collect();
+    let note = where_common_flags_are(program);
     plain
         .mut_args(|arg| if is_common(&arg) { arg.hide(true) } else { arg })
-        .mut_subcommands(|it| if it.get_name() == "options" { it } else { it.after_help(COMMON) })
+        .mut_subcommands(|it| if it.get_name() == "options" { it } else { it.after_help(&note) })
         .mut_subcommand("options", |it| it.args(common))
-        .after_help(COMMON)
+        .after_help(&note)
 }
 
 /// Help, the version, or an error of the command line, instead of a command.
@@ -140,10 +164,15 @@ pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, NoCommand
     if let Some(last) = words.last_mut().filter(|word| **word == *"-v") {
         *last = "--version".into();
     }
-    let matches = command()
+    let program = Program::of(words.first().map(OsString::as_os_str));
+    let matches = command(program)
         .try_get_matches_from(words)
-        .map_err(|error| NoCommand(tips::with_tips(error, command())))?;
-    Cli::from_arg_matches(&matches).map_err(NoCommand)
+        .map_err(|error| NoCommand(tips::with_tips(error, command(program))))?;
+    let parsed = match program {
+        Program::Hns => Cli::from_arg_matches(&matches),
+        Program::Accurate => accurate::parsed(&matches),
+    };
+    parsed.map_err(NoCommand)
 }
 
 #[cfg(test)]
@@ -156,7 +185,9 @@ mod tests {
 
     #[test]
     fn the_definition_is_valid() {
-        command().debug_assert();
+        for program in Program::ALL {
+            command(program).debug_assert();
+        }
     }
 
     #[test]
@@ -170,13 +201,13 @@ mod tests {
             "--namespace x tree a",
             "tree a --namespace=x",
         ] {
-            assert_eq!(parsed(line).unwrap().connection.namespace.as_deref(), Some("x"), "{line}");
+            assert_eq!(parsed(line).unwrap().common.connection.namespace.as_deref(), Some("x"), "{line}");
         }
         let all = "--as u --as-group g --as-group h --as-uid 1 --cache-dir d --certificate-authority c \
             --client-certificate c --client-key k --cluster c --context c --disable-compression \
             --insecure-skip-tls-verify --kubeconfig k -n x --request-timeout 3 -s s --tls-server-name t --token t --user u";
         for line in [format!("{all} version"), format!("version {all}")] {
-            let connection = parsed(&line).unwrap().connection;
+            let connection = parsed(&line).unwrap().common.connection;
             assert_eq!(connection.as_group, ["g", "h"]);
             assert_eq!(connection.server.as_deref(), Some("s"));
         }
@@ -190,11 +221,11 @@ mod tests {
             let text = help(line);
             assert!(!text.contains("--kubeconfig") && text.contains("--namespace"), "{line}: {text}");
         }
-        assert!(help("tree -h").ends_with(&format!("{COMMON}\n")));
+        assert!(help("tree -h").ends_with(&format!("{}\n", where_common_flags_are(Program::Hns))));
         for flag in ["--kubeconfig", "--as-group", "--no-color", "--v <LEVEL>"] {
             assert!(help("options --help").contains(flag), "{flag}");
         }
-        assert_eq!(parsed("options --context x").unwrap().connection.context.as_deref(), Some("x"));
+        assert_eq!(parsed("options --context x").unwrap().common.connection.context.as_deref(), Some("x"));
     }
 
     #[test]
@@ -202,7 +233,7 @@ mod tests {
         for line in
             ["-v=6 tree a", "tree a -v=6", "--v=6 tree a", "-v 6 tree a", "tree -v 6 a", "--v 6 tree a"]
         {
-            assert_eq!(parsed(line).unwrap().verbosity, Some(6), "{line}");
+            assert_eq!(parsed(line).unwrap().common.verbosity, Some(6), "{line}");
         }
     }
 

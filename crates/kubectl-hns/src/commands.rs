@@ -5,6 +5,7 @@ use crate::session::Session;
 use crate::terminal::Paint;
 use crate::{Failure, Terminal, request_log};
 
+pub(crate) mod accurate;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod convert;
@@ -29,16 +30,17 @@ pub(crate) mod version;
 /// # Errors
 /// The command failed; the failure says why.
 pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
-    request_log::start(cli.verbosity.unwrap_or_default());
+    request_log::start(cli.common.verbosity.unwrap_or_default());
+    let program = cli.program;
     let Some(command) = cli.command else {
-        terminal.print(&cli::command().render_help().to_string());
+        terminal.print(&cli::command(program).render_help().to_string());
         return Ok(());
     };
     match command {
-        Command::Completion(arguments) => completion::run(&arguments, cli::command(), terminal),
+        Command::Completion(arguments) => completion::run(&arguments, program, terminal),
         Command::Get(arguments) => get::run(&arguments),
         Command::Options => {
-            let mut all = cli::command();
+            let mut all = cli::command(program);
             all.build();
             if let Some(options) = all.find_subcommand_mut("options") {
                 terminal.print(&options.render_long_help().to_string());
@@ -49,7 +51,7 @@ pub fn run(cli: Cli, terminal: &Terminal) -> Result<(), Failure> {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|error| Failure::new(format!("Error: {error}")))?;
             runtime.block_on(async {
-                let session = Session::open(&cli.connection, terminal.stderr).await;
+                let session = Session::open(&cli.common.connection, terminal.stderr).await;
                 match command {
                     Command::Version(arguments) => version::run(&arguments, session, terminal).await,
                     command => run_on_cluster(command, &session?, terminal).await,
@@ -67,7 +69,7 @@ pub async fn plan_json(cli: Cli) -> Result<serde_json::Value, Failure> {
     let Some(Command::Plan(arguments)) = &cli.command else {
         return Err(Failure::new("Error: the command is not plan"));
     };
-    let session = Session::open(&cli.connection, Paint::NONE).await?;
+    let session = Session::open(&cli.common.connection, Paint::NONE).await?;
     let document = plan::document(arguments, &session).await?;
     serde_json::to_value(document)
         .map_err(|error| Failure::new(format!("Error: cannot print the plan: {error}")))
@@ -87,6 +89,7 @@ async fn run_on_cluster(command: Command, session: &Session, terminal: &Terminal
         Command::Hrq(arguments) => hrq::run(&arguments, session, terminal).await,
         Command::Doctor(arguments) => doctor::run(&arguments, session, terminal).await,
         Command::Explain(arguments) => explain::run(&arguments, session, terminal).await,
+        Command::Accurate(command) => accurate::run(command, session, terminal).await,
         Command::Version(_) | Command::Completion(_) | Command::Get(_) | Command::Options => Ok(()),
     }
 }

@@ -1,5 +1,5 @@
 //! Completion of `kubectl hns <TAB>`: kubectl runs the program `kubectl_complete-hns` with the words of the command line, and that
-//! program runs `kubectl-hns __complete`.
+//! program runs `kubectl-hns __complete`. The same for `kubectl accurate`.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use kube::api::ListParams;
 use crate::cli;
 use crate::commands::completion::COMMAND;
 use crate::connection::ConnectionArgs;
+use crate::program::Program;
 use crate::session::Session;
 use crate::terminal::Paint;
 
@@ -38,8 +39,8 @@ fn candidates(
     namespaces: impl Fn() -> Vec<String> + Clone + Send + Sync + 'static,
 ) -> Vec<CompletionCandidate> {
     let last = words.len().saturating_sub(1);
-    let mut found =
-        complete(&mut with_names(cli::command(), &namespaces), words, last, None).unwrap_or_default();
+    let command = cli::command(Program::of(words.first().map(OsString::as_os_str)));
+    let mut found = complete(&mut with_names(command, &namespaces), words, last, None).unwrap_or_default();
     found.retain(|it| !it.is_hide_set());
     found
 }
@@ -56,8 +57,9 @@ fn with_names(
     namespaces: &(impl Fn() -> Vec<String> + Clone + Send + Sync + 'static),
 ) -> Command {
     let is_namespace = |arg: &clap::Arg| {
-        arg.get_value_names()
-            .is_some_and(|names| names.iter().any(|it| *it == "NAMESPACE" || *it == "PARENT"))
+        arg.get_value_names().is_some_and(|names| {
+            names.iter().any(|it| ["NAMESPACE", "PARENT", "TEMPLATE"].contains(&it.as_str()))
+        })
     };
     let all = || {
         let namespaces = namespaces.clone();
@@ -70,7 +72,8 @@ fn with_names(
 
 /// The connection flags among the words.
 fn connection(words: &[OsString]) -> ConnectionArgs {
-    let matches = cli::command().ignore_errors(true).try_get_matches_from(words);
+    let command = cli::command(Program::of(words.first().map(OsString::as_os_str)));
+    let matches = command.ignore_errors(true).try_get_matches_from(words);
     matches.ok().and_then(|it| ConnectionArgs::from_arg_matches(&it).ok()).unwrap_or_default()
 }
 
@@ -106,8 +109,12 @@ mod tests {
             (&["tree", "--dep"], &["--depth"]),
             (&["tree", "-o", "sv"], &["svg"]),
             (&["create", "ac"], &[]),
+            (&["sub", "mo"], &["move"]),
+            (&["sub", "move", "x", "ot"], &["other"]),
+            (&["sub", "create", "ot"], &[]),
         ] {
-            let words = ["kubectl-hns"].iter().chain(line).map(OsString::from).collect();
+            let program = if line[0] == "sub" { "kubectl-accurate" } else { "kubectl-hns" };
+            let words = [program].iter().chain(line).map(OsString::from).collect();
             let found: Vec<String> =
                 candidates(words, names).iter().map(|it| it.get_value().display().to_string()).collect();
             assert_eq!(found, wanted, "{line:?}");

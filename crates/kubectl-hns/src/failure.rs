@@ -34,6 +34,19 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// The failure of a command that has changed something already, and goes on from there if it is run again.
+    pub(crate) fn resumable(self) -> Self {
+        const SOLVE: &str = "Nothing is lost. Solve the problem and run the same command again to continue.";
+        let hint = match &self.hint {
+            Some(hint) if hint == TEMPORARY => {
+                "Nothing is lost. Run the same command again to continue.".into()
+            }
+            Some(hint) => format!("{hint}\n{SOLVE}"),
+            None => SOLVE.into(),
+        };
+        self.with_hint(hint)
+    }
+
     /// `Error: WHAT: reason`.
     pub(crate) fn because(what: impl fmt::Display, problem: &Problem) -> Self {
         Self { text: format!("Error: {what}: {problem}"), hint: problem.hint() }

@@ -1,4 +1,4 @@
-//! `kubectl-hns`: see the library of the same name.
+//! `kubectl-hns`, which is also `kubectl-accurate`: see the library.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -69,7 +69,11 @@ impl Structure {
 
     /// A forest of the structure, with the settings of the installation.
     pub(crate) fn forest_under(&self, settings: Arc<Settings>) -> Forest {
-        let mut forest = Forest::unconfigured(settings);
+        self.put_into(Forest::unconfigured(settings))
+    }
+
+    /// The same in an empty forest.
+    pub(crate) fn put_into(&self, mut forest: Forest) -> Forest {
         let seen = |name: &Name| NamespaceFact { name: name.clone(), ..NamespaceFact::default() };
         let unread = self.hierarchies.keys().filter(|name| !self.namespaces.contains_key(*name)).map(seen);
         let namespaces = self.namespaces.values().cloned().chain(unread).collect();

@@ -16,6 +16,7 @@ use forest::rules::User;
 use hns_api::labels;
 use hns_cluster::access_review::allowed;
 
+use crate::Failure;
 use crate::failure::Problem;
 use crate::session::Session;
 
@@ -76,6 +77,27 @@ pub(crate) async fn is_allowed(session: &Session, right: &Right) -> Result<Resul
     let reviews = session.all::<SelfSubjectAccessReview>();
     let answer = session.call(reviews.create(&PostParams::default(), &review)).await?;
     Ok(allowed(answer.status))
+}
+
+/// Fails if the user lacks any of the rights, and names all that are missing.
+pub(crate) async fn require(session: &Session, rights: &[Right]) -> Result<(), Failure> {
+    let mut missing = Vec::new();
+    for right in rights {
+        let answer = is_allowed(session, right).await;
+        let answer = answer.map_err(|it| Failure::because("cannot check your rights", &it))?;
+        if answer != Ok(true) {
+            missing.push(right.to_string());
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    missing.dedup();
+    Err(Failure::new(format!(
+        "Error: you may not {}, which this needs; nothing was changed",
+        missing.join(", nor ")
+    ))
+    .with_hint("Ask an administrator for the rights, or to run the command."))
 }
 
 /// The user's identity, as the API server sees it.

@@ -87,6 +87,13 @@ fn pseudoterminal() -> Result<(File, File)> {
     Ok((typist, terminal))
 }
 
+/// Runs the plugin under its other name, with this kubeconfig.
+pub(crate) async fn accurate(kubeconfig: &Path, words: &str) -> Result<Output> {
+    let mut command = command(&format!("{words} --kubeconfig {}", kubeconfig.display()))?;
+    command.arg0("/usr/bin/kubectl-accurate");
+    output_of(command).await
+}
+
 /// A command of the plugin, in an environment without a kubeconfig.
 fn command(words: &str) -> Result<Command> {
     // Tests are beside the binaries, one directory down.
@@ -97,8 +104,13 @@ fn command(words: &str) -> Result<Command> {
 }
 
 async fn run(words: &str, variables: &[(&str, &str)], stdin: Stdio) -> Result<Output> {
-    let output = command(words)?.envs(variables.iter().copied()).stdin(stdin).output().await;
-    Output::of(output.context("kubectl-hns: build it first")?)
+    let mut command = command(words)?;
+    command.envs(variables.iter().copied()).stdin(stdin);
+    output_of(command).await
+}
+
+async fn output_of(mut command: Command) -> Result<Output> {
+    Output::of(command.output().await.context("kubectl-hns: build it first")?)
 }
 
 /// A cluster and its administrator.
@@ -116,7 +128,12 @@ impl Fixture {
         plugin(&words, &[]).await.unwrap()
     }
 
-    /// The same, with `answer` typed at a terminal.
+    /// Runs `kubectl accurate` as the administrator.
+    pub(crate) async fn accurate(&self, words: &str) -> Output {
+        accurate(&self.kubeconfig, words).await.unwrap()
+    }
+
+    /// Runs `kubectl hns`, with `answer` typed at a terminal.
     pub(crate) async fn asked(&self, words: &str, answer: &str) -> Output {
         let words = format!("--kubeconfig {} {words}", self.kubeconfig.display());
         at_terminal(&words, answer).await.unwrap()
@@ -151,7 +168,12 @@ pub(crate) async fn live() -> &'static Fixture {
 
 /// hns at work on this cluster.
 pub(crate) async fn start(cluster: &'static Cluster) -> Result<Fixture> {
-    let product = Product::install(cluster, Options::default()).await?;
+    start_with(cluster, Options::default()).await
+}
+
+/// The same with these options.
+pub(crate) async fn start_with(cluster: &'static Cluster, options: Options) -> Result<Fixture> {
+    let product = Product::install(cluster, options).await?;
     let (webhook, controller) = tokio::try_join!(product.start_webhook(), product.start_controller())?;
     // The replicas' certificates are in the product's directory, which goes with the cluster.
     Ok(Fixture { cluster, kubeconfig: cluster.kubeconfig(), replicas: vec![webhook, controller] })

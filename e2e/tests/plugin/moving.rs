@@ -196,7 +196,7 @@ async fn a_namespace_is_converted_both_ways() {
 }
 
 /// A kubeconfig of the administrator that leads through the proxy, which wants a token.
-async fn through(proxy: &Proxy, cluster: &Cluster) -> tempfile::NamedTempFile {
+pub(super) async fn through(proxy: &Proxy, cluster: &Cluster) -> tempfile::NamedTempFile {
     let kubectl =
         |words: &str| cluster.kubectl().args(words.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
     let bind =

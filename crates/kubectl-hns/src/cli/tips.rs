@@ -70,7 +70,7 @@ fn tip(error: &Error) -> Option<String> {
 /// The words of the command in the error's usage.
 fn words(error: &Error) -> Vec<String> {
     let usage = error.get(ContextKind::Usage).map(ToString::to_string).unwrap_or_default();
-    let words = usage.split_whitespace().skip_while(|word| *word != "hns").skip(1);
+    let words = usage.split_whitespace().skip_while(|word| *word != "kubectl").skip(2);
     words.take_while(|word| !word.starts_with(['[', '<', '-'])).map(str::to_owned).collect()
 }
 

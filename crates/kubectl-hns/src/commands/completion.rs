@@ -1,9 +1,10 @@
 //! `completion`: prints scripts that complete the command line.
 
-use clap::{Args, Command, ValueEnum};
+use clap::{Args, ValueEnum};
 use clap_complete::Shell;
 
-use crate::{Failure, Terminal};
+use crate::program::Program;
+use crate::{Failure, Terminal, cli};
 
 /// The name of the command that completes the command line, for the program that kubectl runs.
 pub(crate) const COMMAND: &str = "__complete";
@@ -31,24 +32,24 @@ enum ShellName {
     Kubectl,
 }
 
-fn script(shell: ShellName, command: Command) -> String {
+fn script(shell: ShellName, program: Program) -> String {
+    let binary = program.binary();
     let shell = match shell {
         ShellName::Bash => Shell::Bash,
         ShellName::Zsh => Shell::Zsh,
         ShellName::Fish => Shell::Fish,
         ShellName::Powershell => Shell::PowerShell,
-        ShellName::Kubectl => return format!("#!/bin/sh\nexec kubectl-hns {COMMAND} \"$@\"\n"),
+        ShellName::Kubectl => return format!("#!/bin/sh\nexec {binary} {COMMAND} \"$@\"\n"),
     };
     let mut text = Vec::new();
-    let mut command = command.bin_name("kubectl-hns");
-    clap_complete::generate(shell, &mut command, "kubectl-hns", &mut text);
+    let mut command = cli::command(program).bin_name(binary);
+    clap_complete::generate(shell, &mut command, binary, &mut text);
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// `command` is the definition of the command line.
 #[expect(clippy::unnecessary_wraps, reason = "all commands have this signature")]
-pub(crate) fn run(arguments: &Arguments, command: Command, terminal: &Terminal) -> Result<(), Failure> {
-    terminal.print(&script(arguments.shell, command));
+pub(crate) fn run(arguments: &Arguments, program: Program, terminal: &Terminal) -> Result<(), Failure> {
+    terminal.print(&script(arguments.shell, program));
     Ok(())
 }
 
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn every_script_has_all_commands() {
         for shell in ShellName::value_variants().iter().filter(|it| !matches!(it, ShellName::Kubectl)) {
-            let script = script(*shell, crate::cli::command());
+            let script = script(*shell, Program::Hns);
             for word in ["tree", "describe", "set-resource", "--allowCascadingDeletion", "--kubeconfig"] {
                 let word = if matches!(shell, ShellName::Fish) { word.trim_start_matches('-') } else { word };
                 assert!(script.contains(word), "{shell:?} lacks {word}");

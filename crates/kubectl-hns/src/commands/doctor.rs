@@ -4,6 +4,7 @@
 
 mod absence;
 mod account_rights;
+mod accurate;
 mod definitions;
 mod installation;
 mod namespace;
@@ -131,6 +132,7 @@ async fn check(session: &Session) -> Vec<Finding> {
         findings.retain(|it| it.subject != installation::NAMESPACES);
     }
     findings.extend(trees);
+    findings.extend(accurate::check(session, &settings).await);
     findings
 }
 

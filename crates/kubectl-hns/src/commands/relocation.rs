@@ -274,23 +274,8 @@ fn namespaces(session: &Session) -> Api<DynamicObject> {
 
 /// Fails if the user lacks rights that the steps need, and names all of them.
 pub(super) async fn check_rights(session: &Session, name: &str, steps: &[Step]) -> Result<(), Failure> {
-    let mut missing = Vec::new();
-    for right in steps.iter().map(|step| step.right(name)) {
-        let answer = user_rights::is_allowed(session, &right).await;
-        let answer = answer.map_err(|it| Failure::because("cannot check your rights", &it))?;
-        if answer != Ok(true) {
-            missing.push(right.to_string());
-        }
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    missing.dedup();
-    Err(Failure::new(format!(
-        "Error: you may not {}, which this needs; nothing was changed",
-        missing.join(", nor ")
-    ))
-    .with_hint("Ask an administrator for the rights, or to run the command."))
+    let rights: Vec<Right> = steps.iter().map(|step| step.right(name)).collect();
+    user_rights::require(session, &rights).await
 }
 
 /// Shows the effects of the steps and asks for confirmation, unless `yes`. Fails before the first write if a step would

@@ -67,7 +67,7 @@ fn levels(text: &str) -> Result<usize, &'static str> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+pub(super) enum Form {
     /// JSON.
     Json,
     /// YAML.
@@ -185,7 +185,8 @@ async fn matching(selector: &str, session: &Session) -> Result<BTreeSet<String>,
     Ok(found.into_iter().filter_map(|it| it.metadata.name).collect())
 }
 
-fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> Result<String, Failure> {
+/// The trees in this form.
+pub(super) fn drawn(trees: &[Node], form: Option<Form>, terminal: &Terminal) -> Result<String, Failure> {
     let names = || trees.iter().flat_map(Node::all).map(|it| format!("namespace/{}", it.name));
     match form {
         None => Ok(text::draw(trees, terminal.paint)),

@@ -201,15 +201,16 @@ fn assert_differs(key: &str, set: &Value, default: &Value) {
 /// Every command has a page, and the reference has every flag of every command.
 #[test]
 fn the_plugin_is_described_whole() {
-    let reference = contents("docs/reference/kubectl-hns.md");
-    for name in ["tree", "config-set-resource", "move", "doctor"] {
-        assert!(contents(&format!("docs/man/kubectl-hns-{name}.1")).contains(".SH SYNOPSIS"), "{name}");
+    for name in ["hns-tree", "hns-config-set-resource", "hns-move", "hns-doctor", "accurate-sub-move"] {
+        assert!(contents(&format!("docs/man/kubectl-{name}.1")).contains(".SH SYNOPSIS"), "{name}");
     }
-    let config = kubectl_hns::cli::command();
-    for command in config.get_subcommands() {
-        assert!(reference.contains(&format!("## `kubectl hns {}`", command.get_name())));
-        for flag in command.get_arguments().filter_map(|it| it.get_long()) {
-            assert!(reference.contains(&format!("--{flag}")), "{flag}");
+    for program in kubectl_hns::Program::ALL {
+        let reference = contents(&format!("docs/reference/{}.md", program.binary()));
+        for command in kubectl_hns::cli::command(program).get_subcommands() {
+            assert!(reference.contains(&format!("## `{} {}`", program.words(), command.get_name())));
+            for flag in command.get_arguments().filter_map(|it| it.get_long()) {
+                assert!(reference.contains(&format!("--{flag}")), "{flag}");
+            }
         }
     }
 }

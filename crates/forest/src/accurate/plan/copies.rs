@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::place::{Decision, Place, Reach, reach};
 use super::{AccurateAction, Action};
 use crate::accurate::settings::Settings;
+use crate::accurate::why::Frozen;
 use crate::core::change::ObjectScope;
 use crate::core::hop::Hop;
 use crate::core::kind::{KindId, ObjectKey};
@@ -49,7 +50,8 @@ pub(super) fn changes(forest: &Forest, settings: &Settings, id: Id, scope: &Obje
     let keys: Vec<_> = place.keys(scope).into_iter().filter(|key| is_known(key) && !waits(key)).collect();
     match reach(forest, id) {
         Reach::None => {}
-        Reach::Frozen { forsakes } => {
+        Reach::Frozen(why) => {
+            let forsakes = matches!(why, Frozen::Missing(_));
             for key in keys {
                 changes.frozen(&place, key, forsakes);
             }

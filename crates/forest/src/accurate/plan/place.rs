@@ -7,6 +7,7 @@ use super::Action;
 use crate::accurate::place::Labelled;
 use crate::accurate::settings::Settings;
 use crate::accurate::state::labels_of;
+use crate::accurate::why::Frozen;
 use crate::core::change::ObjectScope;
 use crate::core::hop::{Hop, HopMode};
 use crate::core::kind::ObjectKey;
@@ -20,9 +21,9 @@ use crate::dialects::Forest;
 pub(crate) enum Reach {
     /// It is unmanaged, unknown or being deleted: nothing is written there.
     None,
-    /// Nothing is written there, with one exception (`forsakes`): if the upstream namespace is missing, copies whose source was
-    /// deleted with its namespace are deleted.
-    Frozen { forsakes: bool },
+    /// Nothing is written there, with one exception: if the upstream namespace is missing, copies whose source was deleted with its
+    /// namespace are deleted.
+    Frozen(Frozen),
     /// It has no upstream namespace: the copies in it are out of date.
     Alone,
     /// Objects and labels come from the upstream namespace.
@@ -36,18 +37,22 @@ pub(crate) fn reach(forest: &Forest, id: Id) -> Reach {
         return Reach::None;
     }
     let is_crossed = |id| forest.tree.is_crossed(id);
-    match forest.tree.hop(id) {
-        _ if is_crossed(id) => Reach::Frozen { forsakes: false },
-        None => Reach::Alone,
-        Some(edge) if forest.namespace(edge.upstream).is_none() => Reach::Frozen { forsakes: true },
-        Some(edge) => {
-            let leads = labels_of(forest, edge.upstream).leads(edge.kind);
-            if leads && !is_crossed(edge.upstream) && !forest.tree.is_in_hop_cycle(id) {
-                Reach::From(edge.kind, edge.upstream)
-            } else {
-                Reach::Frozen { forsakes: false }
-            }
-        }
+    let name = |id| forest.name(id).clone();
+    if is_crossed(id) {
+        return Reach::Frozen(Frozen::Crossed(name(id)));
+    }
+    let Some(edge) = forest.tree.hop(id) else { return Reach::Alone };
+    let upstream = edge.upstream;
+    if forest.namespace(upstream).is_none() {
+        Reach::Frozen(Frozen::Missing(name(upstream)))
+    } else if !labels_of(forest, upstream).leads(edge.kind) {
+        Reach::Frozen(Frozen::NotLeading(edge.kind, name(upstream)))
+    } else if is_crossed(upstream) {
+        Reach::Frozen(Frozen::Crossed(name(upstream)))
+    } else if forest.tree.is_in_hop_cycle(id) {
+        Reach::Frozen(Frozen::Cycle)
+    } else {
+        Reach::From(edge.kind, upstream)
     }
 }
 

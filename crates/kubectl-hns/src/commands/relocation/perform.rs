@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{Placement, Step, anchors_in, namespaces};
 use crate::Failure;
 use crate::commands::hierarchy::{self, Edit, NewParent};
-use crate::failure::{Problem, TEMPORARY};
+use crate::failure::Problem;
 use crate::session::Session;
 
 /// How long the webhook's cache may lag behind the previous write.
@@ -34,18 +34,7 @@ pub(in crate::commands) async fn perform(
         Step::CreateAnchor { parent } => create_anchor(session, placement, parent).await,
         Step::DeleteAnchor { parent } => delete_anchor(session, name, parent).await?,
     };
-    done.map_err(|problem| {
-        let failure = Failure::could_not(step.line(name), &problem);
-        let again = "Nothing is lost. Solve the problem and run the same command again to continue.";
-        let hint = match &failure.hint {
-            Some(hint) if hint == TEMPORARY => {
-                "Nothing is lost. Run the same command again to continue.".to_owned()
-            }
-            Some(hint) => format!("{hint}\n{again}"),
-            None => again.to_owned(),
-        };
-        failure.with_hint(hint)
-    })
+    done.map_err(|problem| Failure::could_not(step.line(name), &problem).resumable())
 }
 
 async fn set_parent(session: &Session, name: &str, to: &str) -> Result<Result<(), Problem>, Failure> {

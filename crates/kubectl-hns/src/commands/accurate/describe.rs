@@ -1,0 +1,219 @@
+//! `namespace describe`: shows the place of a namespace, and the objects that are copied from and to it.
+
+use clap::Args;
+use hns_api::accurate::annotations::{FROM, PROPAGATE};
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE_ROOT, TYPE_TEMPLATE};
+use hns_cluster::api::Api;
+use hns_cluster::configured_kinds::discover_groups;
+use hns_cluster::feed::api_resource;
+use hns_cluster::settings::accurate::{Settings, Watch};
+use hns_cluster::settings::in_force;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DynamicObject, ListParams};
+
+use super::failed;
+use super::place::{self, Place};
+use crate::failure::Done;
+use crate::lines::{Lines, printable};
+use crate::session::Session;
+use crate::table::{aligned, row};
+use crate::{Failure, Terminal, published};
+
+/// The Deployment of Accurate, and the volume in it that holds the configuration.
+const DEPLOYMENT: &str = "accurate-controller-manager";
+const VOLUME: &str = "config";
+/// The namespace of Accurate.
+const NAMESPACE: &str = "accurate";
+
+/// Show the type, parent, template, children and propagated objects of a namespace.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+
+    /// Namespace of an installation of Accurate, whose configuration says which kinds are propagated. Without it, the configuration is that
+    /// of the installation of hns, or else that of Accurate in the namespace "accurate".
+    #[arg(long, value_name = "NAMESPACE")]
+    accurate_namespace: Option<String>,
+}
+
+pub(crate) async fn run(arguments: &Arguments, session: &Session, terminal: &Terminal) -> Done {
+    let name = &*arguments.namespace;
+    let place = place::read(session, name).await?;
+    let count = match edge_below(&place) {
+        Some((label, what)) => Some((what, count(session, label, name).await?)),
+        None => None,
+    };
+    terminal.print(&head(name, &place, count));
+    let watches = watches(session, arguments.accurate_namespace.as_deref()).await?;
+    if watches.is_empty() {
+        return Ok(());
+    }
+    terminal.print("\nResources:\n");
+    let groups = discover_groups(&session.client).await;
+    let groups = groups.map_err(|why| Failure::new(format!("Error: the kinds cannot be read: {why}")))?;
+    let mut rows = vec![row(["Kind", "Name", "From", "Mode"]), row(["--------"; 4])];
+    for watch in &watches {
+        let found = match watch.resolve(&groups) {
+            Ok(kind) => {
+                let api =
+                    Api::<DynamicObject>::namespaced_with(session.client.clone(), name, &api_resource(&kind));
+                let listed = session.list_metadata(&api, &ListParams::default()).await;
+                listed.map_err(|problem| format!("{} cannot be listed: {problem}", kind.group_resource()))
+            }
+            Err(why) => Err(why),
+        };
+        match found {
+            Ok(all) => rows.extend(all.iter().filter_map(|it| object(&watch.kind, &it.metadata))),
+            Err(why) => terminal.note(&why),
+        }
+    }
+    terminal.print(&aligned(&rows, 2));
+    Ok(())
+}
+
+/// The label by which the next namespaces name this one, and what they are.
+fn edge_below(place: &Place) -> Option<(&'static str, &'static str)> {
+    match place.kind.as_deref()? {
+        TYPE_ROOT => Some((PARENT, "children")),
+        TYPE_TEMPLATE => Some((TEMPLATE, "instances")),
+        _ => None,
+    }
+}
+
+async fn count(session: &Session, label: &str, name: &str) -> Result<usize, Failure> {
+    let below = ListParams::default().labels(&format!("{label}={name}"));
+    let found = session.list_metadata(&session.all::<Namespace>(), &below).await;
+    found.map(|it| it.len()).map_err(|problem| failed("namespaces cannot be listed", &problem))
+}
+
+fn head(name: &str, place: &Place, count: Option<(&str, usize)>) -> String {
+    let kind = if count.is_some() { place.kind.as_deref() } else { None };
+    let mut text = format!("Name: {name}\nType: {}\n", kind.unwrap_or("none"));
+    if let Some((what, count)) = count {
+        text.line(format!("# of {what}: {count}"));
+    }
+    for (what, value) in [("Parent", &place.parent), ("Template", &place.template)] {
+        if let Some(value) = value {
+            text.line(format!("{what}: {value}"));
+        }
+    }
+    text
+}
+
+/// The line of an object that is a source or a copy.
+fn object(kind: &str, metadata: &ObjectMeta) -> Option<Vec<String>> {
+    let value = |key| metadata.annotations.as_ref().and_then(|it| it.get(key)).filter(|it| !it.is_empty());
+    let (from, mode) = (value(FROM), value(PROPAGATE));
+    from.or(mode)?;
+    let cell = |value: Option<&String>| printable(value.map_or("", |it| it)).into_owned();
+    Some(vec![kind.to_owned(), cell(metadata.name.as_ref()), cell(from), cell(mode)])
+}
+
+/// The kinds that are propagated.
+async fn watches(session: &Session, named: Option<&str>) -> Result<Vec<Watch>, Failure> {
+    let of_accurate = async |namespace| of_accurate(session, namespace).await;
+    let settings = match named {
+        Some(namespace) => of_accurate(namespace).await?.or(of_hns(session).await?),
+        None => match of_hns(session).await? {
+            None => of_accurate(NAMESPACE).await?,
+            found => found,
+        },
+    };
+    settings.map(|it| it.config.watches).ok_or_else(|| {
+        Failure::new(format!(
+            "Error: no configuration was found: hns' settings do not enable Accurate's API, and Deployment {}/{DEPLOYMENT} does not exist",
+            named.unwrap_or(NAMESPACE)
+        ))
+        .with_hint("Name the namespace with --accurate-namespace, or that of hns with --installation.")
+    })
+}
+
+/// The settings that hns runs with, if it serves Accurate's API.
+async fn of_hns(session: &Session) -> Result<Option<Settings>, Failure> {
+    let data = published::read(session).await;
+    let data = data.map_err(|problem| failed("the settings of hns cannot be read", &problem))?;
+    let found = data.map(|data| in_force(&data)).transpose();
+    let found = found.map_err(|invalid| {
+        Failure::new(format!("Error: the settings of hns are not understood: {invalid}"))
+    })?;
+    Ok(found.flatten().map(|it| it.accurate).filter(|it| it.enabled))
+}
+
+/// The configuration of Accurate's Deployment in this namespace; `None` if there is no such Deployment.
+async fn of_accurate(session: &Session, namespace: &str) -> Result<Option<Settings>, Failure> {
+    let what = format!("Deployment {namespace}/{DEPLOYMENT}");
+    let found = session.call(session.within::<Deployment>(namespace).get_opt(DEPLOYMENT)).await;
+    let found = found.map_err(|problem| failed(format_args!("{what} cannot be read"), &problem))?;
+    let Some(deployment) = found else { return Ok(None) };
+    let name = config_map(&deployment).ok_or_else(|| {
+        Failure::new(format!("Error: {what} has no volume {VOLUME:?} with a ConfigMap"))
+            .with_hint("Name the namespace of Accurate with --accurate-namespace.")
+    })?;
+    let map = session.call(session.within::<ConfigMap>(namespace).get(&name)).await;
+    let what = format!("ConfigMap {namespace}/{name}");
+    let map = map.map_err(|problem| failed(format_args!("{what} cannot be read"), &problem))?;
+    let settings = Settings::of_accurate(&map.data.unwrap_or_default());
+    settings.map(Some).map_err(|why| Failure::new(format!("Error: {what}: {why}")))
+}
+
+fn config_map(deployment: &Deployment) -> Option<String> {
+    let volumes = deployment.spec.as_ref()?.template.spec.as_ref()?.volumes.as_ref()?;
+    let volume = volumes.iter().find(|it| it.name == VOLUME)?;
+    Some(volume.config_map.as_ref()?.name.clone()).filter(|it| !it.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_head_has_what_the_labels_say() {
+        let place = |kind: &str, parent: &str, template: &str| {
+            let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
+            Place { kind: some(kind), parent: some(parent), template: some(template), moved_from: None }
+        };
+        for (place, count, wanted) in [
+            (place("root", "", "t"), 2, "Type: root\n# of children: 2\nTemplate: t\n"),
+            (place("template", "", ""), 0, "Type: template\n# of instances: 0\n"),
+            (place("", "p", ""), 0, "Type: none\nParent: p\n"),
+            (place("other", "", ""), 0, "Type: none\n"),
+        ] {
+            let count = edge_below(&place).map(|(_, what)| (what, count));
+            assert_eq!(head("n", &place, count), format!("Name: n\n{wanted}"));
+        }
+    }
+
+    #[test]
+    fn only_sources_and_copies_are_shown() {
+        let shown = |annotations: &[(&str, &str)]| {
+            let annotations = annotations.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+            let metadata = ObjectMeta {
+                name: Some("x".into()),
+                annotations: Some(annotations.collect()),
+                ..ObjectMeta::default()
+            };
+            object("Secret", &metadata).map(|it| it.join(" "))
+        };
+        assert_eq!(shown(&[("a", "b"), (PROPAGATE, "")]), None);
+        assert_eq!(shown(&[(PROPAGATE, "update")]).as_deref(), Some("Secret x  update"));
+        assert_eq!(shown(&[(PROPAGATE, "create"), (FROM, "p")]).as_deref(), Some("Secret x p create"));
+    }
+
+    #[test]
+    fn the_configuration_is_in_the_volume_of_the_deployment() {
+        let deployment = |volume: serde_json::Value| {
+            let spec = json!({ "template": { "spec": { "containers": [], "volumes": [{ "name": "cert" }, volume] } }, "selector": {} });
+            serde_json::from_value::<Deployment>(json!({ "spec": spec })).unwrap()
+        };
+        let found = |volume| config_map(&deployment(volume));
+        assert_eq!(found(json!({ "name": "config", "configMap": { "name": "c" } })).as_deref(), Some("c"));
+        assert_eq!(found(json!({ "name": "config", "secret": {} })), None);
+        assert_eq!(found(json!({ "name": "other", "configMap": { "name": "c" } })), None);
+    }
+}

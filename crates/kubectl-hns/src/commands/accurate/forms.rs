@@ -1,0 +1,93 @@
+//! Reads, creates and deletes `SubNamespaces`. Each write may have been made already.
+
+use std::time::Duration;
+
+use hns_api::accurate::conditions::{CONFLICT, STALLED};
+use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
+use kube::api::{DeleteParams, PostParams, Preconditions};
+use tokio::time::{Instant, sleep};
+
+use super::failed;
+use crate::Failure;
+use crate::session::Session;
+
+/// How long the controller and the webhook may lag behind the previous write.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(250);
+
+/// The `SubNamespace`, unless it is being deleted.
+pub(super) async fn get(
+    session: &Session,
+    parent: &str,
+    name: &str,
+) -> Result<Option<SubNamespace>, Failure> {
+    let found = session.call(session.within::<SubNamespace>(parent).get_opt(name)).await;
+    let found = found
+        .map_err(|problem| failed(format_args!("SubNamespace {parent}/{name} cannot be read"), &problem))?;
+    Ok(found.filter(|it| it.metadata.deletion_timestamp.is_none()))
+}
+
+/// Creates the `SubNamespace` unless it exists, and returns whether it did not. One that is being deleted is waited for.
+pub(super) async fn ensure(
+    session: &Session,
+    parent: &str,
+    name: &str,
+    spec: &SubNamespaceSpec,
+) -> Result<bool, Failure> {
+    let api = session.within::<SubNamespace>(parent);
+    let wanted = SubNamespace::new(name, spec.clone());
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if get(session, parent, name).await?.is_some() {
+            return Ok(false);
+        }
+        let Err(problem) = session.call(api.create(&PostParams::default(), &wanted)).await else {
+            return Ok(true);
+        };
+        if problem.code() != 409 || Instant::now() >= deadline {
+            return Err(failed(format_args!("SubNamespace {parent}/{name} cannot be created"), &problem));
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Deletes the `SubNamespace` after the controller has recorded that the namespace does not belong to it: otherwise the namespace
+/// could be deleted with it.
+pub(super) async fn release(session: &Session, parent: &str, name: &str) -> Result<(), Failure> {
+    let api = session.within::<SubNamespace>(parent);
+    let what = format!("SubNamespace {parent}/{name} cannot be deleted");
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let Some(form) = get(session, parent, name).await? else { return Ok(()) };
+        let is_late = Instant::now() >= deadline;
+        if is_in_conflict(&form) {
+            let preconditions = Preconditions {
+                uid: form.metadata.uid.clone(),
+                resource_version: form.metadata.resource_version.clone(),
+            };
+            let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+            match session.call(api.delete(name, &params)).await {
+                Ok(_) => return Ok(()),
+                Err(problem) if problem.is_not_found() => return Ok(()),
+                // The webhook has not seen the new parent yet.
+                Err(problem)
+                    if !is_late
+                        && (problem.code() == 409 || problem.is_temporary() || problem.is_denied()) => {}
+                Err(problem) => return Err(failed(what, &problem)),
+            }
+        } else if is_late {
+            return Err(Failure::new(format!(
+                "Error: {what}: its status does not show yet that namespace {name} has another parent, so the namespace could be \
+                 deleted with it"
+            ))
+            .with_hint("The controller has not updated it; `kubectl hns doctor` checks the controller."));
+        }
+        sleep(POLL).await;
+    }
+}
+
+/// Whether the namespace of that name belongs to another parent.
+fn is_in_conflict(form: &SubNamespace) -> bool {
+    let conditions = form.status.iter().flat_map(|it| it.conditions.iter().flatten());
+    conditions.into_iter().any(|it| it.type_ == STALLED && it.status == "True" && it.reason == CONFLICT)
+}

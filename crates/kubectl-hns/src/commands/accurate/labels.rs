@@ -1,0 +1,95 @@
+//! `namespace set-type`, `template set` and `template unset`: set and remove a label of a namespace.
+
+use clap::Args;
+use hns_api::accurate::labels::{TYPE_ROOT, TYPE_TEMPLATE};
+
+use super::place::{self, Mode, Place};
+use crate::failure::Done;
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+/// Set the type of a namespace.
+#[derive(Debug, Args)]
+pub(crate) struct SetType {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+
+    /// root: it may have sub-namespaces. template: other namespaces may name it as their template. none: neither.
+    #[arg(value_name = "TYPE")]
+    kind: String,
+}
+
+/// Set the template of a namespace.
+#[derive(Debug, Args)]
+pub(crate) struct SetTemplate {
+    /// The namespace, which gets copies of the objects in the template.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+
+    /// The template.
+    #[arg(value_name = "TEMPLATE", value_parser = crate::flags::namespace)]
+    template: String,
+}
+
+/// Remove the template of a namespace.
+#[derive(Debug, Args)]
+pub(crate) struct UnsetTemplate {
+    /// The namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+}
+
+pub(crate) async fn set_type(arguments: &SetType, session: &Session, terminal: &Terminal) -> Done {
+    let SetType { namespace, kind } = arguments;
+    let kind = label_of(kind)?;
+    let changes = set(session, namespace, |place| Place { kind: kind.map(str::to_owned), ..place }).await?;
+    terminal.line(if changes { "success" } else { "nothing to do" });
+    Ok(())
+}
+
+pub(crate) async fn set_template(arguments: &SetTemplate, session: &Session, terminal: &Terminal) -> Done {
+    let SetTemplate { namespace, template } = arguments;
+    set(session, namespace, |place| Place { template: Some(template.clone()), ..place }).await?;
+    terminal.line(&format!("set {template} as a template of {namespace}"));
+    Ok(())
+}
+
+pub(crate) async fn unset_template(
+    arguments: &UnsetTemplate,
+    session: &Session,
+    terminal: &Terminal,
+) -> Done {
+    let namespace = &arguments.namespace;
+    if set(session, namespace, |place| Place { template: None, ..place }).await? {
+        terminal.line(&format!("unset template for {namespace}"));
+    }
+    Ok(())
+}
+
+/// Returns whether this changed anything.
+async fn set(session: &Session, namespace: &str, next: impl Fn(Place) -> Place) -> Result<bool, Failure> {
+    place::change(session, namespace, Mode::Store, |place| Ok(next(place))).await
+}
+
+/// The value of the label for a type; `None` for no label.
+fn label_of(kind: &str) -> Result<Option<&str>, Failure> {
+    match kind {
+        TYPE_ROOT | TYPE_TEMPLATE => Ok(Some(kind)),
+        "none" => Ok(None),
+        _ => Err(Failure::new(format!("Error: invalid type: {kind}"))
+            .with_hint("The type is root, template or none.")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_three_types() {
+        assert_eq!(label_of("root"), Ok(Some("root")));
+        assert_eq!(label_of("none"), Ok(None));
+        assert_eq!(label_of("Root").unwrap_err().text, "Error: invalid type: Root");
+    }
+}

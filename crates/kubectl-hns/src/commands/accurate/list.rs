@@ -1,0 +1,180 @@
+//! `list`, `sub list` and `template list`: draw the trees that the labels of namespaces make.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hns_api::accurate::labels::{PARENT, TYPE};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ListParams;
+
+use super::failed;
+use crate::commands::tree::{Form, drawn};
+use crate::failure::Done;
+use crate::lines::Lines;
+use crate::picture::Node;
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The namespace at the top. Without it, all trees are drawn.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    root: Option<String>,
+
+    /// Output format.
+    #[arg(short, long, value_name = "FORMAT")]
+    output: Option<Form>,
+}
+
+/// One sort of edges between namespaces.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edges {
+    /// The label that names the namespace above.
+    pub(super) label: &'static str,
+    /// The type of a namespace at the top.
+    pub(super) top: &'static str,
+}
+
+pub(super) async fn run(arguments: &Arguments, edges: Edges, session: &Session, terminal: &Terminal) -> Done {
+    let listed = session.list_metadata(&session.all::<Namespace>(), &ListParams::default()).await;
+    let listed = listed.map_err(|problem| failed("namespaces cannot be listed", &problem))?;
+    let namespaces: Vec<ObjectMeta> = listed.into_iter().map(|it| it.metadata).collect();
+    let trees = trees(&namespaces, edges, arguments.root.as_deref())?;
+    match arguments.output {
+        None => terminal.print(&text(&trees)),
+        form => terminal.print(&drawn(&trees, form, terminal)?),
+    }
+    Ok(())
+}
+
+/// The tree below `root`, or all trees.
+fn trees(namespaces: &[ObjectMeta], edges: Edges, root: Option<&str>) -> Result<Vec<Node>, Failure> {
+    let label =
+        |it: &ObjectMeta, key: &str| it.labels.as_ref()?.get(key).filter(|it| !it.is_empty()).cloned();
+    let all = Namespaces {
+        known: namespaces.iter().filter_map(|it| Some((it.name.as_deref()?, it))).collect(),
+        above: namespaces
+            .iter()
+            .filter_map(|it| Some((it.name.as_deref()?, label(it, edges.label)?)))
+            .collect(),
+    };
+    let is_top = |name: &str| {
+        let kind = all.known.get(name).and_then(|it| label(it, TYPE));
+        kind.as_deref() == Some(edges.top) && (edges.label == PARENT || !all.above.contains_key(name))
+    };
+    match root {
+        Some(root) if all.known.contains_key(root) => Ok(vec![all.node(root, &mut Vec::new())]),
+        Some(root) => Err(Failure::new(format!(
+            "Error: namespace {root} not found. ensure the namespace exists and is correctly labeled"
+        ))
+        .with_hint("`kubectl get namespaces` shows all namespaces.")),
+        None => {
+            let tops = all.known.keys().filter(|name| is_top(name));
+            Ok(tops.map(|name| all.node(name, &mut Vec::new())).collect())
+        }
+    }
+}
+
+struct Namespaces<'a> {
+    /// All, by name.
+    known: BTreeMap<&'a str, &'a ObjectMeta>,
+    /// The name in the label of those that have one.
+    above: BTreeMap<&'a str, String>,
+}
+
+impl<'a> Namespaces<'a> {
+    /// A member of a cycle is repeated where the cycle closes, without the nodes below it.
+    fn node(&self, name: &'a str, path: &mut Vec<&'a str>) -> Node {
+        let mut children = Vec::new();
+        if !path.contains(&name) {
+            path.push(name);
+            let below = self.above.iter().filter(|(_, above)| *above == name);
+            children.extend(below.map(|(child, _)| self.node(child, path)));
+            path.pop();
+        }
+        let seen = self.known.get(name);
+        let labels = seen.and_then(|it| it.labels.as_ref());
+        Node {
+            name: name.to_owned(),
+            subnamespace: labels.is_some_and(|it| it.contains_key(PARENT)),
+            excluded: false,
+            terminating: seen.is_some_and(|it| it.deletion_timestamp.is_some()),
+            conditions: Vec::new(),
+            object: None,
+            omitted: 0,
+            children,
+        }
+    }
+}
+
+/// The trees as Accurate's plugin draws them: the namespaces at the top have branches, too.
+fn text(trees: &[Node]) -> String {
+    fn level(nodes: &[Node], indent: &str, text: &mut String) {
+        let last = nodes.len().saturating_sub(1);
+        for (place, node) in nodes.iter().enumerate() {
+            let (branch, more) =
+                if place == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+            text.line(format!("{indent}{branch}{}", node.name));
+            level(&node.children, &format!("{indent}{more}"), text);
+        }
+    }
+    let mut text = String::new();
+    level(trees, "", &mut text);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{OF_ROOTS, OF_TEMPLATES};
+    use super::*;
+
+    /// Namespaces from words: the name, then its labels without their prefix.
+    fn namespaces(lines: &[&str]) -> Vec<ObjectMeta> {
+        let namespace = |line: &&str| {
+            let mut words = line.split_whitespace();
+            let name = words.next().map(str::to_owned);
+            let pair = |word: &str| {
+                let (key, value) = word.split_once('=').unwrap();
+                (format!("accurate.cybozu.com/{key}"), value.to_owned())
+            };
+            ObjectMeta { name, labels: Some(words.map(pair).collect()), ..ObjectMeta::default() }
+        };
+        lines.iter().map(namespace).collect()
+    }
+
+    fn drawing(lines: &[&str], edges: Edges, root: Option<&str>) -> String {
+        trees(&namespaces(lines), edges, root).map_or_else(|failure| failure.text, |it| text(&it))
+    }
+
+    const WORLD: [&str; 8] = [
+        "b type=root template=t",
+        "a type=root",
+        "a-2 parent=a",
+        "a-1 parent=a",
+        "a-1-x parent=a-1",
+        "t type=template",
+        "u type=template template=t",
+        "plain parent=",
+    ];
+
+    #[test]
+    fn all_roots_are_drawn_sorted_and_with_branches() {
+        let wanted = "├── a\n│   ├── a-1\n│   │   └── a-1-x\n│   └── a-2\n└── b\n";
+        assert_eq!(drawing(&WORLD, OF_ROOTS, None), wanted);
+        assert_eq!(drawing(&WORLD, OF_TEMPLATES, None), "└── t\n    ├── b\n    └── u\n");
+        assert_eq!(drawing(&[], OF_ROOTS, None), "");
+    }
+
+    #[test]
+    fn any_namespace_can_be_at_the_top() {
+        assert_eq!(drawing(&WORLD, OF_ROOTS, Some("a-1")), "└── a-1\n    └── a-1-x\n");
+        assert_eq!(drawing(&WORLD, OF_TEMPLATES, Some("u")), "└── u\n");
+        assert_eq!(
+            drawing(&WORLD, OF_ROOTS, Some("gone")),
+            "Error: namespace gone not found. ensure the namespace exists and is correctly labeled"
+        );
+        let cycle = ["x parent=y", "y parent=x"];
+        assert_eq!(drawing(&cycle, OF_ROOTS, Some("x")), "└── x\n    └── y\n        └── x\n");
+    }
+}

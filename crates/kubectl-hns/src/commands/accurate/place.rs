@@ -1,0 +1,133 @@
+//! The place of a namespace in the hierarchy, which its labels say, and the write that changes it.
+
+use std::collections::BTreeMap;
+
+use hns_api::accurate::annotations::MOVED_FROM;
+use hns_api::accurate::labels::{PARENT, TEMPLATE, TYPE};
+use hns_cluster::api::Api;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{DynamicObject, PostParams};
+use kube::core::ApiResource;
+
+use super::failed;
+use crate::Failure;
+use crate::failure::Problem;
+use crate::session::Session;
+
+/// The number of attempts if the namespace was changed after it was read, for example by the controller.
+const ATTEMPTS: usize = 5;
+
+/// The place of a namespace. An empty value counts as none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) kind: Option<String>,
+    pub(super) parent: Option<String>,
+    pub(super) template: Option<String>,
+    /// The namespace whose `SubNamespace` an unfinished move or cut still has to delete.
+    pub(super) moved_from: Option<String>,
+}
+
+impl Place {
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
+        let value = |map: &Option<BTreeMap<String, String>>, key| {
+            map.as_ref().and_then(|it| it.get(key)).filter(|it| !it.is_empty()).cloned()
+        };
+        let label = |key| value(&metadata.labels, key);
+        Self {
+            kind: label(TYPE),
+            parent: label(PARENT),
+            template: label(TEMPLATE),
+            moved_from: value(&metadata.annotations, MOVED_FROM),
+        }
+    }
+
+    fn write(&self, metadata: &mut ObjectMeta) {
+        let labels = metadata.labels.get_or_insert_default();
+        set(labels, TYPE, self.kind.as_ref());
+        set(labels, PARENT, self.parent.as_ref());
+        set(labels, TEMPLATE, self.template.as_ref());
+        set(metadata.annotations.get_or_insert_default(), MOVED_FROM, self.moved_from.as_ref());
+    }
+}
+
+fn set(map: &mut BTreeMap<String, String>, key: &str, value: Option<&String>) {
+    match value {
+        Some(value) => drop(map.insert(key.to_owned(), value.clone())),
+        None => drop(map.remove(key)),
+    }
+}
+
+/// Whether the API server stores a change, or only says whether it would be allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Store,
+    DryRun,
+}
+
+/// Reads the place of a namespace.
+pub(super) async fn read(session: &Session, name: &str) -> Result<Place, Failure> {
+    let found = session.call(session.all::<Namespace>().get_metadata(name)).await;
+    found.map(|it| Place::of(&it.metadata)).map_err(|problem| unreadable(name, &problem))
+}
+
+/// Changes the place of a namespace to what `next` makes of it, and returns whether it was another one before. If the namespace is
+/// changed meanwhile, `next` decides again.
+pub(super) async fn change(
+    session: &Session,
+    name: &str,
+    mode: Mode,
+    next: impl Fn(Place) -> Result<Place, Failure>,
+) -> Result<bool, Failure> {
+    let api = Api::<DynamicObject>::all_with(session.client.clone(), &ApiResource::erase::<Namespace>(&()));
+    let params = PostParams { dry_run: mode == Mode::DryRun, ..PostParams::default() };
+    let mut attempts = ATTEMPTS;
+    loop {
+        let read = session.call(api.get(name)).await;
+        let mut namespace = read.map_err(|problem| unreadable(name, &problem))?;
+        let present = Place::of(&namespace.metadata);
+        let wanted = next(present.clone())?;
+        if wanted == present {
+            return Ok(false);
+        }
+        wanted.write(&mut namespace.metadata);
+        attempts -= 1;
+        match session.call(api.replace(name, &params, &namespace)).await {
+            Ok(_) => return Ok(true),
+            Err(problem) if problem.is_stale() && attempts > 0 => {}
+            Err(problem) => {
+                return Err(failed(format_args!("namespace {name} cannot be changed"), &problem));
+            }
+        }
+    }
+}
+
+fn unreadable(name: &str, problem: &Problem) -> Failure {
+    let failure = failed(format_args!("namespace {name} cannot be read"), problem);
+    if problem.is_not_found() {
+        return failure.with_hint("`kubectl get namespaces` shows all namespaces.");
+    }
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_place_keeps_other_labels() {
+        let mut metadata = ObjectMeta::default();
+        let labels = [("team", "a"), (TYPE, "root"), (TEMPLATE, "")];
+        metadata.labels = Some(labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+        let place = Place::of(&metadata);
+        assert_eq!(place, Place { kind: Some("root".into()), ..Place::default() });
+        let moved =
+            Place { parent: Some("p".into()), moved_from: Some("o".into()), kind: None, ..place.clone() };
+        moved.write(&mut metadata);
+        assert_eq!(Place::of(&metadata), moved);
+        let keys: Vec<String> = metadata.labels.clone().unwrap_or_default().into_keys().collect();
+        assert_eq!(keys, [PARENT, "team"], "an empty label goes as well");
+        place.write(&mut metadata);
+        assert_eq!((Place::of(&metadata), metadata.annotations), (place, Some([].into())));
+    }
+}

@@ -1,0 +1,291 @@
+//! `sub move`, `sub graft` and `sub cut`: the writes and their order.
+//!
+//! The label of the parent decides which `SubNamespace` a namespace belongs to. So the new one is created first, in conflict, with the
+//! spec of the old one: whatever refuses it, such as a naming policy, refuses before anything has changed. The label is changed next, and
+//! the old one is deleted last. The write of the label records in an annotation whose `SubNamespace` has still to be deleted. After an
+//! interruption at any point nothing is lost, and the same command goes on from there.
+
+use clap::Args;
+use hns_api::accurate::labels::TYPE_ROOT;
+use hns_api::accurate::{GROUP, SubNamespace, SubNamespaceSpec};
+
+use super::place::{self, Mode, Place};
+use super::{forms, no_sub_namespace};
+use crate::failure::Done;
+use crate::session::Session;
+use crate::user_rights::{self, Right};
+use crate::{Failure, Terminal};
+
+/// Move a sub-namespace, and everything below it, below another parent.
+///
+/// The new `SubNamespace` has the labels and annotations of the old one. No namespace is deleted at any time. If the command is
+/// interrupted, run it again to finish the move.
+#[derive(Debug, Args)]
+pub(crate) struct Move {
+    /// The sub-namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+
+    /// The new parent.
+    #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
+    parent: String,
+
+    /// Leave the original `SubNamespace`, whose status shows a conflict then.
+    #[arg(long)]
+    leave_original: bool,
+}
+
+/// Make a namespace a sub-namespace.
+///
+/// The namespace loses its type and its template. If the command is interrupted, run it again to finish.
+#[derive(Debug, Args)]
+pub(crate) struct Graft {
+    /// The namespace, which is not a sub-namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+
+    /// The parent.
+    #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
+    parent: String,
+}
+
+/// Make a sub-namespace a root, with everything below it.
+///
+/// Its `SubNamespace` is deleted, and the namespace is not. If the command is interrupted, run it again to finish.
+#[derive(Debug, Args)]
+pub(crate) struct Cut {
+    /// The sub-namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    namespace: String,
+}
+
+pub(crate) async fn move_to(arguments: &Move, session: &Session, terminal: &Terminal) -> Done {
+    let Move { namespace: name, parent: to, leave_original } = arguments;
+    let place = place::read(session, name).await?;
+    let Some(from) = place.parent.clone() else {
+        return Err(no_sub_namespace(name)
+            .with_hint(format!("To make it one, use `kubectl accurate sub graft {name} {to}`.")));
+    };
+    if let Some(earlier) = unfinished(&place, Some(to)) {
+        let earlier = (!leave_original).then_some(earlier);
+        finish(session, name, earlier).await.map_err(Failure::resumable)?;
+        if let Some(earlier) = earlier {
+            terminal.line(&deleted(earlier, name));
+        }
+    }
+    if from == *to {
+        terminal.line("parent is not changed");
+        return Ok(());
+    }
+    let original = forms::get(session, &from, name).await?;
+    let spec = spec_there(session, (&from, original.as_ref()), to, name).await?;
+    let goes = original.is_some() && !leave_original;
+    let mut rights = vec![Right::namespace("update", name)];
+    rights.extend(spec.is_some().then(|| Right::of_form("create", to, "")));
+    rights.extend(goes.then(|| Right::of_form("delete", &from, name)));
+    user_rights::require(session, &rights).await?;
+    let next = |place| moved(place, name, (&from, to), goes);
+    place::change(session, name, Mode::DryRun, next).await?;
+    let is_new = match &spec {
+        Some(spec) => forms::ensure(session, to, name, spec).await?,
+        None => false,
+    };
+    place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
+    terminal.line(&format!("the parent has changed to {to}"));
+    if goes {
+        finish(session, name, Some(&from)).await.map_err(Failure::resumable)?;
+        terminal.line(&deleted(&from, name));
+    }
+    if is_new {
+        terminal.line(&format!("created SubNamespace {to}/{name}"));
+    }
+    Ok(())
+}
+
+pub(crate) async fn graft(arguments: &Graft, session: &Session, terminal: &Terminal) -> Done {
+    let Graft { namespace: name, parent: to } = arguments;
+    let place = place::read(session, name).await?;
+    if let Some(earlier) = unfinished(&place, Some(to)) {
+        finish(session, name, Some(earlier)).await.map_err(Failure::resumable)?;
+    }
+    let next = |place| grafted(&place, name, to);
+    let mut rights = vec![Right::namespace("update", name)];
+    let exists = forms::get(session, to, name).await?.is_some();
+    rights.extend((!exists).then(|| Right::of_form("create", to, "")));
+    // An interrupted command of Accurate may have set the parent already.
+    next(place)?;
+    user_rights::require(session, &rights).await?;
+    place::change(session, name, Mode::DryRun, next).await?;
+    forms::ensure(session, to, name, &SubNamespaceSpec::default()).await?;
+    place::change(session, name, Mode::Store, next).await.map_err(Failure::resumable)?;
+    terminal.line(&format!("grafted {name} under {to}"));
+    Ok(())
+}
+
+pub(crate) async fn cut(arguments: &Cut, session: &Session, terminal: &Terminal) -> Done {
+    let name = &arguments.namespace;
+    let place = place::read(session, name).await?;
+    let earlier = unfinished(&place, None);
+    let Some(from) = &place.parent else {
+        let Some(earlier) = earlier else {
+            let failure = no_sub_namespace(name);
+            let is_root = place.kind.as_deref() == Some(TYPE_ROOT);
+            return Err(if is_root { failure.with_hint("It is a root namespace already.") } else { failure });
+        };
+        terminal.line(&format!("cut {name} as a root namespace"));
+        return finish(session, name, Some(earlier)).await.map_err(Failure::resumable);
+    };
+    if let Some(earlier) = earlier {
+        finish(session, name, Some(earlier)).await.map_err(Failure::resumable)?;
+    }
+    let goes = forms::get(session, from, name).await?.is_some();
+    let mut rights = vec![Right::namespace("update", name)];
+    rights.extend(goes.then(|| Right::of_form("delete", from, name)));
+    user_rights::require(session, &rights).await?;
+    place::change(session, name, Mode::Store, |place| cut_off(place, name, from, goes)).await?;
+    terminal.line(&format!("cut {name} as a root namespace"));
+    if goes {
+        finish(session, name, Some(from)).await.map_err(Failure::resumable)?;
+    }
+    Ok(())
+}
+
+impl Right {
+    fn of_form(verb: &'static str, parent: &str, name: &str) -> Self {
+        let (namespace, name) = (parent.to_owned(), name.to_owned());
+        Self { verb, group: GROUP, resource: "subnamespaces", namespace, name }
+    }
+}
+
+/// The place below the new parent. `goes` says that the original `SubNamespace` is deleted afterwards.
+fn moved(place: Place, name: &str, (from, to): (&str, &str), goes: bool) -> Result<Place, Failure> {
+    match place.parent.as_deref() {
+        Some(parent) if parent == from => {
+            let moved_from = goes.then(|| from.to_owned());
+            Ok(Place { parent: Some(to.to_owned()), moved_from, ..place })
+        }
+        Some(parent) if parent == to => Ok(place),
+        _ => Err(changed_meanwhile(name)),
+    }
+}
+
+/// The place of a namespace that becomes a sub-namespace.
+fn grafted(place: &Place, name: &str, to: &str) -> Result<Place, Failure> {
+    match place.parent.as_deref().filter(|parent| *parent != to) {
+        Some(parent) => Err(Failure::new(format!(
+            "Error: {name} is a sub-namespace of {parent}, so it cannot be grafted"
+        ))
+        .with_hint(format!("To move it, use `kubectl accurate sub move {name} {to}`."))),
+        None => Ok(Place { parent: Some(to.to_owned()), ..Place::default() }),
+    }
+}
+
+/// The place of a sub-namespace that becomes a root. `goes` says that its `SubNamespace` is deleted afterwards.
+fn cut_off(place: Place, name: &str, from: &str, goes: bool) -> Result<Place, Failure> {
+    if place.parent.as_deref() != Some(from) {
+        return Err(changed_meanwhile(name));
+    }
+    let moved_from = goes.then(|| from.to_owned());
+    Ok(Place { parent: None, kind: Some(TYPE_ROOT.to_owned()), moved_from, ..place })
+}
+
+/// The namespace whose `SubNamespace` an interrupted command has left to be deleted. The one in `to` is needed again.
+fn unfinished<'a>(place: &'a Place, to: Option<&str>) -> Option<&'a str> {
+    let owner = place.parent.as_deref();
+    place.moved_from.as_deref().filter(|it| Some(*it) != to && Some(*it) != owner)
+}
+
+/// Deletes the `SubNamespace` that the namespace has left, and the mark that this was still to be done.
+async fn finish(session: &Session, name: &str, earlier: Option<&str>) -> Result<(), Failure> {
+    if let Some(earlier) = earlier {
+        forms::release(session, earlier, name).await?;
+    }
+    place::change(session, name, Mode::Store, |place| Ok(Place { moved_from: None, ..place })).await.map(drop)
+}
+
+/// The spec with which to create the `SubNamespace` in `to`: that of the original. `None` if there is one already. It must not differ
+/// from the original, because the namespace would lose labels.
+async fn spec_there(
+    session: &Session,
+    (from, original): (&str, Option<&SubNamespace>),
+    to: &str,
+    name: &str,
+) -> Result<Option<SubNamespaceSpec>, Failure> {
+    let spec = original.map(|it| it.spec.clone());
+    let Some(there) = forms::get(session, to, name).await? else { return Ok(Some(spec.unwrap_or_default())) };
+    if spec.is_none_or(|spec| pairs(&spec) == pairs(&there.spec)) {
+        return Ok(None);
+    }
+    Err(Failure::new(format!(
+        "Error: SubNamespace {to}/{name} exists with other labels or annotations than {from}/{name}; nothing was changed"
+    ))
+    .with_hint(format!("Make them equal, or delete it: `kubectl delete subnamespaces.{GROUP} {name} -n {to}`.")))
+}
+
+/// The labels and annotations of a spec; absent ones are empty ones.
+fn pairs(spec: &SubNamespaceSpec) -> [Vec<(&String, &String)>; 2] {
+    [&spec.labels, &spec.annotations].map(|map| map.iter().flatten().collect())
+}
+
+fn deleted(parent: &str, name: &str) -> String {
+    format!("deleted the original SubNamespace {parent}/{name}")
+}
+
+fn changed_meanwhile(name: &str) -> Failure {
+    Failure::new(format!("Error: the parent of {name} was changed meanwhile"))
+        .with_hint("See where it is with `kubectl accurate list`, and run the command again.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(kind: &str, parent: &str, template: &str, moved_from: &str) -> Place {
+        let some = |text: &str| Some(text.to_owned()).filter(|it| !it.is_empty());
+        Place {
+            kind: some(kind),
+            parent: some(parent),
+            template: some(template),
+            moved_from: some(moved_from),
+        }
+    }
+
+    #[test]
+    fn a_move_changes_the_parent_and_notes_what_is_left_to_do() {
+        let from_a = |goes| moved(place("", "a", "", "older"), "n", ("a", "b"), goes);
+        assert_eq!(from_a(true), Ok(place("", "b", "", "a")));
+        assert_eq!(from_a(false), Ok(place("", "b", "", "")));
+        let there = place("", "b", "", "a");
+        assert_eq!(moved(there.clone(), "n", ("a", "b"), true), Ok(there));
+        for parent in ["c", ""] {
+            let failure = moved(place("", parent, "", ""), "n", ("a", "b"), true).unwrap_err();
+            assert_eq!(failure.text, "Error: the parent of n was changed meanwhile");
+        }
+    }
+
+    #[test]
+    fn a_graft_takes_type_and_template_away_and_no_sub_namespace() {
+        assert_eq!(grafted(&place("root", "", "t", ""), "n", "p"), Ok(place("", "p", "", "")));
+        let there = place("", "p", "", "");
+        assert_eq!(grafted(&there, "n", "p").as_ref(), Ok(&there));
+        let failure = grafted(&place("", "q", "", ""), "n", "p").unwrap_err();
+        assert_eq!(failure.text, "Error: n is a sub-namespace of q, so it cannot be grafted");
+    }
+
+    #[test]
+    fn a_cut_makes_a_root() {
+        assert_eq!(cut_off(place("", "p", "", ""), "n", "p", true), Ok(place("root", "", "", "p")));
+        assert_eq!(cut_off(place("", "p", "", ""), "n", "p", false), Ok(place("root", "", "", "")));
+        assert!(cut_off(place("root", "", "", "p"), "n", "p", true).is_err());
+    }
+
+    #[test]
+    fn an_original_is_left_over_if_neither_the_owner_nor_the_target_has_it() {
+        let left = place("", "b", "", "a");
+        assert_eq!(unfinished(&left, Some("c")), Some("a"));
+        assert_eq!(unfinished(&left, Some("b")), Some("a"));
+        assert_eq!(unfinished(&left, Some("a")), None, "on the way back");
+        assert_eq!(unfinished(&place("", "a", "", "a"), None), None, "it owns the namespace");
+        assert_eq!(unfinished(&place("root", "", "", "a"), None), Some("a"));
+    }
+}

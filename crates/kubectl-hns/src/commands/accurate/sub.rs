@@ -1,0 +1,153 @@
+//! `sub create` and `sub delete`: create and delete sub-namespaces by their `SubNamespaces`.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use hns_api::accurate::{SubNamespace, SubNamespaceSpec};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{DeleteParams, PostParams};
+
+use super::{failed, place};
+use crate::failure::Done;
+use crate::session::Session;
+use crate::{Failure, Terminal};
+
+/// Create a sub-namespace.
+#[derive(Debug, Args)]
+pub(crate) struct Create {
+    /// The name of the new namespace.
+    #[arg(value_name = "NAME", value_parser = crate::flags::namespace)]
+    name: String,
+
+    /// The parent, a root or a sub-namespace.
+    #[arg(value_name = "PARENT", value_parser = crate::flags::namespace)]
+    parent: String,
+
+    /// Labels of the new namespace; can be repeated. The settings of the installation must allow their keys.
+    #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
+    labels: Vec<Pairs>,
+
+    /// Annotations of the new namespace; can be repeated. The settings must allow their keys.
+    #[arg(long, value_name = "KEY=VALUE,…", value_parser = pairs)]
+    annotations: Vec<Pairs>,
+}
+
+/// Delete a sub-namespace.
+#[derive(Debug, Args)]
+pub(crate) struct Delete {
+    /// The sub-namespace.
+    #[arg(value_name = "NAMESPACE", value_parser = crate::flags::namespace)]
+    name: String,
+}
+
+/// The value of one flag.
+type Pairs = Vec<(String, String)>;
+
+/// Pairs of keys and values, separated by commas, as Go's plugins read them: a value may contain commas if it is the only one, or if
+/// its pair is in double quotes.
+fn pairs(text: &str) -> Result<Pairs, String> {
+    let parts =
+        if text.matches('=').count() == 1 { vec![text.trim_matches('"').to_owned()] } else { parts(text) };
+    let pair = |part: String| {
+        let (key, value) = part.split_once('=').filter(|(key, _)| !key.is_empty())?;
+        Some((key.to_owned(), value.to_owned()))
+    };
+    parts.into_iter().map(pair).collect::<Option<_>>().ok_or_else(|| "must be KEY=VALUE,…".to_owned())
+}
+
+/// The text between the commas that are not in double quotes.
+fn parts(text: &str) -> Vec<String> {
+    let (mut parts, mut quoted) = (vec![String::new()], false);
+    for it in text.chars() {
+        match it {
+            '"' => quoted = !quoted,
+            ',' if !quoted => parts.push(String::new()),
+            _ => parts.iter_mut().last().into_iter().for_each(|part| part.push(it)),
+        }
+    }
+    parts
+}
+
+impl Create {
+    /// Of a key that is given twice, the last value counts, as in Accurate.
+    fn spec(&self) -> SubNamespaceSpec {
+        let map = |given: &[Pairs]| {
+            let map: BTreeMap<_, _> = given.iter().flatten().cloned().collect();
+            (!map.is_empty()).then_some(map)
+        };
+        SubNamespaceSpec { labels: map(&self.labels), annotations: map(&self.annotations) }
+    }
+}
+
+pub(crate) async fn create(arguments: &Create, session: &Session, terminal: &Terminal) -> Done {
+    let Create { name, parent, .. } = arguments;
+    match session.call(session.all::<Namespace>().get_metadata_opt(name)).await {
+        Ok(None) => {}
+        Ok(Some(_)) => {
+            return Err(Failure::new(format!("Error: namespace {name} already exists")).with_hint(format!(
+                "Choose another name; or make it a sub-namespace with `kubectl accurate sub graft {name} {parent}`."
+            )));
+        }
+        // An administrator of the parent need not have this right.
+        Err(problem) if problem.is_forbidden() => {}
+        Err(problem) => return Err(failed(format_args!("namespace {name} cannot be read"), &problem)),
+    }
+    let form = SubNamespace::new(name, arguments.spec());
+    let forms = session.within::<SubNamespace>(parent);
+    session.call(forms.create(&PostParams::default(), &form)).await.map_err(|problem| {
+        let what = format!("SubNamespace {parent}/{name} cannot be created");
+        let failure = failed(what, &problem);
+        if problem.code() != 409 {
+            return failure;
+        }
+        failure.with_hint(format!("Its status says why there is no namespace: `kubectl get subnamespaces {name} -n {parent} -o yaml`."))
+    })?;
+    terminal.line(&format!("SubNamespace {name} is created in {parent}"));
+    Ok(())
+}
+
+pub(crate) async fn delete(arguments: &Delete, session: &Session, terminal: &Terminal) -> Done {
+    let name = &arguments.name;
+    let Some(parent) = place::read(session, name).await?.parent else {
+        return Err(super::no_sub_namespace(name)
+            .with_hint("`kubectl accurate list` shows the sub-namespaces of all roots."));
+    };
+    let forms = session.within::<SubNamespace>(&parent);
+    session.call(forms.delete(name, &DeleteParams::default())).await.map_err(|problem| {
+        let failure = failed(format_args!("SubNamespace {parent}/{name} cannot be deleted"), &problem);
+        if !problem.is_not_found() {
+            return failure;
+        }
+        failure.with_hint(format!(
+            "{name} is a sub-namespace by its label only: `kubectl delete namespace {name}` deletes it."
+        ))
+    })?;
+    terminal.line(&format!("deleted SubNamespace {parent}/{name}"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_hold_pairs_as_in_go() {
+        let read = |text: &str| {
+            let pairs = pairs(text)?;
+            Ok(pairs.iter().map(|(key, value)| format!("{key}:{value}")).collect::<Vec<_>>())
+        };
+        for (text, wanted) in [
+            ("a=b", &["a:b"][..]),
+            ("a=", &["a:"]),
+            ("a=b,c", &["a:b,c"]),
+            ("a=b,c=d", &["a:b", "c:d"]),
+            ("\"a=b,x\",c=d=e", &["a:b,x", "c:d=e"]),
+            ("\"a=b\"", &["a:b"]),
+        ] {
+            assert_eq!(read(text), Ok(wanted.iter().map(|it| (*it).to_owned()).collect()), "{text}");
+        }
+        for wrong in ["", "a", "=b", "a=b,c,d=e"] {
+            assert_eq!(read(wrong), Err("must be KEY=VALUE,…".to_owned()), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `kubectl accurate`: Accurate's verbs and outputs, with the controller and the webhook at work, on a cluster of its own.
+
+mod moving;
+mod scene;
+
+use serde_json::json;
+
+use self::scene::world;
+
+#[tokio::test]
+async fn types_templates_and_trees_have_the_outputs_of_accurate() {
+    let world = world().await;
+    for name in ["v-root", "v-tpl"] {
+        world.create_namespace(name).await;
+    }
+    world.run("ns set-type v-root root").await.says("success\n");
+    world.run("namespace set-type v-root root").await.says("nothing to do\n");
+    world.run("ns set-type v-root Root").await.fails("Error: invalid type: Root\n");
+    world.run("ns set-type v-gone root").await.fails("Error: namespace v-gone cannot be read: ");
+    world.run("ns set-type v-tpl template").await.says("success\n");
+    world.until("template set v-root v-tpl", "set v-tpl as a template of v-root\n").await;
+    world.until("sub create v-a v-root", "SubNamespace v-a is created in v-root\n").await;
+    world.run("sub create v-b v-root").await.says("SubNamespace v-b is created in v-root\n");
+    world.belongs("v-a", "v-root").await;
+    world.belongs("v-b", "v-root").await;
+    world.until("sub create v-a-x v-a", "SubNamespace v-a-x is created in v-a\n").await;
+    world.belongs("v-a-x", "v-a").await;
+
+    let tree = "└── v-root\n    ├── v-a\n    │   └── v-a-x\n    └── v-b\n";
+    for words in ["list v-root", "ls v-root", "sub list v-root", "sub ls v-root"] {
+        world.run(words).await.says(tree);
+    }
+    world.run("list v-a").await.says("└── v-a\n    └── v-a-x\n");
+    let all = world.run("list").await;
+    assert!(all.stdout.contains("── v-root\n") && !all.stdout.contains("── v-tpl\n"), "{all:?}");
+    world.run("template list v-tpl").await.says("└── v-tpl\n    └── v-root\n");
+    let missing = "Error: namespace v-gone not found. ensure the namespace exists and is correctly labeled\n";
+    world.run("list v-gone").await.fails(missing);
+    world.run("list v-a -o name").await.says("namespace/v-a\nnamespace/v-a-x\n");
+    let data = world.run("list v-a -o json").await.json();
+    assert_eq!(data["trees"][0]["children"][0]["name"], "v-a-x");
+    let picture = world.run("list v-root -o mermaid").await;
+    assert!(picture.stdout.contains("v-a-x"), "{picture:?}");
+
+    let held = world.run("ns set-type v-root none").await;
+    assert!(
+        held.code == Some(1) && held.stderr.contains("there are sub-namespaces under v-root"),
+        "{held:?}"
+    );
+    world.run("template unset v-root").await.says("unset template for v-root\n");
+    world.run("template unset v-root").await.says("");
+}
+
+#[tokio::test]
+async fn sub_namespaces_are_created_with_labels_and_deleted() {
+    let world = world().await;
+    world.create_root("d-root").await;
+    let create = "sub create d-sub d-root --labels tier=1,other=x --labels team=a --annotations owner=a,b";
+    world.run(create).await.says("SubNamespace d-sub is created in d-root\n");
+    world.belongs("d-sub", "d-root").await;
+    let form = world.form("d-root", "d-sub").await.unwrap();
+    let spec =
+        json!({ "labels": { "tier": "1", "other": "x", "team": "a" }, "annotations": { "owner": "a,b" } });
+    assert_eq!(serde_json::to_value(form.spec).unwrap(), spec);
+    world.labelled("d-sub", "tier", Some("1")).await;
+    world.run(create).await.fails("Error: namespace d-sub already exists\n");
+    world
+        .run("sub create d-low d-other")
+        .await
+        .fails("Error: SubNamespace d-other/d-low cannot be created: ");
+    world.run("sub delete d-root").await.fails("Error: d-root is not a sub-namespace\n");
+    world.until("sub create d-low d-sub", "SubNamespace d-low is created in d-sub\n").await;
+    world.belongs("d-low", "d-sub").await;
+    let held = world.run("sub delete d-sub").await;
+    assert!(held.code == Some(1) && held.stderr.contains("child namespaces exist"), "{held:?}");
+    world.run("sub delete d-low").await.says("deleted SubNamespace d-sub/d-low\n");
+    world.gone("d-low").await;
+    world.until("sub delete d-sub", "deleted SubNamespace d-root/d-sub\n").await;
+    world.gone("d-sub").await;
+}
+
+#[tokio::test]
+async fn a_description_names_what_is_propagated() {
+    let world = world().await;
+    world.create_root("b-root").await;
+    world.run("sub create b-sub b-root").await.says("SubNamespace b-sub is created in b-root\n");
+    world.belongs("b-sub", "b-root").await;
+    let secret = |namespace: &str, name: &str, mode: &str| {
+        let annotations = json!({ "accurate.cybozu.com/propagate": mode });
+        json!({ "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": name, "namespace": namespace, "annotations": annotations } })
+    };
+    world
+        .fixture
+        .apply(&[
+            secret("b-root", "a", "update"),
+            secret("b-sub", "own", "create"),
+            secret("b-sub", "plain", ""),
+        ])
+        .await;
+    let wanted = "\
+Name: b-sub
+Type: none
+Parent: b-root
+
+Resources:
+Kind      Name      From      Mode
+--------  --------  --------  --------
+Secret    a         b-root    update
+Secret    own                 create
+";
+    world.until("ns describe b-sub", wanted).await;
+    let root = world.run("ns describe b-root").await;
+    let head = "Name: b-root\nType: root\n# of children: 1\n\nResources:\n";
+    assert!(root.code == Some(0) && root.stdout.starts_with(head), "{root:?}");
+
+    // An installation of Accurate beside hns, which watches no kind.
+    world.create_namespace("accurate").await;
+    let pod = json!({ "containers": [{ "name": "manager", "image": "none" }],
+        "volumes": [{ "name": "config", "configMap": { "name": "accurate-config" } }] });
+    let labels = json!({ "app": "x" });
+    let deployment = json!({ "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": "accurate-controller-manager", "namespace": "accurate" },
+        "spec": { "replicas": 0, "selector": { "matchLabels": labels },
+            "template": { "metadata": { "labels": labels }, "spec": pod } } });
+    let config = json!({ "apiVersion": "v1", "kind": "ConfigMap", "data": { "config.yaml": "labelKeys: [team]" },
+        "metadata": { "name": "accurate-config", "namespace": "accurate" } });
+    world.fixture.apply(&[deployment, config]).await;
+    let none = "Name: b-sub\nType: none\nParent: b-root\n";
+    world.run("ns describe b-sub --accurate-namespace accurate").await.says(none);
+    world.run("ns describe b-sub --accurate-namespace b-root").await.says(wanted);
+}
+
+/// Accurate's plugin has these flags, and every subcommand refuses them.
+#[tokio::test]
+async fn the_flags_of_kubectl_work_on_every_subcommand() {
+    let world = world().await;
+    for words in [
+        "list",
+        "sub list",
+        "template list",
+        "ns describe f-x",
+        "ns set-type f-x root",
+        "template set f-x f-y",
+        "template unset f-x",
+        "sub create f-x f-y",
+        "sub delete f-x",
+        "sub move f-x f-y",
+        "sub graft f-x f-y",
+        "sub cut f-x",
+    ] {
+        let refused = world.run(&format!("{words} --as eve -n f-y --request-timeout 5s")).await;
+        assert!(
+            refused.code == Some(1) && refused.stderr.contains("User \"eve\" cannot "),
+            "{words}: {refused:?}"
+        );
+        let unknown = world.run(&format!("{words} --context f-none")).await;
+        assert!(unknown.code == Some(1) && unknown.stderr.contains("f-none"), "{words}: {unknown:?}");
+    }
+    let version = world.run("--version").await;
+    version.says(&format!("kubectl-accurate version {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+/// Where Accurate's API is not served, that is said.
+#[tokio::test]
+async fn without_accurate_s_api_there_are_no_sub_namespaces() {
+    let still = super::fixture::still().await;
+    let said = still.accurate("sub create o-x default").await;
+    said.fails(
+        "Error: SubNamespace default/o-x cannot be created: the API server does not serve this kind\n",
+    );
+    assert!(said.stderr.contains("does not serve accurate.cybozu.com/v2"), "{said:?}");
+}
