@@ -72,7 +72,7 @@ fn an_orphan_stays_within_the_limits_of_its_tree() {
 fn nothing_counts_twice_while_the_root_is_missing() {
     let mut cluster = Cluster::draw("r, a<r, b<a");
     cluster.change_namespace("a", |seen| {
-        seen.labels = [("r.tree.hnc.x-k8s.io/depth", "1")].into_iter().collect()
+        seen.labels = [("r.tree.hnc.x-k8s.io/depth", "1")].into_iter().collect();
     });
     cluster.remove_namespace("r");
     assert_eq!(refused(&with(&cluster, (Some(3), None, None)), "b", "new"), None);
