@@ -28,6 +28,12 @@ pub(crate) trait Dialect: Debug + Clone + PartialEq + Send + Sync + 'static {
     /// The writes to make instead of skipped ones that give access.
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>>;
 
+    /// The child whose anchor or `SubNamespace` this changes.
+    fn changes_child(&self) -> Option<&Name>;
+
+    /// The child that this creates. Its anchor or `SubNamespace` must be changed first.
+    fn creates_child(&self) -> Option<&Name>;
+
     /// The writes that must follow refused ones.
     fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action<Self>]) -> Vec<Action<Self>>;
 
@@ -84,6 +90,14 @@ impl Dialect for HncAction {
         plan::withdrawals(forest, namespace, skipped)
     }
 
+    fn changes_child(&self) -> Option<&Name> {
+        if let Self::UpdateAnchor { child, .. } = self { Some(child) } else { None }
+    }
+
+    fn creates_child(&self) -> Option<&Name> {
+        if let Self::CreateSubnamespace { child, .. } = self { Some(child) } else { None }
+    }
+
     fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action<Self>]) -> Vec<Action<Self>> {
         plan::after_refusals(forest, namespace, refused)
     }
@@ -132,6 +146,14 @@ impl Dialect for accurate::AccurateAction {
 
     fn withdrawals(forest: &Forest, namespace: &str, skipped: &[Action<Self>]) -> Vec<Action<Self>> {
         accurate::plan::withdrawals(forest, namespace, skipped)
+    }
+
+    fn changes_child(&self) -> Option<&Name> {
+        if let Self::UpdateSubNamespace { child, .. } = self { Some(child) } else { None }
+    }
+
+    fn creates_child(&self) -> Option<&Name> {
+        if let Self::CreateNamespace { child } = self { Some(child) } else { None }
     }
 
     fn after_refusals(forest: &Forest, namespace: &str, refused: &[Action<Self>]) -> Vec<Action<Self>> {

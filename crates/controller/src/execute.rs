@@ -1,7 +1,8 @@
 //! Executes the plan of one namespace: the steps in their order, the writes of a step concurrently. The workers call it.
 //!
 //! A guarding write that fails, such as the removal of a role, holds back the writes that give access in that namespace, and
-//! nothing in other namespaces.
+//! nothing in other namespaces. Users may write anchors and `SubNamespaces`, so that a write of one can fail again and again: it holds
+//! back only the creation of its child.
 
 mod initial_pass;
 mod overwrite;
@@ -9,6 +10,7 @@ mod probe;
 mod read;
 mod write;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -232,15 +234,16 @@ impl Executor {
         let mut worst = Progress::Complete;
         let mut guarded = true;
         let (mut version, mut is_labelled) = (None, false);
+        let mut unchanged = BTreeSet::new();
         for Step { guards, gives, mut actions } in steps {
             if gives && !guarded {
                 tracing::warn!(%namespace, "skipped the writes that give access, because a guarding write failed");
-                // After a conflict the namespace is planned again at once.
-                if worst == Progress::Conflict {
-                    continue;
-                }
+                // Also after a conflict: whoever causes one conflict after another must not keep what is withdrawn.
                 actions = self.forest.read(|forest| D::withdrawals(forest, namespace, &actions));
             }
+            actions.retain(|it| {
+                !it.dialect().and_then(D::creates_child).is_some_and(|it| unchanged.contains(it))
+            });
             if is_labelled {
                 self.await_included_label(namespace, &actions).await;
             }
@@ -252,7 +255,12 @@ impl Executor {
             let written: Vec<(Written, Action<D>)> = writes.collect().await;
             self.withdraw_refused(namespace, &written).await;
             let progress = written.iter().map(|(it, _)| it.progress).max().unwrap_or(Progress::Complete);
-            guarded &= !guards || progress == Progress::Complete;
+            for (_, action) in written.iter().filter(|(it, _)| it.progress != Progress::Complete) {
+                match action.dialect().and_then(D::changes_child) {
+                    Some(child) => drop(unchanged.insert(child.clone())),
+                    None => guarded &= !guards,
+                }
+            }
             version = written.into_iter().find_map(|(it, _)| it.namespace_version).or(version);
             worst = worst.max(progress);
         }

@@ -61,6 +61,7 @@ pub(crate) fn settings() -> RegistrationSettings {
             ("", "services"),
             ("", "serviceaccounts"),
             ("coordination.k8s.io", "leases"),
+            ("networking.k8s.io", "networkpolicies"),
         ]
         .map(|(group, plural)| (group.to_owned(), plural.to_owned()))
         .into(),

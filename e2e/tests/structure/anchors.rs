@@ -1,10 +1,12 @@
 //! The life of an anchor (sections 2.2, 4.2 and 6.2 of docs/compatibility.md): its subnamespace, its states, and its deletion.
 
-use anyhow::{Result, ensure};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt};
 use hns_api::{SubnamespaceAnchor, annotations, finalizers, labels};
 use hns_e2e::steps::PATIENCE;
-use hns_e2e::{eventually, refusal};
+use hns_e2e::{Steps, eventually, refusal};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use kube::core::DynamicObject;
@@ -355,4 +357,52 @@ async fn a_leaf_goes_with_its_anchor_and_a_parent_does_not() -> Result<()> {
         if shown.contains_key(labels::HAS_CHILDREN) { Err(format!("{shown:?}")) } else { Ok(()) }
     })
     .await
+}
+
+/// `mal` may edit the child by a binding from above, and so change the anchors there. The controller's writes of these fail
+/// meanwhile.
+#[tokio::test]
+async fn who_keeps_changing_anchors_keeps_no_right() -> Result<()> {
+    let scene = scene().await?;
+    let steps = &scene.steps;
+    steps.plant(&[("aw-root", ""), ("aw-child", "aw-root")]).await?;
+    let subjects = |users: &[&str]| {
+        let subject =
+            |user: &&str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user });
+        json!({ "subjects": users.iter().map(subject).collect::<Vec<_>>() })
+    };
+    steps.create_binding("aw-root", "editors", ("ClusterRole", "edit"), "mal").await?;
+    let (params, both) = (PatchParams::default(), subjects(&["mal", "bob"]));
+    steps.bindings("aw-root").patch("editors", &params, &Patch::Merge(both)).await?;
+    steps.binding_arrives(&["aw-child"], "editors", "aw-root", "mal").await?;
+    let mal = Steps::of(scene.cluster().client_as("mal", &[]));
+    let anchors = mal.anchors("aw-child");
+    let names = ["aw-one", "aw-two", "aw-three"];
+    for name in names {
+        eventually("mal may create anchors", PATIENCE, async || {
+            let created = mal.create_anchor("aw-child", name).await;
+            created.map(drop).map_err(|error| error.to_string())
+        })
+        .await?;
+    }
+    let flood = async |name: &str| -> Result<()> {
+        for number in 0_u64.. {
+            let state = Patch::Merge(json!({ "status": { "status": format!("x{number}") } }));
+            let patched = anchors.patch(name, &PatchParams::default(), &state).await;
+            if matches!(patched, Err(kube::Error::Api(status)) if status.code == 403) {
+                break;
+            }
+        }
+        Ok(())
+    };
+    let withdrawal = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        steps.bindings("aw-root").patch("editors", &params, &Patch::Merge(subjects(&["bob"]))).await?;
+        Ok(())
+    };
+    let all = async { tokio::try_join!(flood(names[0]), flood(names[1]), flood(names[2]), withdrawal) };
+    tokio::time::timeout(Duration::from_secs(10), all)
+        .await
+        .context("mal keeps a right that was withdrawn")??;
+    Ok(())
 }

@@ -55,10 +55,7 @@ impl Kind {
     /// Whether objects of this kind restrict what users may do in their namespace. A user must not escape a restriction from
     /// above by taking its name.
     pub fn restricts(&self) -> bool {
-        matches!(
-            (self.group.as_str(), self.kind.as_str()),
-            ("", "LimitRange" | "ResourceQuota") | ("networking.k8s.io", "NetworkPolicy")
-        )
+        restricts(&self.group, &self.kind)
     }
 
     /// Whether objects of this kind take effect only when their status says so.
@@ -79,6 +76,11 @@ impl Kind {
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
+}
+
+/// See [`Kind::restricts`].
+pub(crate) fn restricts(group: &str, kind: &str) -> bool {
+    matches!((group, kind), ("", "LimitRange" | "ResourceQuota") | ("networking.k8s.io", "NetworkPolicy"))
 }
 
 /// How the objects of a kind are treated (section 2.3 of docs/compatibility.md).

@@ -68,6 +68,11 @@ impl<D> Action<D> {
         }
     }
 
+    /// The write, if it is one of a dialect.
+    pub fn dialect(&self) -> Option<&D> {
+        if let Self::Dialect(write) = self { Some(write) } else { None }
+    }
+
     /// The object, if this is about a copy.
     pub fn key(&self) -> Option<&ObjectKey> {
         match self {
@@ -139,7 +144,8 @@ pub struct Complaint {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step<D> {
     /// Whether later steps depend on this one: it takes access away, puts a restriction in place, or defines what a binding
-    /// grants. If one of its writes fails, no later step that gives access is made.
+    /// grants. If one of its writes fails, no later step that gives access is made. A write of an anchor or `SubNamespace` that fails
+    /// holds back only the creation of its child.
     pub guards: bool,
     /// Whether this gives access, or depends on a restriction.
     pub gives: bool,

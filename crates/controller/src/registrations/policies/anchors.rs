@@ -1,11 +1,11 @@
-//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, and an anchor stays small.
+//! `hns-anchors`: the creator of an anchor and its state `Conflict` do not change, and an anchor or `SubNamespace` stays small.
 //!
 //! The webhook for anchors fails closed for every creation and deletion, and for every change of the spec or the owner
 //! references. It does not receive other writes, so that finalizers can be removed by hand. Such a write must not change two
 //! things: the annotation with the first administrator, and the state `Conflict`, which keeps the controller from creating the
 //! namespace when the name becomes free. An anchor also must not become so large that the controller cannot store that state.
 
-use hns_api::{annotations, names};
+use hns_api::{accurate, annotations, names};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
@@ -30,9 +30,13 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
     let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows()]);
+    let mut rules = vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
+    if settings.accurate {
+        rules.push(rule(accurate::GROUP, &["subnamespaces"], &["CREATE", "UPDATE"]));
+    }
     Policy {
         name: names::policies::ANCHORS,
-        rules: vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])],
+        rules,
         conditions: vec![not_the_controller(settings), condition("changes-what-is-guarded", guarded)],
         variables: vec![],
         validations: vec![
@@ -47,7 +51,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
             ),
             must(
                 format!("!({})", grows()),
-                "an anchor may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
+                "an anchor or SubNamespace may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
                  status of at most 100 characters",
             ),
         ],

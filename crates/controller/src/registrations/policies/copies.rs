@@ -1,6 +1,6 @@
 //! `hns-copies`: only the controller may create, change or delete a copy.
 //!
-//! Users may delete a copy with its namespace, change its status, and remove what should not be on a copy: finalizers, owner
+//! Users may delete a copy with its namespace, unless it restricts what runs there, change its status, and remove what should not be on a copy: finalizers, owner
 //! references, and the labels and annotations of deployment tools. They may not add finalizers or owner references, which would
 //! block the deletion of a copy, or make the garbage collector delete it. A write of the subresource `scale` is not covered,
 //! because its request has no labels.
@@ -13,7 +13,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 
 use super::super::RegistrationSettings;
-use super::super::cel::{all_of, any_of, literal};
+use super::super::cel::{all_of, any_of, list, literal};
 use super::super::conditions::{
     copied_metadata, is_probe, not_the_controller_in_earnest, nothing_added, requested_by, same_content,
 };
@@ -29,6 +29,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         validations: vec![
             creation(settings),
             deletion(),
+            deletion_of_restrictions(),
             is_and_stays_a_copy(),
             content(settings),
             additions(),
@@ -78,6 +79,20 @@ fn deletion() -> Validation {
         "request.operation != 'DELETE' || has(namespaceObject.metadata.deletionTimestamp)",
         "this object is a copy; delete its source instead",
         "'this object is a copy from namespace \"' + variables.source + '\"; delete its source instead'",
+    )
+}
+
+/// Pods of a namespace that is being deleted may run for long. The namespace controller deletes `NetworkPolicies` after them.
+fn deletion_of_restrictions() -> Validation {
+    let controllers = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
+    must(
+        format!(
+            "request.operation != 'DELETE' || request.userInfo.username in {} ||\n\
+             !(request.resource.group + '/' + request.resource.resource in {})",
+            list(&controllers),
+            list(&["/limitranges", "/resourcequotas", "networking.k8s.io/networkpolicies"])
+        ),
+        "this object is a copy that restricts the namespace; it goes with the namespace, after the pods",
     )
 }
 

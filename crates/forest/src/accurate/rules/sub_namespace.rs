@@ -17,6 +17,9 @@ use crate::core::tree::EdgeKind;
 use crate::core::verdict::{Answers, Check, Operation, Presence, User, Verdict, presence};
 use crate::dialects::Forest;
 
+/// The most labels that a namespace gets from its `SubNamespace`. A larger one could become too large for its status.
+const MOST_LABELS: usize = 100;
+
 /// The most bytes of all annotations of an object.
 const MOST_BYTES: usize = 256 << 10;
 
@@ -85,10 +88,10 @@ impl Review<'_> {
         refuse(&[self.name_faults(), self.pair_faults()].concat())?;
         self.follows_naming_policies(&self.root()?)?;
         not_in_hnc(forest, namespace)?;
-        if forest.has_seen(name) {
+        if forest.has_seen(name) && !forest.is_terminating(name) {
             return Ok(());
         }
-        // It would be the missing parent of others.
+        // It would be the missing parent of others, now or when the namespace is gone.
         not_in_hnc(forest, name)?;
         next_consent(forest, name, self.answers)
     }
@@ -118,6 +121,10 @@ impl Review<'_> {
         for (key, _) in annotations {
             let fault = qualified_name_fault(&key.to_lowercase());
             causes.extend(fault.map(|why| Cause::invalid("spec.annotations", key, why)));
+        }
+        if labels.len() > MOST_LABELS {
+            let why = format!("must have at most {MOST_LABELS} labels");
+            causes.push(Cause::invalid("spec.labels", &format!("{} labels", labels.len()), &why));
         }
         let bytes: usize = annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
         if bytes > MOST_BYTES {

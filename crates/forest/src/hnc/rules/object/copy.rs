@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Request, Review, State};
+use crate::core::kind::restricts;
 use crate::hnc::keys::INHERITED_FROM;
 use crate::hnc::rules::all_answered;
 use crate::hnc::rules::{Answer, Check, Denial, Fields, Operation, Pairs, Question, Verdict};
@@ -40,10 +41,17 @@ impl Review<'_> {
         )))
     }
 
-    /// Everyone may delete copies in a namespace that is being deleted, otherwise the deletion could never end. The cache is
-    /// enough to allow the request. Before the rule denies it, it reads the namespace live.
+    /// Everyone may delete copies in a namespace that is being deleted, but for restrictions: pods may still run there, and the
+    /// namespace controller, which is not judged, deletes `NetworkPolicies` after them. The cache is enough to allow the request.
+    /// Before the rule denies it, it reads the namespace live.
     fn namespace_is_terminating(&self, source: &str) -> Check {
-        let Request { namespace, .. } = self.request;
+        let Request { namespace, group, kind, .. } = self.request;
+        if restricts(group, kind) {
+            return Err(forbidden(format!(
+                "this object is a copy from namespace {source:?} that restricts this namespace; it goes with its source, or with this \
+                 namespace after its pods"
+            )));
+        }
         let forest = self.forest;
         let seen = forest.id(namespace).and_then(|id| forest.namespace(id));
         if seen.is_some_and(|seen| seen.terminating) {
