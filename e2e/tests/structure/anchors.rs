@@ -218,7 +218,7 @@ async fn an_anchor_of_another_users_namespace_is_in_conflict_until_that_changes(
     Ok(())
 }
 
-async fn anchor_goes(steps: &hns_e2e::Steps, parent: &str, name: &str) -> Result<()> {
+async fn anchor_goes(steps: &Steps, parent: &str, name: &str) -> Result<()> {
     eventually(&format!("the anchor {name} in {parent} goes"), DELETION, async || {
         match steps.anchors(parent).get_opt(name).await {
             Ok(None) => Ok(()),
