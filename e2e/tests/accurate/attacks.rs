@@ -52,7 +52,7 @@ async fn a_full_copy_is_written_again() {
     scene.create_sub("fu-root", "fu-sub", json!({})).await;
     let tenant = scene.tenant("fu-tenant", "fu-sub").await;
     let hard: serde_json::Map<_, _> =
-        (0..9).map(|at| (format!("count/{at:0>60}.example.com"), "1".into())).collect();
+        (0..9).map(|at| (format!("count/{at:0>40}.example.com"), "1".into())).collect();
     let hard = Value::from(hard);
     scene.create(QUOTAS, "fu-root", "q", "update", json!({ "spec": { "hard": hard } })).await;
     let role = json!({ "apiGroup": RBAC, "kind": "ClusterRole", "name": "view" });

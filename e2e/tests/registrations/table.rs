@@ -136,6 +136,7 @@ fn complete(path: &str, body: &mut Value) {
         "serviceaccounts" => (version, "ServiceAccount"),
         "limitranges" => (version, "LimitRange"),
         "leases" => (version, "Lease"),
+        "networkpolicies" => (version, "NetworkPolicy"),
         "resourcequotas" => (version, "ResourceQuota"),
         "hierarchicalresourcequotas" => (version, "HierarchicalResourceQuota"),
         "token" => ("authentication.k8s.io/v1".to_owned(), "TokenRequest"),
@@ -232,7 +233,9 @@ pub(crate) fn collection_of(object: &Value) -> String {
     let root = if version.contains('/') { "apis" } else { "api" };
     let namespace = object["metadata"]["namespace"].as_str();
     let within = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
-    format!("/{root}/{version}{within}/{}s", text(&object["kind"]).to_lowercase())
+    let kind = text(&object["kind"]).to_lowercase();
+    let plural = kind.strip_suffix('y').map_or_else(|| format!("{kind}s"), |stem| format!("{stem}ies"));
+    format!("/{root}/{version}{within}/{plural}")
 }
 
 /// What is expected of a row, in a word.

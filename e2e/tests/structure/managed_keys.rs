@@ -206,7 +206,7 @@ async fn no_user_changes_what_the_hierarchy_sets() -> Result<()> {
     steps.configure("mh-root", json!({ "labels": set, "annotations": set })).await?;
     labelled(steps, "mh-child", ENFORCE, Some("restricted")).await?;
     let kubectl = async |words: &str| workshop.cluster.kubectl().args(words.split(' ')).ok().await;
-    let resources = "namespaces,namespaces/status,namespaces/finalize";
+    let resources = "namespaces,namespaces/status";
     kubectl(&format!("create clusterrole mh-patch --verb=get,update,patch --resource={resources}")).await?;
     kubectl("create clusterrolebinding mh-patch --clusterrole=mh-patch --user=pat").await?;
     let pat = Api::<Namespace>::all(workshop.cluster.client_as("pat", &[]));
@@ -221,8 +221,7 @@ async fn no_user_changes_what_the_hierarchy_sets() -> Result<()> {
             for marks in ["labels", "annotations"] {
                 let change = json!({ "metadata": { marks: { ENFORCE: value } } });
                 refused(pat.patch(name, &params, &merge(change.clone())).await)?;
-                refused(pat.patch_status(name, &params, &merge(change.clone())).await)?;
-                refused(pat.patch_subresource("finalize", name, &params, &merge(change)).await)?;
+                refused(pat.patch_status(name, &params, &merge(change)).await)?;
             }
         }
         let force = PatchParams::apply("pat").force();

@@ -9,7 +9,7 @@ use hns_api::{accurate, annotations, names};
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
-use super::super::cel::{any_of, literal};
+use super::super::cel::any_of;
 use super::super::conditions::{
     MOST_LABELS, condition, conflict_is_removed, metadata_grows, new_annotation, not_the_controller,
     old_annotation, restoring,
@@ -22,21 +22,6 @@ fn grows() -> String {
     any_of(&[metadata_grows(MOST_LABELS), "object.?status.?status.orValue('').size() > 100".to_owned()])
 }
 
-/// Whether owner references are added to a `SubNamespace`. The webhook judges those of anchors.
-fn is_owned() -> String {
-    let [new, old] = ["object", "oldObject"].map(|of| format!("{of}.?metadata.?ownerReferences"));
-    format!("(request.resource.resource == 'subnamespaces' && {new}.orValue([]).exists(o, !(o in {old}.orValue([]))))")
-}
-
-/// Whether the user may delete the `SubNamespace`.
-fn may_delete() -> String {
-    let group = literal(accurate::GROUP);
-    format!(
-        "authorizer.group({group}).resource('subnamespaces').namespace(request.namespace).name(object.metadata.?name.orValue(''))\
-         .check('delete').allowed()"
-    )
-}
-
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
     let (new, old) = (new_annotation(annotations::INITIAL_ADMIN), old_annotation(annotations::INITIAL_ADMIN));
     let creator = any_of(&[
@@ -44,7 +29,7 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
         restoring(settings),
         format!("(request.operation == 'CREATE' && {new}.orValue('') == request.userInfo.username)"),
     ]);
-    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows(), is_owned()]);
+    let guarded = any_of(&[format!("{new} != {old}"), conflict_is_removed(), grows()]);
     let mut rules = vec![rule(hns_api::GROUP, &["subnamespaceanchors"], &["CREATE", "UPDATE"])];
     if settings.accurate {
         rules.push(rule(accurate::GROUP, &["subnamespaces"], &["CREATE", "UPDATE"]));
@@ -68,11 +53,6 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
                 format!("!({})", grows()),
                 "an anchor or SubNamespace may have at most 100 labels, 20 finalizers, 20 owner references with texts of at most 253 characters, and a \
                  status of at most 100 characters",
-            ),
-            must(
-                format!("!{} ||\n{}", is_owned(), may_delete()),
-                "the garbage collector deletes a SubNamespace with its owners, and the namespace with it; to add an owner reference, you need \
-                 the right to delete the SubNamespace",
             ),
         ],
     }

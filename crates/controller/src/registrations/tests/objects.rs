@@ -122,7 +122,7 @@ fn of_copies(settings: &RegistrationSettings) -> Vec<String> {
 /// Every pattern must be expressible without a regular expression.
 #[test]
 fn tracking_keys_can_be_removed_unless_they_are_propagated() {
-    let content = &of_copies(&everything())[3];
+    let content = &of_copies(&everything())[4];
     for pattern in forest::tracking_keys() {
         let prefix = pattern.trim_end_matches('*');
         assert!(!prefix.contains(['*', '?', '[', '{', '\\']), "{pattern}");
@@ -132,7 +132,7 @@ fn tracking_keys_can_be_removed_unless_they_are_propagated() {
         assert_eq!(content.matches(&literal).count(), 2, "{pattern}");
     }
     let settings = RegistrationSettings { propagate_tracking_metadata: true, ..everything() };
-    let content = &of_copies(&settings)[3];
+    let content = &of_copies(&settings)[4];
     assert!(!content.contains("helm.sh") && !content.contains("orValue({})"), "{content}");
     assert!(content.contains("object.metadata.?labels == oldObject.metadata.?labels"), "{content}");
 }
