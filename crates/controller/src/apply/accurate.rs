@@ -11,7 +11,7 @@ use hns_api::conditions::STATUS_TRUE;
 use hns_cluster::api::Api;
 use hns_cluster::ingest::{self, accurate::sub_namespace_gone};
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, ManagedFieldsEntry, ObjectMeta, Time};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
 use kube::core::{DynamicObject, PartialObjectMeta};
@@ -88,8 +88,13 @@ impl AccurateWriter<'_> {
     async fn apply(&self, name: &str, mut metadata: Value) -> Result<Fact, kube::Error> {
         metadata["name"] = json!(name);
         let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata });
-        let applied =
-            namespaces(self.client).patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
+        let api = namespaces(self.client);
+        let mut applied = api.patch_metadata(name, &apply_params(), &Patch::Apply(object)).await?;
+        if let Some(managers) = without_unknown(&applied.metadata) {
+            let version = &applied.metadata.resource_version;
+            let patch = json!({ "metadata": { "resourceVersion": version, "managedFields": managers } });
+            applied = api.patch_metadata(name, &merge_params(), &Patch::Merge(patch)).await?;
+        }
         Ok(Fact::Namespace(ingest::namespace(&applied.metadata)))
     }
 
@@ -185,6 +190,19 @@ pub(super) async fn managers_of(client: &Client, namespace: &str) -> Result<Valu
         (it.manager.as_deref(), it.operation.as_deref()) == (Some(names::FIELD_MANAGER), Some("Apply"))
     });
     Ok(if managers.is_empty() { json!(NO_MANAGERS) } else { json!(managers) })
+}
+
+/// The `managedFields` without the entry that the API server makes up for an object without any. That entry owns all that was there,
+/// so that nothing that was applied would ever go. The API server drops the `managedFields` of an object that is too large, so a user
+/// can bring this about.
+fn without_unknown(metadata: &ObjectMeta) -> Option<Vec<ManagedFieldsEntry>> {
+    let (unknown, known): (Vec<_>, Vec<_>) = metadata
+        .managed_fields
+        .iter()
+        .flatten()
+        .cloned()
+        .partition(|it| it.manager.as_deref() == Some("before-first-apply"));
+    (!unknown.is_empty()).then_some(known)
 }
 
 fn fact(object: DynamicObject) -> Fact {
