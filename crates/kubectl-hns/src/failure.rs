@@ -145,7 +145,8 @@ impl Problem {
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             _ if self.is_not_installed() => {
-                "The cluster does not know hnc.x-k8s.io/v1alpha2: hns is not installed there. Check --context."
+                "The cluster does not know hnc.x-k8s.io/v1alpha2. Either hns is not installed there (check --context), or its definitions were \
+                 deleted (`kubectl hns doctor` says so)."
             }
             _ if self.is_forbidden() && self.to_string().contains("at the cluster scope") => {
                 "You lack this right; `kubectl auth can-i --list`, with the same --as and --context, shows your rights. Only an \

@@ -251,6 +251,15 @@ fn judged(answer: &ObjectExplanation) -> (State, Option<&Name>, Option<String>) 
         (There::Own { .. }, Expected::AsItIs(why)) if answer.stays.is_none() => {
             (State::Source, None, Some(format!("it is not changed, because {why}")))
         }
+        // Without the finalizer, for example, the kind would still not be propagated.
+        (
+            There::Own { .. },
+            Expected::AsItIs(kind @ (Untouched::NotConfigured | Untouched::NotInForce(_))),
+        ) => (
+            State::Source,
+            None,
+            answer.stays.as_ref().map(|why| format!("it is not propagated, because {why}; also, {kind}")),
+        ),
         (There::Own { .. }, _) => (
             State::Source,
             None,

@@ -93,10 +93,12 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
     }
     for spec in config.spec.resources.iter().flatten() {
         let group = spec.group.as_deref().unwrap_or_default();
-        let is_it =
-            |it: &ResourceStatus| it.resource == spec.resource && (group.is_empty() || it.group == group);
+        let mode = spec.mode.clone().unwrap_or(SynchronizationMode::Propagate);
+        let is_it = |it: &ResourceStatus| {
+            let is_in_mode = it.mode.as_ref().is_none_or(|it| *it == mode);
+            it.resource == spec.resource && (group.is_empty() || it.group == group) && is_in_mode
+        };
         if !status.resources.iter().any(is_it) {
-            let mode = spec.mode.clone().unwrap_or(SynchronizationMode::Propagate);
             let named = format!("{:?}", spec.resource);
             let is_faulty = status.conditions.iter().any(|it| it.message.contains(&named));
             let yet = if is_faulty { "" } else { " yet" };
@@ -123,9 +125,11 @@ fn text(config: &HNCConfiguration, paint: Paint) -> String {
 fn limits(tree: &TreeSpec) -> String {
     let TreeSpec { root, max_namespaces, max_depth, name_pattern } = tree;
     let limits = [
-        max_namespaces.map(|it| format!("at most {it} namespaces")),
-        max_depth.map(|it| format!("at most {it} levels")),
-        name_pattern.as_ref().map(|it| format!("names that match {it}")),
+        max_namespaces.map(|it| format!("at most {it} {}", if it == 1 { "namespace" } else { "namespaces" })),
+        max_depth.map(|it| format!("at most {it} {}", if it == 1 { "level" } else { "levels" })),
+        name_pattern
+            .as_ref()
+            .map(|it| format!("names that match {}", if it.is_empty() { "\"\"" } else { it })),
     ];
     let limits: Vec<String> = limits.into_iter().flatten().collect();
     format!("* below {root}: {}", if limits.is_empty() { "none".to_owned() } else { limits.join(", ") })
@@ -267,11 +271,15 @@ mod tests {
                     { "resource": "deployments" },
                     { "group": "", "resource": "secrets", "mode": "AllowPropagate" },
                     { "resource": "nonsense" },
+                    { "resource": "jobs", "mode": "Remove" },
                 ],
-                "trees": [{ "root": "acme", "maxNamespaces": 10, "maxDepth": 2, "namePattern": "acme-.*" }],
+                "trees": [
+                    { "root": "acme", "maxNamespaces": 10, "maxDepth": 2, "namePattern": "acme-.*" },
+                    { "root": "b", "maxNamespaces": 1, "maxDepth": 1, "namePattern": "" },
+                ],
             },
             "status": {
-                "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }],
+                "resources": [{ "group": "apps", "version": "v1", "resource": "deployments", "mode": "Propagate" }, { "group": "batch", "version": "v1", "resource": "jobs", "mode": "Propagate" }],
                 "conditions": [{
                     "type": "BadConfiguration", "reason": "ResourceNotFound", "status": "True",
                     "message": "spec.resources[2] (\"nonsense\"): no such", "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -279,9 +287,10 @@ mod tests {
             },
         }))
         .unwrap();
-        let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Not in effect yet: secrets (AllowPropagate)\n\
-             * Not in effect: nonsense (Propagate)\n\nLimits of trees:\n\
-             * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\nConditions:\n\
+        let wanted = "Synchronized resources:\n* Propagating: deployments (apps/v1)\n* Propagating: jobs (batch/v1)\n\
+             * Not in effect yet: secrets (AllowPropagate)\n* Not in effect: nonsense (Propagate)\n* Not in effect yet: jobs (Remove)\n\nLimits of trees:\n\
+             * below acme: at most 10 namespaces, at most 2 levels, names that match acme-.*\n\
+             * below b: at most 1 namespace, at most 1 level, names that match \"\"\n\nConditions:\n\
              BadConfiguration (ResourceNotFound): spec.resources[2] (\"nonsense\"): no such\n";
         assert_eq!(text(&config, Paint::NONE), wanted);
     }

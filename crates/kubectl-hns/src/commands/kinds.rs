@@ -19,7 +19,7 @@ use crate::session::Session;
 
 #[derive(Debug, Args)]
 pub(super) struct SetResource {
-    /// The resource: plural, singular or a short name, such as secrets, secret or cm.
+    /// The resource: plural, singular or a short name, such as secrets, secret or cm, or with its group, such as jobs.batch.
     #[arg(value_name = "RESOURCE")]
     pub(super) resource: String,
 
@@ -45,7 +45,7 @@ pub(super) struct DeleteType {
     #[arg(long, value_name = "GROUP", default_value = "", hide_default_value = true)]
     pub(super) group: String,
 
-    /// The resource: plural, singular or a short name.
+    /// The resource: plural, singular or a short name, or with its group, such as jobs.batch.
     #[arg(long, value_name = "RESOURCE")]
     pub(super) resource: String,
 }
@@ -87,7 +87,10 @@ impl Target {
         Self::among(discover(&session.client).await.unwrap_or_default(), group, resource)
     }
 
+    /// The resource may be typed with its group, as in `jobs.batch`.
     fn among(served: Served, group: &str, resource: &str) -> Self {
+        let with_group = resource.split_once('.').filter(|_| group.is_empty());
+        let (resource, group) = with_group.unwrap_or((resource, group));
         let (group, resource) = name_in_api(&served, group, resource);
         Self { group, resource, served }
     }
@@ -239,6 +242,9 @@ mod tests {
             ("Deploy", "apps", "deployments.apps"),
             ("jobs", "batch", "jobs.batch"),
             ("nonsense", "", "nonsense"),
+            ("deployments.apps", "", "deployments.apps"),
+            ("deploy.apps", "", "deployments.apps"),
+            ("nonsense.example.com", "", "nonsense.example.com"),
             ("secrets", "other", "secrets.other"),
         ] {
             assert_eq!(Target::among(served(), group, typed).full_name(), wanted);

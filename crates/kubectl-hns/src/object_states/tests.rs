@@ -140,6 +140,9 @@ fn reasons_are_combined() {
     let source = answer(own(), Expected::AsItIs(Untouched::NotConfigured), Vec::new());
     let why = "it is not propagated, because the HNCConfiguration does not name its kind";
     assert_eq!(said(&source), why);
+    let both = ObjectExplanation { stays: Some(Withheld::OptedOut), ..source };
+    let also = "also, the HNCConfiguration does not name its kind";
+    assert!(said(&both).ends_with(also), "{}", said(&both));
 
     let refused = Condition::new(Reason::CannotPropagateObject, "quota");
     let missing = answer(There::Nothing, Expected::Copy("a".into()), vec![above("a", true)]);

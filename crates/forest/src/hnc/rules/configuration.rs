@@ -9,7 +9,7 @@
 use super::{Answer, Answers, Question, WaitFor};
 use super::{Cause, Check, Denial, FieldFault, Operation, Verdict, hierarchy};
 use crate::core::kind::{KindId, KindSettings, Mode};
-use crate::core::name::Name;
+use crate::core::name::{Name, is_namespace_name};
 use crate::core::stream::{Stream, StreamState};
 use crate::dialects::Forest;
 use crate::hnc::configuration::rights::{Right, lacks, needed};
@@ -93,7 +93,7 @@ fn makes_sense(findings: &[Finding]) -> Check<Vec<String>> {
     Err(Denial::invalid(faults.into_iter().map(cause).collect()).into())
 }
 
-/// The new limits below namespaces that do not exist: the name may be wrong.
+/// The new limits below namespaces that do not exist, or are not managed: the name may be wrong.
 fn missing_roots(forest: &Forest, old: &[Result<TreeLimit, TreeFault>], new: &[TreeLimit]) -> Vec<String> {
     if hierarchy::structure_is_known(forest).is_err() {
         return Vec::new();
@@ -101,10 +101,16 @@ fn missing_roots(forest: &Forest, old: &[Result<TreeLimit, TreeFault>], new: &[T
     let is_missing =
         |limit: &&TreeLimit| !old.iter().any(|it| it.as_ref() == Ok(*limit)) && !forest.exists(limit.root());
     let warn = |limit: &TreeLimit| {
-        format!(
-            "spec.trees: there is no namespace {:?}; its limit has no effect until it exists",
-            limit.root()
-        )
+        let root = limit.root();
+        match forest.settings().unmanaged(root) {
+            Some(why) => format!("spec.trees: namespace {root:?} {why}; its limit has no effect"),
+            None if !is_namespace_name(root) => {
+                format!("spec.trees: no namespace can have the name {root:?}; its limit has no effect")
+            }
+            None => {
+                format!("spec.trees: there is no namespace {root:?}; its limit has no effect until it exists")
+            }
+        }
     };
     new.iter().filter(is_missing).map(warn).collect()
 }

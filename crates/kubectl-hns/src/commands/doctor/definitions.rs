@@ -36,15 +36,21 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
 
 /// The definition of `SubNamespace`, where Accurate's API is enabled.
 fn of_accurate(found: Option<&CustomResourceDefinition>) -> Option<Finding> {
-    let text = match found {
-        None => "does not exist, although Accurate's API is enabled",
-        Some(found) if found.metadata.deletion_timestamp.is_some() => {
-            "is being deleted, and every SubNamespace"
-        }
+    const APPLY: &str =
+        "kubectl apply --server-side -f config/accurate/accurate.cybozu.com_subnamespaces.yaml";
+    let (text, hint) = match found {
+        None => (
+            "does not exist, although Accurate's API is enabled",
+            format!("Apply it (`{APPLY}`), or set accurate.enabled to false."),
+        ),
+        Some(found) if found.metadata.deletion_timestamp.is_some() => (
+            "is being deleted, and every SubNamespace",
+            format!(
+                "Apply it when it is gone (`{APPLY}`), and create the SubNamespaces again; or set accurate.enabled to false."
+            ),
+        ),
         Some(_) => return None,
     };
-    let hint = "Apply it when it is gone (`kubectl apply --server-side -f config/accurate/accurate.cybozu.com_subnamespaces.yaml`), and create \
-                the SubNamespaces again; or set accurate.enabled to false.";
     // The trees do not depend on it, so this is not one of the definitions that they need.
     Some(Finding::wrong(format!("Accurate's definition {}", SubNamespace::crd_name()), text, hint))
 }

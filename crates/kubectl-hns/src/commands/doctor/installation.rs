@@ -190,8 +190,8 @@ fn policy(missing: &[String], needed: usize) -> Finding {
         return Finding::ok("policies", "all exist and are bound");
     }
     if missing.len() == needed {
-        let text = "none are installed, so their rules hold only while the webhook runs; the controller installs them unless it \
-                    runs with --admission-policies=false";
+        let text = "none are installed and bound, so their rules hold only while the webhook is registered and runs; the controller installs \
+                    them unless it runs with --admission-policies=false";
         return Finding::note("policies", text);
     }
     let text = format!("missing or not bound: {}", some(missing));
@@ -239,7 +239,8 @@ fn deployment(name: &str, namespace: &str, found: Option<&Deployment>, runs: boo
         return Finding::wrong(
             subject,
             text,
-            "Install it (`kubectl apply -f config/default.yaml`), or name another namespace with --installation.",
+            "Install it (`kubectl apply -f config/default.yaml`; not while definitions are missing and a controller runs elsewhere), or name \
+             another namespace with --installation.",
         );
     };
     let wanted = found.spec.as_ref().and_then(|it| it.replicas).unwrap_or(1);

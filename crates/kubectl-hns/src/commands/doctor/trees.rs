@@ -62,7 +62,7 @@ fn check_structure(structure: &Structure, checks_anchors: bool) -> Vec<Finding> 
         }
     }
     for cycle in cycles {
-        let hint = "Set the parent of one of them to a namespace outside the cycle: `kubectl hns set NAMESPACE --root`.";
+        let hint = "Make one of them a root (`kubectl hns set NAMESPACE --root`), or a child of a namespace outside the cycle (`--parent PARENT`).";
         findings.push(Finding::wrong("cycle", cycle, hint));
     }
     for (parent, orphans) in orphans {

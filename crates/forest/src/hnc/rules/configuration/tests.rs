@@ -103,6 +103,9 @@ fn a_new_limit_below_a_namespace_that_does_not_exist_is_warned_of() {
     let warning = "spec.trees: there is no namespace \"rot\"; its limit has no effect until it exists";
     assert_eq!(said(&mut forest, [vec![], vec![limit("root"), limit("rot")]]), [warning]);
     assert_eq!(said(&mut forest, [vec![limit("rot")], vec![limit("rot"), limit("root")]]), [""; 0]);
+    let never = said(&mut forest, [vec![], vec![limit("kube-system"), limit("Bad_")]]);
+    assert!(never[0].contains("kube-system") && never[0].ends_with("its limit has no effect"), "{never:?}");
+    assert_eq!(never[1], "spec.trees: no namespace can have the name \"Bad_\"; its limit has no effect");
 }
 
 #[test]
