@@ -33,7 +33,7 @@ fn delete(forest: &Forest, place: &str) -> String {
 
 #[test]
 fn one_is_created_below_roots_and_sub_namespaces_only() {
-    let forest = draw("r root, s ^r, t template, i ~t, n, lost ^gone");
+    let forest = draw("r root, s ^r, t template, i ~t, n, lost ^gone, going root !, waits ^going");
     for (place, wanted) in [
         ("r/a", "ok"),
         ("s/a", "ok"),
@@ -55,7 +55,11 @@ fn one_is_created_below_roots_and_sub_namespaces_only() {
         create(&forest, "r/a.b")
             .starts_with("metadata.name: Invalid value: \"a.b\": becomes the name of a namespace")
     );
-    // The namespace that it creates would be the missing parent.
+    // The namespace that it creates would be the missing parent, also if that is still being deleted.
+    assert!(
+        create(&forest, "r/going")
+            .starts_with("you may not make \"going\" a namespace that passes objects on")
+    );
     assert!(
         create(&forest, "r/gone").starts_with("you may not make \"gone\" a namespace that passes objects on")
     );
