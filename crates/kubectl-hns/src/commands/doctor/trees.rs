@@ -66,10 +66,16 @@ fn check_structure(structure: &Structure, checks_anchors: bool) -> Vec<Finding> 
         findings.push(Finding::wrong("cycle", cycle, hint));
     }
     for (parent, orphans) in orphans {
-        let hint = format!(
-            "Create namespace {parent}, or set another parent: `kubectl hns set {} --parent PARENT`, or --root.",
-            orphans[0]
-        );
+        let orphan = &orphans[0];
+        let hint = if structure.is_subnamespace(orphan) {
+            format!(
+                "Create namespace {parent}, or move the subnamespace: `kubectl hns move {orphan} --to PARENT`."
+            )
+        } else {
+            format!(
+                "Create namespace {parent}, or set another parent: `kubectl hns set {orphan} --parent PARENT`, or --root."
+            )
+        };
         let text = format!("{parent} does not exist; it is the parent of {}", some(&orphans));
         findings.push(Finding::wrong("missing parent", text, hint));
     }
@@ -175,7 +181,9 @@ fn anchors(structure: &Structure) -> Vec<Finding> {
     };
     for (name, namespace) in &structure.namespaces {
         let of = namespace.annotations.get(annotations::SUBNAMESPACE_OF).filter(|it| !it.is_empty());
+        // Where the parent is missing, there is another finding.
         if let Some(parent) = of
+            && structure.namespaces.contains_key(parent)
             && !anchor(parent, name)
         {
             findings.push(Finding::wrong(
@@ -246,6 +254,10 @@ mod tests {
             "no check of anchors reports the missing one"
         );
         assert_eq!(check_structure(&sketch(&["a", "b < a"]), true), []);
+        // `set` refuses subnamespaces, and no anchor can be in a namespace that does not exist.
+        let lost = sketch(&["[s] sub < gone"]);
+        assert!(format!("{:?}", check_structure(&lost, true)).contains("kubectl hns move sub --to PARENT"));
+        assert_eq!(anchors(&lost), []);
     }
 
     #[test]
