@@ -238,7 +238,7 @@ impl Executor {
         for Step { guards, gives, mut actions } in steps {
             if gives && !guarded {
                 tracing::warn!(%namespace, "skipped the writes that give access, because a guarding write failed");
-                // Also after a conflict: whoever causes one conflict after another must not keep what is withdrawn.
+                // Also after a conflict. Otherwise a user who causes conflicts again and again would keep what was withdrawn.
                 actions = self.forest.read(|forest| D::withdrawals(forest, namespace, &actions));
             }
             actions.retain(|it| {

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use forest::Forest;
-use forest::accurate::Fact as AccurateFact;
+use forest::accurate::{Fact as AccurateFact, SubNamespaceFact};
+use forest::{Forest, Name, NamespaceFact};
 use hns_api::accurate::SubNamespace;
 use hns_cluster::api::Api;
 use hns_cluster::ingest;
@@ -15,8 +15,17 @@ use crate::Failure;
 use crate::session::Session;
 use crate::structure::{self, Extent};
 
-/// All namespaces and `SubNamespaces` of the cluster, in an installation with these settings, in which Accurate's API is enabled.
-pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<Forest, Failure> {
+/// All namespaces and `SubNamespaces` of the cluster.
+pub(crate) struct AccurateTrees {
+    pub(crate) namespaces: Vec<NamespaceFact>,
+    /// Each with its namespace.
+    pub(crate) forms: Vec<(Name, SubNamespaceFact)>,
+    /// Both, with HNC's hierarchy.
+    pub(crate) forest: Forest,
+}
+
+/// Reads them in an installation with these settings, in which Accurate's API is enabled.
+pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<AccurateTrees, Failure> {
     let invalid = |why| Failure::new(format!("Error: the settings of hns are invalid: {why}"));
     let settings = shared.within(session.installation().await).map_err(invalid)?;
     let rules = shared.accurate.rules().map_err(invalid)?;
@@ -29,7 +38,8 @@ pub(crate) async fn read(session: &Session, shared: &SharedSettings) -> Result<F
     let forms = forms.map_err(|problem| Failure::because("SubNamespaces cannot be listed", &problem))?;
     let forest = Forest::unconfigured(Arc::new(settings)).with_accurate(Arc::new(rules));
     let mut forest = structure.put_into(forest);
-    let forms = forms.into_iter().map(ingest::accurate::sub_namespace).collect();
-    forest.apply(AccurateFact::SubNamespaces(forms));
-    Ok(forest)
+    let forms: Vec<_> = forms.into_iter().map(ingest::accurate::sub_namespace).collect();
+    forest.apply(AccurateFact::SubNamespaces(forms.clone()));
+    let namespaces = structure.namespaces.into_values().collect();
+    Ok(AccurateTrees { namespaces, forms, forest })
 }

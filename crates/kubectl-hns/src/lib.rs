@@ -22,6 +22,7 @@ mod lines;
 mod loader;
 mod object_argument;
 mod object_states;
+mod optimistic;
 mod picture;
 mod program;
 mod published;

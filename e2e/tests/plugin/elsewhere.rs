@@ -140,7 +140,7 @@ async fn a_kind_is_configured(cluster: &Cluster) {
     free.says("configmaps: mode Propagate\n");
     let planned = plugin(&hns("plan config set-resource secrets --mode Propagate"), &[]).await.unwrap();
     assert!(planned.code == Some(0) && !planned.stdout.contains("Warning"), "{planned:?}");
-    // A change of the object that does not concern the settings, such as its status, is in nobody's way.
+    // A change of another part of the object, such as its status, does not stop the command.
     let touched = async {
         let label = ["label", "hncconfiguration", "config", "seen=yes"];
         cluster.kubectl().args(label).ok().await.unwrap();

@@ -231,7 +231,7 @@ async fn no_user_changes_what_the_hierarchy_sets() -> Result<()> {
         whole.metadata.labels.as_mut().and_then(|labels| labels.remove(ENFORCE));
         refused(pat.replace(name, &PostParams::default(), &whole).await)?;
     }
-    // The value of the hierarchy is nobody's loss, and what it does not set is free.
+    // The value of the hierarchy may be written, and so may keys that it does not set.
     let same = json!({ "metadata": { "labels": { ENFORCE: "restricted", "structure.test/other": null } } });
     pat.patch("mh-child", &params, &merge(same)).await?;
     running.end().await

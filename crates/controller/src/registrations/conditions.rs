@@ -58,9 +58,7 @@ pub(super) fn is_probe() -> String {
 /// The namespace controller deletes the objects of a terminating namespace, and has none of the rights that rules require. The
 /// garbage collector must not be exempt: every user who may set an owner reference could make it delete an object.
 pub(super) fn not_the_namespace_controller() -> MatchCondition {
-    let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
-    let expression =
-        format!("!(request.operation == 'DELETE' &&\nrequest.userInfo.username in {})", list(&users));
+    let expression = format!("!(request.operation == 'DELETE' &&\n{})", is_the_namespace_controller());
     condition("not-the-namespace-controller", expression)
 }
 
@@ -171,6 +169,12 @@ pub(super) fn grows(field: &str, empty: &str, limit: usize) -> String {
     let size = |of: &str| format!("{of}.?{field}.orValue({empty}).size()");
     let (new, old) = (size("object"), size("oldObject"));
     format!("({new} > {limit} && {new} > {old})")
+}
+
+/// Whether the namespace controller makes the request, also if all controllers share one identity.
+pub(super) fn is_the_namespace_controller() -> String {
+    let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
+    format!("request.userInfo.username in {}", list(&users))
 }
 
 /// Who records the usage of resource quotas: the API server, and the quota controller, also if all controllers share one identity.

@@ -13,6 +13,7 @@ use crate::cluster_preview::Document;
 use crate::flags::Switch;
 use crate::format::{Format, render};
 use crate::lines::Lines;
+use crate::optimistic;
 use crate::session::Session;
 use crate::terminal::{Ink, Paint};
 use crate::wait::{Progress, WaitArgs, until};
@@ -236,23 +237,12 @@ async fn delete_type(arguments: &DeleteType, session: &Session, terminal: &Termi
 }
 
 /// Writes the entries. If only the status was changed after the object was read, they are written to the new version.
-async fn write(session: &Session, mut object: DynamicObject, entries: Vec<Value>) -> Result<(), Failure> {
-    let (api, params) = (kinds::api(session), PostParams::default());
-    let seen = object.data["spec"].clone();
-    loop {
-        object.data["spec"]["resources"] = Value::Array(entries.clone());
-        let written = if object.metadata.resource_version.is_some() {
-            session.call(api.replace(NAME, &params, &object)).await
-        } else {
-            session.call(api.create(&params, &object)).await
-        };
-        let Err(problem) = written else { return Ok(()) };
-        let present = if problem.is_stale() { kinds::read(session).await.ok() } else { None };
-        match present.filter(|it| it.data["spec"] == seen) {
-            Some(present) => object = present,
-            None => return Err(Failure::because("the HNCConfiguration cannot be written", &problem)),
-        }
-    }
+async fn write(session: &Session, object: DynamicObject, entries: Vec<Value>) -> Result<(), Failure> {
+    let edit = |it: &mut DynamicObject| it.data["spec"]["resources"] = Value::Array(entries.clone());
+    let spec = |it: &DynamicObject| it.data["spec"].clone();
+    let written =
+        optimistic::write((session, &kinds::api(session)), &PostParams::default(), object, edit, spec).await;
+    written.map_err(|problem| Failure::because("the HNCConfiguration cannot be written", &problem))
 }
 
 #[cfg(test)]

@@ -10,11 +10,9 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 use crate::failure::Problem;
+use crate::optimistic;
 use crate::session::Session;
 use crate::structure::{self, unreadable};
-
-/// The number of attempts if the object was changed after it was read, for example by the controller.
-const ATTEMPTS: usize = 5;
 
 /// The fields of `spec` that the commands change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,7 +123,7 @@ pub(crate) async fn allowing_ancestor(
 pub(crate) async fn write(
     session: &Session,
     namespace: &str,
-    mut object: DynamicObject,
+    object: DynamicObject,
     edit: &Edit,
     dry_run: bool,
 ) -> Result<(), Problem> {
@@ -134,34 +132,7 @@ pub(crate) async fn write(
     }
     let api = api(session, namespace);
     let params = PostParams { dry_run, ..PostParams::default() };
-    let seen = spec(&object);
-    for _ in 1..ATTEMPTS {
-        edit.apply(&mut object);
-        let exists = object.metadata.resource_version.is_some();
-        let written = if exists {
-            session.call(api.replace(NAME, &params, &object)).await
-        } else {
-            session.call(api.create(&params, &object)).await
-        };
-        let overtaken = match &written {
-            Err(problem) if exists => problem.is_stale(),
-            Err(problem) => problem.code() == 409 && problem.to_string().contains("already exists"),
-            Ok(_) => false,
-        };
-        if !overtaken {
-            return written.map(drop);
-        }
-        if let Some(present) = session.call(api.get_opt(NAME)).await?
-            && spec(&present) == seen
-        {
-            object = present;
-        } else {
-            // The text that was printed about the change no longer applies.
-            return written.map(drop);
-        }
-    }
-    edit.apply(&mut object);
-    session.call(api.replace(NAME, &params, &object)).await.map(drop)
+    Box::pin(optimistic::write((session, &api), &params, object, |it| edit.apply(it), spec)).await
 }
 
 pub(crate) fn api(session: &Session, namespace: &str) -> Api<DynamicObject> {

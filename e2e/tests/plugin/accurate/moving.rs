@@ -70,6 +70,12 @@ async fn a_sub_namespace_moves_with_everything_below_and_back() {
     world.run("sub move am-sub am-from --leave-original").await.says(back);
     world.has_forms("am-sub", &[("am-from", false), ("am-to", true)]).await;
     world.is_unmarked("am-sub").await;
+    let doctor = world.run("doctor").await;
+    let says = |words: &str| doctor.stdout.contains(words);
+    assert!(
+        says("SubNamespace am-to/am-sub") && says("kubectl accurate sub move am-sub am-to"),
+        "{doctor:?}"
+    );
     // The one that was left has the same labels, so it can have the namespace again.
     let again = format!("{changed}deleted the original SubNamespace am-from/am-sub\n");
     world.run("sub move am-sub am-to").await.says(&again);

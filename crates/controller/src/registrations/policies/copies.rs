@@ -1,9 +1,9 @@
 //! `hns-copies`: only the controller may create, change or delete a copy.
 //!
-//! Users may delete a copy with its namespace, unless it restricts what runs there, change its status, and remove what should not be on a copy: finalizers, owner
-//! references, and the labels and annotations of deployment tools. They may not add finalizers or owner references, which would
-//! block the deletion of a copy, or make the garbage collector delete it. A write of the subresource `scale` is not covered,
-//! because its request has no labels.
+//! Users may delete a copy with its namespace, unless it restricts what runs there. They may change its status, and remove what
+//! should not be on a copy: finalizers, owner references, and the labels and annotations of deployment tools. They may not add
+//! finalizers or owner references, which would block the deletion of a copy, or make the garbage collector delete it. A write of
+//! the subresource `scale` is not covered, because its request has no labels.
 //!
 //! The binding names the kinds. The policy names none; its object selector, which is evaluated first, excludes other objects.
 
@@ -15,7 +15,8 @@ use k8s_openapi::api::admissionregistration::v1::{
 use super::super::RegistrationSettings;
 use super::super::cel::{all_of, any_of, list, literal};
 use super::super::conditions::{
-    copied_metadata, is_probe, not_the_controller_in_earnest, nothing_added, requested_by, same_content,
+    copied_metadata, is_probe, is_the_namespace_controller, not_the_controller_in_earnest, nothing_added,
+    requested_by, same_content,
 };
 use super::super::entries::{OF_COPIES, managed_namespaces, object_rules, of_copies, rule};
 use super::{Policy, about, constraints, must, must_saying, variable};
@@ -84,12 +85,11 @@ fn deletion() -> Validation {
 
 /// Pods of a namespace that is being deleted may run for long. The namespace controller deletes `NetworkPolicies` after them.
 fn deletion_of_restrictions() -> Validation {
-    let controllers = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
     must(
         format!(
-            "request.operation != 'DELETE' || request.userInfo.username in {} ||\n\
+            "request.operation != 'DELETE' || {} ||\n\
              !(request.resource.group + '/' + request.resource.resource in {})",
-            list(&controllers),
+            is_the_namespace_controller(),
             list(&["/limitranges", "/resourcequotas", "networking.k8s.io/networkpolicies"])
         ),
         "this object is a copy that restricts the namespace; it goes with the namespace, after the pods",

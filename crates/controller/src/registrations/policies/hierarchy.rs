@@ -13,14 +13,14 @@ use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
-use super::super::cel::list;
-use super::super::conditions::{MOST_LABELS, condition, metadata_grows, not_the_controller, old_has_a_spec};
+use super::super::conditions::{
+    MOST_LABELS, condition, is_the_namespace_controller, metadata_grows, not_the_controller, old_has_a_spec,
+};
 use super::super::entries::rule;
 use super::{Policy, must, must_saying};
 
 pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPolicy {
-    let users = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
-    let drops_a_spec = format!("request.userInfo.username in {} && ({})", list(&users), old_has_a_spec());
+    let drops_a_spec = format!("{} && ({})", is_the_namespace_controller(), old_has_a_spec());
     let guarded =
         format!("request.operation == 'DELETE' ?\n({drops_a_spec}) :\n({})", metadata_grows(MOST_LABELS));
     Policy {

@@ -8,9 +8,10 @@ use hns_api::names;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 
 use super::super::RegistrationSettings;
-use super::super::cel::{any_of, list};
+use super::super::cel::any_of;
 use super::super::conditions::{
-    MANY_KEYS, NEW_NAME, condition, grows, managed, metadata_grows, not_the_controller,
+    MANY_KEYS, NEW_NAME, condition, grows, is_the_namespace_controller, managed, metadata_grows,
+    not_the_controller,
 };
 use super::super::entries::rule;
 use super::{Policy, must};
@@ -40,13 +41,12 @@ pub(super) fn policy(settings: &RegistrationSettings) -> ValidatingAdmissionPoli
 
 /// Whether the namespace gets larger, and is too large then. The namespace controller writes long conditions.
 fn is_too_large() -> String {
-    let controllers = [names::users::NAMESPACE_CONTROLLER, names::users::CONTROLLER_MANAGER];
     let texts = ["type", "status", "reason", "message"]
         .map(|text| format!("c.?{text}.orValue('').size() > {LONGEST_TEXT}"));
     let long = format!(
-        "(!(request.userInfo.username in {}) &&\nobject.?status != oldObject.?status &&\n\
+        "(!({}) &&\nobject.?status != oldObject.?status &&\n\
          object.?status.?conditions.orValue([]).exists(c, {}))",
-        list(&controllers),
+        is_the_namespace_controller(),
         texts.join(" || ")
     );
     any_of(&[

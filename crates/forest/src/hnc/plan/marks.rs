@@ -16,6 +16,7 @@ use crate::core::version::Version;
 use crate::dialects::Forest;
 use crate::hnc::condition::Halt;
 use crate::hnc::keys::{ANCESTRY, EXCLUDED, HAS_CHILDREN, INCLUDED, INITIAL_ADMIN, TREE_LABEL};
+use crate::hnc::settings::Settings;
 
 /// The difference between a namespace's labels and annotations and the desired ones.
 #[derive(Debug, Default)]
@@ -257,6 +258,16 @@ pub(crate) enum Labelling {
     Annotations,
 }
 
+impl Labelling {
+    /// Whether the hierarchy manages this label or annotation of namespaces.
+    pub(crate) fn manages(self, settings: &Settings, key: &str) -> bool {
+        match self {
+            Self::Labels => settings.is_managed_label(key),
+            Self::Annotations => settings.is_managed_annotation(key),
+        }
+    }
+}
+
 /// A managed value, and the namespace that sets it.
 #[derive(Debug)]
 pub(crate) struct Managed {
@@ -285,10 +296,6 @@ pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'
         Labelling::Labels => labels,
         Labelling::Annotations => annotations,
     });
-    let is_managed = |key: &str| match which {
-        Labelling::Labels => settings.is_managed_label(key),
-        Labelling::Annotations => settings.is_managed_annotation(key),
-    };
     let borrowed = |(key, value)| (Cow::Borrowed(key), value);
     let mut pairs: Vec<_> = spec.into_iter().flat_map(Labels::iter).map(borrowed).collect();
     if let Some(seen) = forest.namespace(id).filter(|_| forest.is_external(id)) {
@@ -299,6 +306,6 @@ pub(crate) fn asked_for(forest: &Forest, id: Id, which: Labelling) -> Vec<(Cow<'
             Labelling::Annotations => pairs.extend(seen.annotations.iter().map(borrowed)),
         }
     }
-    pairs.retain(|(key, _)| is_managed(key));
+    pairs.retain(|(key, _)| which.manages(settings, key));
     pairs
 }

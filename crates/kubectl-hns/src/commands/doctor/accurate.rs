@@ -3,18 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use forest::accurate::SubNamespaceFact;
 use forest::accurate::why::{Frozen, frozen};
 use forest::{EdgeKind, Forest};
+use hns_api::accurate::GROUP;
 use hns_api::accurate::annotations::MOVED_FROM;
-use hns_api::accurate::conditions::{CONFLICT, STALLED};
+use hns_api::accurate::conditions::CONFLICT;
 use hns_api::accurate::labels::PARENT;
-use hns_api::accurate::{GROUP, SubNamespace};
 use hns_cluster::settings::SharedSettings;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::ListParams;
 
 use super::{Finding, some};
-use crate::accurate_trees;
+use crate::accurate_trees::{self, AccurateTrees};
 use crate::session::Session;
 
 const SUBJECT: &str = "trees of Accurate";
@@ -23,25 +22,15 @@ pub(super) async fn check(session: &Session, settings: &SharedSettings) -> Vec<F
     if !settings.accurate.enabled {
         return Vec::new();
     }
-    let forest = match accurate_trees::read(session, settings).await {
-        Ok(forest) => forest,
+    let AccurateTrees { namespaces, forms, forest } = match accurate_trees::read(session, settings).await {
+        Ok(trees) => trees,
         Err(failure) => return vec![Finding::note(SUBJECT, format!("not checked: {failure}"))],
     };
-    let params = ListParams::default();
-    let (forms_api, namespaces_api) = (session.all::<SubNamespace>(), session.all::<Namespace>());
-    let (forms, namespaces) =
-        futures::join!(session.list(&forms_api, &params), session.list_metadata(&namespaces_api, &params));
-    let (forms, namespaces) = match (forms, namespaces) {
-        (Ok(forms), Ok(namespaces)) => (forms, namespaces),
-        (Err(problem), _) | (_, Err(problem)) => return vec![Finding::unread(SUBJECT, &problem)],
-    };
     let mut findings = misplaced(&forest);
-    findings.extend(forms.iter().filter_map(|form| stalled(form, &forest)));
+    findings.extend(forms.iter().filter_map(|(parent, form)| stalled(parent, form, &forest)));
     findings.extend(namespaces.iter().filter_map(|it| {
-        let value = |map: &Option<BTreeMap<String, String>>, key| map.as_ref()?.get(key).cloned();
-        let from = value(&it.metadata.annotations, MOVED_FROM)?;
-        let name = it.metadata.name.as_deref().unwrap_or_default();
-        Some(interrupted(name, &from, value(&it.metadata.labels, PARENT).as_deref()))
+        let from = it.annotations.get(MOVED_FROM)?;
+        Some(interrupted(&it.name, from, it.labels.get(PARENT)))
     }));
     if findings.is_empty() {
         findings
@@ -90,15 +79,12 @@ fn reason(why: &Frozen) -> (String, &'static str) {
 }
 
 /// A `SubNamespace` without its namespace.
-fn stalled(form: &SubNamespace, forest: &Forest) -> Option<Finding> {
-    let mut conditions = form.status.iter().flat_map(|it| it.conditions.iter().flatten());
-    let condition = conditions.find(|it| it.type_ == STALLED && it.status == "True")?;
-    let text = |it: &Option<String>| it.clone().unwrap_or_default();
-    let (parent, name) = (text(&form.metadata.namespace), text(&form.metadata.name));
+fn stalled(parent: &str, form: &SubNamespaceFact, forest: &Forest) -> Option<Finding> {
+    let (name, condition) = (&form.name, form.status.stalled.as_ref()?);
     let delete =
         format!("`kubectl delete subnamespaces.{GROUP} {name} -n {parent}` deletes it, and no namespace");
-    let hint = if condition.reason == CONFLICT {
-        let owner = forest.accurate_upstream(&name).map_or("no other parent", |it| it);
+    let hint = if *condition.reason == *CONFLICT {
+        let owner = forest.accurate_upstream(name).map_or("no other parent", |it| it);
         format!(
             "The namespace {name} has the parent {owner}. {delete}; `kubectl accurate sub move {name} {parent}` moves the namespace here, \
              if it is a sub-namespace."
@@ -124,7 +110,7 @@ fn interrupted(name: &str, from: &str, parent: Option<&str>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use forest::accurate::{Stalled, SubNamespaceStatus};
 
     use super::*;
 
@@ -148,20 +134,18 @@ mod tests {
 
     #[test]
     fn a_stalled_sub_namespace_and_an_interrupted_move_name_the_command() {
-        let form = |reason: &str| -> SubNamespace {
-            let condition = json!({ "type": "Stalled", "status": "True", "reason": reason, "message": "m",
-                "lastTransitionTime": "2026-01-01T00:00:00Z" });
-            serde_json::from_value(json!({ "metadata": { "name": "n", "namespace": "p" },
-                "status": { "conditions": [condition] } }))
-            .unwrap()
+        let form = |reason: &str| {
+            let stalled = Stalled { reason: reason.into(), message: "m".into(), observed_generation: 1 };
+            let status = SubNamespaceStatus { stalled: Some(stalled), ..SubNamespaceStatus::default() };
+            SubNamespaceFact { name: "n".into(), status, ..SubNamespaceFact::default() }
         };
         let forest = Forest::unconfigured(std::sync::Arc::new(crate::structure::settings()));
-        let conflict = said(&stalled(&form(CONFLICT), &forest).unwrap());
+        let conflict = said(&stalled("p", &form(CONFLICT), &forest).unwrap());
         assert!(conflict.starts_with("SubNamespace p/n: m (Conflict)"), "{conflict}");
         assert!(conflict.contains("kubectl accurate sub move n p"), "{conflict}");
-        let other = said(&stalled(&form("InvalidParent"), &forest).unwrap());
+        let other = said(&stalled("p", &form("InvalidParent"), &forest).unwrap());
         assert!(other.contains("kubectl delete") && !other.contains("sub move"), "{other}");
-        assert!(stalled(&SubNamespace::default(), &forest).is_none());
+        assert!(stalled("p", &SubNamespaceFact::default(), &forest).is_none());
         assert!(said(&interrupted("n", "a", Some("b"))).ends_with("`kubectl accurate sub move n b`."));
         assert!(said(&interrupted("n", "a", None)).ends_with("`kubectl accurate sub cut n`."));
     }

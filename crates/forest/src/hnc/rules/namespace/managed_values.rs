@@ -4,45 +4,35 @@
 
 use super::{Request, Review};
 use crate::hnc::plan::{Labelling, managed};
-use crate::hnc::rules::{Check, Denial, Pairs, hierarchy};
+use crate::hnc::rules::{Check, Denial, hierarchy};
 
 impl Review<'_> {
     /// A key for which the hierarchy has a value can be set to this value alone.
     pub(super) fn managed_values(&self) -> Check {
-        let Request { old, new, .. } = self.request;
-        let settings = self.forest.settings();
-        self.stay((&old.labels, &new.labels), Labelling::Labels, |key| settings.is_managed_label(key))?;
-        let is_managed = |key: &str| settings.is_managed_annotation(key);
-        self.stay((&old.annotations, &new.annotations), Labelling::Annotations, is_managed)
+        self.stay(Labelling::Labels)?;
+        self.stay(Labelling::Annotations)
     }
 
-    fn stay(
-        &self,
-        (old, new): (&Pairs<'_>, &Pairs<'_>),
-        which: Labelling,
-        is_managed: impl Fn(&str) -> bool,
-    ) -> Check {
+    fn stay(&self, which: Labelling) -> Check {
+        let Request { name, old, new, .. } = self.request;
+        let (what, old, new) = match which {
+            Labelling::Labels => ("label", &old.labels, &new.labels),
+            Labelling::Annotations => ("annotation", &old.annotations, &new.annotations),
+        };
+        let forest = self.forest;
         let keys = old.iter().chain(new.iter()).map(|(key, _)| key);
-        let mut changed = keys.filter(|key| is_managed(key) && old.get(key) != new.get(key)).peekable();
+        let is_changed = |key: &&str| which.manages(forest.settings(), key) && old.get(key) != new.get(key);
+        let mut changed = keys.filter(is_changed).peekable();
         if changed.peek().is_none() {
             return Ok(());
         }
-        hierarchy::structure_is_known(self.forest)?;
-        let name = &self.request.name;
-        let forest = self.forest;
-        let Some(id) = forest.existing(name).filter(|id| forest.is_managed(*id) && !forest.is_external(*id))
-        else {
-            return Ok(());
-        };
+        hierarchy::structure_is_known(forest)?;
+        let Some(id) = forest.existing(name).filter(|id| !forest.is_external(*id)) else { return Ok(()) };
         let values = managed(forest, &forest.labelling(id), which);
         let wrong = changed.find_map(|key| {
             values.get(key).filter(|it| new.get(key) != Some(&*it.value)).map(|it| (key, it))
         });
         let Some((key, it)) = wrong else { return Ok(()) };
-        let what = match which {
-            Labelling::Labels => "label",
-            Labelling::Annotations => "annotation",
-        };
         Err(Denial::forbidden(format!(
             "the {what} {key} of namespace {name:?} has the value {:?} from the hierarchy and cannot be changed or removed by hand; change \
              spec.{what}s of the HierarchyConfiguration of {:?}, or of its anchor",
